@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+namespace mica {
+
+/// The one way to launch: owns a stream, the library handles that work on it and the error context.
+/// One thread at a time.
+class Encoder {
+ public:
+  /// Creates a stream on a device, which becomes the thread's current one.
+  explicit Encoder(int device);
+  ~Encoder();
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+  int device() const { return device_; }
+  int multiprocessors() const { return multiprocessors_; }
+
+  /// Created when first asked for, bound to the stream. Not while a graph is recorded: kernels ask
+  /// in `prepare`.
+  cudnnHandle_t cudnn();
+  cublasLtHandle_t cublas_lt();
+
+  /// Launches `kernel`; arguments convert to its parameters' types. An empty grid launches nothing.
+  template <class... P, class... A>
+  void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, A&&... args) {
+    static_assert(sizeof...(P) == sizeof...(A), "launch: one argument per kernel parameter");
+    const auto pack = [&](P... values) {
+      const void* pointers[] = {static_cast<const void*>(&values)..., nullptr};
+      launch_packed(reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, pointers);
+    };
+    pack(static_cast<P>(args)...);
+  }
+
+  /// Waits for the stream; an error that a kernel left behind is raised with the launches it may
+  /// come from.
+  void synchronize();
+
+ private:
+  struct CudnnDeleter {
+    void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
+  };
+  struct CublasLtDeleter {
+    void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
+  };
+  static constexpr size_t kRemembered = 16;
+
+  void launch_packed(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                     const void* const* arguments);
+  std::string launches_since_sync() const;
+
+  int device_;
+  int multiprocessors_ = 0;
+  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, CudnnDeleter> cudnn_;
+  std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, CublasLtDeleter> cublas_lt_;
+  std::array<const void*, kRemembered> recent_{};  ///< kernels since the last synchronisation
+  uint64_t launches_ = 0;
+};
+
+}  // namespace mica

@@ -1,0 +1,199 @@
+#pragma once
+
+// What our own CUDA kernels share: element types, 16-byte access, reductions, index arithmetic.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "mica/core/dtype.h"
+#include "mica/core/error.h"
+
+namespace mica::cuda {
+
+/// The type values of T are computed in.
+template <class T>
+struct ComputeType {
+  using type = T;
+};
+template <>
+struct ComputeType<__half> {
+  using type = float;
+};
+template <>
+struct ComputeType<__nv_bfloat16> {
+  using type = float;
+};
+template <class T>
+using Compute = typename ComputeType<T>::type;
+
+template <class T>
+inline constexpr bool is_half = !std::is_same_v<T, Compute<T>>;
+
+__device__ inline float to_compute(__half x) { return __half2float(x); }
+__device__ inline float to_compute(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <class T>
+__device__ inline T to_compute(T x) {
+  return x;
+}
+
+/// Converts as the CPU side does: half types by way of float, anything to bool by "is not zero".
+template <class To, class From>
+__device__ inline To convert(From x) {
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (is_half<From>) {
+    return convert<To>(to_compute(x));
+  } else if constexpr (std::is_same_v<To, __half>) {
+    return __float2half_rn(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, __nv_bfloat16>) {
+    return __float2bfloat16_rn(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != From(0);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+/// Calls `f.template operator()<T>()` with the device type of a floating dtype.
+template <class F>
+decltype(auto) cuda_switch_float(DType t, const char* op, F&& f) {
+  switch (t) {
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::f16:
+      return f.template operator()<__half>();
+    case DType::bf16:
+      return f.template operator()<__nv_bfloat16>();
+    default:
+      throw DTypeError(std::string(op) + ": expected a floating dtype, got " +
+                       std::string(name_of(t)));
+  }
+}
+
+/// The same for every dtype.
+template <class F>
+decltype(auto) cuda_switch_all(DType t, F&& f) {
+  switch (t) {
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::f16:
+      return f.template operator()<__half>();
+    case DType::bf16:
+      return f.template operator()<__nv_bfloat16>();
+    case DType::i64:
+      return f.template operator()<int64_t>();
+    case DType::i32:
+      return f.template operator()<int32_t>();
+    case DType::u8:
+      return f.template operator()<uint8_t>();
+    case DType::boolean:
+      break;
+  }
+  return f.template operator()<bool>();
+}
+
+template <class T>
+__host__ __device__ constexpr T ceil_div(T a, T b) {
+  return (a + b - 1) / b;
+}
+
+/// N elements that are loaded and stored as one access.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Vec {
+  T v[N];
+};
+
+/// Elements of T in a 16-byte access.
+template <class T>
+inline constexpr int kVec16 = 16 / static_cast<int>(sizeof(T));
+
+template <int N, class T>
+__device__ inline Vec<T, N> load_vec(const T* p) {
+  return *reinterpret_cast<const Vec<T, N>*>(p);
+}
+template <int N, class T>
+__device__ inline void store_vec(T* p, const Vec<T, N>& v) {
+  *reinterpret_cast<Vec<T, N>*>(p) = v;
+}
+
+inline bool is_aligned(const void* p, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(p) % bytes == 0;
+}
+
+struct SumOf {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct MaxOf {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+
+/// Combines the values of a warp in a fixed order; every lane gets the result.
+template <class T, class F>
+__device__ inline T warp_reduce(T x, F combine) {
+  for (int offset = 16; offset > 0; offset /= 2)
+    x = combine(x, __shfl_xor_sync(0xffffffffU, x, offset));
+  return x;
+}
+template <class T>
+__device__ inline T warp_sum(T x) {
+  return warp_reduce(x, SumOf{});
+}
+template <class T>
+__device__ inline T warp_max(T x) {
+  return warp_reduce(x, MaxOf{});
+}
+
+/// Combines the values of a block of `kThreads` (a multiple of 32) in a fixed order; every thread
+/// gets the result. `zero` is the neutral value. Synchronises the block.
+template <int kThreads, class T, class F>
+__device__ inline T block_reduce(T x, T zero, F combine) {
+  static_assert(kThreads % 32 == 0 && kThreads <= 1024);
+  __shared__ T partial[32];
+  x = warp_reduce(x, combine);
+  __syncthreads();  // an earlier call may still be reading
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : zero;
+  return warp_reduce(x, combine);
+}
+template <int kThreads, class T>
+__device__ inline T block_sum(T x) {
+  return block_reduce<kThreads>(x, T(0), SumOf{});
+}
+
+/// Division of 32-bit numbers below 2^31 by a constant: one multiplication and a shift.
+struct Divider {
+  uint32_t divisor = 1;
+  uint32_t magic = 1;
+  uint32_t shift = 0;
+
+  Divider() = default;
+  explicit Divider(uint32_t d) : divisor(d) {
+    while (shift < 32 && (uint64_t{1} << shift) < d) ++shift;
+    magic = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
+  }
+  __device__ uint32_t quotient(uint32_t n) const { return (__umulhi(n, magic) + n) >> shift; }
+};
+
+/// Blocks of `per_block` elements for a grid-stride loop over n.
+inline unsigned grid_for(int64_t n, int64_t per_block, int multiprocessors) {
+  const int64_t wanted = ceil_div<int64_t>(n, per_block);
+  const int64_t most = int64_t{multiprocessors} * 16;
+  return static_cast<unsigned>(wanted < most ? wanted : most);
+}
+
+}  // namespace mica::cuda
