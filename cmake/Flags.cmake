@@ -1,0 +1,19 @@
+# mica_set_flags(target): warnings and code generation for C++ and CUDA, the same in every target.
+set(mica_warnings -Wall -Wextra -Wshadow -Wunused -Wnon-virtual-dtor)
+set(mica_codegen -fno-math-errno -fno-trapping-math)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND mica_codegen -march=x86-64-v3)
+endif()
+
+function(mica_set_flags target)
+  list(JOIN mica_warnings "," warnings)
+  list(JOIN mica_codegen "," codegen)
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:${mica_warnings};-Wold-style-cast;${mica_codegen}>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-Xcompiler=${warnings},${codegen}>")
+  if(MICA_WERROR)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-Werror>
+      "$<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings;-Xcompiler=-Werror>")
+  endif()
+endfunction()

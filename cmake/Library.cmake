@@ -1,0 +1,62 @@
+# libmica from src/**, and libmica_cuda from the CUDA files that stand beside them in each op's room.
+# Files are found by name, so that a new operator changes no CMake file.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(ZLIB REQUIRED)
+find_package(fmt REQUIRED)
+
+file(GLOB_RECURSE mica_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
+file(GLOB_RECURSE mica_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu)
+set(mica_cuda_pattern "(/cuda_[^/]*|_cuda|/src/runtime/cuda/.*)\\.cpp$")
+set(mica_cuda_host_sources ${mica_sources})
+list(FILTER mica_cuda_host_sources INCLUDE REGEX ${mica_cuda_pattern})
+list(FILTER mica_sources EXCLUDE REGEX ${mica_cuda_pattern})
+if(NOT mica_with_onednn)
+  list(FILTER mica_sources EXCLUDE REGEX "/cpu_onednn[^/]*\\.cpp$")
+endif()
+
+# The start-up check must run on a processor that the rest of the library is too new for.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cpu/cpu_check.cpp
+  PROPERTIES COMPILE_OPTIONS "$<$<BOOL:${mica_codegen}>:-march=x86-64>")
+
+if(MICA_SHARED)
+  set(mica_library_kind SHARED)
+else()
+  set(mica_library_kind STATIC)
+endif()
+
+add_library(mica ${mica_library_kind} ${mica_sources})
+add_library(mica::mica ALIAS mica)
+mica_set_flags(mica)
+target_compile_features(mica PUBLIC cxx_std_20)
+target_include_directories(mica PUBLIC
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_definitions(mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
+# {fmt} is header-only here and stays out of the exported interface: an installed mica does not need it.
+target_link_libraries(mica PRIVATE
+  $<BUILD_INTERFACE:fmt::fmt-header-only> OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS})
+if(mica_with_onednn)
+  target_compile_definitions(mica PRIVATE MICA_HAVE_ONEDNN=1)
+  target_link_libraries(mica PRIVATE DNNL::dnnl)
+endif()
+set(mica_libraries mica)
+
+if(mica_with_cuda)
+  add_library(mica_cuda ${mica_library_kind} ${mica_cuda_sources} ${mica_cuda_host_sources})
+  add_library(mica::mica_cuda ALIAS mica_cuda)
+  mica_set_flags(mica_cuda)
+  target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})
+  target_link_libraries(mica_cuda
+    PUBLIC mica
+    PRIVATE $<BUILD_INTERFACE:fmt::fmt-header-only> $<BUILD_INTERFACE:CUDA::nvtx3> Threads::Threads
+      CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc mica::cudnn ${CMAKE_DL_LIBS})
+  list(APPEND mica_libraries mica_cuda)
+  if(NOT MICA_SHARED)
+    # A shared libmica opens libmica_cuda when a CUDA device is first asked for; a static one holds it.
+    target_compile_definitions(mica PRIVATE MICA_STATIC_CUDA=1)
+    target_link_libraries(mica PRIVATE mica_cuda)
+  endif()
+endif()
+# Shared and static builds compile the same objects, so a compiler cache serves both.
+set_target_properties(${mica_libraries} PROPERTIES DEFINE_SYMBOL "")

@@ -1,0 +1,17 @@
+# Decides whether oneDNN's kernels are in libmica's lists.
+set(mica_with_onednn OFF)
+if(MICA_ONEDNN STREQUAL "OFF")
+  set(mica_onednn_why "MICA_ONEDNN=OFF")
+  return()
+endif()
+
+find_package(dnnl CONFIG QUIET)
+if(TARGET DNNL::dnnl)
+  set(mica_with_onednn ON)
+  set(mica_onednn_why "oneDNN ${dnnl_VERSION}")
+else()
+  set(mica_onednn_why "its CMake package was not found (Debian: libdnnl-dev and ocl-icd-opencl-dev)")
+  if(MICA_ONEDNN STREQUAL "ON")
+    message(FATAL_ERROR "MICA_ONEDNN=ON, but ${mica_onednn_why}")
+  endif()
+endif()

@@ -1,0 +1,39 @@
+# The extension mica._mica. In the build tree python/mica/ holds it beside links to the package's own
+# files, so PYTHONPATH=<build>/python is the package as it will be installed.
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
+if(NOT nanobind_DIR)
+  file(GLOB nanobind_hints ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nanobind/cmake)
+  execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
+    OUTPUT_VARIABLE nanobind_own OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+find_package(nanobind CONFIG REQUIRED HINTS ${nanobind_own} ${nanobind_hints})
+
+file(GLOB mica_python_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.cpp)
+if(NOT mica_python_sources)
+  message(STATUS "mica: no file in python/src, so no Python extension")
+  return()
+endif()
+nanobind_add_module(_mica STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${mica_python_sources})
+mica_set_flags(_mica)
+target_include_directories(_mica PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(_mica PRIVATE mica::mica fmt::fmt-header-only)
+set_target_properties(_mica PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/mica
+  INSTALL_RPATH "$ORIGIN;$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}")  # in a wheel, in the build tree
+if(TARGET mica_cuda)
+  add_dependencies(_mica mica_cuda)
+endif()
+
+file(GLOB_RECURSE mica_python_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python/mica
+  ${PROJECT_SOURCE_DIR}/python/mica/*.py ${PROJECT_SOURCE_DIR}/python/mica/*.pyi ${PROJECT_SOURCE_DIR}/python/mica/py.typed)
+foreach(file ${mica_python_files})
+  get_filename_component(folder ${PROJECT_BINARY_DIR}/python/mica/${file} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/mica/${file} ${PROJECT_BINARY_DIR}/python/mica/${file} SYMBOLIC)
+endforeach()
+
+# What a wheel takes: the extension with the libraries beside it. scikit-build-core adds the Python files.
+install(TARGETS _mica LIBRARY DESTINATION mica COMPONENT python EXCLUDE_FROM_ALL)
+if(MICA_SHARED)
+  install(TARGETS ${mica_libraries} LIBRARY DESTINATION mica COMPONENT python EXCLUDE_FROM_ALL)
+endif()

@@ -1,0 +1,17 @@
+# The mica command.
+file(GLOB mica_tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/mica/*.cpp)
+if(NOT mica_tool_sources)
+  return()
+endif()
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
+add_executable(mica_tool ${mica_tool_sources})
+set_target_properties(mica_tool PROPERTIES OUTPUT_NAME mica)
+mica_set_flags(mica_tool)
+target_include_directories(mica_tool PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(mica_tool PRIVATE
+  mica::mica CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt-header-only)
+if(TARGET mica_cuda)
+  add_dependencies(mica_tool mica_cuda)
+endif()
