@@ -5,6 +5,7 @@
 #include <cudnn.h>
 
 #include <source_location>
+#include <string>
 
 namespace mica {
 
@@ -14,7 +15,8 @@ namespace mica {
 
 using CallSite = std::source_location;
 
-[[noreturn]] void fail_cuda(cudaError_t code, const CallSite& site);
+[[noreturn]] void fail_cuda(cudaError_t code, const CallSite& site,
+                            const std::string& context = {});
 [[noreturn]] void fail_cublas(cublasStatus_t code, const CallSite& site);
 [[noreturn]] void fail_cudnn(cudnnStatus_t code, const CallSite& site);
 

@@ -1,0 +1,49 @@
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "mica/runtime/cuda/runtime.h"
+#include "mica/runtime/cuda_library.h"
+
+namespace mica {
+namespace {
+
+/// Why there is no device, in one sentence; empty when there is one.
+std::string find_devices(int& count) {
+  count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaSuccess && count > 0) return {};
+  if (code == cudaSuccess || code == cudaErrorNoDevice) return "the NVIDIA driver finds no GPU";
+  if (code == cudaErrorInsufficientDriver) {
+    int driver = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+      return "no NVIDIA driver is installed";
+    return "the NVIDIA driver is too old: it supports CUDA " + std::to_string(driver / 1000) + "." +
+           std::to_string(driver % 1000 / 10) + ", and mica was built with CUDA " +
+           std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10);
+  }
+  return std::string("CUDA cannot start: ") + cudaGetErrorString(code);
+}
+
+}  // namespace
+}  // namespace mica
+
+extern "C" bool mica_cuda_open(mica::CudaLibrary* out, char* reason, size_t reason_size) {
+  try {
+    int count = 0;
+    const std::string why = mica::find_devices(count);
+    if (!why.empty()) {
+      std::snprintf(reason, reason_size, "%s", why.c_str());
+      return false;
+    }
+    // Never destroyed: tensors that live until the process ends still give their memory back to it.
+    static auto* const runtime = new mica::CudaRuntime(count);
+    *out = {.runtime = runtime, .attach_kernels = &mica::attach_cuda_kernels};
+    return true;
+  } catch (const std::exception& e) {
+    std::snprintf(reason, reason_size, "%s", e.what());
+    return false;
+  }
+}
