@@ -1,0 +1,157 @@
+#include "mica/ops/conv2d/conv2d.h"
+
+#include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/conv2d/geometry.h"
+#include "mica/ops/reduce/reduce.h"
+
+namespace mica {
+namespace {
+
+void check_dtypes(const char* op, DType a, DType b) {
+  check<DTypeError>(is_floating(a), "{}: expected floating operands, got {}", op, a);
+  check<DTypeError>(a == b, "{}: operands must have one dtype, got {} and {}", op, a, b);
+}
+
+void infer(const Conv2dParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_dtypes("conv2d", in[0].dtype, in[1].dtype);
+  const Conv2dGeometry g = conv2d_geometry("conv2d", params, in[0].shape, in[1].shape);
+  if (in[2].defined) {
+    check_dtypes("conv2d", in[0].dtype, in[2].dtype);
+    check<ShapeError>(in[2].shape == Shape{g.o},
+                      "conv2d: bias must be [C_out] with C_out = {}, got {}", g.o, in[2].shape);
+  }
+  out.add(g.y_shape(), in[0].dtype);
+}
+
+Tensors vjp(const Conv2dParams& params, const VjpArgs& args) {
+  const Tensor& dy = args.grad[0];
+  Tensors grads(3);
+  if (args.needs(0)) grads[0] = conv2d_dgrad(dy, args.in[1], {params, args.in_specs[0].shape});
+  if (args.needs(1)) grads[1] = conv2d_wgrad(dy, args.in[0], {params, args.in_specs[1].shape});
+  if (args.needs(2)) grads[2] = sum(dy, {0, 2, 3});
+  return grads;
+}
+
+void check_dy(const char* op, const Conv2dGeometry& g, const Shape& dy) {
+  check<ShapeError>(dy == g.y_shape(), "{}: dy must have the convolution's shape {}, got {}", op,
+                    g.y_shape(), dy);
+}
+
+void infer_dgrad(const Conv2dGradParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_dtypes("conv2d_dgrad", in[0].dtype, in[1].dtype);
+  check_dy("conv2d_dgrad", conv2d_geometry("conv2d_dgrad", params.conv, params.shape, in[1].shape),
+           in[0].shape);
+  out.add(params.shape, in[0].dtype);
+}
+
+// The op is linear in both inputs.
+Tensors vjp_dgrad(const Conv2dGradParams& params, const VjpArgs& args) {
+  const Tensor& g = args.grad[0];
+  Tensors grads(2);
+  if (args.needs(0)) grads[0] = conv2d(g, args.in[1], {}, params.conv);
+  if (args.needs(1)) grads[1] = conv2d_wgrad(args.in[0], g, {params.conv, args.in_specs[1].shape});
+  return grads;
+}
+
+void infer_wgrad(const Conv2dGradParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_dtypes("conv2d_wgrad", in[0].dtype, in[1].dtype);
+  check_dy("conv2d_wgrad", conv2d_geometry("conv2d_wgrad", params.conv, in[1].shape, params.shape),
+           in[0].shape);
+  out.add(params.shape, in[0].dtype);
+  out[0].strides = contiguous_strides(params.shape);  // also where dy is channels_last
+}
+
+Tensors vjp_wgrad(const Conv2dGradParams& params, const VjpArgs& args) {
+  const Tensor& g = args.grad[0];
+  Tensors grads(2);
+  if (args.needs(0)) grads[0] = conv2d(args.in[1], g, {}, params.conv);
+  if (args.needs(1)) grads[1] = conv2d_dgrad(args.in[0], g, {params.conv, args.in_specs[1].shape});
+  return grads;
+}
+
+}  // namespace
+
+Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const Shape& x,
+                               const Shape& weight) {
+  check<ShapeError>(x.rank() == 4, "{}: input must be [N, C_in, H, W], got {}", op, x);
+  check<ShapeError>(weight.rank() == 4, "{}: weight must be [C_out, C_in/groups, kH, kW], got {}",
+                    op, weight);
+  check<ShapeError>(params.stride.h >= 1 && params.stride.w >= 1,
+                    "{}: stride must be at least 1, got {}", op, print_field(params.stride));
+  check<ShapeError>(params.dilation.h >= 1 && params.dilation.w >= 1,
+                    "{}: dilation must be at least 1, got {}", op, print_field(params.dilation));
+  check<ShapeError>(params.padding.h >= 0 && params.padding.w >= 0,
+                    "{}: padding must not be negative, got {}", op, print_field(params.padding));
+  check<ShapeError>(
+      params.groups >= 1 && x[1] % params.groups == 0 && weight[0] % params.groups == 0,
+      "{}: groups must divide C_in = {} and C_out = {}, got {}", op, x[1], weight[0],
+      params.groups);
+  check<ShapeError>(weight[1] == x[1] / params.groups,
+                    "{}: weight must be [C_out, C_in/groups, kH, kW] with C_in/groups = {}, got {}",
+                    op, x[1] / params.groups, weight);
+  Conv2dGeometry g;
+  g.n = x[0];
+  g.c = x[1];
+  g.h = x[2];
+  g.w = x[3];
+  g.o = weight[0];
+  g.kh = weight[2];
+  g.kw = weight[3];
+  g.stride = params.stride;
+  g.padding = params.padding;
+  g.dilation = params.dilation;
+  g.groups = params.groups;
+  const int64_t reach_h = (g.kh - 1) * g.dilation.h + 1;
+  const int64_t reach_w = (g.kw - 1) * g.dilation.w + 1;
+  const int64_t padded_h = g.h + 2 * g.padding.h;
+  const int64_t padded_w = g.w + 2 * g.padding.w;
+  check<ShapeError>(g.kh >= 1 && g.kw >= 1 && reach_h <= padded_h && reach_w <= padded_w,
+                    "{}: kernel of {} by {} does not fit the padded input of {} by {}", op, reach_h,
+                    reach_w, padded_h, padded_w);
+  g.oh = (padded_h - reach_h) / g.stride.h + 1;
+  g.ow = (padded_w - reach_w) / g.stride.w + 1;
+  return g;
+}
+
+const OpDef& conv2d_op() {
+  static OpDef def = Op<Conv2dParams>("conv2d")
+                         .infer<infer>()
+                         .vjp<vjp>({.in = {0, 1}})
+                         .cpu({conv2d_im2col_kernel(), conv2d_reference_kernel()})
+                         .build();
+  return def;
+}
+
+const OpDef& conv2d_dgrad_op() {
+  static OpDef def = Op<Conv2dGradParams>("conv2d_dgrad")
+                         .infer<infer_dgrad>()
+                         .vjp<vjp_dgrad>({.in = {0, 1}})
+                         .cpu({conv2d_dgrad_im2col_kernel(), conv2d_dgrad_reference_kernel()})
+                         .build();
+  return def;
+}
+
+const OpDef& conv2d_wgrad_op() {
+  static OpDef def = Op<Conv2dGradParams>("conv2d_wgrad")
+                         .infer<infer_wgrad>()
+                         .vjp<vjp_wgrad>({.in = {0, 1}})
+                         .cpu({conv2d_wgrad_im2col_kernel(), conv2d_wgrad_reference_kernel()})
+                         .build();
+  return def;
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const Conv2dParams& params) {
+  return dispatch(conv2d_op(), params, {x, weight, bias})[0];
+}
+
+Tensor conv2d_dgrad(const Tensor& dy, const Tensor& weight, const Conv2dGradParams& params) {
+  return dispatch(conv2d_dgrad_op(), params, {dy, weight})[0];
+}
+
+Tensor conv2d_wgrad(const Tensor& dy, const Tensor& x, const Conv2dGradParams& params) {
+  return dispatch(conv2d_wgrad_op(), params, {dy, x})[0];
+}
+
+}  // namespace mica

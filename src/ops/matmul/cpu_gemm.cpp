@@ -1,0 +1,131 @@
+#include "mica/ops/matmul/cpu_gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mica {
+namespace {
+
+// A strip of b (kBlockK by one tile) stays in the first-level cache while a block of a (kBlockM by
+// kBlockK) is read from the second.
+constexpr int64_t kBlockM = 96;
+constexpr int64_t kBlockN = 1024;
+constexpr int64_t kBlockK = 256;
+constexpr int kRows = 6;
+
+template <class T>
+constexpr int kLanes = 32 / sizeof(T);
+template <class T>
+constexpr int kCols = 2 * kLanes<T>;
+
+int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(32)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+
+template <class T>
+Vector<T> load(const T* p) {
+  Vector<T> v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+// Copies `count` lines of `depth` elements each in strips of Width lines: element l of every line
+// of a strip lies side by side. Lines past the last are zero.
+template <int Width, class T>
+void pack(const T* from, int64_t count, int64_t depth, int64_t line, int64_t step, T* to) {
+  for (int64_t i = 0; i < count; i += Width, to += Width * depth) {
+    const T* strip = from + i * line;
+    const int64_t lines = std::min<int64_t>(Width, count - i);
+    if (lines < Width) {
+      for (int64_t l = 0; l < depth; ++l)
+        for (int64_t w = 0; w < Width; ++w)
+          to[l * Width + w] = w < lines ? strip[w * line + l * step] : T(0);
+    } else if (line == 1) {
+      for (int64_t l = 0; l < depth; ++l)
+        std::memcpy(to + l * Width, strip + l * step, Width * sizeof(T));
+    } else {
+      for (int64_t l = 0; l < depth; ++l)
+        for (int w = 0; w < Width; ++w) to[l * Width + w] = strip[w * line + l * step];
+    }
+  }
+}
+
+// One tile: c (rows, cols) from a packed strip of a and one of b, `depth` long.
+template <class T>
+void tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int64_t rows, int64_t cols,
+          bool accumulate) {
+  Vector<T> sum[kRows][2] = {};
+  for (int64_t l = 0; l < depth; ++l, a += kRows, b += kCols<T>) {
+    const Vector<T> b0 = load(b);
+    const Vector<T> b1 = load(b + kLanes<T>);
+#pragma GCC unroll 6
+    for (int i = 0; i < kRows; ++i) {
+      sum[i][0] += a[i] * b0;
+      sum[i][1] += a[i] * b1;
+    }
+  }
+  T full[kRows * kCols<T>];
+  std::memcpy(full, sum, sizeof full);
+  const auto store = [&](int64_t tile_rows, int64_t tile_cols) {
+    for (int64_t i = 0; i < tile_rows; ++i)
+      for (int64_t j = 0; j < tile_cols; ++j) {
+        const T value = full[i * kCols<T> + j];
+        c[i * ldc + j] = accumulate ? c[i * ldc + j] + value : value;
+      }
+  };
+  if (rows == kRows && cols == kCols<T>) {
+    store(kRows, kCols<T>);  // constant bounds: vector stores
+  } else {
+    store(rows, cols);
+  }
+}
+
+}  // namespace
+
+template <class T>
+size_t gemm_scratch(int64_t m, int64_t n, int64_t k) {
+  const int64_t depth = std::min(k, kBlockK);
+  const int64_t rows = round_up(std::min(m, kBlockM), kRows);
+  const int64_t cols = round_up(std::min(n, kBlockN), kCols<T>);
+  return static_cast<size_t>((rows + cols) * depth);
+}
+
+template <class T>
+void gemm(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b, T* c,
+          int64_t ldc, bool accumulate, T* scratch) {
+  if (k == 0 && !accumulate)
+    for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, T(0));
+  T* packed_b = scratch;
+  T* packed_a = scratch + round_up(std::min(n, kBlockN), kCols<T>) * std::min(k, kBlockK);
+  for (int64_t j0 = 0; j0 < n; j0 += kBlockN) {
+    const int64_t cols = std::min(kBlockN, n - j0);
+    for (int64_t l0 = 0; l0 < k; l0 += kBlockK) {
+      const int64_t depth = std::min(kBlockK, k - l0);
+      const bool add = accumulate || l0 > 0;
+      pack<kCols<T>>(b.data + l0 * b.row + j0 * b.col, cols, depth, b.col, b.row, packed_b);
+      for (int64_t i0 = 0; i0 < m; i0 += kBlockM) {
+        const int64_t rows = std::min(kBlockM, m - i0);
+        pack<kRows>(a.data + i0 * a.row + l0 * a.col, rows, depth, a.row, a.col, packed_a);
+        for (int64_t j = 0; j < cols; j += kCols<T>)
+          for (int64_t i = 0; i < rows; i += kRows)
+            tile(depth, packed_a + i * depth, packed_b + j * depth, c + (i0 + i) * ldc + j0 + j,
+                 ldc, std::min<int64_t>(kRows, rows - i), std::min<int64_t>(kCols<T>, cols - j),
+                 add);
+      }
+    }
+  }
+}
+
+template size_t gemm_scratch<float>(int64_t, int64_t, int64_t);
+template size_t gemm_scratch<double>(int64_t, int64_t, int64_t);
+template void gemm<float>(int64_t, int64_t, int64_t, MatrixView<const float>,
+                          MatrixView<const float>, float*, int64_t, bool, float*);
+template void gemm<double>(int64_t, int64_t, int64_t, MatrixView<const double>,
+                           MatrixView<const double>, double*, int64_t, bool, double*);
+
+}  // namespace mica

@@ -1,0 +1,195 @@
+#include "mica/ops/matmul/matmul.h"
+
+#include <algorithm>
+
+#include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/matmul/problem.h"
+#include "mica/ops/reduce/reduce.h"
+#include "mica/ops/view/view.h"
+
+namespace mica {
+namespace {
+
+Shape leading(const Shape& shape, int dropped) {
+  return Shape(std::span(shape.begin(), static_cast<size_t>(shape.rank() - dropped)));
+}
+
+void check_dtypes(const char* op, DType a, DType b) {
+  check<DTypeError>(is_floating(a), "{}: expected floating operands, got {}", op, a);
+  check<DTypeError>(a == b, "{}: operands must have one dtype, got {} and {}", op, a, b);
+}
+
+// The result is row-major whatever the format of a 4-d operand.
+void add_row_major(OutSpecs& out, const Shape& shape, DType dtype) {
+  out.add(shape, dtype);
+  out[0].strides = contiguous_strides(shape);
+}
+
+void infer_matmul(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  const Shape& a = in[0].shape;
+  const Shape& b = in[1].shape;
+  check_dtypes("matmul", in[0].dtype, in[1].dtype);
+  check<ShapeError>(a.rank() >= 2 && b.rank() >= 2 && a.back() == b[b.rank() - 2],
+                    "matmul: expected (…, M, K) and (…, K, N), got {} and {}", a, b);
+  Shape shape = broadcast_shapes(leading(a, 2), leading(b, 2), "matmul");
+  shape.push_back(a[a.rank() - 2]);
+  shape.push_back(b.back());
+  add_row_major(out, shape, in[0].dtype);
+}
+
+Tensors vjp_matmul(const NoParams&, const VjpArgs& args) {
+  const Tensor& g = args.grad[0];
+  Tensors grads(2);
+  if (args.needs(0))
+    grads[0] = sum_to(matmul(g, transpose(args.in[1], -1, -2)), args.in_specs[0].shape);
+  if (args.needs(1))
+    grads[1] = sum_to(matmul(transpose(args.in[0], -1, -2), g), args.in_specs[1].shape);
+  return grads;
+}
+
+void infer_linear(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  const Shape& x = in[0].shape;
+  const Shape& w = in[1].shape;
+  check_dtypes("linear", in[0].dtype, in[1].dtype);
+  check<ShapeError>(w.rank() == 2, "linear: weight must be [out, in], got {}", w);
+  check<ShapeError>(x.rank() >= 1 && x.back() == w[1],
+                    "linear: input must be […, in] with in = {}, got {}", w[1], x);
+  if (in[2].defined) {
+    check_dtypes("linear", in[0].dtype, in[2].dtype);
+    check<ShapeError>(in[2].shape == Shape{w[0]},
+                      "linear: bias must be [out] with out = {}, got {}", w[0], in[2].shape);
+  }
+  Shape shape = leading(x, 1);
+  shape.push_back(w[0]);
+  add_row_major(out, shape, in[0].dtype);
+}
+
+Tensors vjp_linear(const NoParams&, const VjpArgs& args) {
+  const Shape& w = args.in_specs[1].shape;
+  const int64_t rows = numel(leading(args.in_specs[0].shape, 1));
+  Tensors grads(3);
+  if (args.needs(0)) grads[0] = matmul(args.grad[0], args.in[1]);
+  if (!args.needs(1) && !args.needs(2)) return grads;
+  const Tensor g = reshape(args.grad[0], {rows, w[0]});
+  if (args.needs(1)) grads[1] = matmul(transpose(g, 0, 1), reshape(args.in[0], {rows, w[1]}));
+  if (args.needs(2)) grads[2] = sum(g, {0});
+  return grads;
+}
+
+// Leading dimensions of the left operand become rows where one right matrix serves them all.
+void merge_batch(MatmulProblem& p) {
+  Dims batch, a_batch, b_batch;
+  bool merging = true;
+  for (int d = p.batch.rank() - 1; d >= 0; --d) {
+    if (p.batch[d] == 1) continue;
+    merging = merging && p.b_batch[d] == 0 && (p.m == 1 || p.a_batch[d] == p.m * p.a_row);
+    if (merging) {
+      if (p.m == 1) p.a_row = p.a_batch[d];
+      p.m *= p.batch[d];
+    } else {
+      batch.push_back(p.batch[d]);
+      a_batch.push_back(p.a_batch[d]);
+      b_batch.push_back(p.b_batch[d]);
+    }
+  }
+  for (Dims* dims : {&batch, &a_batch, &b_batch}) std::reverse(dims->begin(), dims->end());
+  p.batch = batch;
+  p.a_batch = a_batch;
+  p.b_batch = b_batch;
+}
+
+// Strides of an operand's leading dimensions, aligned to the right of `batch`.
+Dims batch_strides(const TensorSpec& spec, int own, const Dims& batch) {
+  Dims strides = Dims::filled(batch.rank(), 0);
+  for (int d = 0; d < own; ++d)
+    if (spec.shape[d] != 1) strides[batch.rank() - own + d] = spec.strides[d];
+  return strides;
+}
+
+}  // namespace
+
+MatmulProblem matmul_problem(const TensorSpec& a, const TensorSpec& b) {
+  const int ra = a.rank();
+  const int rb = b.rank();
+  MatmulProblem p;
+  p.m = a.shape[ra - 2];
+  p.k = a.shape[ra - 1];
+  p.n = b.shape[rb - 1];
+  p.a_row = a.strides[ra - 2];
+  p.a_col = a.strides[ra - 1];
+  p.b_row = b.strides[rb - 2];
+  p.b_col = b.strides[rb - 1];
+  p.batch = broadcast_shapes(leading(a.shape, 2), leading(b.shape, 2), "matmul");
+  p.a_batch = batch_strides(a, ra - 2, p.batch);
+  p.b_batch = batch_strides(b, rb - 2, p.batch);
+  merge_batch(p);
+  return p;
+}
+
+MatmulProblem linear_problem(const TensorSpec& x, const TensorSpec& weight) {
+  const int r = x.rank();
+  MatmulProblem p;
+  p.m = r >= 2 ? x.shape[r - 2] : 1;
+  p.k = weight.shape[1];
+  p.n = weight.shape[0];
+  p.a_row = r >= 2 ? x.strides[r - 2] : 0;
+  p.a_col = x.strides[r - 1];
+  p.b_row = weight.strides[1];
+  p.b_col = weight.strides[0];
+  if (r > 2) p.batch = leading(x.shape, 2);
+  p.a_batch = batch_strides(x, p.batch.rank(), p.batch);
+  p.b_batch = Dims::filled(p.batch.rank(), 0);
+  merge_batch(p);
+  return p;
+}
+
+const OpDef& matmul_op() {
+  static OpDef def = Op<NoParams>("matmul")
+                         .infer<infer_matmul>()
+                         .vjp<vjp_matmul>({.in = {0, 1}})
+                         .cpu({matmul_blocked_kernel(), matmul_reference_kernel()})
+                         .build();
+  return def;
+}
+
+const OpDef& linear_op() {
+  static OpDef def = Op<NoParams>("linear")
+                         .infer<infer_linear>()
+                         .vjp<vjp_linear>({.in = {0, 1}})
+                         .cpu({linear_blocked_kernel(), linear_reference_kernel()})
+                         .build();
+  return def;
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  check<ShapeError>(a.rank() >= 1 && b.rank() >= 1,
+                    "matmul: operands must have at least one dimension, got {} and {}", a.shape(),
+                    b.shape());
+  if (a.rank() == 1) {  // a row, whose dimension the result does not keep
+    const Tensor c =
+        matmul(reshape(a, {1, a.size(0)}), b.rank() == 1 ? reshape(b, {b.size(0), 1}) : b);
+    Shape shape = leading(c.shape(), 2);
+    if (b.rank() > 1) shape.push_back(c.shape().back());
+    return reshape(c, shape);
+  }
+  if (b.rank() == 1) {
+    const Tensor c = matmul(a, reshape(b, {b.size(0), 1}));
+    return reshape(c, leading(c.shape(), 1));
+  }
+  if (a.rank() > 2 && b.rank() == 2) {
+    // One product: its gradient for b is one product too, instead of a sum over the batch.
+    const Shape rows = leading(a.shape(), 1);
+    Shape shape = rows;
+    shape.push_back(b.size(1));
+    const Tensor flat = reshape(a, {numel(rows), a.shape().back()});
+    return reshape(dispatch(matmul_op(), NoParams{}, {flat, b})[0], shape);
+  }
+  return dispatch(matmul_op(), NoParams{}, {a, b})[0];
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return dispatch(linear_op(), NoParams{}, {x, weight, bias})[0];
+}
+
+}  // namespace mica

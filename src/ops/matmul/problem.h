@@ -1,0 +1,47 @@
+#pragma once
+
+#include "mica/op/kernel.h"
+
+namespace mica {
+
+/// matmul and linear as their CPU kernels see them: `batches` products of (m, k) and (k, n) into a
+/// row-major (batches, m, n) result. Leading dimensions are merged into m where strides allow it.
+struct MatmulProblem {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t a_row = 0, a_col = 0;  ///< strides of one left matrix
+  int64_t b_row = 0, b_col = 0;  ///< strides of one right matrix
+  Dims batch;                    ///< sizes of the leading dimensions that could not be merged
+  Dims a_batch, b_batch;         ///< their strides; 0 where an operand is broadcast
+
+  int64_t batches() const { return numel(batch); }
+  int64_t a_offset(int64_t index) const { return offset(index, a_batch); }
+  int64_t b_offset(int64_t index) const { return offset(index, b_batch); }
+
+ private:
+  int64_t offset(int64_t index, const Dims& strides) const {
+    int64_t at = 0;
+    for (int d = batch.rank() - 1; d >= 0; --d) {
+      at += index % batch[d] * strides[d];
+      index /= batch[d];
+    }
+    return at;
+  }
+};
+
+MatmulProblem matmul_problem(const TensorSpec& a, const TensorSpec& b);
+MatmulProblem linear_problem(const TensorSpec& x, const TensorSpec& weight);
+
+/// Writes `bias` (n elements, `stride` apart) or zeros, where there is none, to every row of the
+/// result (rows, n).
+template <class T>
+void fill_rows(T* result, int64_t rows, int64_t n, const T* bias, int64_t stride) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < n; ++j) result[i * n + j] = bias ? bias[j * stride] : T(0);
+}
+
+Kernel matmul_reference_kernel();
+Kernel linear_reference_kernel();
+Kernel matmul_blocked_kernel();
+Kernel linear_blocked_kernel();
+
+}  // namespace mica
