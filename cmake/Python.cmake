@@ -1,6 +1,11 @@
 # The extension mica._mica. In the build tree python/mica/ holds it beside links to the package's own
 # files, so PYTHONPATH=<build>/python is the package as it will be installed.
-find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+if(NOT TARGET Python::SABIModule)
+  # CMake 3.25 does not make this target yet. nanobind takes it as the sign that a stable-ABI extension can be
+  # built, which it does for CPython 3.12 and later; nothing need be linked for it here.
+  add_library(Python::SABIModule INTERFACE IMPORTED)
+endif()
 if(NOT nanobind_DIR)
   file(GLOB nanobind_hints ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nanobind/cmake)
   execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
