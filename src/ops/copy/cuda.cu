@@ -1,0 +1,268 @@
+#include "mica/ops/copy/copy.h"
+
+#include "mica/op/kernel.h"
+#include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/strided.cuh"
+
+namespace mica {
+namespace {
+
+using namespace mica::cuda;
+
+constexpr int kThreads = 256;
+constexpr int kMostCast = 8;  ///< elements a thread converts at once
+constexpr int kTile = 32;
+constexpr int kTileRows = 8;  ///< rows of threads; each thread moves kTile / kTileRows elements
+
+/// V elements at p + offset (one value repeated where `dense` is false) of a dtype known at run
+/// time.
+template <class To, int V>
+__device__ Vec<To, V> load_as(const void* p, DType dtype, int64_t offset, bool dense) {
+  Vec<To, V> y;
+  const auto load = [&](const auto* typed) {
+    using From = std::remove_cvref_t<decltype(*typed)>;
+    if (dense) {
+      const Vec<From, V> x = load_vec<V>(typed + offset);
+#pragma unroll
+      for (int e = 0; e < V; ++e) y.v[e] = convert<To>(x.v[e]);
+    } else {
+      const To value = convert<To>(typed[offset]);
+#pragma unroll
+      for (int e = 0; e < V; ++e) y.v[e] = value;
+    }
+  };
+  switch (dtype) {  // the same for all threads
+    case DType::f64:
+      load(static_cast<const double*>(p));
+      break;
+    case DType::f32:
+      load(static_cast<const float*>(p));
+      break;
+    case DType::f16:
+      load(static_cast<const __half*>(p));
+      break;
+    case DType::bf16:
+      load(static_cast<const __nv_bfloat16*>(p));
+      break;
+    case DType::i64:
+      load(static_cast<const int64_t*>(p));
+      break;
+    case DType::i32:
+      load(static_cast<const int32_t*>(p));
+      break;
+    case DType::u8:
+      load(static_cast<const uint8_t*>(p));
+      break;
+    case DType::boolean:
+      load(static_cast<const bool*>(p));
+      break;
+  }
+  return y;
+}
+
+/// Operands of the loop: out, in.
+template <class To, int V>
+__global__ void __launch_bounds__(kThreads)
+    cast_strided(const __grid_constant__ StridedLoop<2> loop, To* out, const void* in, DType from) {
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  const bool dense = V == 1 || (loop.unit & 2U) != 0;
+  for (int64_t i = first; i < loop.count; i += step) {
+    int64_t at[2];
+    loop.offsets(i, at);
+    store_vec<V>(out + at[0], load_as<To, V>(in, from, at[1], dense));
+  }
+  if (first < loop.tail) {
+    const int64_t i = loop.count * V + first;
+    out[i] = load_as<To, 1>(in, from, dense ? i : 0, true).v[0];
+  }
+}
+
+/// The same without a change of dtype; Word is any type of the element's size.
+template <class Word, int V>
+__global__ void __launch_bounds__(kThreads)
+    copy_strided(const __grid_constant__ StridedLoop<2> loop, Word* out, const Word* in) {
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  const bool dense = V == 1 || (loop.unit & 2U) != 0;
+  for (int64_t i = first; i < loop.count; i += step) {
+    int64_t at[2];
+    loop.offsets(i, at);
+    Vec<Word, V> x;
+    if (dense) {
+      x = load_vec<V>(in + at[1]);
+    } else {
+      const Word value = in[at[1]];
+#pragma unroll
+      for (int e = 0; e < V; ++e) x.v[e] = value;
+    }
+    store_vec<V>(out + at[0], x);
+  }
+  if (first < loop.tail) {
+    const int64_t i = loop.count * V + first;
+    out[i] = in[dense ? i : 0];
+  }
+}
+
+/// A batch of matrices (rows, columns) that are dense along the columns in `out` and along the rows
+/// in `in`.
+struct Transpose {
+  int64_t batch = 1, rows = 0, columns = 0;
+  int64_t out_batch = 0, out_row = 0;
+  int64_t in_batch = 0, in_column = 0;
+};
+
+/// Moves tiles through shared memory, so that reads and writes are both along the dense axis.
+template <class Word>
+__global__ void __launch_bounds__(kTile* kTileRows)
+    transpose_tiles(Transpose t, Word* out, const Word* in) {
+  __shared__ Word tile[kTile][kTile + 1];  // [column][row]
+  const int64_t tiles_across = ceil_div<int64_t>(t.columns, kTile);
+  const int64_t tiles = ceil_div<int64_t>(t.rows, kTile) * tiles_across;
+  for (int64_t work = blockIdx.x; work < tiles * t.batch; work += gridDim.x) {
+    const int64_t b = work / tiles;
+    const int64_t row0 = work % tiles / tiles_across * kTile;
+    const int64_t column0 = work % tiles % tiles_across * kTile;
+    const Word* source = in + b * t.in_batch;
+    Word* destination = out + b * t.out_batch;
+#pragma unroll
+    for (int y = threadIdx.y; y < kTile; y += kTileRows) {
+      const int64_t row = row0 + threadIdx.x;
+      const int64_t column = column0 + y;
+      if (row < t.rows && column < t.columns)
+        tile[y][threadIdx.x] = source[column * t.in_column + row];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int y = threadIdx.y; y < kTile; y += kTileRows) {
+      const int64_t row = row0 + y;
+      const int64_t column = column0 + threadIdx.x;
+      if (row < t.rows && column < t.columns)
+        destination[row * t.out_row + column] = tile[threadIdx.x][y];
+    }
+    __syncthreads();
+  }
+}
+
+struct CopyState : KernelState {
+  StridedLoop<2> loop;
+  int vector = 1;
+  bool transposes = false;
+  Transpose transpose;
+};
+
+/// Recognises a loop as a batch of transposes large enough for tiles.
+bool find_transpose(const StridedLoop<2>& loop, Transpose& t) {
+  if (loop.rank < 2 || loop.rank > 3 || loop.stride[0][0] != 1 || loop.stride[1][0] == 1)
+    return false;
+  for (int row = 1; row < loop.rank; ++row) {
+    if (loop.stride[1][row] != 1 || loop.size[row] < kTile / 2 || loop.size[0] < kTile / 2)
+      continue;
+    t = {.rows = loop.size[row],
+         .columns = loop.size[0],
+         .out_row = loop.stride[0][row],
+         .in_column = loop.stride[1][0]};
+    if (loop.rank == 3) {
+      const int batch = 3 - row;
+      t.batch = loop.size[batch];
+      t.out_batch = loop.stride[0][batch];
+      t.in_batch = loop.stride[1][batch];
+    }
+    return true;
+  }
+  return false;
+}
+
+std::shared_ptr<CopyState> plan(const TensorSpec& out, const TensorSpec& in) {
+  auto state = std::make_shared<CopyState>();
+  state->loop =
+      strided_loop<2>(out.shape, {out.strides, broadcast_strides(in.shape, in.strides, out.shape)});
+  if (state->loop.count == 0) return state;
+  if (out.dtype == in.dtype && find_transpose(state->loop, state->transpose)) {
+    state->transposes = true;
+    return state;
+  }
+  auto v = static_cast<int>(16 / std::max(size_of(out.dtype), size_of(in.dtype)));
+  if (out.dtype != in.dtype) v = std::min(v, kMostCast);
+  if (state->loop.vectorize(v, {out.aligned, in.aligned})) state->vector = v;
+  return state;
+}
+
+template <class Word>
+void launch_same(const CopyState& s, Encoder& encoder, void* out, const void* in) {
+  auto* o = static_cast<Word*>(out);
+  const auto* i = static_cast<const Word*>(in);
+  if (s.transposes) {
+    const Transpose& t = s.transpose;
+    const int64_t tiles =
+        ceil_div<int64_t>(t.rows, kTile) * ceil_div<int64_t>(t.columns, kTile) * t.batch;
+    const unsigned grid = grid_for(tiles, 1, encoder.multiprocessors());
+    encoder.launch(transpose_tiles<Word>, grid, dim3(kTile, kTileRows), 0, t, o, i);
+    return;
+  }
+  const unsigned grid = grid_for(s.loop.count, kThreads, encoder.multiprocessors());
+  const auto kernel = s.vector > 1 ? copy_strided<Word, kVec16<Word>> : copy_strided<Word, 1>;
+  encoder.launch(kernel, grid, kThreads, 0, s.loop, o, i);
+}
+
+/// V is 16 bytes of the wider of the two types, so the narrower one's vectors are 8, 4 or 2 bytes.
+template <class To, int V>
+void launch_cast(const CopyState& s, Encoder& encoder, void* out, const Arg& in) {
+  const unsigned grid = grid_for(s.loop.count, kThreads, encoder.multiprocessors());
+  encoder.launch(cast_strided<To, V>, grid, kThreads, 0, s.loop, static_cast<To*>(out), in.data,
+                 in.dtype());
+}
+
+void copy(const CopyState& s, Encoder& encoder, const Arg& out, const Arg& in) {
+  if (s.loop.count == 0) return;
+  if (out.dtype() == in.dtype()) {
+    switch (size_of(out.dtype())) {
+      case 1:
+        return launch_same<uint8_t>(s, encoder, out.data, in.data);
+      case 2:
+        return launch_same<uint16_t>(s, encoder, out.data, in.data);
+      case 4:
+        return launch_same<uint32_t>(s, encoder, out.data, in.data);
+      default:
+        return launch_same<uint64_t>(s, encoder, out.data, in.data);
+    }
+  }
+  cuda_switch_all(out.dtype(), [&]<class To>() {
+    switch (s.vector) {
+      case 1:
+        return launch_cast<To, 1>(s, encoder, out.data, in);
+      case 2:
+        return launch_cast<To, 2>(s, encoder, out.data, in);
+      case 4:
+        return launch_cast<To, 4>(s, encoder, out.data, in);
+      default:
+        return launch_cast<To, kMostCast>(s, encoder, out.data, in);
+    }
+  });
+}
+
+std::shared_ptr<CopyState> prepare_copy(const CopyParams&, const Specs& s) {
+  return plan(s.out[0], s.in[0]);
+}
+void run_copy(const CopyParams&, const CopyState& state, const Call& c) {
+  copy(state, *c.encoder, c.out[0], c.in[0]);
+}
+
+// Inputs: destination (mutated), source.
+std::shared_ptr<CopyState> prepare_into(const NoParams&, const Specs& s) {
+  return plan(s.in[0], s.in[1]);
+}
+void run_into(const NoParams&, const CopyState& state, const Call& c) {
+  copy(state, *c.encoder, c.in[0], c.in[1]);
+}
+
+}  // namespace
+
+KernelList copy_cuda_kernels() {
+  return {kernel<supports_all<CopyParams>, prepare_copy, run_copy>("strided")};
+}
+KernelList copy_into_cuda_kernels() {
+  return {kernel<supports_all<NoParams>, prepare_into, run_into>("strided")};
+}
+
+}  // namespace mica
