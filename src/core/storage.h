@@ -1,0 +1,38 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "mica/core/device.h"
+#include "mica/core/ref.h"
+
+namespace mica {
+
+/// A block of memory on one device, shared by all views of it.
+class Storage : public RefCounted {
+ public:
+  /// Allocates from the device's caching allocator. Raises OutOfMemory.
+  Storage(size_t bytes, Device device);
+  /// Adopts foreign memory, kept alive by `owner`.
+  Storage(void* data, size_t bytes, Device device, std::shared_ptr<void> owner);
+  ~Storage() override;
+
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+
+  /// Counts the writes, so that backward can tell a saved tensor that was modified.
+  uint32_t version() const { return version_.load(std::memory_order_relaxed); }
+  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+  Device device_;
+  std::atomic<uint32_t> version_{0};
+  std::shared_ptr<void> owner_;
+};
+
+}  // namespace mica

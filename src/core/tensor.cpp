@@ -1,0 +1,103 @@
+#include "mica/core/tensor.h"
+
+#include <cstring>
+
+#include "mica/core/dtype_switch.h"
+#include "mica/runtime/runtime.h"
+
+namespace mica {
+
+const TensorSpec& Tensor::spec() const {
+  check(defined(), "an undefined tensor was used");
+  return impl_->spec;
+}
+
+int64_t Tensor::size(int axis) const { return shape()[normalize_axis(axis, rank(), "size")]; }
+
+bool Tensor::is_traced() const { return defined() && impl_->trace >= 0; }
+
+const Ref<Storage>& Tensor::storage() const {
+  check(defined(), "an undefined tensor was used");
+  check<Unsupported>(static_cast<bool>(impl_->storage),
+                     "the value of a {} tensor was asked for while a graph is captured: it is computed when "
+                     "the graph runs. Return it from the compiled function and read it afterwards",
+                     to_string(impl_->spec));
+  return impl_->storage;
+}
+
+int64_t Tensor::offset() const { return impl_->offset; }
+
+void* Tensor::data() const { return storage()->data() ? impl_->data() : nullptr; }
+
+void* Tensor::data_checked(DType expected) const {
+  check<DTypeError>(dtype() == expected, "data_as: the tensor is {}, not {}", dtype(), expected);
+  return data();
+}
+
+double Tensor::item() const {
+  check<ShapeError>(numel() == 1, "item: expected one element, got shape {}", shape());
+  alignas(8) std::byte bytes[8];
+  void* source = data();
+  check<Unsupported>(source != nullptr, "item: a tensor on {} has no values", device());
+  runtime(device()).copy_to_host(bytes, source, size_of(dtype()), device().index);
+  return switch_all(dtype(), [&]<class T>() -> double {
+    T v;
+    std::memcpy(&v, bytes, sizeof v);
+    return static_cast<double>(v);
+  });
+}
+
+Tensor empty(const TensorSpec& spec) {
+  const auto bytes = static_cast<size_t>(numel(spec.shape)) * size_of(spec.dtype);
+  auto impl = make_ref<TensorImpl>();
+  impl->spec = spec;
+  impl->spec.defined = true;
+  impl->spec.aligned = true;
+  impl->storage = make_ref<Storage>(bytes, spec.device);
+  return Tensor(std::move(impl));
+}
+
+Tensor empty(const Shape& shape, TensorOptions options) {
+  return empty(TensorSpec::contiguous(shape, options.dtype, options.device));
+}
+
+Tensor view_of(const Tensor& base, const TensorSpec& spec, int64_t offset) {
+  auto impl = make_ref<TensorImpl>();
+  impl->spec = spec;
+  impl->offset = offset;
+  impl->storage = base.storage();
+  impl->spec.aligned = (reinterpret_cast<uintptr_t>(impl->data()) & 15U) == 0;
+  return Tensor(std::move(impl));
+}
+
+Tensor tensor_from_bytes(const void* data, const Shape& shape, TensorOptions options) {
+  Tensor t = empty(shape, options);
+  const size_t bytes = t.storage()->bytes();
+  if (bytes > 0) runtime(options.device).copy_from_host(t.data(), data, bytes, options.device.index);
+  return t;
+}
+
+template <class T>
+Tensor tensor(std::span<const T> values, const Shape& shape, Device device) {
+  check<ShapeError>(numel(shape) == static_cast<int64_t>(values.size()),
+                    "tensor: shape {} needs {} values, got {}", shape, numel(shape), values.size());
+  return tensor_from_bytes(values.data(), shape, {dtype_of<T>, device});
+}
+
+template Tensor tensor(std::span<const double>, const Shape&, Device);
+template Tensor tensor(std::span<const float>, const Shape&, Device);
+template Tensor tensor(std::span<const Half>, const Shape&, Device);
+template Tensor tensor(std::span<const BFloat16>, const Shape&, Device);
+template Tensor tensor(std::span<const int64_t>, const Shape&, Device);
+template Tensor tensor(std::span<const int32_t>, const Shape&, Device);
+template Tensor tensor(std::span<const uint8_t>, const Shape&, Device);
+template Tensor tensor(std::span<const bool>, const Shape&, Device);
+
+Tensor scalar(double value, TensorOptions options) {
+  return switch_all(options.dtype, [&]<class T>() {
+    const T v = static_cast<T>(value);
+    return tensor_from_bytes(&v, {}, options);
+  });
+}
+
+}  // namespace mica

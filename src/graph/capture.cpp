@@ -1,0 +1,234 @@
+#include "mica/graph/capture.h"
+
+#include <atomic>
+
+#include "mica/autograd/tape.h"
+#include "mica/core/check.h"
+
+namespace mica {
+namespace {
+
+std::atomic<int64_t> g_serial{0};
+
+/// Traced tensors carry the capture's number beside their value, so that a stray one is recognised.
+constexpr int kValueBits = 32;
+
+class Capture final : public Recorder, public GradWatcher {
+ public:
+  Capture() : before_recorder_(exchange_recorder(this)), before_watcher_(exchange_grad_watcher(this)) {
+    if (before_recorder_) {
+      leave();
+      fail<Unsupported>("compile: a compiled function was called for the first time while another is captured");
+    }
+  }
+  ~Capture() override {
+    if (!finished_) {
+      leave();
+      for (const auto& [impl, touched] : touched_) touched.leaf.set_grad(touched.before);
+    }
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  Tensor add_input(const TensorSpec& spec) {
+    const ValueId id = add_value({spec, Value::Kind::input, {}, -1, kNoValue, 0, false});
+    graph_.inputs.push_back(id);
+    return traced(id);
+  }
+
+  Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+                 std::span<const TensorSpec> out) override {
+    Node node{&op, AnyParams(params), {}, {}, {}};
+    const int index = static_cast<int>(graph_.nodes.size());
+    for (const Tensor& t : inputs) node.in.push_back(t.defined() ? value_of(t) : kNoValue);
+    Outputs outputs;
+    for (const TensorSpec& spec : out) {
+      Value v{spec, Value::Kind::computed, {}, index, kNoValue, 0, false};
+      if (op.view) {
+        v.base = node.in[0];
+        v.offset = op.view(params.data, graph_[node.in[0]].spec).offset;
+        viewed_.push_back(node.in[0]);
+      }
+      node.out.push_back(add_value(v));
+      outputs.add(traced(node.out.back()));
+      note_device(op, spec.device);
+    }
+    const int n = static_cast<int>(inputs.size());
+    for (int i = 0; i < n; ++i) {
+      const Tensor& t = inputs[static_cast<size_t>(i)];
+      if (!t.defined()) continue;
+      note_device(op, t.device());
+      if (op.writes(params.data, i, n)) {
+        write(node, index, t, node.in[static_cast<size_t>(i)]);
+      } else {
+        readers_[graph_.root(node.in[static_cast<size_t>(i)])].push_back(index);
+      }
+    }
+    graph_.nodes.push_back(std::move(node));
+    return outputs;
+  }
+
+  void before_change(const Tensor& leaf, bool reads) override {
+    const auto [it, fresh] = touched_.try_emplace(leaf.impl(), Touched{leaf, leaf.grad()});
+    if (!fresh || !reads) return;
+    const Tensor before = leaf.grad();
+    guards_.push_back({leaf, before.defined() && !before.is_traced() ? before.storage() : nullptr});
+  }
+
+  Captured finish(const Tensors& results) {
+    for (const Tensor& t : results) {
+      check(t.defined(), "compile: the function returned an undefined tensor");
+      const GradEdge edge = edge_of(t);
+      check<Unsupported>(!edge.node || edge.node->used(),
+                         "compile: a result ({}) requires a gradient, and its history ends with the capture; call "
+                         "backward inside the compiled function, or detach() the result",
+                         to_string(t.spec()));
+      graph_.outputs.push_back(value_of(t));
+    }
+    Captured c;
+    c.results = results.size();
+    finished_ = true;
+    leave();
+    for (const auto& [impl, touched] : touched_) {
+      const Tensor grad = touched.leaf.grad();
+      if (!grad.is_traced()) continue;
+      // A step that updates the leaf itself has used the gradient up; otherwise it is a result.
+      if (!writers_.contains(touched.leaf.storage().get())) {
+        graph_.outputs.push_back(value_of(grad));
+        c.grad_of.push_back(touched.leaf);
+      }
+      touched.leaf.set_grad({});
+    }
+    c.guards = std::move(guards_);
+    for (const auto& [storage, tensor] : writers_) c.written.push_back(tensor);
+    c.device = device_;
+    c.graph = std::move(graph_);
+    return c;
+  }
+
+ private:
+  struct Touched {
+    Tensor leaf;
+    Tensor before;
+  };
+
+  void leave() {
+    exchange_recorder(before_recorder_);
+    exchange_grad_watcher(before_watcher_);
+  }
+
+  void note_device(const OpDef& op, Device device) {
+    check<Unsupported>(!device_known_ || device == device_, "{}: runs on {} in a graph captured on {}; a graph has one device",
+                       op.name, device, device_);
+    device_ = device;
+    device_known_ = true;
+  }
+
+  ValueId add_value(Value v) {
+    v.spec.defined = true;
+    graph_.values.push_back(std::move(v));
+    return static_cast<ValueId>(graph_.values.size() - 1);
+  }
+
+  int64_t tag(ValueId id) const { return serial_ << kValueBits | id; }
+
+  Tensor traced(ValueId id) const {
+    auto impl = make_ref<TensorImpl>();
+    impl->spec = graph_[id].spec;
+    impl->trace = tag(id);
+    return Tensor(std::move(impl));
+  }
+
+  ValueId value_of(const Tensor& t) {
+    if (!t.is_traced()) return external_value(t);
+    const int64_t trace = t.impl()->trace;
+    check<Unsupported>(trace >> kValueBits == serial_,
+                       "a tensor made while another graph was captured ({}) was used; it never had a value",
+                       to_string(t.spec()));
+    const auto id = static_cast<ValueId>(trace & ((int64_t{1} << kValueBits) - 1));
+    check(!graph_[id].superseded, "a tensor ({}) was modified after it was saved for backward", to_string(t.spec()));
+    return id;
+  }
+
+  /// Tensors that exist outside become values once per view of their storage and version.
+  ValueId external_value(const Tensor& t) {
+    std::vector<ValueId>& known = externals_[t.storage().get()];
+    for (const ValueId id : known) {
+      const Value& v = graph_[id];
+      if (!v.superseded && v.tensor.offset() == t.offset() && v.spec == t.spec()) return id;
+    }
+    Value v{t.spec(), Value::Kind::external, t.detach(), -1, kNoValue, 0, false};
+    const ValueId id = add_value(v);
+    known.push_back(id);
+    return id;
+  }
+
+  /// Makes the written input a new version: a value of its own in the same memory.
+  void write(Node& node, int index, const Tensor& t, ValueId id) {
+    const char* op = node.op->name;
+    const Value::Kind root_kind = graph_[graph_.root(id)].kind;
+    check<Unsupported>(root_kind != Value::Kind::input,
+                       "{}: a compiled function cannot write to its arguments; return the new value instead", op);
+    Value version = graph_[id];
+    version.base = id;
+    version.offset = 0;
+    version.node = index;
+    if (t.is_traced()) {
+      const bool is_view = graph_[id].node >= 0 && graph_.nodes[static_cast<size_t>(graph_[id].node)].is_view();
+      const bool has_views = std::find(viewed_.begin(), viewed_.end(), id) != viewed_.end();
+      check<Unsupported>(!is_view && !has_views, "{}: a write through a view cannot be captured", op);
+      node.after = readers_[graph_.root(id)];
+      readers_.erase(graph_.root(id));
+    } else {
+      const auto bytes = static_cast<size_t>(t.numel()) * size_of(t.dtype());
+      check<Unsupported>(bytes == t.storage()->bytes(), "{}: a write through a view cannot be captured; write to the whole tensor",
+                         op);
+      for (const ValueId other : externals_[t.storage().get()]) {
+        const std::vector<int>& read = readers_[graph_.root(other)];
+        node.after.insert(node.after.end(), read.begin(), read.end());
+        readers_.erase(graph_.root(other));
+        graph_[other].superseded = true;
+      }
+      writers_.try_emplace(t.storage().get(), t.detach());
+    }
+    graph_[id].superseded = true;
+    const ValueId fresh = add_value(version);
+    graph_[fresh].superseded = false;
+    node.out.push_back(fresh);
+    if (t.is_traced()) {
+      t.impl()->trace = tag(fresh);
+    } else {
+      externals_[t.storage().get()] = {fresh};
+    }
+  }
+
+  const int64_t serial_ = ++g_serial;
+  Recorder* before_recorder_;
+  GradWatcher* before_watcher_;
+  bool finished_ = false;
+  Graph graph_;
+  Device device_;
+  bool device_known_ = false;
+  std::unordered_map<Storage*, std::vector<ValueId>> externals_;
+  std::unordered_map<Storage*, Tensor> writers_;
+  std::unordered_map<ValueId, std::vector<int>> readers_;  // by root, since it was last written
+  std::vector<ValueId> viewed_;
+  std::unordered_map<TensorImpl*, Touched> touched_;
+  std::vector<GradGuard> guards_;
+};
+
+}  // namespace
+
+bool GradGuard::holds() const {
+  const Tensor now = leaf.grad();
+  return now.defined() ? now.storage() == grad : !grad;
+}
+
+Captured capture(const TensorFunction& function, std::span<const TensorSpec> inputs) {
+  Capture session;
+  Tensors arguments;
+  for (const TensorSpec& spec : inputs) arguments.push_back(session.add_input(spec));
+  return session.finish(function(arguments));
+}
+
+}  // namespace mica

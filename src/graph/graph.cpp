@@ -1,0 +1,42 @@
+#include "mica/graph/graph.h"
+
+#include "mica/core/check.h"
+
+namespace mica {
+
+ValueId Graph::root(ValueId id) const {
+  while ((*this)[id].base != kNoValue) id = (*this)[id].base;
+  return id;
+}
+
+bool Graph::has_effect(const Node& node) const {
+  const auto n = static_cast<int>(node.in.size());
+  for (int i = 0; i < n; ++i) {
+    if (!node.op->writes(node.params.ref().data, i, n)) continue;
+    if ((*this)[root(node.in[static_cast<size_t>(i)])].kind == Value::Kind::external) return true;
+  }
+  return false;
+}
+
+std::string Graph::dump() const {
+  std::string s;
+  const auto list = [](const std::vector<ValueId>& ids) {
+    std::string text;
+    for (const ValueId id : ids) text += fmt::format("{}{}", text.empty() ? "" : ", ", id < 0 ? "none" : fmt::format("%{}", id));
+    return text;
+  };
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& v = values[i];
+    if (v.kind == Value::Kind::input) s += fmt::format("%{} = input  {}\n", i, to_string(v.spec));
+    if (v.kind == Value::Kind::external && v.base == kNoValue)
+      s += fmt::format("%{} = external  {}\n", i, to_string(v.spec));
+  }
+  for (const Node& node : nodes) {
+    s += fmt::format("{} = {}({}) {}", list(node.out), node.op->name, list(node.in), node.params.print());
+    if (!node.out.empty()) s += "  " + to_string((*this)[node.out[0]].spec);
+    s += '\n';
+  }
+  return s + fmt::format("return {}\n", list(outputs));
+}
+
+}  // namespace mica

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mica/op/op_def.h"
+
+namespace mica {
+
+using ValueId = int;
+inline constexpr ValueId kNoValue = -1;
+
+/// A tensor of a graph.
+struct Value {
+  enum class Kind {
+    input,     ///< a slot that every replay copies an argument into
+    external,  ///< a tensor that exists outside: a parameter, a constant
+    computed,  ///< an output of a node
+  };
+
+  TensorSpec spec;
+  Kind kind = Kind::computed;
+  Tensor tensor;              ///< external: the tensor itself
+  int node = -1;              ///< the node that computes it, or last wrote it
+  ValueId base = kNoValue;    ///< the value whose memory this one shares: a view's input, a version's forerunner
+  int64_t offset = 0;         ///< elements it starts after that value
+  bool superseded = false;    ///< a later node wrote over it
+};
+
+/// A call. Written inputs appear again, as new versions, after the results in `out`.
+struct Node {
+  const OpDef* op;
+  AnyParams params;
+  std::vector<ValueId> in;
+  std::vector<ValueId> out;
+  std::vector<int> after;  ///< nodes that read what this one writes over
+  bool is_view() const { return op->view != nullptr; }
+};
+
+/// A captured computation, in an order in which it can run.
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+
+  Value& operator[](ValueId id) { return values[static_cast<size_t>(id)]; }
+  const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id)]; }
+
+  /// The value whose memory `id` lies in.
+  ValueId root(ValueId id) const;
+  /// True when the node writes to memory outside the graph.
+  bool has_effect(const Node& node) const;
+  /// One line per node: `%5 = relu(%4)  f32[64, 500]`.
+  std::string dump() const;
+};
+
+}  // namespace mica

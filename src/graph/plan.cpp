@@ -1,0 +1,226 @@
+#include "mica/graph/plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "mica/core/check.h"
+#include "mica/graph/memory_plan.h"
+#include "mica/graph/passes/passes.h"
+#include "mica/ops/copy/copy.h"
+
+namespace mica {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t bytes_of(const TensorSpec& s) { return static_cast<size_t>(s.numel()) * size_of(s.dtype); }
+
+/// Elements between the start of a value and the start of its root.
+int64_t offset_in_root(const Graph& g, ValueId id) {
+  int64_t elements = 0;
+  for (; g[id].base != kNoValue; id = g[id].base) elements += g[id].offset;
+  return elements;
+}
+
+/// The device's arena if it is large enough, else a new one; plans made before keep theirs.
+std::shared_ptr<Arena> shared_arena(Device device, size_t bytes) {
+  static std::mutex mutex;
+  static auto* const arenas = new std::map<std::pair<DeviceKind, int>, std::weak_ptr<Arena>>;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<Arena>& current = (*arenas)[{device.kind, device.index}];
+  if (auto arena = current.lock(); arena && arena->storage->bytes() >= bytes) return arena;
+  auto arena = std::make_shared<Arena>();
+  arena->storage = make_ref<Storage>(bytes, device);
+  current = arena;
+  return arena;
+}
+
+}  // namespace
+
+Plan::Plan(Captured captured) : captured_(std::move(captured)) {
+  remove_dead_nodes(captured_.graph);
+  lower();
+  place();
+  bind();
+  if (!captured_.device.is_null() && !steps_.empty())
+    replay_ = runtime(captured_.device).record(captured_.device.index, [&] { run_steps(); });
+}
+
+bool Plan::guards_hold() const {
+  return std::all_of(captured_.guards.begin(), captured_.guards.end(), [](const GradGuard& g) { return g.holds(); });
+}
+
+void Plan::lower() {
+  for (const Node& node : captured_.graph.nodes)
+    if (!node.is_view()) add_step(*node.op, node.params, node.in, node.out);
+}
+
+/// Chooses the kernel of a node and inserts the copies it asks for.
+void Plan::add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in,
+                    const std::vector<ValueId>& out) {
+  Graph& g = captured_.graph;
+  Step step{&op, params, nullptr, in, {}, {}, {}, 0};
+  std::vector<TensorSpec> in_specs;
+  std::vector<TensorSpec> out_specs;
+  for (const ValueId id : in) {
+    in_specs.push_back(id == kNoValue ? TensorSpec{} : g[id].spec);
+    if (id == kNoValue) continue;
+    // Blocks of the arena are aligned; a view need not start on a boundary.
+    if (g[g.root(id)].kind != Value::Kind::external)
+      in_specs.back().aligned = offset_in_root(g, id) * static_cast<int64_t>(size_of(g[id].spec.dtype)) % 16 == 0;
+  }
+  for (const ValueId id : out) {
+    if (g[id].base != kNoValue) continue;  // a new version of an input
+    step.out.push_back(id);
+    out_specs.push_back(g[id].spec);
+  }
+  if (!captured_.device.is_null()) {
+    step.prepared = select(op, params.ref(), {in_specs, out_specs}, captured_.device);
+    for (size_t i = 0; i < in.size() && step.prepared->needs_copies(); ++i) {
+      const TensorSpec wanted = wanted_spec(*step.prepared, static_cast<int>(i), in_specs[i]);
+      if (wanted.strides == in_specs[i].strides) continue;
+      g.values.push_back({wanted, Value::Kind::computed, {}, -1, kNoValue, 0, false});
+      const auto copy = static_cast<ValueId>(g.values.size() - 1);
+      add_step(layout_copy_op(), layout_copy_params(wanted), {in[i]}, {copy});
+      step.in[i] = copy;
+    }
+  }
+  steps_.push_back(std::move(step));
+}
+
+/// Gives every computed value and workspace its place in the arena.
+void Plan::place() {
+  const Graph& g = captured_.graph;
+  const int end = static_cast<int>(steps_.size());
+  constexpr size_t kNone = static_cast<size_t>(-1);
+  std::vector<Block> blocks;
+  std::vector<size_t> block_of(g.values.size(), kNone);
+  const auto open = [&](ValueId root, int step) {
+    block_of[static_cast<size_t>(root)] = blocks.size();
+    blocks.push_back({bytes_of(g[root].spec), step, step});
+  };
+  std::vector<int> last_use(g.values.size(), -1);
+  for (int s = 0; s < end; ++s)
+    for (const ValueId id : steps_[static_cast<size_t>(s)].in)
+      if (id != kNoValue) last_use[static_cast<size_t>(g.root(id))] = s;
+  for (const ValueId id : g.outputs) last_use[static_cast<size_t>(g.root(id))] = end;
+
+  for (const ValueId id : g.inputs) open(id, 0);
+  std::vector<size_t> workspace(steps_.size(), kNone);
+  for (int s = 0; s < end; ++s) {
+    Step& step = steps_[static_cast<size_t>(s)];
+    for (const ValueId id : step.out) {
+      // An elementwise result may be written over an operand that nobody needs afterwards.
+      for (const ValueId operand : step.in) {
+        if (!step.op->elementwise || operand == kNoValue || block_of[static_cast<size_t>(id)] != kNone) continue;
+        const ValueId root = g.root(operand);
+        const size_t block = block_of[static_cast<size_t>(root)];
+        const bool alike = g[operand].spec.shape == g[id].spec.shape && g[operand].spec.strides == g[id].spec.strides &&
+                           g[operand].spec.dtype == g[id].spec.dtype;
+        if (block != kNone && operand == root && alike && last_use[static_cast<size_t>(root)] == s)
+          block_of[static_cast<size_t>(id)] = block;
+      }
+      if (block_of[static_cast<size_t>(id)] == kNone) open(id, s);
+      Block& block = blocks[block_of[static_cast<size_t>(id)]];
+      block.last = std::max(block.last, s);
+    }
+    for (const ValueId id : step.in) {
+      if (id == kNoValue) continue;
+      const size_t block = block_of[static_cast<size_t>(g.root(id))];
+      if (block != kNone) blocks[block].last = std::max(blocks[block].last, s);
+    }
+    if (step.prepared && step.prepared->state->workspace_bytes > 0) {
+      workspace[static_cast<size_t>(s)] = blocks.size();
+      blocks.push_back({step.prepared->state->workspace_bytes, s, s});
+    }
+  }
+  for (const ValueId id : g.outputs) {
+    const size_t block = block_of[static_cast<size_t>(g.root(id))];
+    if (block != kNone) blocks[block].last = end;
+  }
+
+  const MemoryPlan plan = plan_memory(blocks, kAlignment);
+  planned_bytes_ = plan.bytes;
+  live_bytes_ = plan.live;
+  offset_.resize(g.values.size());
+  for (size_t v = 0; v < g.values.size(); ++v)
+    if (block_of[v] != kNone) offset_[v] = plan.offset[block_of[v]];
+  for (size_t s = 0; s < steps_.size(); ++s)
+    if (workspace[s] != kNone) steps_[s].workspace_offset = plan.offset[workspace[s]];
+  arena_ = shared_arena(captured_.device, planned_bytes_);
+}
+
+void* Plan::address(ValueId id) const {
+  const Graph& g = captured_.graph;
+  const ValueId v = g.root(id);
+  const auto bytes = offset_in_root(g, id) * static_cast<int64_t>(size_of(g[id].spec.dtype));
+  if (g[v].kind == Value::Kind::external) {
+    auto* data = static_cast<std::byte*>(g[v].tensor.data());
+    return data ? data + bytes : nullptr;
+  }
+  std::byte* base = arena_->storage->data();
+  return base ? base + offset_[static_cast<size_t>(v)] + bytes : nullptr;
+}
+
+void Plan::bind() {
+  static const TensorSpec none;
+  const Graph& g = captured_.graph;
+  for (Step& step : steps_) {
+    for (const ValueId id : step.in)
+      step.in_args.push_back(id == kNoValue ? Arg{nullptr, &none} : Arg{address(id), &g[id].spec});
+    for (const ValueId id : step.out) step.out_args.push_back({address(id), &g[id].spec});
+  }
+}
+
+void Plan::run_steps() {
+  Encoder* encoder = runtime(captured_.device).encoder(captured_.device.index);
+  for (const Step& step : steps_)
+    step.prepared->kernel->run(step.params.ref().data, *step.prepared->state,
+                               {step.in_args, step.out_args, arena_->storage->data() + step.workspace_offset, encoder});
+}
+
+void Plan::copy_in(ValueId slot, const Tensor& argument) {
+  const TensorSpec& spec = captured_.graph[slot].spec;
+  const Tensor dense = contiguous(argument, spec.is_channels_last() ? MemoryFormat::channels_last : MemoryFormat::contiguous);
+  runtime(spec.device).copy(address(slot), dense.data(), bytes_of(spec), spec.device.index);
+}
+
+Tensor Plan::copy_out(ValueId id, std::span<const Tensor> arguments) {
+  const Graph& g = captured_.graph;
+  const ValueId root = g.root(id);
+  if (g[root].kind == Value::Kind::external)
+    return view_of(g[root].tensor, g[id].spec, g[root].tensor.offset() + offset_in_root(g, id));
+  for (size_t i = 0; i < g.inputs.size(); ++i)
+    if (g.inputs[i] == id) return arguments[i];
+  const TensorSpec& spec = g[id].spec;
+  if (spec.device.is_null()) return empty(TensorSpec::contiguous(spec.shape, spec.dtype, spec.device));
+  if (spec.is_contiguous() || spec.is_channels_last()) {
+    Tensor result = empty(spec);
+    if (result.numel() > 0) runtime(spec.device).copy(result.data(), address(id), bytes_of(spec), spec.device.index);
+    return result;
+  }
+  // A strided view of the arena: seen as a tensor, then copied.
+  auto impl = make_ref<TensorImpl>();
+  impl->spec = spec;
+  impl->storage = make_ref<Storage>(address(id), bytes_of(spec), spec.device, std::shared_ptr<void>(arena_, arena_.get()));
+  return clone(Tensor(std::move(impl)));
+}
+
+Tensors Plan::run(std::span<const Tensor> arguments) {
+  const NoGrad guard;
+  const std::lock_guard lock(arena_->mutex);
+  for (size_t i = 0; i < arguments.size(); ++i) copy_in(captured_.graph.inputs[i], arguments[i]);
+  if (replay_) {
+    replay_->launch();
+  } else if (!captured_.device.is_null()) {
+    run_steps();
+  }
+  for (const Tensor& t : captured_.written) t.storage()->bump_version();
+  Tensors results;
+  for (const ValueId id : captured_.graph.outputs) results.push_back(copy_out(id, arguments));
+  for (size_t i = 0; i < captured_.grad_of.size(); ++i) captured_.grad_of[i].set_grad(results[captured_.results + i]);
+  results.resize(captured_.results);
+  return results;
+}
+
+}  // namespace mica

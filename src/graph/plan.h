@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "mica/graph/capture.h"
+#include "mica/op/select.h"
+#include "mica/runtime/runtime.h"
+
+namespace mica {
+
+/// Memory that plans of a device share: nothing in it outlives a run.
+struct Arena {
+  Ref<Storage> storage;
+  std::mutex mutex;  ///< held while a plan runs in it
+};
+
+/// A graph made ready to run: chosen kernels, an address for every tensor, and on CUDA one CUDA graph.
+class Plan {
+ public:
+  explicit Plan(Captured captured);
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  /// Copies the arguments into their slots, runs, and copies the results out.
+  Tensors run(std::span<const Tensor> arguments);
+
+  const Captured& captured() const { return captured_; }
+  bool guards_hold() const;
+  /// Bytes of the arena this plan uses.
+  size_t planned_bytes() const { return planned_bytes_; }
+  /// The most bytes that are alive at once: no plan in this order can need less.
+  size_t live_bytes() const { return live_bytes_; }
+  size_t steps() const { return steps_.size(); }
+  /// True when a run is one launch of a CUDA graph.
+  bool is_one_launch() const { return replay_ != nullptr; }
+
+ private:
+  struct Step {
+    const OpDef* op;
+    AnyParams params;
+    std::shared_ptr<const Prepared> prepared;
+    std::vector<ValueId> in;
+    std::vector<ValueId> out;
+    std::vector<Arg> in_args;
+    std::vector<Arg> out_args;
+    size_t workspace_offset = 0;
+  };
+
+  void lower();
+  void add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in, const std::vector<ValueId>& out);
+  void place();
+  void bind();
+  void run_steps();
+  void* address(ValueId id) const;
+  void copy_in(ValueId slot, const Tensor& argument);
+  Tensor copy_out(ValueId id, std::span<const Tensor> arguments);
+
+  Captured captured_;
+  std::vector<Step> steps_;
+  std::vector<size_t> offset_;  ///< by root value: where it lies in the arena
+  std::shared_ptr<Arena> arena_;
+  size_t planned_bytes_ = 0;
+  size_t live_bytes_ = 0;
+  std::unique_ptr<Replay> replay_;
+};
+
+}  // namespace mica

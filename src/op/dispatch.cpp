@@ -1,0 +1,147 @@
+#include "mica/op/dispatch.h"
+
+#include <cstring>
+
+#include "mica/core/check.h"
+#include "mica/op/select.h"
+#include "mica/runtime/runtime.h"
+
+namespace mica {
+namespace {
+
+thread_local Recorder* t_recorder = nullptr;
+
+/// An array on the stack for the usual call, on the heap for one with many inputs. Not initialised.
+template <class T>
+class Scratch {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  explicit Scratch(size_t n) : n_(n) {
+    if (n > kInline) heap_ = std::make_unique<std::byte[]>(n * sizeof(T));
+  }
+  T* data() { return reinterpret_cast<T*>(heap_ ? heap_.get() : inline_); }
+  T& operator[](size_t i) { return data()[i]; }
+  std::span<const T> span() { return {data(), n_}; }
+
+ private:
+  static constexpr size_t kInline = 6;
+  size_t n_;
+  std::unique_ptr<std::byte[]> heap_;
+  alignas(T) std::byte inline_[kInline * sizeof(T)];
+};
+
+const TensorSpec kUndefined{};
+
+Device common_device(const OpDef& op, std::span<const TensorSpec> in) {
+  const TensorSpec* first = nullptr;
+  for (const TensorSpec& s : in) {
+    if (!s.defined) continue;
+    if (!first) first = &s;
+    check<DeviceError>(s.device == first->device, "{}: inputs are on different devices, {} and {}", op.name,
+                       first->device, s.device);
+  }
+  check(first != nullptr || in.empty(), "{}: every input is undefined", op.name);
+  return first ? first->device : Device();
+}
+
+/// Outputs whose strides the op left open take the memory format of the first 4-d input that has just one.
+void finish_specs(OutSpecs& out, std::span<const TensorSpec> in, Device device) {
+  bool channels_last = false;
+  for (const TensorSpec& s : in) {
+    if (!s.defined || s.rank() != 4) continue;
+    channels_last = s.is_channels_last();
+    if (channels_last || !s.is_channels_last_dense()) break;
+  }
+  for (TensorSpec& s : out.span()) {
+    if (!in.empty()) s.device = device;
+    if (s.strides.rank() == s.rank() && s.rank() > 0) continue;
+    s.strides = channels_last && s.rank() == 4 ? channels_last_strides(s.shape) : contiguous_strides(s.shape);
+  }
+}
+
+/// Runs a kernel into outputs that have memory.
+void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, std::span<const TensorSpec> specs,
+                std::span<const Tensor> outputs, std::span<const TensorSpec> out_specs, Device device) {
+  if (device.is_null()) return;
+  const auto prepared = select(op, params, {specs, out_specs}, device);
+  Scratch<Arg> in(inputs.size());
+  Scratch<Arg> out(outputs.size());
+  Tensors copies;
+  if (prepared->needs_copies()) copies.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    in[i] = {specs[i].defined ? inputs[i].data() : nullptr, &specs[i]};
+    if (!prepared->needs_copies()) continue;
+    const TensorSpec wanted = wanted_spec(*prepared, static_cast<int>(i), specs[i]);
+    if (wanted.strides == specs[i].strides) continue;
+    copies[i] = empty(wanted);
+    const AnyParams copy = layout_copy_params(wanted);
+    run_kernel(layout_copy_op(), copy.ref(), {&inputs[i], 1}, {&specs[i], 1}, {&copies[i], 1},
+               {&copies[i].spec(), 1}, device);
+    in[i] = {copies[i].data(), &copies[i].spec()};
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) out[i] = {outputs[i].data(), &out_specs[i]};
+  DeviceRuntime& rt = runtime(device);
+  Ref<Storage> workspace;
+  if (prepared->state->workspace_bytes > 0) workspace = make_ref<Storage>(prepared->state->workspace_bytes, device);
+  prepared->kernel->run(params.data, *prepared->state,
+                        {in.span(), out.span(), workspace ? workspace->data() : nullptr, rt.encoder(device.index)});
+}
+
+Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, std::span<const TensorSpec> specs,
+                OutSpecs& out, Device device) {
+  Outputs outputs;
+  for (const TensorSpec& s : out.span()) outputs.add(empty(s));
+  run_kernel(op, params, inputs, specs, outputs.span(), out.span(), device);
+  return outputs;
+}
+
+void note_writes(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, bool grad) {
+  const int n = static_cast<int>(inputs.size());
+  for (int i = 0; i < n; ++i) {
+    const Tensor& t = inputs[static_cast<size_t>(i)];
+    if (!t.defined() || !op.writes(params.data, i, n)) continue;
+    check(!(grad && t.requires_grad()),
+          "{}: writes to a tensor that requires a gradient; do it under NoGrad, or on a detached tensor", op.name);
+    if (!t.is_traced()) t.storage()->bump_version();
+  }
+}
+
+}  // namespace
+
+Recorder* current_recorder() { return t_recorder; }
+
+Recorder* exchange_recorder(Recorder* recorder) { return std::exchange(t_recorder, recorder); }
+
+Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs) {
+  Scratch<TensorSpec> specs(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    std::memcpy(static_cast<void*>(&specs[i]), inputs[i].defined() ? &inputs[i].spec() : &kUndefined, sizeof(TensorSpec));
+  Device device = common_device(op, specs.span());
+  const bool grad = grad_wanted(inputs);
+  check<Unsupported>(!grad || op.vjp || op.mutates || !op.no_gradient,
+                     "{}: has no gradient ({}), and an input requires one; detach() it if that is meant", op.name,
+                     op.no_gradient ? op.no_gradient : "");
+
+  Outputs outputs;
+  if (op.view) {
+    const ViewSpec v = op.view(params.data, specs[0]);
+    if (t_recorder) {
+      outputs = t_recorder->record(op, params, inputs, {&v.spec, 1});
+    } else {
+      outputs.add(view_of(inputs[0], v.spec, inputs[0].offset() + v.offset));
+    }
+  } else {
+    OutSpecs out;
+    op.infer(params.data, specs.span(), out);
+    finish_specs(out, specs.span(), device);
+    if (inputs.empty()) device = out[0].device;
+    outputs = t_recorder ? t_recorder->record(op, params, inputs, out.span())
+                         : execute(op, params, inputs, specs.span(), out, device);
+  }
+  if (op.mutates) note_writes(op, params, inputs, grad);
+  if (grad && op.vjp) record_on_tape(op, params, inputs, outputs);
+  return outputs;
+}
+
+}  // namespace mica

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <span>
+
+#include "mica/op/op_def.h"
+
+namespace mica {
+
+/// The outputs of a call, at most four.
+class Outputs {
+ public:
+  void add(Tensor t) { tensors_[static_cast<size_t>(count_++)] = std::move(t); }
+  int size() const { return count_; }
+  Tensor& operator[](int i) { return tensors_[static_cast<size_t>(i)]; }
+  const Tensor& operator[](int i) const { return tensors_[static_cast<size_t>(i)]; }
+  std::span<const Tensor> span() const { return {tensors_.data(), static_cast<size_t>(count_)}; }
+
+ private:
+  std::array<Tensor, OutSpecs::kMaxOutputs> tensors_;
+  int count_ = 0;
+};
+
+/// The one way an operator is called. Infers the outputs, then either runs a kernel now or records a
+/// node of the graph being captured, and records the call on the tape if a gradient is wanted.
+Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs);
+
+template <class P>
+Outputs dispatch(const OpDef& op, const P& params, std::initializer_list<Tensor> inputs) {
+  return dispatch(op, ParamsRef::of(params), std::span(inputs.begin(), inputs.size()));
+}
+template <class P>
+Outputs dispatch(const OpDef& op, const P& params, const Tensors& inputs) {
+  return dispatch(op, ParamsRef::of(params), std::span<const Tensor>(inputs));
+}
+
+/// Turns dispatched ops into nodes of a graph instead of running them. One per thread at a time.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+                         std::span<const TensorSpec> out) = 0;
+};
+Recorder* current_recorder();
+/// Installs a recorder for this thread and returns the one before.
+Recorder* exchange_recorder(Recorder* recorder);
+
+/// Autograd's side of dispatch; implemented in autograd/tape.cpp.
+bool grad_wanted(std::span<const Tensor> inputs);
+void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, const Outputs& outputs);
+
+/// The op that copies an input into the layout a kernel wants, and its parameters for that layout;
+/// implemented in ops/copy.
+const OpDef& layout_copy_op();
+AnyParams layout_copy_params(const TensorSpec& wanted);
+
+}  // namespace mica

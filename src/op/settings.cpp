@@ -1,0 +1,88 @@
+#include "mica/op/settings.h"
+
+#include <omp.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "mica/core/check.h"
+
+namespace mica {
+namespace {
+
+/// "conv2d:direct,matmul:reference" as a map.
+std::map<std::string, std::string> parse_forced(const char* text) {
+  std::map<std::string, std::string> forced;
+  std::string rest = text ? text : "";
+  while (!rest.empty()) {
+    const auto comma = rest.find(',');
+    const std::string entry = rest.substr(0, comma);
+    const auto colon = entry.find(':');
+    check(colon != std::string::npos, "MICA_KERNEL: expected op:kernel[,op:kernel…], got '{}'", text);
+    forced[entry.substr(0, colon)] = entry.substr(colon + 1);
+    rest = comma == std::string::npos ? "" : rest.substr(comma + 1);
+  }
+  return forced;
+}
+
+struct Settings {
+  std::atomic<bool> deterministic{false};
+  std::atomic<bool> tf32{false};
+  std::atomic<bool> verbose{false};
+  std::atomic<uint64_t> stamp{0};
+  std::mutex mutex;
+  std::map<std::string, std::string> forced = parse_forced(std::getenv("MICA_KERNEL"));
+
+  Settings() {
+    const char* v = std::getenv("MICA_VERBOSE");
+    verbose = v && std::string(v).find("dispatch") != std::string::npos;
+  }
+};
+
+Settings& settings() {
+  static Settings s;
+  return s;
+}
+
+void set(std::atomic<bool>& flag, bool on) {
+  if (flag.exchange(on) != on) ++settings().stamp;
+}
+
+}  // namespace
+
+void set_deterministic(bool on) { set(settings().deterministic, on); }
+bool deterministic() { return settings().deterministic; }
+void set_allow_tf32(bool on) { set(settings().tf32, on); }
+bool allow_tf32() { return settings().tf32; }
+void set_verbose_dispatch(bool on) { set(settings().verbose, on); }
+bool verbose_dispatch() { return settings().verbose; }
+
+void force_kernel(const std::string& op, const std::string& kernel) {
+  Settings& s = settings();
+  const std::lock_guard lock(s.mutex);
+  if (kernel.empty()) {
+    s.forced.erase(op);
+  } else {
+    s.forced[op] = kernel;
+  }
+  ++s.stamp;
+}
+
+std::string forced_kernel(const std::string& op) {
+  Settings& s = settings();
+  const std::lock_guard lock(s.mutex);
+  const auto it = s.forced.find(op);
+  return it == s.forced.end() ? "" : it->second;
+}
+
+uint64_t settings_stamp() { return settings().stamp.load(std::memory_order_relaxed); }
+
+void set_num_threads(int threads) {
+  check(threads >= 1, "set_num_threads: expected at least 1, got {}", threads);
+  omp_set_num_threads(threads);
+}
+int num_threads() { return omp_get_max_threads(); }
+
+}  // namespace mica

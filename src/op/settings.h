@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace mica {
+
+/// Same inputs, same machine, same bits: heuristics instead of timing, deterministic kernels only.
+void set_deterministic(bool on);
+bool deterministic();
+
+/// Lets f32 products on CUDA use TF32 tensor cores; off by default.
+void set_allow_tf32(bool on);
+bool allow_tf32();
+
+/// Prints each candidate, refusal and choice to stderr, as MICA_VERBOSE=dispatch does.
+void set_verbose_dispatch(bool on);
+bool verbose_dispatch();
+
+/// Forces the kernel of an op, as MICA_KERNEL=conv2d:direct,matmul:reference does; an empty kernel
+/// name lifts it.
+void force_kernel(const std::string& op, const std::string& kernel);
+/// The forced kernel's name; empty when none is.
+std::string forced_kernel(const std::string& op);
+
+/// Changes whenever a setting does that kernels are chosen by.
+uint64_t settings_stamp();
+
+/// Threads used by CPU kernels.
+void set_num_threads(int threads);
+int num_threads();
+
+}  // namespace mica

@@ -1,0 +1,149 @@
+#include "mica/ops/copy/copy.h"
+
+#include <cstring>
+
+#include "mica/autograd/autograd.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/elementwise/cpu_loop.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/runtime/runtime.h"
+
+namespace mica {
+namespace {
+
+void infer(const CopyParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  out.add(in[0].shape, p.dtype);
+  out[0].strides = p.channels_last ? channels_last_strides(in[0].shape) : contiguous_strides(in[0].shape);
+}
+
+Tensors vjp(const CopyParams&, const VjpArgs& a) { return {cast(a.grad[0], a.in_specs[0].dtype)}; }
+
+void infer_into(const NoParams&, std::span<const TensorSpec> in, OutSpecs&) {
+  const Shape both = broadcast_shapes(in[0].shape, in[1].shape, "copy_");
+  check<ShapeError>(both == in[0].shape, "copy_: source {} does not broadcast to destination {}", in[1].shape,
+                    in[0].shape);
+}
+bool mutates(const NoParams&, int input, int) { return input == 0; }
+
+/// Copies `source` to `to`, element by element, with a cast.
+void copy_elements(const Arg& to, const Arg& source) {
+  const StridedLoop<2> loop(to.shape(), {to.strides(), broadcast_strides(*source.spec, to.shape())});
+  const int64_t so = loop.inner_stride(0);
+  const int64_t si = loop.inner_stride(1);
+  switch_all(to.dtype(), [&]<class D>() {
+    switch_all(source.dtype(), [&]<class S>() {
+      D* out = to.as<D>();
+      const S* in = source.as<S>();
+      loop.each_run([&](const std::array<int64_t, 2>& at, int64_t n) {
+        D* o = out + at[0];
+        const S* x = in + at[1];
+        if (so == 1 && si == 1) {
+          if constexpr (std::is_same_v<D, S>) {
+            std::memcpy(static_cast<void*>(o), x, static_cast<size_t>(n) * sizeof(D));
+          } else {
+            for (int64_t i = 0; i < n; ++i) o[i] = static_cast<D>(x[i]);
+          }
+        } else {
+          for (int64_t i = 0; i < n; ++i) o[i * so] = static_cast<D>(x[i * si]);
+        }
+      });
+    });
+  });
+}
+
+void run(const CopyParams&, const Call& c) { copy_elements(c.out[0], c.in[0]); }
+void run_into(const NoParams&, const Call& c) { copy_elements(c.in[0], c.in[1]); }
+
+}  // namespace
+
+const OpDef& copy_op() {
+  static OpDef def = Op<CopyParams>("copy")
+                         .infer<infer>()
+                         .vjp<vjp>({})
+                         .elementwise()
+                         .cpu({kernel<supports_all<CopyParams>, run>("strided")})
+                         .build();
+  return def;
+}
+
+const OpDef& copy_into_op() {
+  static OpDef def = Op<NoParams>("copy_into")
+                         .infer<infer_into>()
+                         .mutates<mutates>()
+                         .no_gradient("it overwrites its input")
+                         .cpu({kernel<supports_all<NoParams>, run_into>("strided")})
+                         .build();
+  return def;
+}
+
+const OpDef& layout_copy_op() { return copy_op(); }
+AnyParams layout_copy_params(const TensorSpec& wanted) {
+  return AnyParams(ParamsRef::of(CopyParams{wanted.dtype, wanted.is_channels_last()}));
+}
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return dispatch(copy_op(), CopyParams{dtype, x.spec().is_channels_last()}, {x})[0];
+}
+
+Tensor contiguous(const Tensor& x, MemoryFormat format) {
+  const bool channels_last = format == MemoryFormat::channels_last;
+  if (channels_last ? x.spec().is_channels_last_dense() : x.spec().is_contiguous()) return x;
+  return dispatch(copy_op(), CopyParams{x.dtype(), channels_last}, {x})[0];
+}
+
+Tensor clone(const Tensor& x) {
+  return dispatch(copy_op(), CopyParams{x.dtype(), x.spec().is_channels_last()}, {x})[0];
+}
+
+Tensor to(const Tensor& x, Device device) {
+  if (x.device() == device) return x;
+  check<Unsupported>(!current_recorder(), "to: a copy from {} to {} cannot be part of a captured graph", x.device(),
+                     device);
+  check<Unsupported>(!(grad_enabled() && x.requires_grad()),
+                     "to: gradients do not flow from {} to {}; detach() the tensor first", x.device(), device);
+  const Tensor dense = x.spec().is_channels_last() ? x : contiguous(x);
+  TensorSpec spec = dense.spec();
+  spec.device = device;
+  Tensor result = empty(spec);
+  const size_t bytes = static_cast<size_t>(x.numel()) * size_of(x.dtype());
+  if (bytes == 0) return result;
+  if (x.device().is_cpu()) {
+    runtime(device).copy_from_host(result.data(), dense.data(), bytes, device.index);
+  } else if (device.is_cpu()) {
+    runtime(x.device()).copy_to_host(result.data(), dense.data(), bytes, x.device().index);
+  } else {
+    const Tensor host = to(dense, Device::cpu());
+    runtime(device).copy_from_host(result.data(), host.data(), bytes, device.index);
+  }
+  return result;
+}
+
+void copy_(const Tensor& destination, const Tensor& source) {
+  const Tensor here = source.device() == destination.device() ? source : to(source, destination.device());
+  dispatch(copy_into_op(), NoParams{}, {destination, here});
+}
+
+void add_(const Tensor& destination, const Tensor& source) { copy_(destination, add(destination, source)); }
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  check<DTypeError>(dtype() == dtype_of<T>, "to_vector: the tensor is {}, not {}", dtype(), dtype_of<T>);
+  const NoGrad guard;
+  const Tensor host = contiguous(to(*this, Device::cpu()));
+  std::vector<T> values(static_cast<size_t>(numel()));
+  const T* data = host.data_as<T>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] = data[i];
+  return values;
+}
+
+template std::vector<double> Tensor::to_vector() const;
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<Half> Tensor::to_vector() const;
+template std::vector<BFloat16> Tensor::to_vector() const;
+template std::vector<int64_t> Tensor::to_vector() const;
+template std::vector<int32_t> Tensor::to_vector() const;
+template std::vector<uint8_t> Tensor::to_vector() const;
+template std::vector<bool> Tensor::to_vector() const;
+
+}  // namespace mica

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "mica/core/tensor.h"
+#include "mica/op/params.h"
+
+namespace mica {
+
+struct DropoutParams {
+  double p = 0.5;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("p", self.p);
+  }
+};
+
+/// Zeroes each element with probability p and scales the others by 1/(1-p). Op inputs: x and a counter
+/// from rng_take; an element is kept when its uniform number is >= p. No mask is stored: the gradient is
+/// the same op with the same counter.
+Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
+
+}  // namespace mica

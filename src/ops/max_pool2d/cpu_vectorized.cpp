@@ -1,0 +1,294 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "mica/core/check.h"
+#include "mica/ops/max_pool2d/geometry.h"
+#include "mica/runtime/cpu/parallel.h"
+
+// Neighbouring results are computed in the lanes of a vector: columns of a plane in row-major
+// images, channels of a pixel in channels_last ones. A last group that is not full is moved back to
+// overlap the one before.
+namespace mica {
+namespace {
+
+constexpr int64_t kElementsPerThread = 1 << 14;
+
+template <class T>
+using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+
+template <class T, int Lanes>
+struct VectorOf {
+  typedef T values __attribute__((vector_size(Lanes * sizeof(T))));
+  typedef Index<T> indices __attribute__((vector_size(Lanes * sizeof(T))));
+};
+
+template <class T, int Lanes>
+struct Largest {
+  using V = typename VectorOf<T, Lanes>::values;
+  using I = typename VectorOf<T, Lanes>::indices;
+  V value;
+  I position;
+
+  explicit Largest(I first) : value(V{} - std::numeric_limits<T>::infinity()), position(first) {}
+  void take(V v, I at) {
+    const I mask = ~(v <= value) & (value == value);  // `replaces`, lane by lane
+    value = mask ? v : value;
+    position = mask ? at : position;
+  }
+  void store(T* y, int32_t* positions) const {
+    std::memcpy(y, &value, sizeof value);
+    for (int l = 0; l < Lanes; ++l) positions[l] = static_cast<int32_t>(position[l]);
+  }
+};
+
+template <class V, class T>
+V load(const T* p) {
+  V v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+// Element `j` of each window of a row, windows starting `stride` apart. Reads inside the windows
+// only.
+template <int Lanes, int Stride, class T>
+auto load_windows(const T* line, int64_t stride, int64_t j, [[maybe_unused]] int64_t kernel) {
+  using V = typename VectorOf<T, Lanes>::values;
+  if constexpr (Stride == 1) {
+    return load<V>(line + j);
+  } else if constexpr (Stride == 2) {  // kernel >= 2: two whole vectors lie inside
+    const bool last = j + 1 == kernel;
+    const T* start = line + j - (last ? 1 : 0);
+    const V low = load<V>(start);
+    const V high = load<V>(start + Lanes);
+    typename VectorOf<T, Lanes>::indices pick;
+    for (int l = 0; l < Lanes; ++l) pick[l] = 2 * l + (last ? 1 : 0);
+    return __builtin_shuffle(low, high, pick);
+  } else {
+    V v;
+    for (int l = 0; l < Lanes; ++l) v[l] = line[l * stride + j];
+    return v;
+  }
+}
+
+// One result from an image whose columns are `step` elements apart.
+template <class T>
+void pool_one(const Pool2dGeometry& g, const T* x, int64_t step, PoolRange rows, int64_t ow, T* y,
+              int32_t* position) {
+  const auto cols = pool_range(ow, g.stride.w, g.padding.w, g.kernel.w, g.w);
+  T largest = -std::numeric_limits<T>::infinity();
+  int64_t at = rows.first * g.w + cols.first;
+  for (int64_t h = rows.first; h < rows.last; ++h)
+    for (int64_t w = cols.first; w < cols.last; ++w) {
+      const T value = x[(h * g.w + w) * step];
+      if (!replaces(value, largest)) continue;
+      largest = value;
+      at = h * g.w + w;
+    }
+  *y = largest;
+  *position = static_cast<int32_t>(at);
+}
+
+// Results [ow, ow + Lanes) of one row of a plane; their windows lie inside the columns.
+template <int Lanes, int Stride, class T>
+void pool_columns(const Pool2dGeometry& g, const T* x, PoolRange rows, int64_t ow, T* y,
+                  int32_t* positions) {
+  using I = typename VectorOf<T, Lanes>::indices;
+  const int64_t start = ow * g.stride.w - g.padding.w;
+  I lanes;
+  for (int l = 0; l < Lanes; ++l) lanes[l] = static_cast<Index<T>>(l * g.stride.w);
+  const auto at = [&](int64_t h, int64_t j) {
+    return lanes + static_cast<Index<T>>(h * g.w + start + j);
+  };
+  Largest<T, Lanes> largest(at(rows.first, 0));
+  for (int64_t h = rows.first; h < rows.last; ++h)
+    for (int64_t j = 0; j < g.kernel.w; ++j)
+      largest.take(load_windows<Lanes, Stride>(x + h * g.w + start, g.stride.w, j, g.kernel.w),
+                   at(h, j));
+  largest.store(y + ow, positions + ow);
+}
+
+template <int Lanes, int Stride, class T>
+void pool_interior(const Pool2dGeometry& g, const T* x, PoolRange rows, int64_t first, int64_t last,
+                   T* y, int32_t* positions) {
+  for (int64_t ow = first; ow < last; ow += Lanes)
+    pool_columns<Lanes, Stride>(g, x, rows, std::min(ow, last - Lanes), y, positions);
+}
+
+// One row of a plane: y and positions (ow) from x (h, w).
+template <int Stride, class T>
+void pool_row(const Pool2dGeometry& g, const T* x, int64_t oh, T* y, int32_t* positions) {
+  constexpr int kLanes = 32 / sizeof(T);
+  const auto rows = pool_range(oh, g.stride.h, g.padding.h, g.kernel.h, g.h);
+  // Windows of [first, last) lie inside the columns.
+  int64_t first = std::min(g.ow, (g.padding.w + g.stride.w - 1) / g.stride.w);
+  const int64_t room = g.w + g.padding.w - g.kernel.w;
+  int64_t last = room < 0 ? first : std::clamp(room / g.stride.w + 1, first, g.ow);
+  if (last - first >= kLanes) {
+    pool_interior<kLanes, Stride>(g, x, rows, first, last, y, positions);
+  } else if (last - first >= kLanes / 2) {
+    pool_interior<kLanes / 2, Stride>(g, x, rows, first, last, y, positions);
+  } else {
+    last = first;
+  }
+  for (int64_t ow = 0; ow < first; ++ow) pool_one(g, x, 1, rows, ow, y + ow, positions + ow);
+  for (int64_t ow = last; ow < g.ow; ++ow) pool_one(g, x, 1, rows, ow, y + ow, positions + ow);
+}
+
+template <int Stride, class T>
+void pool_planes(const Pool2dGeometry& g, const T* x, T* y, int32_t* positions) {
+  const int64_t grain = std::max<int64_t>(1, kElementsPerThread / (g.h * g.w));
+  parallel_for(g.n * g.c, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane)
+      for (int64_t oh = 0; oh < g.oh; ++oh) {
+        const int64_t row = (plane * g.oh + oh) * g.ow;
+        pool_row<Stride>(g, x + plane * g.h * g.w, oh, y + row, positions + row);
+      }
+  });
+}
+
+// Channels [c, c + Lanes) of one result; x is an image (h, w, c).
+template <int Lanes, class T>
+void pool_channels(const Pool2dGeometry& g, const T* x, PoolRange rows, PoolRange cols, int64_t c,
+                   T* y, int32_t* positions) {
+  using V = typename VectorOf<T, Lanes>::values;
+  using I = typename VectorOf<T, Lanes>::indices;
+  Largest<T, Lanes> largest(I{} + static_cast<Index<T>>(rows.first * g.w + cols.first));
+  for (int64_t h = rows.first; h < rows.last; ++h)
+    for (int64_t w = cols.first; w < cols.last; ++w) {
+      const int64_t at = h * g.w + w;
+      largest.take(load<V>(x + at * g.c + c), I{} + static_cast<Index<T>>(at));
+    }
+  largest.store(y + c, positions + c);
+}
+
+template <class T>
+void pool_pixels(const Pool2dGeometry& g, const T* x, T* y, int32_t* positions) {
+  constexpr int kLanes = 32 / sizeof(T);
+  const int64_t grain = std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, g.ow * g.c));
+  parallel_for(g.n * g.oh, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* image = x + row / g.oh * g.h * g.w * g.c;
+      const auto rows = pool_range(row % g.oh, g.stride.h, g.padding.h, g.kernel.h, g.h);
+      for (int64_t ow = 0; ow < g.ow; ++ow) {
+        const auto cols = pool_range(ow, g.stride.w, g.padding.w, g.kernel.w, g.w);
+        T* result = y + (row * g.ow + ow) * g.c;
+        int32_t* position = positions + (row * g.ow + ow) * g.c;
+        if (g.c >= kLanes) {
+          for (int64_t c = 0; c < g.c; c += kLanes)
+            pool_channels<kLanes>(g, image, rows, cols, std::min(c, g.c - kLanes), result,
+                                  position);
+        } else {
+          for (int64_t c = 0; c < g.c; ++c)
+            pool_one(g, image + c, g.c, rows, ow, result + c, position + c);
+        }
+      }
+    }
+  });
+}
+
+// All tensors of the call in the first output's format.
+Support supports_layouts(const Specs& specs, uint32_t inputs) {
+  const TensorSpec& out = specs.out[0];
+  if (out.dtype != DType::f32 && out.dtype != DType::f64)
+    return Support::no("computes f32 and f64 only");
+  const bool channels_last = out.is_channels_last();
+  for (const TensorSpec& s : specs.out)
+    if (!(channels_last ? s.is_channels_last_dense() : s.is_contiguous()))
+      return Support::no("writes row-major and channels_last results only");
+  return channels_last ? Support::yes().with_channels_last(inputs)
+                       : Support::yes().with_contiguous(inputs);
+}
+
+Support supports(const MaxPool2dParams&, const Specs& specs) { return supports_layouts(specs, 1); }
+
+template <class T>
+void forward(const Pool2dGeometry& g, const Call& call) {
+  const T* x = call.in[0].as<T>();
+  T* y = call.out[0].as<T>();
+  int32_t* positions = call.out[1].as<int32_t>();
+  if (call.out[0].spec->is_channels_last()) {
+    pool_pixels(g, x, y, positions);
+  } else if (g.stride.w == 1) {
+    pool_planes<1>(g, x, y, positions);
+  } else if (g.stride.w == 2 && g.kernel.w >= 2) {
+    pool_planes<2>(g, x, y, positions);
+  } else {
+    pool_planes<0>(g, x, y, positions);
+  }
+}
+
+void run(const MaxPool2dParams& params, const Call& call) {
+  const Pool2dGeometry g = pool2d_geometry("max_pool2d", params, call.in[0].shape());
+  if (call.out[0].dtype() == DType::f64) return forward<double>(g, call);
+  forward<float>(g, call);
+}
+
+Support supports_grad(const MaxPool2dGradParams&, const Specs& specs) {
+  return supports_layouts(specs, 3);
+}
+
+template <class T>
+void scatter_planes(const Pool2dGeometry& g, const T* dy, const int32_t* positions, T* dx) {
+  const int64_t size = g.h * g.w;
+  const int64_t results = g.oh * g.ow;
+  parallel_for(
+      g.n * g.c, std::max<int64_t>(1, kElementsPerThread / size), [&](int64_t begin, int64_t end) {
+        std::fill(dx + begin * size, dx + end * size, T(0));
+        for (int64_t plane = begin; plane < end; ++plane)
+          for (int64_t i = plane * results; i < (plane + 1) * results; ++i) {
+            check<IndexError>(positions[i] >= 0 && positions[i] < size,
+                              "max_pool2d_grad: position {} is outside the image of {} elements",
+                              positions[i], size);
+            dx[plane * size + positions[i]] += dy[i];
+          }
+      });
+}
+
+// Every pixel of a window takes dy where the position is its own.
+template <class T>
+void scatter_pixels(const Pool2dGeometry& g, const T* dy, const int32_t* positions, T* dx) {
+  const int64_t size = g.h * g.w * g.c;
+  const int64_t grain = std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, size));
+  parallel_for(g.n, grain, [&](int64_t begin, int64_t end) {
+    std::fill(dx + begin * size, dx + end * size, T(0));
+    for (int64_t row = begin * g.oh; row < end * g.oh; ++row) {
+      const auto rows = pool_range(row % g.oh, g.stride.h, g.padding.h, g.kernel.h, g.h);
+      for (int64_t ow = 0; ow < g.ow; ++ow) {
+        const auto cols = pool_range(ow, g.stride.w, g.padding.w, g.kernel.w, g.w);
+        const T* from = dy + (row * g.ow + ow) * g.c;
+        const int32_t* position = positions + (row * g.ow + ow) * g.c;
+        for (int64_t h = rows.first; h < rows.last; ++h)
+          for (int64_t w = cols.first; w < cols.last; ++w) {
+            const auto at = static_cast<int32_t>(h * g.w + w);
+            T* to = dx + row / g.oh * size + at * g.c;
+#pragma omp simd
+            for (int64_t c = 0; c < g.c; ++c) to[c] += position[c] == at ? from[c] : T(0);
+          }
+      }
+    }
+  });
+}
+
+template <class T>
+void backward(const Pool2dGeometry& g, const Call& call) {
+  const T* dy = call.in[0].as<T>();
+  const int32_t* positions = call.in[1].as<int32_t>();
+  T* dx = call.out[0].as<T>();
+  if (call.out[0].spec->is_channels_last()) return scatter_pixels(g, dy, positions, dx);
+  scatter_planes(g, dy, positions, dx);
+}
+
+void run_grad(const MaxPool2dGradParams& params, const Call& call) {
+  const Pool2dGeometry g = pool2d_geometry("max_pool2d_grad", params.pool, params.shape);
+  if (call.out[0].dtype() == DType::f64) return backward<double>(g, call);
+  backward<float>(g, call);
+}
+
+}  // namespace
+
+Kernel max_pool2d_vectorized_kernel() { return kernel<supports, run>("vectorized"); }
+Kernel max_pool2d_grad_vectorized_kernel() { return kernel<supports_grad, run_grad>("vectorized"); }
+
+}  // namespace mica

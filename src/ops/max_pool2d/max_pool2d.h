@@ -1,0 +1,41 @@
+#pragma once
+
+#include "mica/core/tensor.h"
+#include "mica/op/params.h"
+
+namespace mica {
+
+struct MaxPool2dParams {
+  Size2 kernel = 2;
+  Size2 stride = 0;  ///< 0 means the kernel's size
+  Size2 padding = 0;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("kernel", self.kernel);
+    f("stride", self.stride);
+    f("padding", self.padding);
+  }
+};
+
+/// Parameters of the gradient: the pooling's own and the input's shape.
+struct MaxPool2dGradParams {
+  MaxPool2dParams pool;
+  Shape shape;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    MaxPool2dParams::fields(self.pool, f);
+    f("shape", self.shape);
+  }
+};
+
+/// Largest value of each window of x (N, C, H, W). NaN wins. The op has a second output that the
+/// gradient reads: for each result the position of the maximum (the first of equals) in its plane,
+/// h * W + w, as i32.
+Tensor max_pool2d(const Tensor& x, const MaxPool2dParams& params = {});
+
+/// Sends dy (N, C, H', W') back to the positions (N, C, H', W') the maxima came from.
+Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions, const MaxPool2dGradParams& params);
+
+}  // namespace mica

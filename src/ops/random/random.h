@@ -1,0 +1,49 @@
+#pragma once
+
+#include "mica/core/tensor.h"
+#include "mica/op/params.h"
+
+namespace mica {
+
+struct RngTakeParams {
+  int64_t count = 0;  ///< blocks of four numbers to reserve
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("count", self.count);
+  }
+};
+
+struct RandomParams {
+  Shape shape;
+  double a = 0;  ///< low, or mean
+  double b = 1;  ///< high, or standard deviation
+  DType dtype = DType::f32;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("shape", self.shape);
+    f("a", self.a);
+    f("b", self.b);
+    f("dtype", self.dtype);
+  }
+};
+
+/// Restarts every device's generator.
+void manual_seed(uint64_t seed);
+
+/// The state of a device's generator, i64 [2]: the seed and the number of blocks used. Saving and
+/// writing it back continues a run.
+Tensor rng_state(Device device);
+
+/// Reserves counters for n numbers: returns i64 [2], the seed and the first block, and advances the
+/// device's generator. A block is four numbers: element i uses lane i % 4 of block first + i / 4.
+/// The op rng_take has one input, the state (mutated), and one output, the state before.
+Tensor rng_take(int64_t n, Device device);
+
+Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {});
+Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {});
+/// 0 … n-1 in random order, i64.
+Tensor randperm(int64_t n);
+
+}  // namespace mica

@@ -1,0 +1,183 @@
+#include "mica/ops/view/view.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/ops/reduce/reduce.h"
+
+namespace mica {
+namespace {
+
+TensorSpec with_layout(const TensorSpec& in, const Shape& shape, const Strides& strides) {
+  TensorSpec s = in;
+  s.shape = shape;
+  s.strides = strides;
+  return s;
+}
+
+/// Strides of the same memory in another shape, if there are any: each run of axes that is dense in itself
+/// can be cut anew.
+std::optional<Strides> reshaped_strides(const TensorSpec& in, const Shape& shape) {
+  if (in.is_contiguous()) return contiguous_strides(shape);
+  Strides strides = Dims::filled(shape.rank(), 0);
+  int axis = shape.rank() - 1;
+  for (int i = in.rank() - 1; i >= 0;) {
+    // The run of input axes [j, i] that is dense in itself.
+    int64_t run = in.shape[i];
+    const int64_t step = in.strides[i];
+    int j = i - 1;
+    while (j >= 0 && (in.shape[j] == 1 || run == 1 || in.strides[j] == run * step)) run *= in.shape[j--];
+    int64_t taken = 1;
+    while (axis >= 0 && taken * shape[axis] <= run) {
+      strides[axis] = taken * step;
+      taken *= shape[axis--];
+    }
+    if (taken != run) return std::nullopt;
+    i = j;
+  }
+  while (axis >= 0 && shape[axis] == 1) strides[axis--] = 1;
+  return axis < 0 ? std::optional(strides) : std::nullopt;
+}
+
+ViewSpec reshape_view(const DimsParams& p, const TensorSpec& in) {
+  const auto strides = reshaped_strides(in, p.dims);
+  check<ShapeError>(strides.has_value(), "reshape: {} cannot be seen as {} without a copy", to_string(in), p.dims);
+  return {with_layout(in, p.dims, *strides), 0};
+}
+
+Tensors reshape_vjp(const DimsParams&, const VjpArgs& a) { return {reshape(a.grad[0], a.in_specs[0].shape)}; }
+
+ViewSpec permute_view(const DimsParams& p, const TensorSpec& in) {
+  Shape shape = in.shape;
+  Strides strides = in.strides;
+  for (int i = 0; i < in.rank(); ++i) {
+    shape[i] = in.shape[static_cast<int>(p.dims[i])];
+    strides[i] = in.strides[static_cast<int>(p.dims[i])];
+  }
+  return {with_layout(in, shape, strides), 0};
+}
+
+Tensors permute_vjp(const DimsParams& p, const VjpArgs& a) {
+  Dims back = p.dims;
+  for (int i = 0; i < p.dims.rank(); ++i) back[static_cast<int>(p.dims[i])] = i;
+  return {permute(a.grad[0], back)};
+}
+
+ViewSpec expand_view(const DimsParams& p, const TensorSpec& in) {
+  const int shift = p.dims.rank() - in.rank();
+  check<ShapeError>(shift >= 0, "expand: cannot lower the rank, {} to {}", in.shape, p.dims);
+  Strides strides = Dims::filled(p.dims.rank(), 0);
+  for (int i = 0; i < in.rank(); ++i) {
+    check<ShapeError>(in.shape[i] == p.dims[i + shift] || in.shape[i] == 1, "expand: {} does not expand to {}", in.shape,
+                      p.dims);
+    strides[i + shift] = in.shape[i] == p.dims[i + shift] ? in.strides[i] : 0;
+  }
+  return {with_layout(in, p.dims, strides), 0};
+}
+
+Tensors expand_vjp(const DimsParams&, const VjpArgs& a) { return {sum_to(a.grad[0], a.in_specs[0].shape)}; }
+
+ViewSpec slice_view(const SliceParams& p, const TensorSpec& in) {
+  const int axis = static_cast<int>(p.axis);
+  Shape shape = in.shape;
+  Strides strides = in.strides;
+  shape[axis] = std::max<int64_t>(0, (p.stop - p.start + p.step - 1) / p.step);
+  strides[axis] *= p.step;
+  return {with_layout(in, shape, strides), shape[axis] == 0 ? 0 : p.start * in.strides[axis]};
+}
+
+}  // namespace
+
+const OpDef& reshape_op() {
+  static OpDef def = Op<DimsParams>("reshape").view<reshape_view>().vjp<reshape_vjp>({}).build();
+  return def;
+}
+const OpDef& permute_op() {
+  static OpDef def = Op<DimsParams>("permute").view<permute_view>().vjp<permute_vjp>({}).build();
+  return def;
+}
+const OpDef& expand_op() {
+  static OpDef def = Op<DimsParams>("expand").view<expand_view>().vjp<expand_vjp>({}).build();
+  return def;
+}
+const OpDef& slice_op() {
+  static OpDef def =
+      Op<SliceParams>("slice").view<slice_view>().no_gradient("its gradient needs a padding op").build();
+  return def;
+}
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  Shape full = shape;
+  int open = -1;
+  int64_t known = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == -1) {
+      check<ShapeError>(open < 0, "reshape: only one size may be -1, got {}", shape);
+      open = i;
+    } else {
+      known *= shape[i];
+    }
+  }
+  if (open >= 0) {
+    check<ShapeError>(known > 0 && x.numel() % known == 0, "reshape: {} does not divide into {}", x.shape(), shape);
+    full[open] = x.numel() / known;
+  }
+  check<ShapeError>(numel(full) == x.numel(), "reshape: {} has {} elements, {} has {}", x.shape(), x.numel(), shape,
+                    numel(full));
+  const bool possible = reshaped_strides(x.spec(), full).has_value();
+  return dispatch(reshape_op(), DimsParams{full}, {possible ? x : contiguous(x)})[0];
+}
+
+Tensor flatten(const Tensor& x, int64_t start) {
+  if (x.rank() == 0) return reshape(x, {1});
+  Shape shape;
+  const int first = normalize_axis(start, x.rank(), "flatten");
+  int64_t rest = 1;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i < first) {
+      shape.push_back(x.shape()[i]);
+    } else {
+      rest *= x.shape()[i];
+    }
+  }
+  shape.push_back(rest);
+  return reshape(x, shape);
+}
+
+Tensor permute(const Tensor& x, const Dims& axes) {
+  check<ShapeError>(axes.rank() == x.rank(), "permute: a tensor of shape {} needs {} axes, got {}", x.shape(), x.rank(),
+                    axes);
+  Dims order = axes;
+  uint32_t seen = 0;
+  for (int i = 0; i < axes.rank(); ++i) {
+    order[i] = normalize_axis(axes[i], x.rank(), "permute");
+    seen |= 1U << order[i];
+  }
+  check<ShapeError>(seen == (1U << axes.rank()) - 1, "permute: axes {} name one twice", axes);
+  return dispatch(permute_op(), DimsParams{order}, {x})[0];
+}
+
+Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
+  Dims axes = Dims::filled(x.rank(), 0);
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[normalize_axis(a, x.rank(), "transpose")], axes[normalize_axis(b, x.rank(), "transpose")]);
+  return permute(x, axes);
+}
+
+Tensor expand(const Tensor& x, const Shape& shape) { return dispatch(expand_op(), DimsParams{shape}, {x})[0]; }
+
+Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t stop, int64_t step) {
+  check<IndexError>(step >= 1, "slice: step must be at least 1, got {}", step);
+  const int a = normalize_axis(axis, x.rank(), "slice");
+  const int64_t n = x.shape()[a];
+  const auto clip = [n](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
+  const SliceParams p{a, clip(start), std::max(clip(start), clip(stop)), step};
+  return dispatch(slice_op(), p, {x})[0];
+}
+
+}  // namespace mica

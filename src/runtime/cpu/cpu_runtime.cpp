@@ -1,0 +1,143 @@
+#include "mica/runtime/cpu/cpu_runtime.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "mica/core/check.h"
+#include "mica/runtime/cpu/parallel.h"
+
+namespace mica {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kSmallest = 64;
+constexpr size_t kCacheLimit = size_t{1} << 30;  // cached bytes kept at most
+
+/// Block sizes are powers of two and three quarters of them: at most a third is wasted.
+size_t block_bytes(size_t bytes) {
+  const size_t p = std::bit_ceil(std::max(bytes, kSmallest));
+  const size_t three_quarters = p / 4 * 3;
+  return bytes <= three_quarters && three_quarters % kAlignment == 0 ? three_quarters : p;
+}
+
+size_t class_of(size_t block) {
+  const auto log = static_cast<size_t>(std::bit_width(block) - 1);
+  return 2 * log + (std::has_single_bit(block) ? 0 : 1);
+}
+
+/// Keeps freed blocks by size: fresh pages cost several times a copy.
+class CpuRuntime final : public DeviceRuntime {
+ public:
+  CpuRuntime() { check_cpu(); }
+
+  int device_count() override { return 1; }
+  DeviceProperties properties(int) override {
+    const auto memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+    return {"CPU", memory, omp_get_num_procs(), 0};
+  }
+
+  void* allocate(size_t bytes, int) override {
+    if (bytes == 0) return nullptr;
+    if (bytes > (size_t{1} << 62)) out_of_memory(bytes);
+    const size_t block = block_bytes(bytes);
+    const size_t c = class_of(block);
+    {
+      const std::lock_guard lock(mutex_);
+      stats_.allocated += block;
+      stats_.peak = std::max(stats_.peak, stats_.allocated);
+      if (!free_[c].empty()) {
+        void* p = free_[c].back();
+        free_[c].pop_back();
+        cached_ -= block;
+        return p;
+      }
+      stats_.reserved += block;
+    }
+    void* p = fresh(block);
+    if (!p) {
+      empty_cache(0);
+      p = fresh(block);
+    }
+    if (!p) {
+      const std::lock_guard lock(mutex_);
+      stats_.allocated -= block;
+      stats_.reserved -= block;
+      out_of_memory(bytes);
+    }
+    return p;
+  }
+
+  void deallocate(void* data, size_t bytes, int) noexcept override {
+    if (!data) return;
+    const size_t block = block_bytes(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      stats_.allocated -= block;
+      if (cached_ + block <= kCacheLimit) {
+        free_[class_of(block)].push_back(data);
+        cached_ += block;
+        return;
+      }
+      stats_.reserved -= block;
+    }
+    std::free(data);  // NOLINT(cppcoreguidelines-no-malloc)
+  }
+
+  MemoryStats memory_stats(int) override {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  void reset_peak(int) override {
+    const std::lock_guard lock(mutex_);
+    stats_.peak = stats_.allocated;
+  }
+  void empty_cache(int) override {
+    const std::lock_guard lock(mutex_);
+    for (auto& list : free_) {
+      for (void* p : list) std::free(p);  // NOLINT(cppcoreguidelines-no-malloc)
+      list.clear();
+    }
+    stats_.reserved -= cached_;
+    cached_ = 0;
+  }
+
+  void copy_from_host(void* d, const void* s, size_t bytes, int) override { std::memcpy(d, s, bytes); }
+  void copy_to_host(void* d, const void* s, size_t bytes, int) override { std::memcpy(d, s, bytes); }
+  void copy(void* d, const void* s, size_t bytes, int) override { std::memcpy(d, s, bytes); }
+  void synchronize(int) override {}
+  Encoder* encoder(int) override { return nullptr; }
+  std::unique_ptr<Replay> record(int, const std::function<void()>&) override { return nullptr; }
+
+ private:
+  void* fresh(size_t block) {
+    // The kernel may promise memory the machine has not got; refuse what cannot fit.
+    if (block > memory_) return nullptr;
+    return std::aligned_alloc(kAlignment, block);
+  }
+  [[noreturn]] void out_of_memory(size_t bytes) {
+    fail<OutOfMemory>("out of memory on cpu: {} bytes requested, {} in use by tensors, {} in the machine",
+                      bytes, stats_.allocated, memory_);
+  }
+
+  const size_t memory_ = properties(0).memory;
+  std::mutex mutex_;
+  std::array<std::vector<void*>, 128> free_;
+  size_t cached_ = 0;
+  MemoryStats stats_;
+};
+
+}  // namespace
+
+DeviceRuntime& cpu_runtime() {
+  static auto* const instance = new CpuRuntime;  // outlives every static tensor
+  return *instance;
+}
+
+}  // namespace mica
