@@ -62,9 +62,12 @@ auto load_windows(const T* line, int64_t stride, int64_t j, [[maybe_unused]] int
     const T* start = line + j - (last ? 1 : 0);
     const V low = load<V>(start);
     const V high = load<V>(start + Lanes);
-    typename VectorOf<T, Lanes>::indices pick;
-    for (int l = 0; l < Lanes; ++l) pick[l] = 2 * l + (last ? 1 : 0);
-    return __builtin_shuffle(low, high, pick);
+    typename VectorOf<T, Lanes>::indices even, odd;
+    for (int l = 0; l < Lanes; ++l) {
+      even[l] = 2 * l;
+      odd[l] = 2 * l + 1;
+    }
+    return last ? __builtin_shuffle(low, high, odd) : __builtin_shuffle(low, high, even);
   } else {
     V v;
     for (int l = 0; l < Lanes; ++l) v[l] = line[l * stride + j];

@@ -1,0 +1,107 @@
+#include "mica/ops/batch_norm/batch_norm.h"
+
+#include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/batch_norm/statistics.h"
+
+namespace mica {
+namespace {
+
+void check_input(const char* op, const BatchNormParams& params, const TensorSpec& x) {
+  check<DTypeError>(is_floating(x.dtype), "{}: expected a floating input, got {}", op, x.dtype);
+  check<ShapeError>(x.rank() >= 2, "{}: input must be [N, C, …], got {}", op, x.shape);
+  check<ShapeError>(!params.training || x.shape[1] == 0 || x.numel() / x.shape[1] != 1,
+                    "{}: training needs more than one value per channel, got {}", op, x.shape);
+}
+
+void check_channels(const char* op, const char* what, const TensorSpec& spec, const TensorSpec& x) {
+  if (!spec.defined) return;
+  const DType dtype = batch_norm_statistics_dtype(x.dtype);
+  check<DTypeError>(spec.dtype == dtype, "{}: {} must be {} for an input of {}, got {}", op, what,
+                    dtype, x.dtype, spec.dtype);
+  check<ShapeError>(spec.shape == Shape{x.shape[1]}, "{}: {} must be [C] with C = {}, got {}", op,
+                    what, x.shape[1], spec.shape);
+}
+
+void infer(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
+  const TensorSpec& x = in[0];
+  check_input("batch_norm", params, x);
+  check_channels("batch_norm", "weight", in[1], x);
+  check_channels("batch_norm", "bias", in[2], x);
+  check_channels("batch_norm", "running_mean", in[3], x);
+  check_channels("batch_norm", "running_var", in[4], x);
+  check(in[3].defined == in[4].defined,
+        "batch_norm: running_mean and running_var must both be given or both be left out");
+  check(params.training || in[3].defined, "batch_norm: inference needs running statistics");
+  const DType statistics = batch_norm_statistics_dtype(x.dtype);
+  out.add(x.shape, x.dtype);
+  out.add({x.shape[1]}, statistics);
+  out.add({x.shape[1]}, statistics);
+}
+
+Tensors vjp(const BatchNormParams& params, const VjpArgs& args) {
+  const BatchNormGrads grads =
+      batch_norm_grad(args.grad[0], args.in[0], args.in[1], args.out[1], args.out[2], params);
+  return {grads.dx,
+          args.needs(1) ? grads.dweight : Tensor(),
+          args.needs(2) ? grads.dbias : Tensor(),
+          {},
+          {}};
+}
+
+bool mutates(const BatchNormParams& params, int input, int) {
+  return params.training && input >= 3;
+}
+
+void infer_grad(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
+  const TensorSpec& x = in[1];
+  check_input("batch_norm_grad", params, x);
+  check<DTypeError>(in[0].dtype == x.dtype, "batch_norm_grad: dy must be {} as the input, got {}",
+                    x.dtype, in[0].dtype);
+  check<ShapeError>(in[0].shape == x.shape, "batch_norm_grad: dy must be {} as the input, got {}",
+                    x.shape, in[0].shape);
+  check_channels("batch_norm_grad", "weight", in[2], x);
+  check_channels("batch_norm_grad", "mean", in[3], x);
+  check_channels("batch_norm_grad", "invstd", in[4], x);
+  const DType statistics = batch_norm_statistics_dtype(x.dtype);
+  out.add(x.shape, x.dtype);
+  out.add({x.shape[1]}, statistics);
+  out.add({x.shape[1]}, statistics);
+}
+
+}  // namespace
+
+const OpDef& batch_norm_op() {
+  static OpDef def = Op<BatchNormParams>("batch_norm")
+                         .infer<infer>()
+                         .vjp<vjp>({.in = {0, 1}, .out = {1, 2}})
+                         .mutates<mutates>()
+                         .cpu({batch_norm_vectorized_kernel(), batch_norm_reference_kernel()})
+                         .build();
+  return def;
+}
+
+const OpDef& batch_norm_grad_op() {
+  static OpDef def =
+      Op<BatchNormParams>("batch_norm_grad")
+          .infer<infer_grad>()
+          .no_gradient("second order of batch norm is not there yet")
+          .cpu({batch_norm_grad_vectorized_kernel(), batch_norm_grad_reference_kernel()})
+          .build();
+  return def;
+}
+
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_var,
+                  const BatchNormParams& params) {
+  return dispatch(batch_norm_op(), params, {x, weight, bias, running_mean, running_var})[0];
+}
+
+BatchNormGrads batch_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                               const Tensor& mean, const Tensor& invstd,
+                               const BatchNormParams& params) {
+  const Outputs out = dispatch(batch_norm_grad_op(), params, {dy, x, weight, mean, invstd});
+  return {out[0], out[1], out[2]};
+}
+
+}  // namespace mica
