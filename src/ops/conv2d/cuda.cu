@@ -1,4 +1,5 @@
-// Direct convolution and its input gradient, and the two elementwise passes that cuDNN needs beside it.
+// Direct convolution and its input gradient, and the two elementwise passes that cuDNN needs beside
+// it.
 #include "mica/ops/conv2d/cuda_gather.cuh"
 #include "mica/ops/conv2d/cuda_kernels.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -54,9 +55,9 @@ __global__ void __launch_bounds__(kTileThreads<TM, TN>)
         const int k = tile_depth<TN>(i, weight_along_taps);
         const bool inside = k0 + k < p.depth && channel0 + c < p.channels;
         tiles.b[k][c] =
-            inside ? cuda::to_compute(
-                         weight[taps[now][k].weight + (channel0 + c) * p.weight_channel])
-                   : C(0);
+            inside
+                ? cuda::to_compute(weight[taps[now][k].weight + (channel0 + c) * p.weight_channel])
+                : C(0);
       }
       if (thread < kDepth) taps[now ^ 1][thread] = tap_at(p, k0 + kDepth + thread, group);
       __syncthreads();

@@ -1,8 +1,8 @@
 #pragma once
 
-// The matrix product behind every direct convolution kernel. Rows are pixels of the destination, the
-// sum runs over the taps (channel, i, j) of a window, and nothing is unfolded in memory: small tables
-// in shared memory turn a pixel and a tap into an address.
+// The matrix product behind every direct convolution kernel. Rows are pixels of the destination,
+// the sum runs over the taps (channel, i, j) of a window, and nothing is unfolded in memory: small
+// tables in shared memory turn a pixel and a tap into an address.
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/runtime/cuda/types.cuh"
 
@@ -141,7 +141,8 @@ __device__ void multiply(const Tiles<C, TM, TN>& tiles, C (&sum)[kEach][kEach]) 
   }
 }
 
-/// Position `index` of a kDepth × kRows tile, with neighbouring threads along the rows or the depth.
+/// Position `index` of a kDepth × kRows tile, with neighbouring threads along the rows or the
+/// depth.
 template <int kRows>
 __device__ inline int tile_row(int index, bool along_depth) {
   return along_depth ? index / kDepth : index % kRows;

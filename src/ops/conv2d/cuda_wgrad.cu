@@ -18,8 +18,8 @@ struct WgradState : KernelState {
   int64_t per_split = 0;  ///< pixels of a part, a multiple of kDepth
 };
 
-/// partial (splits, groups, C_out/groups, taps) from dy and x. The plan is the forward pass's, with dy
-/// as destination; rows of a tile are taps, columns are channels of dy.
+/// partial (splits, groups, C_out/groups, taps) from dy and x. The plan is the forward pass's, with
+/// dy as destination; rows of a tile are taps, columns are channels of dy.
 template <class T, int TM, int TN>
 __global__ void __launch_bounds__(kTileThreads<TM, TN>)
     wgrad_partial(GatherPlan p, int64_t splits, int64_t per_split, const T* dy, const T* x,
@@ -117,7 +117,8 @@ std::shared_ptr<WgradState> prepare_wgrad(const Conv2dGradParams& params, const 
   switch_tiles(g.window(), g.group_out(), g.groups * sms, sms, [&]<int TM, int TN>() {
     const int64_t tiles = g.groups * cuda::ceil_div<int64_t>(g.window(), TM) *
                           cuda::ceil_div<int64_t>(g.group_out(), TN);
-    const int64_t wanted = cuda::ceil_div<int64_t>(int64_t{sms} * 512 / kTileThreads<TM, TN>, tiles);
+    const int64_t wanted =
+        cuda::ceil_div<int64_t>(int64_t{sms} * 512 / kTileThreads<TM, TN>, tiles);
     const int64_t most = std::min(pixels / 128, kWorkspaceLimit / bytes);
     state->splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(most, 1));
   });
