@@ -27,12 +27,12 @@ struct BackwardOptions {
   bool create_graph = false;  ///< record the gradients' own history, for second order
 };
 
-/// Accumulates the gradients of `outputs` into the `.grad` of the leaves. An undefined cotangent stands for
-/// one, and then the output must have one element.
+/// Accumulates the gradients of `outputs` into the `.grad` of the leaves. An undefined cotangent
+/// stands for one, and then the output must have one element.
 void backward(const Tensors& outputs, const Tensors& cotangents, BackwardOptions options = {});
 
-/// Gradients of `outputs` for `inputs`, without touching any `.grad`. Undefined for an input the outputs do
-/// not depend on.
+/// Gradients of `outputs` for `inputs`, without touching any `.grad`. Undefined for an input the
+/// outputs do not depend on.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& cotangents = {},
              BackwardOptions options = {});
 
@@ -40,7 +40,8 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& cotan
 class GradWatcher {
  public:
   virtual ~GradWatcher() = default;
-  /// `reads`: what happens depends on the gradient that is there (accumulation), not only replaces it.
+  /// `reads`: what happens depends on the gradient that is there (accumulation), not only replaces
+  /// it.
   virtual void before_change(const Tensor& leaf, bool reads) = 0;
 };
 GradWatcher* current_grad_watcher();

@@ -25,7 +25,8 @@ class GradMode {
 void accumulate(Tensor& sum, const Tensor& more) { sum = sum.defined() ? add(sum, more) : more; }
 
 /// One backward pass. Consumers have higher sequence numbers than producers, so taking the highest
-/// waiting node first meets every node after all of its cotangents have arrived: no recursion, no counting.
+/// waiting node first meets every node after all of its cotangents have arrived: no recursion, no
+/// counting.
 class Pass {
  public:
   explicit Pass(BackwardOptions options) : options_(options) {}
@@ -61,10 +62,11 @@ class Pass {
       queue_.pop();
       const Tensors cotangents = std::move(waiting_.extract(node.get()).mapped());
       if (const auto it = kept_nodes_.find(node.get()); it != kept_nodes_.end())
-        for (const auto& [output, slot] : it->second) slots[slot] = cotangents[static_cast<size_t>(output)];
+        for (const auto& [output, slot] : it->second)
+          slots[slot] = cotangents[static_cast<size_t>(output)];
       const Tensors grads = node->apply(cotangents);
-      check(grads.size() == node->edges().size(), "{}: its vjp gave {} gradients for {} inputs", node->op().name,
-            grads.size(), node->edges().size());
+      check(grads.size() == node->edges().size(), "{}: its vjp gave {} gradients for {} inputs",
+            node->op().name, grads.size(), node->edges().size());
       for (size_t i = 0; i < grads.size(); ++i)
         if (grads[i].defined()) send(node->edges()[i], grads[i]);
       if (!options_.retain_graph && !options_.create_graph) node->release_saved();
@@ -106,20 +108,25 @@ class Pass {
 };
 
 void start(Pass& pass, const Tensors& outputs, const Tensors& cotangents) {
-  check(cotangents.empty() || cotangents.size() == outputs.size(), "backward: {} outputs but {} cotangents",
-        outputs.size(), cotangents.size());
+  check(cotangents.empty() || cotangents.size() == outputs.size(),
+        "backward: {} outputs but {} cotangents", outputs.size(), cotangents.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& out = outputs[i];
-    check(out.requires_grad(), "backward: output {} ({}) does not depend on a tensor that requires a gradient", i,
+    check(out.requires_grad(),
+          "backward: output {} ({}) does not depend on a tensor that requires a gradient", i,
           to_string(out.spec()));
     Tensor cotangent = cotangents.empty() ? Tensor() : cotangents[i];
     if (!cotangent.defined()) {
-      check<ShapeError>(out.numel() == 1, "backward: output {} has shape {}; only a one-element output may go without a "
-                        "cotangent", i, out.shape());
+      check<ShapeError>(
+          out.numel() == 1,
+          "backward: output {} has shape {}; only a one-element output may go without a "
+          "cotangent",
+          i, out.shape());
       cotangent = ones_like(out);
     }
-    check<ShapeError>(cotangent.shape() == out.shape(), "backward: the cotangent of output {} must have its shape {}, got {}",
-                      i, out.shape(), cotangent.shape());
+    check<ShapeError>(cotangent.shape() == out.shape(),
+                      "backward: the cotangent of output {} must have its shape {}, got {}", i,
+                      out.shape(), cotangent.shape());
     pass.send(edge_of(out), cotangent);
   }
 }
@@ -133,7 +140,8 @@ void backward(const Tensors& outputs, const Tensors& cotangents, BackwardOptions
   pass.run();
 }
 
-Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& cotangents, BackwardOptions options) {
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& cotangents,
+             BackwardOptions options) {
   const GradMode mode(options.create_graph);
   Pass pass(options);
   for (size_t i = 0; i < inputs.size(); ++i) pass.keep(inputs[i], i);

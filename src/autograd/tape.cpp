@@ -34,7 +34,9 @@ bool grad_enabled() { return t_grad_enabled; }
 void set_grad_enabled(bool on) { t_grad_enabled = on; }
 
 GradWatcher* current_grad_watcher() { return t_watcher; }
-GradWatcher* exchange_grad_watcher(GradWatcher* watcher) { return std::exchange(t_watcher, watcher); }
+GradWatcher* exchange_grad_watcher(GradWatcher* watcher) {
+  return std::exchange(t_watcher, watcher);
+}
 
 AutogradMeta::AutogradMeta() = default;
 AutogradMeta::~AutogradMeta() = default;
@@ -46,18 +48,22 @@ bool Tensor::requires_grad() const {
 
 const Tensor& Tensor::set_requires_grad(bool value) const {
   check(is_leaf(), "set_requires_grad: only a leaf can be told to; detach() first");
-  check<DTypeError>(!value || is_floating(dtype()), "set_requires_grad: expected a floating dtype, got {}", dtype());
+  check<DTypeError>(!value || is_floating(dtype()),
+                    "set_requires_grad: expected a floating dtype, got {}", dtype());
   if (value || impl_->autograd) meta_of(*this).requires_grad = value;
   return *this;
 }
 
-Tensor Tensor::grad() const { return defined() && impl_->autograd ? impl_->autograd->grad : Tensor(); }
+Tensor Tensor::grad() const {
+  return defined() && impl_->autograd ? impl_->autograd->grad : Tensor();
+}
 
 void Tensor::set_grad(const Tensor& grad) const {
   check(defined(), "set_grad: the tensor is undefined");
   if (t_watcher) t_watcher->before_change(*this, false);
   if (grad.defined()) {
-    check<ShapeError>(grad.shape() == shape(), "set_grad: the gradient of a tensor of shape {} must have it too, got {}",
+    check<ShapeError>(grad.shape() == shape(),
+                      "set_grad: the gradient of a tensor of shape {} must have it too, got {}",
                       shape(), grad.shape());
     meta_of(*this).grad = grad;
   } else if (impl_->autograd) {
@@ -106,13 +112,16 @@ void GradNode::release_saved() {
 Tensor GradNode::unpack(const Saved& saved) const {
   if (!saved.tensor.defined() || saved.tensor.is_traced()) return saved.tensor;
   check(saved.tensor.storage()->version() == saved.version,
-        "{}: a tensor it saved for backward ({}) was modified afterwards; use it before, or clone() it", op_->name,
-        to_string(saved.tensor.spec()));
+        "{}: a tensor it saved for backward ({}) was modified afterwards; use it before, or "
+        "clone() it",
+        op_->name, to_string(saved.tensor.spec()));
   return saved.tensor;
 }
 
 Tensors GradNode::apply(const Tensors& cotangents) {
-  check(!released_, "{}: backward runs a second time through a graph whose saved tensors are freed; pass retain_graph",
+  check(!released_,
+        "{}: backward runs a second time through a graph whose saved tensors are freed; pass "
+        "retain_graph",
         op_->name);
   used_ = true;
   Tensors in(in_specs_.size());
@@ -139,7 +148,8 @@ bool grad_wanted(std::span<const Tensor> inputs) {
   return false;
 }
 
-void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, const Outputs& outputs) {
+void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+                    const Outputs& outputs) {
   auto node = make_ref<GradNode>(op, params);
   node->sequence_ = ++g_sequence;
   const size_t n = inputs.size();
@@ -158,7 +168,8 @@ void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> i
     const Tensor& t = outputs[i];
     node->out_specs_.push_back(t.spec());
     if (op.saved_outputs >> i & 1)
-      node->out_[static_cast<size_t>(i)] = {without_history(t), t.is_traced() ? 0 : t.storage()->version()};
+      node->out_[static_cast<size_t>(i)] = {without_history(t),
+                                            t.is_traced() ? 0 : t.storage()->version()};
     if (!is_floating(t.dtype())) continue;
     AutogradMeta& meta = meta_of(t);
     meta.node = node;

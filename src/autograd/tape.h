@@ -27,8 +27,8 @@ class GradNode : public RefCounted {
   size_t outputs() const { return out_specs_.size(); }
   const TensorSpec& out_spec(int i) const { return out_specs_[static_cast<size_t>(i)]; }
 
-  /// Applies the op's vjp to one cotangent per output. Raises if a saved tensor was modified since, or
-  /// freed by an earlier backward.
+  /// Applies the op's vjp to one cotangent per output. Raises if a saved tensor was modified since,
+  /// or freed by an earlier backward.
   Tensors apply(const Tensors& cotangents);
   void release_saved();
   /// True once a backward pass went through.

@@ -8,9 +8,12 @@ namespace mica {
 
 std::string to_string(Device device) {
   switch (device.kind) {
-    case DeviceKind::cpu: return "cpu";
-    case DeviceKind::cuda: return fmt::format("cuda:{}", device.index);
-    case DeviceKind::null: return "null";
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::cuda:
+      return fmt::format("cuda:{}", device.index);
+    case DeviceKind::null:
+      return "null";
   }
   return "?";
 }

@@ -7,8 +7,8 @@
 namespace mica {
 
 Dims::Dims(std::span<const int64_t> values) {
-  check<ShapeError>(values.size() <= kMaxRank, "a tensor has at most {} dimensions, got {}", kMaxRank,
-                    values.size());
+  check<ShapeError>(values.size() <= kMaxRank, "a tensor has at most {} dimensions, got {}",
+                    kMaxRank, values.size());
   std::copy(values.begin(), values.end(), values_.begin());
   rank_ = static_cast<int64_t>(values.size());
 }
@@ -73,8 +73,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op) {
 }
 
 int normalize_axis(int64_t axis, int rank, const char* op) {
-  check<IndexError>(axis >= -rank && axis < rank, "{}: axis must be in [{}, {}), got {}", op, -rank, rank,
-                    axis);
+  check<IndexError>(axis >= -rank && axis < rank, "{}: axis must be in [{}, {}), got {}", op, -rank,
+                    rank, axis);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

@@ -8,8 +8,8 @@
 
 namespace mica {
 
-/// Up to eight 64-bit sizes, strides or axes, stored inline. Entries past the rank stay zero, so that
-/// equal values have equal bytes.
+/// Up to eight 64-bit sizes, strides or axes, stored inline. Entries past the rank stay zero, so
+/// that equal values have equal bytes.
 class Dims {
  public:
   static constexpr int kMaxRank = 8;

@@ -5,7 +5,8 @@
 namespace mica {
 namespace {
 
-constexpr std::string_view kNames[kDTypes] = {"f64", "f32", "f16", "bf16", "i64", "i32", "u8", "bool"};
+constexpr std::string_view kNames[kDTypes] = {"f64", "f32", "f16", "bf16",
+                                              "i64", "i32", "u8",  "bool"};
 constexpr std::string_view kLongNames[kDTypes] = {"float64", "float32", "float16", "bfloat16",
                                                   "int64",   "int32",   "uint8",   "bool"};
 }  // namespace
@@ -15,7 +16,8 @@ std::string_view name_of(DType t) { return kNames[static_cast<int>(t)]; }
 DType dtype_from_name(std::string_view name) {
   for (int i = 0; i < kDTypes; ++i)
     if (name == kNames[i] || name == kLongNames[i]) return static_cast<DType>(i);
-  fail<DTypeError>("no dtype is named '{}'; expected f64, f32, f16, bf16, i64, i32, u8 or bool", name);
+  fail<DTypeError>("no dtype is named '{}'; expected f64, f32, f16, bf16, i64, i32, u8 or bool",
+                   name);
 }
 
 DType promote(DType a, DType b) {

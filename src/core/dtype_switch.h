@@ -5,16 +5,22 @@
 
 namespace mica {
 
-/// Calls `f.template operator()<T>()` with the C++ type of a floating dtype: `switch_float(t, "relu",
+/// Calls `f.template operator()<T>()` with the C++ type of a floating dtype: `switch_float(t,
+/// "relu",
 /// [&]<class T>() { … })`.
 template <class F>
 decltype(auto) switch_float(DType t, const char* op, F&& f) {
   switch (t) {
-    case DType::f64: return f.template operator()<double>();
-    case DType::f32: return f.template operator()<float>();
-    case DType::f16: return f.template operator()<Half>();
-    case DType::bf16: return f.template operator()<BFloat16>();
-    default: fail<DTypeError>("{}: expected a floating dtype, got {}", op, t);
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::f16:
+      return f.template operator()<Half>();
+    case DType::bf16:
+      return f.template operator()<BFloat16>();
+    default:
+      fail<DTypeError>("{}: expected a floating dtype, got {}", op, t);
   }
 }
 
@@ -22,14 +28,22 @@ decltype(auto) switch_float(DType t, const char* op, F&& f) {
 template <class F>
 decltype(auto) switch_all(DType t, F&& f) {
   switch (t) {
-    case DType::f64: return f.template operator()<double>();
-    case DType::f32: return f.template operator()<float>();
-    case DType::f16: return f.template operator()<Half>();
-    case DType::bf16: return f.template operator()<BFloat16>();
-    case DType::i64: return f.template operator()<int64_t>();
-    case DType::i32: return f.template operator()<int32_t>();
-    case DType::u8: return f.template operator()<uint8_t>();
-    case DType::boolean: break;
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::f16:
+      return f.template operator()<Half>();
+    case DType::bf16:
+      return f.template operator()<BFloat16>();
+    case DType::i64:
+      return f.template operator()<int64_t>();
+    case DType::i32:
+      return f.template operator()<int32_t>();
+    case DType::u8:
+      return f.template operator()<uint8_t>();
+    case DType::boolean:
+      break;
   }
   return f.template operator()<bool>();
 }

@@ -42,7 +42,8 @@ class IndexError : public Error {
   using Error::Error;
 };
 
-/// A call that can never work as written: a missing kernel, a missing gradient, a host read in capture.
+/// A call that can never work as written: a missing kernel, a missing gradient, a host read in
+/// capture.
 class Unsupported : public Error {
  public:
   using Error::Error;

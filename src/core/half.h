@@ -10,7 +10,7 @@ struct Half {
   uint16_t bits = 0;
 
   Half() = default;
-  Half(float value) : bits(from_float(value)) {}  // NOLINT(google-explicit-constructor)
+  Half(float value) : bits(from_float(value)) {}     // NOLINT(google-explicit-constructor)
   operator float() const { return to_float(bits); }  // NOLINT(google-explicit-constructor)
 
   static uint16_t from_float(float value) {

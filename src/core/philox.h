@@ -1,6 +1,7 @@
 #pragma once
 
-// Philox 4x32-10, counter-based: the same numbers on the host and on the device, whatever the order.
+// Philox 4x32-10, counter-based: the same numbers on the host and on the device, whatever the
+// order.
 #include "mica/runtime/portable.h"
 
 namespace mica {
@@ -24,7 +25,8 @@ MICA_PORTABLE inline void philox_round(unsigned int (&c)[4], unsigned int k0, un
 MICA_PORTABLE inline Philox4 philox(unsigned long long seed, unsigned long long block) {
   auto k0 = static_cast<unsigned int>(seed);
   auto k1 = static_cast<unsigned int>(seed >> 32);
-  unsigned int c[4] = {static_cast<unsigned int>(block), static_cast<unsigned int>(block >> 32), 0, 0};
+  unsigned int c[4] = {static_cast<unsigned int>(block), static_cast<unsigned int>(block >> 32), 0,
+                       0};
   for (int i = 0; i < 10; ++i) {
     philox_round(c, k0, k1);
     k0 += 0x9E3779B9U;

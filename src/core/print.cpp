@@ -7,8 +7,8 @@
 namespace mica {
 namespace {
 
-constexpr int64_t kEdge = 3;            // entries shown at each end of a long axis
-constexpr int64_t kLongAxis = 1000;     // tensors with more elements are shortened
+constexpr int64_t kEdge = 3;         // entries shown at each end of a long axis
+constexpr int64_t kLongAxis = 1000;  // tensors with more elements are shortened
 
 template <class T>
 std::string number(T v) {
@@ -31,7 +31,9 @@ void print_axis(std::string& s, const Shape& shape, const T* data, const Strides
   s += '[';
   const int64_t n = shape[axis];
   for (int64_t i = 0; i < n; ++i) {
-    if (i > 0) s += axis + 1 == shape.rank() ? ", " : ",\n" + std::string(static_cast<size_t>(axis) + 1, ' ');
+    if (i > 0)
+      s +=
+          axis + 1 == shape.rank() ? ", " : ",\n" + std::string(static_cast<size_t>(axis) + 1, ' ');
     if (shorten && n > 2 * kEdge && i == kEdge) {
       s += "...";
       i = n - kEdge - 1;
@@ -46,11 +48,13 @@ void print_axis(std::string& s, const Shape& shape, const T* data, const Strides
 
 std::string to_string(const Tensor& t) {
   if (!t.defined()) return "undefined tensor";
-  if (t.is_traced() || t.device().is_null()) return fmt::format("tensor(<{}>)", to_string(t.spec()));
+  if (t.is_traced() || t.device().is_null())
+    return fmt::format("tensor(<{}>)", to_string(t.spec()));
   // The whole storage comes to the host: printing needs no operator that way.
   std::vector<std::byte> host(t.storage()->bytes());
   if (!host.empty()) {
-    runtime(t.device()).copy_to_host(host.data(), t.storage()->data(), host.size(), t.device().index);
+    runtime(t.device())
+        .copy_to_host(host.data(), t.storage()->data(), host.size(), t.device().index);
   }
   std::string s;
   switch_all(t.dtype(), [&]<class T>() {

@@ -18,10 +18,11 @@ bool Tensor::is_traced() const { return defined() && impl_->trace >= 0; }
 
 const Ref<Storage>& Tensor::storage() const {
   check(defined(), "an undefined tensor was used");
-  check<Unsupported>(static_cast<bool>(impl_->storage),
-                     "the value of a {} tensor was asked for while a graph is captured: it is computed when "
-                     "the graph runs. Return it from the compiled function and read it afterwards",
-                     to_string(impl_->spec));
+  check<Unsupported>(
+      static_cast<bool>(impl_->storage),
+      "the value of a {} tensor was asked for while a graph is captured: it is computed when "
+      "the graph runs. Return it from the compiled function and read it afterwards",
+      to_string(impl_->spec));
   return impl_->storage;
 }
 
@@ -73,7 +74,8 @@ Tensor view_of(const Tensor& base, const TensorSpec& spec, int64_t offset) {
 Tensor tensor_from_bytes(const void* data, const Shape& shape, TensorOptions options) {
   Tensor t = empty(shape, options);
   const size_t bytes = t.storage()->bytes();
-  if (bytes > 0) runtime(options.device).copy_from_host(t.data(), data, bytes, options.device.index);
+  if (bytes > 0)
+    runtime(options.device).copy_from_host(t.data(), data, bytes, options.device.index);
   return t;
 }
 

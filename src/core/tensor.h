@@ -60,8 +60,8 @@ struct DTypeOf<bool> {
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// A handle to an n-dimensional array on one device. Copies of the handle share the array; views share
-/// its memory. Operators are free functions: `add(a, b)`, `reshape(x, {2, 3})`.
+/// A handle to an n-dimensional array on one device. Copies of the handle share the array; views
+/// share its memory. Operators are free functions: `add(a, b)`, `reshape(x, {2, 3})`.
 class Tensor {
  public:
   Tensor() = default;

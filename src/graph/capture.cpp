@@ -15,10 +15,12 @@ constexpr int kValueBits = 32;
 
 class Capture final : public Recorder, public GradWatcher {
  public:
-  Capture() : before_recorder_(exchange_recorder(this)), before_watcher_(exchange_grad_watcher(this)) {
+  Capture()
+      : before_recorder_(exchange_recorder(this)), before_watcher_(exchange_grad_watcher(this)) {
     if (before_recorder_) {
       leave();
-      fail<Unsupported>("compile: a compiled function was called for the first time while another is captured");
+      fail<Unsupported>(
+          "compile: a compiled function was called for the first time while another is captured");
     }
   }
   ~Capture() override {
@@ -79,10 +81,11 @@ class Capture final : public Recorder, public GradWatcher {
     for (const Tensor& t : results) {
       check(t.defined(), "compile: the function returned an undefined tensor");
       const GradEdge edge = edge_of(t);
-      check<Unsupported>(!edge.node || edge.node->used(),
-                         "compile: a result ({}) requires a gradient, and its history ends with the capture; call "
-                         "backward inside the compiled function, or detach() the result",
-                         to_string(t.spec()));
+      check<Unsupported>(
+          !edge.node || edge.node->used(),
+          "compile: a result ({}) requires a gradient, and its history ends with the capture; call "
+          "backward inside the compiled function, or detach() the result",
+          to_string(t.spec()));
       graph_.outputs.push_back(value_of(t));
     }
     Captured c;
@@ -118,8 +121,9 @@ class Capture final : public Recorder, public GradWatcher {
   }
 
   void note_device(const OpDef& op, Device device) {
-    check<Unsupported>(!device_known_ || device == device_, "{}: runs on {} in a graph captured on {}; a graph has one device",
-                       op.name, device, device_);
+    check<Unsupported>(!device_known_ || device == device_,
+                       "{}: runs on {} in a graph captured on {}; a graph has one device", op.name,
+                       device, device_);
     device_ = device;
     device_known_ = true;
   }
@@ -142,11 +146,13 @@ class Capture final : public Recorder, public GradWatcher {
   ValueId value_of(const Tensor& t) {
     if (!t.is_traced()) return external_value(t);
     const int64_t trace = t.impl()->trace;
-    check<Unsupported>(trace >> kValueBits == serial_,
-                       "a tensor made while another graph was captured ({}) was used; it never had a value",
-                       to_string(t.spec()));
+    check<Unsupported>(
+        trace >> kValueBits == serial_,
+        "a tensor made while another graph was captured ({}) was used; it never had a value",
+        to_string(t.spec()));
     const auto id = static_cast<ValueId>(trace & ((int64_t{1} << kValueBits) - 1));
-    check(!graph_[id].superseded, "a tensor ({}) was modified after it was saved for backward", to_string(t.spec()));
+    check(!graph_[id].superseded, "a tensor ({}) was modified after it was saved for backward",
+          to_string(t.spec()));
     return id;
   }
 
@@ -167,21 +173,25 @@ class Capture final : public Recorder, public GradWatcher {
   void write(Node& node, int index, const Tensor& t, ValueId id) {
     const char* op = node.op->name;
     const Value::Kind root_kind = graph_[graph_.root(id)].kind;
-    check<Unsupported>(root_kind != Value::Kind::input,
-                       "{}: a compiled function cannot write to its arguments; return the new value instead", op);
+    check<Unsupported>(
+        root_kind != Value::Kind::input,
+        "{}: a compiled function cannot write to its arguments; return the new value instead", op);
     Value version = graph_[id];
     version.base = id;
     version.offset = 0;
     version.node = index;
     if (t.is_traced()) {
-      const bool is_view = graph_[id].node >= 0 && graph_.nodes[static_cast<size_t>(graph_[id].node)].is_view();
+      const bool is_view =
+          graph_[id].node >= 0 && graph_.nodes[static_cast<size_t>(graph_[id].node)].is_view();
       const bool has_views = std::find(viewed_.begin(), viewed_.end(), id) != viewed_.end();
-      check<Unsupported>(!is_view && !has_views, "{}: a write through a view cannot be captured", op);
+      check<Unsupported>(!is_view && !has_views, "{}: a write through a view cannot be captured",
+                         op);
       node.after = readers_[graph_.root(id)];
       readers_.erase(graph_.root(id));
     } else {
       const auto bytes = static_cast<size_t>(t.numel()) * size_of(t.dtype());
-      check<Unsupported>(bytes == t.storage()->bytes(), "{}: a write through a view cannot be captured; write to the whole tensor",
+      check<Unsupported>(bytes == t.storage()->bytes(),
+                         "{}: a write through a view cannot be captured; write to the whole tensor",
                          op);
       for (const ValueId other : externals_[t.storage().get()]) {
         const std::vector<int>& read = readers_[graph_.root(other)];

@@ -13,8 +13,9 @@ namespace {
 /// The slot an argument is copied into: dense, in the argument's memory format.
 TensorSpec slot_spec(const Tensor& t) {
   check(t.defined(), "compile: an argument is undefined");
-  check<Unsupported>(!(grad_enabled() && t.requires_grad()),
-                     "compile: an argument requires a gradient; gradients do not flow into a compiled function");
+  check<Unsupported>(
+      !(grad_enabled() && t.requires_grad()),
+      "compile: an argument requires a gradient; gradients do not flow into a compiled function");
   TensorSpec s = TensorSpec::contiguous(t.shape(), t.dtype(), t.device());
   if (t.spec().is_channels_last()) s.strides = channels_last_strides(s.shape);
   return s;

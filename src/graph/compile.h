@@ -7,11 +7,13 @@
 
 namespace mica {
 
-/// A function that is captured at its first call with certain input specs and replayed from then on.
+/// A function that is captured at its first call with certain input specs and replayed from then
+/// on.
 ///
-/// The whole body becomes one graph: forward, backward and update. What it returns is copied out and has no
-/// history. It may write to tensors that exist outside (parameters, running statistics, `.grad`); a `.grad`
-/// that the function itself uses up in an update is a temporary and undefined afterwards.
+/// The whole body becomes one graph: forward, backward and update. What it returns is copied out
+/// and has no history. It may write to tensors that exist outside (parameters, running statistics,
+/// `.grad`); a `.grad` that the function itself uses up in an update is a temporary and undefined
+/// afterwards.
 class CompiledFunction {
  public:
   explicit CompiledFunction(TensorFunction function) : function_(std::move(function)) {}
@@ -49,7 +51,8 @@ class Compiled {
     using Result = decltype((*function_)(arguments...));
     if (!compiled_) {
       compiled_ = std::make_shared<CompiledFunction>([f = function_](std::span<const Tensor> in) {
-        return call<Result, sizeof...(Arguments)>(*f, in, std::make_index_sequence<sizeof...(Arguments)>());
+        return call<Result, sizeof...(Arguments)>(*f, in,
+                                                  std::make_index_sequence<sizeof...(Arguments)>());
       });
     }
     const std::array<Tensor, sizeof...(Arguments)> in = {arguments...};
@@ -66,7 +69,8 @@ class Compiled {
 
  private:
   template <class Result, size_t n, size_t... i>
-  static Tensors call(F& f, [[maybe_unused]] std::span<const Tensor> in, std::index_sequence<i...>) {
+  static Tensors call(F& f, [[maybe_unused]] std::span<const Tensor> in,
+                      std::index_sequence<i...>) {
     if constexpr (std::is_void_v<Result>) {
       f(in[i]...);
       return {};
@@ -79,8 +83,8 @@ class Compiled {
   std::shared_ptr<CompiledFunction> compiled_;
 };
 
-/// `auto step = compile([&](const Tensor& x, const Tensor& y) { …; return loss; });`, then `step(x, y)`.
-/// The function takes tensors and returns a Tensor, Tensors or nothing.
+/// `auto step = compile([&](const Tensor& x, const Tensor& y) { …; return loss; });`, then `step(x,
+/// y)`. The function takes tensors and returns a Tensor, Tensors or nothing.
 template <class F>
 auto compile(F function) {
   return Compiled<F>(std::move(function));

@@ -22,7 +22,9 @@ std::string Graph::dump() const {
   std::string s;
   const auto list = [](const std::vector<ValueId>& ids) {
     std::string text;
-    for (const ValueId id : ids) text += fmt::format("{}{}", text.empty() ? "" : ", ", id < 0 ? "none" : fmt::format("%{}", id));
+    for (const ValueId id : ids)
+      text +=
+          fmt::format("{}{}", text.empty() ? "" : ", ", id < 0 ? "none" : fmt::format("%{}", id));
     return text;
   };
   for (size_t i = 0; i < values.size(); ++i) {
@@ -32,7 +34,8 @@ std::string Graph::dump() const {
       s += fmt::format("%{} = external  {}\n", i, to_string(v.spec));
   }
   for (const Node& node : nodes) {
-    s += fmt::format("{} = {}({}) {}", list(node.out), node.op->name, list(node.in), node.params.print());
+    s += fmt::format("{} = {}({}) {}", list(node.out), node.op->name, list(node.in),
+                     node.params.print());
     if (!node.out.empty()) s += "  " + to_string((*this)[node.out[0]].spec);
     s += '\n';
   }

@@ -20,11 +20,12 @@ struct Value {
 
   TensorSpec spec;
   Kind kind = Kind::computed;
-  Tensor tensor;              ///< external: the tensor itself
-  int node = -1;              ///< the node that computes it, or last wrote it
-  ValueId base = kNoValue;    ///< the value whose memory this one shares: a view's input, a version's forerunner
-  int64_t offset = 0;         ///< elements it starts after that value
-  bool superseded = false;    ///< a later node wrote over it
+  Tensor tensor;  ///< external: the tensor itself
+  int node = -1;  ///< the node that computes it, or last wrote it
+  ValueId base =
+      kNoValue;  ///< the value whose memory this one shares: a view's input, a version's forerunner
+  int64_t offset = 0;       ///< elements it starts after that value
+  bool superseded = false;  ///< a later node wrote over it
 };
 
 /// A call. Written inputs appear again, as new versions, after the results in `out`.

@@ -6,12 +6,15 @@
 namespace mica {
 
 MemoryPlan plan_memory(const std::vector<Block>& blocks, size_t alignment) {
-  const auto rounded = [alignment](size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
+  const auto rounded = [alignment](size_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  };
   MemoryPlan plan;
   plan.offset.resize(blocks.size());
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
   std::vector<size_t> placed;  // by address
   int last = 0;
   for (const size_t i : order) {
@@ -25,9 +28,10 @@ MemoryPlan plan_memory(const std::vector<Block>& blocks, size_t alignment) {
     }
     plan.offset[i] = at;
     plan.bytes = std::max(plan.bytes, at + rounded(b.bytes));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                   [&](size_t a, size_t c) { return plan.offset[a] < plan.offset[c]; }),
-                  i);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), i,
+                         [&](size_t a, size_t c) { return plan.offset[a] < plan.offset[c]; }),
+        i);
   }
   std::vector<size_t> alive(static_cast<size_t>(last) + 2);
   for (const Block& b : blocks)

@@ -18,8 +18,8 @@ struct MemoryPlan {
   size_t live = 0;             ///< the most bytes needed at once
 };
 
-/// Gives each block an address such that blocks needed at the same time do not overlap. Largest first, each
-/// at the lowest address that is free during its life.
+/// Gives each block an address such that blocks needed at the same time do not overlap. Largest
+/// first, each at the lowest address that is free during its life.
 MemoryPlan plan_memory(const std::vector<Block>& blocks, size_t alignment);
 
 }  // namespace mica

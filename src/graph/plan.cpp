@@ -47,7 +47,8 @@ Plan::Plan(Captured captured) : captured_(std::move(captured)) {
 }
 
 bool Plan::guards_hold() const {
-  return std::all_of(captured_.guards.begin(), captured_.guards.end(), [](const GradGuard& g) { return g.holds(); });
+  return std::all_of(captured_.guards.begin(), captured_.guards.end(),
+                     [](const GradGuard& g) { return g.holds(); });
 }
 
 void Plan::lower() {
@@ -67,7 +68,8 @@ void Plan::add_step(const OpDef& op, const AnyParams& params, const std::vector<
     if (id == kNoValue) continue;
     // Blocks of the arena are aligned; a view need not start on a boundary.
     if (g[g.root(id)].kind != Value::Kind::external)
-      in_specs.back().aligned = offset_in_root(g, id) * static_cast<int64_t>(size_of(g[id].spec.dtype)) % 16 == 0;
+      in_specs.back().aligned =
+          offset_in_root(g, id) * static_cast<int64_t>(size_of(g[id].spec.dtype)) % 16 == 0;
   }
   for (const ValueId id : out) {
     if (g[id].base != kNoValue) continue;  // a new version of an input
@@ -112,10 +114,13 @@ void Plan::place() {
     for (const ValueId id : step.out) {
       // An elementwise result may be written over an operand that nobody needs afterwards.
       for (const ValueId operand : step.in) {
-        if (!step.op->elementwise || operand == kNoValue || block_of[static_cast<size_t>(id)] != kNone) continue;
+        if (!step.op->elementwise || operand == kNoValue ||
+            block_of[static_cast<size_t>(id)] != kNone)
+          continue;
         const ValueId root = g.root(operand);
         const size_t block = block_of[static_cast<size_t>(root)];
-        const bool alike = g[operand].spec.shape == g[id].spec.shape && g[operand].spec.strides == g[id].spec.strides &&
+        const bool alike = g[operand].spec.shape == g[id].spec.shape &&
+                           g[operand].spec.strides == g[id].spec.strides &&
                            g[operand].spec.dtype == g[id].spec.dtype;
         if (block != kNone && operand == root && alike && last_use[static_cast<size_t>(root)] == s)
           block_of[static_cast<size_t>(id)] = block;
@@ -175,13 +180,15 @@ void Plan::bind() {
 void Plan::run_steps() {
   Encoder* encoder = runtime(captured_.device).encoder(captured_.device.index);
   for (const Step& step : steps_)
-    step.prepared->kernel->run(step.params.ref().data, *step.prepared->state,
-                               {step.in_args, step.out_args, arena_->storage->data() + step.workspace_offset, encoder});
+    step.prepared->kernel->run(
+        step.params.ref().data, *step.prepared->state,
+        {step.in_args, step.out_args, arena_->storage->data() + step.workspace_offset, encoder});
 }
 
 void Plan::copy_in(ValueId slot, const Tensor& argument) {
   const TensorSpec& spec = captured_.graph[slot].spec;
-  const Tensor dense = contiguous(argument, spec.is_channels_last() ? MemoryFormat::channels_last : MemoryFormat::contiguous);
+  const Tensor dense = contiguous(
+      argument, spec.is_channels_last() ? MemoryFormat::channels_last : MemoryFormat::contiguous);
   runtime(spec.device).copy(address(slot), dense.data(), bytes_of(spec), spec.device.index);
 }
 
@@ -193,16 +200,19 @@ Tensor Plan::copy_out(ValueId id, std::span<const Tensor> arguments) {
   for (size_t i = 0; i < g.inputs.size(); ++i)
     if (g.inputs[i] == id) return arguments[i];
   const TensorSpec& spec = g[id].spec;
-  if (spec.device.is_null()) return empty(TensorSpec::contiguous(spec.shape, spec.dtype, spec.device));
+  if (spec.device.is_null())
+    return empty(TensorSpec::contiguous(spec.shape, spec.dtype, spec.device));
   if (spec.is_contiguous() || spec.is_channels_last()) {
     Tensor result = empty(spec);
-    if (result.numel() > 0) runtime(spec.device).copy(result.data(), address(id), bytes_of(spec), spec.device.index);
+    if (result.numel() > 0)
+      runtime(spec.device).copy(result.data(), address(id), bytes_of(spec), spec.device.index);
     return result;
   }
   // A strided view of the arena: seen as a tensor, then copied.
   auto impl = make_ref<TensorImpl>();
   impl->spec = spec;
-  impl->storage = make_ref<Storage>(address(id), bytes_of(spec), spec.device, std::shared_ptr<void>(arena_, arena_.get()));
+  impl->storage = make_ref<Storage>(address(id), bytes_of(spec), spec.device,
+                                    std::shared_ptr<void>(arena_, arena_.get()));
   return clone(Tensor(std::move(impl)));
 }
 
@@ -218,7 +228,8 @@ Tensors Plan::run(std::span<const Tensor> arguments) {
   for (const Tensor& t : captured_.written) t.storage()->bump_version();
   Tensors results;
   for (const ValueId id : captured_.graph.outputs) results.push_back(copy_out(id, arguments));
-  for (size_t i = 0; i < captured_.grad_of.size(); ++i) captured_.grad_of[i].set_grad(results[captured_.results + i]);
+  for (size_t i = 0; i < captured_.grad_of.size(); ++i)
+    captured_.grad_of[i].set_grad(results[captured_.results + i]);
   results.resize(captured_.results);
   return results;
 }

@@ -15,7 +15,8 @@ struct Arena {
   std::mutex mutex;  ///< held while a plan runs in it
 };
 
-/// A graph made ready to run: chosen kernels, an address for every tensor, and on CUDA one CUDA graph.
+/// A graph made ready to run: chosen kernels, an address for every tensor, and on CUDA one CUDA
+/// graph.
 class Plan {
  public:
   explicit Plan(Captured captured);
@@ -48,7 +49,8 @@ class Plan {
   };
 
   void lower();
-  void add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in, const std::vector<ValueId>& out);
+  void add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in,
+                const std::vector<ValueId>& out);
   void place();
   void bind();
   void run_steps();

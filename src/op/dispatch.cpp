@@ -38,14 +38,15 @@ Device common_device(const OpDef& op, std::span<const TensorSpec> in) {
   for (const TensorSpec& s : in) {
     if (!s.defined) continue;
     if (!first) first = &s;
-    check<DeviceError>(s.device == first->device, "{}: inputs are on different devices, {} and {}", op.name,
-                       first->device, s.device);
+    check<DeviceError>(s.device == first->device, "{}: inputs are on different devices, {} and {}",
+                       op.name, first->device, s.device);
   }
   check(first != nullptr || in.empty(), "{}: every input is undefined", op.name);
   return first ? first->device : Device();
 }
 
-/// Outputs whose strides the op left open take the memory format of the first 4-d input that has just one.
+/// Outputs whose strides the op left open take the memory format of the first 4-d input that has
+/// just one.
 void finish_specs(OutSpecs& out, std::span<const TensorSpec> in, Device device) {
   bool channels_last = false;
   for (const TensorSpec& s : in) {
@@ -56,13 +57,15 @@ void finish_specs(OutSpecs& out, std::span<const TensorSpec> in, Device device) 
   for (TensorSpec& s : out.span()) {
     if (!in.empty()) s.device = device;
     if (s.strides.rank() == s.rank() && s.rank() > 0) continue;
-    s.strides = channels_last && s.rank() == 4 ? channels_last_strides(s.shape) : contiguous_strides(s.shape);
+    s.strides = channels_last && s.rank() == 4 ? channels_last_strides(s.shape)
+                                               : contiguous_strides(s.shape);
   }
 }
 
 /// Runs a kernel into outputs that have memory.
-void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, std::span<const TensorSpec> specs,
-                std::span<const Tensor> outputs, std::span<const TensorSpec> out_specs, Device device) {
+void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+                std::span<const TensorSpec> specs, std::span<const Tensor> outputs,
+                std::span<const TensorSpec> out_specs, Device device) {
   if (device.is_null()) return;
   const auto prepared = select(op, params, {specs, out_specs}, device);
   Scratch<Arg> in(inputs.size());
@@ -83,13 +86,15 @@ void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> input
   for (size_t i = 0; i < outputs.size(); ++i) out[i] = {outputs[i].data(), &out_specs[i]};
   DeviceRuntime& rt = runtime(device);
   Ref<Storage> workspace;
-  if (prepared->state->workspace_bytes > 0) workspace = make_ref<Storage>(prepared->state->workspace_bytes, device);
-  prepared->kernel->run(params.data, *prepared->state,
-                        {in.span(), out.span(), workspace ? workspace->data() : nullptr, rt.encoder(device.index)});
+  if (prepared->state->workspace_bytes > 0)
+    workspace = make_ref<Storage>(prepared->state->workspace_bytes, device);
+  prepared->kernel->run(
+      params.data, *prepared->state,
+      {in.span(), out.span(), workspace ? workspace->data() : nullptr, rt.encoder(device.index)});
 }
 
-Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, std::span<const TensorSpec> specs,
-                OutSpecs& out, Device device) {
+Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+                std::span<const TensorSpec> specs, OutSpecs& out, Device device) {
   Outputs outputs;
   for (const TensorSpec& s : out.span()) outputs.add(empty(s));
   run_kernel(op, params, inputs, specs, outputs.span(), out.span(), device);
@@ -102,7 +107,9 @@ void note_writes(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
     const Tensor& t = inputs[static_cast<size_t>(i)];
     if (!t.defined() || !op.writes(params.data, i, n)) continue;
     check(!(grad && t.requires_grad()),
-          "{}: writes to a tensor that requires a gradient; do it under NoGrad, or on a detached tensor", op.name);
+          "{}: writes to a tensor that requires a gradient; do it under NoGrad, or on a detached "
+          "tensor",
+          op.name);
     if (!t.is_traced()) t.storage()->bump_version();
   }
 }
@@ -116,12 +123,14 @@ Recorder* exchange_recorder(Recorder* recorder) { return std::exchange(t_recorde
 Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs) {
   Scratch<TensorSpec> specs(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
-    std::memcpy(static_cast<void*>(&specs[i]), inputs[i].defined() ? &inputs[i].spec() : &kUndefined, sizeof(TensorSpec));
+    std::memcpy(static_cast<void*>(&specs[i]),
+                inputs[i].defined() ? &inputs[i].spec() : &kUndefined, sizeof(TensorSpec));
   Device device = common_device(op, specs.span());
   const bool grad = grad_wanted(inputs);
-  check<Unsupported>(!grad || op.vjp || op.mutates || !op.no_gradient,
-                     "{}: has no gradient ({}), and an input requires one; detach() it if that is meant", op.name,
-                     op.no_gradient ? op.no_gradient : "");
+  check<Unsupported>(
+      !grad || op.vjp || op.mutates || !op.no_gradient,
+      "{}: has no gradient ({}), and an input requires one; detach() it if that is meant", op.name,
+      op.no_gradient ? op.no_gradient : "");
 
   Outputs outputs;
   if (op.view) {

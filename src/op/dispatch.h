@@ -22,8 +22,8 @@ class Outputs {
   int count_ = 0;
 };
 
-/// The one way an operator is called. Infers the outputs, then either runs a kernel now or records a
-/// node of the graph being captured, and records the call on the tape if a gradient is wanted.
+/// The one way an operator is called. Infers the outputs, then either runs a kernel now or records
+/// a node of the graph being captured, and records the call on the tape if a gradient is wanted.
 Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs);
 
 template <class P>
@@ -48,7 +48,8 @@ Recorder* exchange_recorder(Recorder* recorder);
 
 /// Autograd's side of dispatch; implemented in autograd/tape.cpp.
 bool grad_wanted(std::span<const Tensor> inputs);
-void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, const Outputs& outputs);
+void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+                    const Outputs& outputs);
 
 /// The op that copies an input into the layout a kernel wants, and its parameters for that layout;
 /// implemented in ops/copy.

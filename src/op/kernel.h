@@ -23,8 +23,9 @@ struct Support {
   enum class Kind { preferred, possible, no };
 
   Kind kind = Kind::preferred;
-  std::string reason;          ///< why not, in words
-  uint32_t contiguous = 0;     ///< bit i: input i is wanted row-major; dispatch copies it where it is not
+  std::string reason;  ///< why not, in words
+  uint32_t contiguous =
+      0;  ///< bit i: input i is wanted row-major; dispatch copies it where it is not
   uint32_t channels_last = 0;  ///< bit i: input i is wanted channels_last
 
   static Support yes() { return {}; }
@@ -40,8 +41,8 @@ struct Support {
   }
 };
 
-/// What `prepare` makes and `run` uses: library plans, primitives, generated code. Immutable once made:
-/// several threads may run with one state.
+/// What `prepare` makes and `run` uses: library plans, primitives, generated code. Immutable once
+/// made: several threads may run with one state.
 struct KernelState {
   virtual ~KernelState() = default;
   size_t workspace_bytes = 0;
@@ -105,7 +106,9 @@ Kernel kernel(const char* name) {
             static const auto none = std::make_shared<const KernelState>();
             return none;
           },
-          [](const void* p, const KernelState&, const Call& c) { run_fn(*static_cast<const P*>(p), c); }};
+          [](const void* p, const KernelState&, const Call& c) {
+            run_fn(*static_cast<const P*>(p), c);
+          }};
 }
 
 /// A kernel with a state: `std::shared_ptr<State> prepare(const P&, const Specs&)` and

@@ -84,7 +84,8 @@ constexpr uint64_t bits(std::initializer_list<int> list) {
 
 }  // namespace detail
 
-/// Builds an OpDef from typed functions: `Op<ReluParams>("relu").infer<infer>().vjp<vjp>({.out = {0}})`.
+/// Builds an OpDef from typed functions: `Op<ReluParams>("relu").infer<infer>().vjp<vjp>({.out =
+/// {0}})`.
 template <class P>
 class Op {
  public:
@@ -107,7 +108,9 @@ class Op {
   }
   template <auto fn>
   Op& vjp(Saves saves) {
-    def_.vjp = [](const void* p, const VjpArgs& a) { return Tensors(fn(*static_cast<const P*>(p), a)); };
+    def_.vjp = [](const void* p, const VjpArgs& a) {
+      return Tensors(fn(*static_cast<const P*>(p), a));
+    };
     def_.saved_inputs = detail::bits(saves.in);
     def_.saved_outputs = detail::bits(saves.out);
     return *this;
@@ -118,7 +121,9 @@ class Op {
   }
   template <auto fn>
   Op& view() {
-    def_.view = [](const void* p, const TensorSpec& in) { return fn(*static_cast<const P*>(p), in); };
+    def_.view = [](const void* p, const TensorSpec& in) {
+      return fn(*static_cast<const P*>(p), in);
+    };
     return *this;
   }
   template <auto fn>
@@ -148,8 +153,8 @@ OpDef Op<P>::build() {
   return std::move(def_);
 }
 
-/// Every operator, in the order of ops/op_list.h, with the kernels of all providers that were built.
-/// Implemented in ops/all_ops.cpp.
+/// Every operator, in the order of ops/op_list.h, with the kernels of all providers that were
+/// built. Implemented in ops/all_ops.cpp.
 std::span<OpDef* const> all_ops();
 
 /// The op named `name`; raises Unsupported.

@@ -60,7 +60,8 @@ struct NoParams {
 };
 
 /// A Params struct is a trivially copyable aggregate with
-/// `template <class Self, class F> static void fields(Self& self, F&& f) { f("name", self.name); … }`.
+/// `template <class Self, class F> static void fields(Self& self, F&& f) { f("name", self.name); …
+/// }`.
 template <class P>
 const ParamsInfo& params_info() {
   static_assert(std::is_trivially_copyable_v<P>, "Params must be trivially copyable");
@@ -68,7 +69,8 @@ const ParamsInfo& params_info() {
       sizeof(P),
       [](const void* p) {
         uint64_t h = sizeof(P);
-        P::fields(*static_cast<const P*>(p), [&](const char*, const auto& v) { h = hash_field(h, v); });
+        P::fields(*static_cast<const P*>(p),
+                  [&](const char*, const auto& v) { h = hash_field(h, v); });
         return h;
       },
       [](const void* a, const void* b) {
@@ -112,7 +114,9 @@ class AnyParams {
  public:
   static constexpr size_t kMaxBytes = 256;
 
-  explicit AnyParams(ParamsRef ref) : info_(ref.info) { std::memcpy(bytes_, ref.data, info_->size); }
+  explicit AnyParams(ParamsRef ref) : info_(ref.info) {
+    std::memcpy(bytes_, ref.data, info_->size);
+  }
   AnyParams(const AnyParams& o) : AnyParams(o.ref()) {}
   AnyParams& operator=(const AnyParams& o) {
     info_ = o.info_;
@@ -127,7 +131,9 @@ class AnyParams {
     return *reinterpret_cast<const P*>(bytes_);
   }
   std::string print() const { return info_->print(bytes_); }
-  bool operator==(const AnyParams& o) const { return info_ == o.info_ && info_->equal(bytes_, o.bytes_); }
+  bool operator==(const AnyParams& o) const {
+    return info_ == o.info_ && info_->equal(bytes_, o.bytes_);
+  }
 
  private:
   alignas(8) std::byte bytes_[kMaxBytes];

@@ -61,7 +61,8 @@ std::string describe(const OpDef& op, ParamsRef params, const Specs& specs) {
   return s + ") " + params.info->print(params.data);
 }
 
-std::shared_ptr<const Prepared> choose(const OpDef& op, ParamsRef params, const Specs& specs, Device device) {
+std::shared_ptr<const Prepared> choose(const OpDef& op, ParamsRef params, const Specs& specs,
+                                       Device device) {
   all_ops();  // attaches the kernels of every provider
   if (device.is_cuda()) runtime(device);
   const KernelList& list = op.kernels[static_cast<int>(device.kind)];
@@ -75,7 +76,8 @@ std::shared_ptr<const Prepared> choose(const OpDef& op, ParamsRef params, const 
     const Support s = k.supports(params.data, specs);
     if (s.kind == Support::Kind::no) {
       refusals += fmt::format("\n  {}: {}", k.name, s.reason);
-      if (verbose) std::fprintf(stderr, "mica: %s: %s refuses: %s\n", op.name, k.name, s.reason.c_str());
+      if (verbose)
+        std::fprintf(stderr, "mica: %s: %s refuses: %s\n", op.name, k.name, s.reason.c_str());
       continue;
     }
     if (verbose && s.kind == Support::Kind::possible)
@@ -88,9 +90,11 @@ std::shared_ptr<const Prepared> choose(const OpDef& op, ParamsRef params, const 
   }
   if (!best) {
     if (!forced.empty())
-      fail<Unsupported>("{}: the forced kernel '{}' on {} cannot take {}{}", op.name, forced, device,
-                        describe(op, params, specs), refusals.empty() ? ": there is no such kernel" : refusals);
-    fail<Unsupported>("{}: no kernel on {} takes {}{}", op.name, device, describe(op, params, specs),
+      fail<Unsupported>("{}: the forced kernel '{}' on {} cannot take {}{}", op.name, forced,
+                        device, describe(op, params, specs),
+                        refusals.empty() ? ": there is no such kernel" : refusals);
+    fail<Unsupported>("{}: no kernel on {} takes {}{}", op.name, device,
+                      describe(op, params, specs),
                       refusals.empty() ? ": the op has none there" : refusals);
   }
   auto prepared = std::make_shared<Prepared>();
@@ -115,7 +119,8 @@ std::shared_ptr<const Prepared> choose(const OpDef& op, ParamsRef params, const 
 /// Prepared kernels of one op by everything the choice depends on.
 class KernelCache {
  public:
-  std::shared_ptr<const Prepared> find(uint64_t hash, ParamsRef params, const Specs& specs, uint64_t stamp) {
+  std::shared_ptr<const Prepared> find(uint64_t hash, ParamsRef params, const Specs& specs,
+                                       uint64_t stamp) {
     const std::lock_guard lock(mutex_);
     for (auto [it, end] = entries_.equal_range(hash); it != end; ++it)
       if (same_call(it->second.key, params, specs, stamp)) return it->second.prepared;
@@ -140,13 +145,17 @@ class KernelCache {
 
 std::shared_ptr<KernelCache> make_kernel_cache() { return std::make_shared<KernelCache>(); }
 
-std::shared_ptr<const Prepared> select(const OpDef& op, ParamsRef params, const Specs& specs, Device device) {
+std::shared_ptr<const Prepared> select(const OpDef& op, ParamsRef params, const Specs& specs,
+                                       Device device) {
   const uint64_t stamp = settings_stamp();
   const uint64_t hash = hash_call(params, specs, stamp);
   if (auto found = op.cache->find(hash, params, specs, stamp)) return found;
   auto prepared = choose(op, params, specs, device);
   op.cache->insert(hash,
-                   {AnyParams(params), {specs.in.begin(), specs.in.end()}, {specs.out.begin(), specs.out.end()}, stamp},
+                   {AnyParams(params),
+                    {specs.in.begin(), specs.in.end()},
+                    {specs.out.begin(), specs.out.end()},
+                    stamp},
                    prepared);
   return prepared;
 }

@@ -8,8 +8,8 @@
 
 namespace mica {
 
-/// A kernel that was chosen for certain specs, with its state: what eager dispatch caches and a Plan
-/// holds.
+/// A kernel that was chosen for certain specs, with its state: what eager dispatch caches and a
+/// Plan holds.
 struct Prepared {
   const Kernel* kernel = nullptr;
   std::shared_ptr<const KernelState> state;
@@ -20,7 +20,8 @@ struct Prepared {
 
 /// Chooses the first kernel of the op's list that prefers these specs (else the first that can) and
 /// prepares it, or takes it from the cache. Raises Unsupported with every refusal.
-std::shared_ptr<const Prepared> select(const OpDef& op, ParamsRef params, const Specs& specs, Device device);
+std::shared_ptr<const Prepared> select(const OpDef& op, ParamsRef params, const Specs& specs,
+                                       Device device);
 
 /// The spec input `i` has once the copies that `prepared` asks for are made.
 TensorSpec wanted_spec(const Prepared& prepared, int i, const TensorSpec& spec);

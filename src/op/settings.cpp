@@ -20,7 +20,8 @@ std::map<std::string, std::string> parse_forced(const char* text) {
     const auto comma = rest.find(',');
     const std::string entry = rest.substr(0, comma);
     const auto colon = entry.find(':');
-    check(colon != std::string::npos, "MICA_KERNEL: expected op:kernel[,op:kernel…], got '{}'", text);
+    check(colon != std::string::npos, "MICA_KERNEL: expected op:kernel[,op:kernel…], got '{}'",
+          text);
     forced[entry.substr(0, colon)] = entry.substr(colon + 1);
     rest = comma == std::string::npos ? "" : rest.substr(comma + 1);
   }

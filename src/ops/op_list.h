@@ -1,6 +1,6 @@
 // The one list of operators. Adding an op adds a line here.
-//   MICA_OP(name)           `const OpDef& name_op()` in its room, and `KernelList name_cuda_kernels()` in
-//                           a cuda_*.cpp or .cu file there
+//   MICA_OP(name)           `const OpDef& name_op()` in its room, and
+//                           `KernelList name_cuda_kernels()` in a .cu or cuda_*.cpp file there
 //   MICA_VIEW_OP(name)      an op that runs no kernel: its output shares its input's memory
 //   MICA_ONEDNN_KERNEL(op)  `Kernel op_onednn_kernel()` in the room's cpu_onednn.cpp, tried first
 MICA_VIEW_OP(reshape)

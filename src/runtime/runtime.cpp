@@ -9,9 +9,12 @@ namespace mica {
 
 DeviceRuntime& runtime(DeviceKind kind) {
   switch (kind) {
-    case DeviceKind::cpu: return cpu_runtime();
-    case DeviceKind::cuda: return *cuda_library().runtime;
-    case DeviceKind::null: break;
+    case DeviceKind::cpu:
+      return cpu_runtime();
+    case DeviceKind::cuda:
+      return *cuda_library().runtime;
+    case DeviceKind::null:
+      break;
   }
   return null_runtime();
 }

@@ -57,8 +57,8 @@ class DeviceRuntime {
 
   /// The current stream's encoder; null on devices without streams.
   virtual Encoder* encoder(int index) = 0;
-  /// Records what `launches` sends to the encoder without running it; null where that is not possible
-  /// and the launches have to be made one by one.
+  /// Records what `launches` sends to the encoder without running it; null where that is not
+  /// possible and the launches have to be made one by one.
   virtual std::unique_ptr<Replay> record(int index, const std::function<void()>& launches) = 0;
 };
 

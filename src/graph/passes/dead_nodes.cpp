@@ -11,7 +11,8 @@ void remove_dead_nodes(Graph& graph) {
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
     keep[i] = graph.has_effect(node) ||
-              std::any_of(node.out.begin(), node.out.end(), [&](ValueId id) { return used[static_cast<size_t>(id)]; });
+              std::any_of(node.out.begin(), node.out.end(),
+                          [&](ValueId id) { return used[static_cast<size_t>(id)]; });
     if (!keep[i]) continue;
     for (const ValueId id : node.in)
       if (id != kNoValue) used[static_cast<size_t>(id)] = true;

@@ -13,21 +13,23 @@ namespace {
 
 void infer(const CopyParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   out.add(in[0].shape, p.dtype);
-  out[0].strides = p.channels_last ? channels_last_strides(in[0].shape) : contiguous_strides(in[0].shape);
+  out[0].strides =
+      p.channels_last ? channels_last_strides(in[0].shape) : contiguous_strides(in[0].shape);
 }
 
 Tensors vjp(const CopyParams&, const VjpArgs& a) { return {cast(a.grad[0], a.in_specs[0].dtype)}; }
 
 void infer_into(const NoParams&, std::span<const TensorSpec> in, OutSpecs&) {
   const Shape both = broadcast_shapes(in[0].shape, in[1].shape, "copy_");
-  check<ShapeError>(both == in[0].shape, "copy_: source {} does not broadcast to destination {}", in[1].shape,
-                    in[0].shape);
+  check<ShapeError>(both == in[0].shape, "copy_: source {} does not broadcast to destination {}",
+                    in[1].shape, in[0].shape);
 }
 bool mutates(const NoParams&, int input, int) { return input == 0; }
 
 /// Copies `source` to `to`, element by element, with a cast.
 void copy_elements(const Arg& to, const Arg& source) {
-  const StridedLoop<2> loop(to.shape(), {to.strides(), broadcast_strides(*source.spec, to.shape())});
+  const StridedLoop<2> loop(to.shape(),
+                            {to.strides(), broadcast_strides(*source.spec, to.shape())});
   const int64_t so = loop.inner_stride(0);
   const int64_t si = loop.inner_stride(1);
   switch_all(to.dtype(), [&]<class D>() {
@@ -98,10 +100,12 @@ Tensor clone(const Tensor& x) {
 
 Tensor to(const Tensor& x, Device device) {
   if (x.device() == device) return x;
-  check<Unsupported>(!current_recorder(), "to: a copy from {} to {} cannot be part of a captured graph", x.device(),
+  check<Unsupported>(!current_recorder(),
+                     "to: a copy from {} to {} cannot be part of a captured graph", x.device(),
                      device);
   check<Unsupported>(!(grad_enabled() && x.requires_grad()),
-                     "to: gradients do not flow from {} to {}; detach() the tensor first", x.device(), device);
+                     "to: gradients do not flow from {} to {}; detach() the tensor first",
+                     x.device(), device);
   const Tensor dense = x.spec().is_channels_last() ? x : contiguous(x);
   TensorSpec spec = dense.spec();
   spec.device = device;
@@ -120,15 +124,19 @@ Tensor to(const Tensor& x, Device device) {
 }
 
 void copy_(const Tensor& destination, const Tensor& source) {
-  const Tensor here = source.device() == destination.device() ? source : to(source, destination.device());
+  const Tensor here =
+      source.device() == destination.device() ? source : to(source, destination.device());
   dispatch(copy_into_op(), NoParams{}, {destination, here});
 }
 
-void add_(const Tensor& destination, const Tensor& source) { copy_(destination, add(destination, source)); }
+void add_(const Tensor& destination, const Tensor& source) {
+  copy_(destination, add(destination, source));
+}
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  check<DTypeError>(dtype() == dtype_of<T>, "to_vector: the tensor is {}, not {}", dtype(), dtype_of<T>);
+  check<DTypeError>(dtype() == dtype_of<T>, "to_vector: the tensor is {}, not {}", dtype(),
+                    dtype_of<T>);
   const NoGrad guard;
   const Tensor host = contiguous(to(*this, Device::cpu()));
   std::vector<T> values(static_cast<size_t>(numel()));

@@ -18,7 +18,8 @@ struct CopyParams {
   }
 };
 
-/// The same values in another dtype, in the same memory format. Floats become integers by truncation.
+/// The same values in another dtype, in the same memory format. Floats become integers by
+/// truncation.
 Tensor cast(const Tensor& x, DType dtype);
 /// x itself when it has this format, else a copy that has.
 Tensor contiguous(const Tensor& x, MemoryFormat format = MemoryFormat::contiguous);
@@ -27,7 +28,8 @@ Tensor clone(const Tensor& x);
 /// x itself when it is there, else a copy on that device.
 Tensor to(const Tensor& x, Device device);
 
-/// Overwrites `destination` with source, broadcast and cast. Op inputs: destination (mutated), source.
+/// Overwrites `destination` with source, broadcast and cast. Op inputs: destination (mutated),
+/// source.
 void copy_(const Tensor& destination, const Tensor& source);
 /// destination += source, element by element.
 void add_(const Tensor& destination, const Tensor& source);

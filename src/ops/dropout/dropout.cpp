@@ -9,15 +9,18 @@ namespace {
 
 void infer(const DropoutParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check(p.p >= 0 && p.p < 1, "dropout: p must be in [0, 1), got {}", p.p);
-  check<DTypeError>(is_floating(in[0].dtype), "dropout: expected a floating dtype, got {}", in[0].dtype);
-  check<ShapeError>(in[1].dtype == DType::i64 && in[1].shape == Shape{2}, "dropout: the counter must be i64[2], got {}",
-                    to_string(in[1]));
+  check<DTypeError>(is_floating(in[0].dtype), "dropout: expected a floating dtype, got {}",
+                    in[0].dtype);
+  check<ShapeError>(in[1].dtype == DType::i64 && in[1].shape == Shape{2},
+                    "dropout: the counter must be i64[2], got {}", to_string(in[1]));
   out.add(in[0].shape, in[0].dtype);
 }
 
 Tensor apply(const DropoutParams& p, const Tensor& x, const Tensor& counter);
 
-Tensors vjp(const DropoutParams& p, const VjpArgs& a) { return {apply(p, a.grad[0], a.in[1]), Tensor()}; }
+Tensors vjp(const DropoutParams& p, const VjpArgs& a) {
+  return {apply(p, a.grad[0], a.in[1]), Tensor()};
+}
 
 /// Offset of the element with row-major index i.
 int64_t strided_offset(const Shape& shape, const Strides& strides, int64_t i) {

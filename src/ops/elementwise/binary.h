@@ -8,15 +8,17 @@ namespace mica::binary {
 /// Two operands of one dtype, broadcast.
 inline void infer_as(const char* op, std::span<const TensorSpec> in, OutSpecs& out) {
   check(in[0].defined && in[1].defined, "{}: both operands must be defined", op);
-  check<DTypeError>(in[0].dtype == in[1].dtype, "{}: operands must have one dtype, got {} and {}", op, in[0].dtype,
-                    in[1].dtype);
-  out.add(in[0].shape == in[1].shape ? in[0].shape : broadcast_shapes(in[0].shape, in[1].shape, op), in[0].dtype);
+  check<DTypeError>(in[0].dtype == in[1].dtype, "{}: operands must have one dtype, got {} and {}",
+                    op, in[0].dtype, in[1].dtype);
+  out.add(in[0].shape == in[1].shape ? in[0].shape : broadcast_shapes(in[0].shape, in[1].shape, op),
+          in[0].dtype);
 }
 
 inline std::shared_ptr<LoopState<3>> prepare(const NoParams&, const Specs& s) {
   const Shape& shape = s.out[0].shape;
   return std::make_shared<LoopState<3>>(StridedLoop<3>(
-      shape, {s.out[0].strides, broadcast_strides(s.in[0], shape), broadcast_strides(s.in[1], shape)}));
+      shape,
+      {s.out[0].strides, broadcast_strides(s.in[0], shape), broadcast_strides(s.in[1], shape)}));
 }
 
 template <class Functor>
@@ -35,7 +37,8 @@ void run_vectorized(const NoParams&, const LoopState<3>& state, const Call& c) {
       const T* a = in_a + at[1];
       const T* b = in_b + at[2];
       if (so == 1 && sa == 1 && sb == 1) {
-        for (int64_t i = 0; i < n; ++i) o[i] = static_cast<T>(f(static_cast<C>(a[i]), static_cast<C>(b[i])));
+        for (int64_t i = 0; i < n; ++i)
+          o[i] = static_cast<T>(f(static_cast<C>(a[i]), static_cast<C>(b[i])));
       } else if (so == 1 && sa == 1 && sb == 0) {
         const auto y = static_cast<C>(*b);
         for (int64_t i = 0; i < n; ++i) o[i] = static_cast<T>(f(static_cast<C>(a[i]), y));

@@ -12,8 +12,8 @@ namespace mica {
 
 inline constexpr int64_t kElementGrain = 32768;  ///< elements worth a thread of their own
 
-/// How N operands of one shape lie in memory, with the axes in the order of operand 0's strides and merged
-/// where all operands allow it: dense operands of any one layout become a single axis.
+/// How N operands of one shape lie in memory, with the axes in the order of operand 0's strides and
+/// merged where all operands allow it: dense operands of any one layout become a single axis.
 template <int N>
 struct StridedLoop {
   int rank = 0;
@@ -21,7 +21,8 @@ struct StridedLoop {
   std::array<int64_t, Dims::kMaxRank> size{};
   std::array<std::array<int64_t, Dims::kMaxRank>, N> stride{};
 
-  StridedLoop(const Shape& shape, const std::array<Strides, N>& strides) : numel(mica::numel(shape)) {
+  StridedLoop(const Shape& shape, const std::array<Strides, N>& strides)
+      : numel(mica::numel(shape)) {
     std::array<int, Dims::kMaxRank> order;
     std::iota(order.begin(), order.begin() + shape.rank(), 0);
     std::stable_sort(order.begin(), order.begin() + shape.rank(),
@@ -83,7 +84,8 @@ struct StridedLoop {
   }
 };
 
-/// Strides of `spec` seen as a tensor of `shape`, to which it broadcasts: repeated axes have stride 0.
+/// Strides of `spec` seen as a tensor of `shape`, to which it broadcasts: repeated axes have stride
+/// 0.
 inline Strides broadcast_strides(const TensorSpec& spec, const Shape& shape) {
   Strides strides = Dims::filled(shape.rank(), 0);
   const int shift = shape.rank() - spec.rank();

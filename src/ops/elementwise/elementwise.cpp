@@ -18,11 +18,18 @@ using Specs1 = std::span<const TensorSpec>;
 void infer_add(const NoParams&, Specs1 in, OutSpecs& out) { binary::infer_as("add", in, out); }
 void infer_sub(const NoParams&, Specs1 in, OutSpecs& out) { binary::infer_as("sub", in, out); }
 void infer_mul(const NoParams&, Specs1 in, OutSpecs& out) { binary::infer_as("mul", in, out); }
-void infer_relu_grad(const NoParams&, Specs1 in, OutSpecs& out) { binary::infer_as("relu_grad", in, out); }
-void infer_neg(const NoParams&, Specs1 in, OutSpecs& out) { unary::infer_as<Takes::numbers>("neg", in, out); }
-void infer_relu(const NoParams&, Specs1 in, OutSpecs& out) { unary::infer_as<Takes::numbers>("relu", in, out); }
+void infer_relu_grad(const NoParams&, Specs1 in, OutSpecs& out) {
+  binary::infer_as("relu_grad", in, out);
+}
+void infer_neg(const NoParams&, Specs1 in, OutSpecs& out) {
+  unary::infer_as<Takes::numbers>("neg", in, out);
+}
+void infer_relu(const NoParams&, Specs1 in, OutSpecs& out) {
+  unary::infer_as<Takes::numbers>("relu", in, out);
+}
 void infer_div(const NoParams&, Specs1 in, OutSpecs& out) {
-  check<DTypeError>(is_floating(in[0].dtype), "div: expected a floating dtype, got {}", in[0].dtype);
+  check<DTypeError>(is_floating(in[0].dtype), "div: expected a floating dtype, got {}",
+                    in[0].dtype);
   binary::infer_as("div", in, out);
 }
 
@@ -36,7 +43,8 @@ Tensors vjp_add(const NoParams&, const VjpArgs& a) {
   return {for_input(a, 0, [&] { return a.grad[0]; }), for_input(a, 1, [&] { return a.grad[0]; })};
 }
 Tensors vjp_sub(const NoParams&, const VjpArgs& a) {
-  return {for_input(a, 0, [&] { return a.grad[0]; }), for_input(a, 1, [&] { return neg(a.grad[0]); })};
+  return {for_input(a, 0, [&] { return a.grad[0]; }),
+          for_input(a, 1, [&] { return neg(a.grad[0]); })};
 }
 Tensors vjp_mul(const NoParams&, const VjpArgs& a) {
   return {for_input(a, 0, [&] { return mul(a.grad[0], a.in[1]); }),
@@ -53,7 +61,8 @@ Tensors vjp_relu_grad(const NoParams&, const VjpArgs& a) {
   return {for_input(a, 0, [&] { return relu_grad(a.grad[0], a.in[1]); }), Tensor()};
 }
 
-/// A 0-d tensor of a number, made once: a loop that scales by 0.5 must not copy to the device each time.
+/// A 0-d tensor of a number, made once: a loop that scales by 0.5 must not copy to the device each
+/// time.
 Tensor constant(double value, DType dtype, Device device) {
   static std::mutex mutex;
   static auto* const constants = new std::map<std::tuple<double, DType, DeviceKind, int>, Tensor>;
@@ -65,9 +74,11 @@ Tensor constant(double value, DType dtype, Device device) {
   return t;
 }
 
-/// A number is weak: it takes the tensor's dtype, unless it has a fraction and the tensor is of integers.
+/// A number is weak: it takes the tensor's dtype, unless it has a fraction and the tensor is of
+/// integers.
 Tensor operand(double value, const Tensor& like) {
-  const bool fits = is_floating(like.dtype()) || value == static_cast<double>(static_cast<int64_t>(value));
+  const bool fits =
+      is_floating(like.dtype()) || value == static_cast<double>(static_cast<int64_t>(value));
   return constant(value, fits ? like.dtype() : DType::f32, like.device());
 }
 
@@ -165,6 +176,8 @@ Tensor div(const Tensor& a, double b) { return div(a, operand(b, a)); }
 
 Tensor neg(const Tensor& x) { return dispatch(neg_op(), NoParams{}, {x})[0]; }
 Tensor relu(const Tensor& x) { return dispatch(relu_op(), NoParams{}, {x})[0]; }
-Tensor relu_grad(const Tensor& dy, const Tensor& y) { return dispatch(relu_grad_op(), NoParams{}, {dy, y})[0]; }
+Tensor relu_grad(const Tensor& dy, const Tensor& y) {
+  return dispatch(relu_grad_op(), NoParams{}, {dy, y})[0];
+}
 
 }  // namespace mica

@@ -1,7 +1,8 @@
 #pragma once
 
-// One functor per function, a template over the value type. The CPU loops and the CUDA kernels use the
-// same functor; the header has no includes but the one below, so that run-time compilation can take it.
+// One functor per function, a template over the value type. The CPU loops and the CUDA kernels use
+// the same functor; the header has no includes but the one below, so that run-time compilation can
+// take it.
 #include "mica/runtime/portable.h"
 
 namespace mica::functor {

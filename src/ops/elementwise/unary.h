@@ -51,7 +51,8 @@ void run_vectorized(const NoParams&, const LoopState<2>& state, const Call& c) {
       if (so == 1 && si == 1) {
         for (int64_t i = 0; i < n; ++i) o[i] = static_cast<T>(f(static_cast<Compute<T>>(x[i])));
       } else {
-        for (int64_t i = 0; i < n; ++i) o[i * so] = static_cast<T>(f(static_cast<Compute<T>>(x[i * si])));
+        for (int64_t i = 0; i < n; ++i)
+          o[i * so] = static_cast<T>(f(static_cast<Compute<T>>(x[i * si])));
       }
     });
   });
@@ -79,8 +80,10 @@ void run_reference(const NoParams&, const LoopState<2>& state, const Call& c) {
 /// CPU kernels of a unary op from its functor.
 template <class Functor, Takes takes = Takes::floats>
 KernelList unary_cpu_kernels() {
-  return {kernel<supports_all<NoParams>, unary::prepare, unary::run_vectorized<Functor, takes>>("vectorized"),
-          kernel<supports_all<NoParams>, unary::prepare, unary::run_reference<Functor, takes>>("reference")};
+  return {kernel<supports_all<NoParams>, unary::prepare, unary::run_vectorized<Functor, takes>>(
+              "vectorized"),
+          kernel<supports_all<NoParams>, unary::prepare, unary::run_reference<Functor, takes>>(
+              "reference")};
 }
 
 }  // namespace mica

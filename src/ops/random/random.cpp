@@ -17,8 +17,8 @@ namespace mica {
 namespace {
 
 void infer_take(const RngTakeParams&, std::span<const TensorSpec> in, OutSpecs& out) {
-  check<DTypeError>(in[0].dtype == DType::i64 && in[0].shape == Shape{2}, "rng_take: the state must be i64[2], got {}",
-                    to_string(in[0]));
+  check<DTypeError>(in[0].dtype == DType::i64 && in[0].shape == Shape{2},
+                    "rng_take: the state must be i64[2], got {}", to_string(in[0]));
   out.add({2}, DType::i64);
 }
 bool take_mutates(const RngTakeParams&, int input, int) { return input == 0; }
@@ -44,7 +44,8 @@ void fill_random(const RandomParams& p, const Call& c, Make make) {
     const int64_t n = c.out[0].numel();
     for_blocks(counter, n, [&](int64_t i, const Philox4& block) {
       const int64_t lanes = std::min<int64_t>(4, n - i);
-      for (int64_t lane = 0; lane < lanes; ++lane) out[i + lane] = make.template operator()<T>(block, lane);
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        out[i + lane] = make.template operator()<T>(block, lane);
     });
   });
 }
@@ -123,8 +124,7 @@ void manual_seed(uint64_t seed) {
   Generators& g = generators();
   const std::lock_guard lock(g.mutex);
   g.seed = static_cast<int64_t>(seed);
-  for (auto& [key, state] : g.states)
-    copy_(state, tensor({g.seed, int64_t{0}}, {2}));
+  for (auto& [key, state] : g.states) copy_(state, tensor({g.seed, int64_t{0}}, {2}));
 }
 
 Tensor rng_state(Device device) {
@@ -158,8 +158,9 @@ Tensor randperm(int64_t n) {
   });
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return keys[static_cast<size_t>(a)] < keys[static_cast<size_t>(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return keys[static_cast<size_t>(a)] < keys[static_cast<size_t>(b)];
+  });
   return tensor(order, {n});
 }
 

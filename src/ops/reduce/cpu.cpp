@@ -8,8 +8,8 @@
 namespace mica {
 namespace {
 
-/// The axes of an input split into those that stay and those that are summed, each in memory order and
-/// merged where possible.
+/// The axes of an input split into those that stay and those that are summed, each in memory order
+/// and merged where possible.
 struct Split {
   StridedLoop<1> kept;
   StridedLoop<1> reduced;
@@ -21,7 +21,8 @@ struct Split {
       (axes.contains(i) ? reduced_shape : kept_shape).push_back(in.shape[i]);
       (axes.contains(i) ? reduced_strides : kept_strides).push_back(in.strides[i]);
     }
-    return {StridedLoop<1>(kept_shape, {kept_strides}), StridedLoop<1>(reduced_shape, {reduced_strides})};
+    return {StridedLoop<1>(kept_shape, {kept_strides}),
+            StridedLoop<1>(reduced_shape, {reduced_strides})};
   }
 };
 
@@ -124,14 +125,16 @@ void sum_along(const ReduceParams& p, const Split& split, const Call& c) {
     out[0] = static_cast<T>(s);
     return;
   }
-  parallel_for(count, std::max<int64_t>(1, kElementGrain / split.reduced.numel), [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) {
-      const T* x = in.as<T>() + kept_offset(in, p.axes, o);
-      double s = 0;
-      for (int64_t r = 0; r < runs; ++r) s += sum_run(x + offset_of(split.reduced, r, split.reduced.rank - 1), n);
-      out[o] = static_cast<T>(s);
-    }
-  });
+  parallel_for(count, std::max<int64_t>(1, kElementGrain / split.reduced.numel),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t o = begin; o < end; ++o) {
+                   const T* x = in.as<T>() + kept_offset(in, p.axes, o);
+                   double s = 0;
+                   for (int64_t r = 0; r < runs; ++r)
+                     s += sum_run(x + offset_of(split.reduced, r, split.reduced.rank - 1), n);
+                   out[o] = static_cast<T>(s);
+                 }
+               });
 }
 
 /// Columns: neighbouring outputs are summed side by side.
@@ -140,7 +143,8 @@ void sum_across(const ReduceParams& p, const Split& split, const Call& c) {
   constexpr int64_t kColumns = 256;
   const Arg& in = c.in[0];
   T* out = c.out[0].as<T>();
-  const int64_t width = in.shape()[in.shape().rank() - 1];  // kept, of stride 1, and innermost in the output
+  const int64_t width =
+      in.shape()[in.shape().rank() - 1];  // kept, of stride 1, and innermost in the output
   const int64_t rows = c.out[0].numel() / width;
   const int64_t pieces = (width + kColumns - 1) / kColumns;
   const int64_t n = split.reduced.numel;
@@ -154,7 +158,8 @@ void sum_across(const ReduceParams& p, const Split& split, const Call& c) {
                    double s[kColumns] = {};
                    for (int64_t i = 0; i < n; ++i) {
                      const T* row = x + offset_of(split.reduced, i, split.reduced.rank);
-                     for (int64_t j = 0; j < m; ++j) s[j] += static_cast<double>(static_cast<Compute<T>>(row[j]));
+                     for (int64_t j = 0; j < m; ++j)
+                       s[j] += static_cast<double>(static_cast<Compute<T>>(row[j]));
                    }
                    for (int64_t j = 0; j < m; ++j) out[o + j] = static_cast<T>(s[j]);
                  }
@@ -182,8 +187,8 @@ void run_vectorized(const ReduceParams& p, const SumState& state, const Call& c)
             const T* x = in.as<T>() + kept_offset(in, p.axes, o);
             double s = 0;
             for (int64_t i = 0; i < n; ++i)
-              s += static_cast<double>(
-                  static_cast<Compute<T>>(x[offset_of(state.split.reduced, i, state.split.reduced.rank)]));
+              s += static_cast<double>(static_cast<Compute<T>>(
+                  x[offset_of(state.split.reduced, i, state.split.reduced.rank)]));
             out[o] = static_cast<T>(s);
           }
         }
@@ -199,18 +204,19 @@ void run_argmax(const ArgmaxParams& p, const Call& c) {
   const int64_t step = in.strides()[axis];
   auto* out = c.out[0].as<int64_t>();
   switch_all(in.dtype(), [&]<class T>() {
-    parallel_for(c.out[0].numel(), std::max<int64_t>(1, kElementGrain / n), [&](int64_t begin, int64_t end) {
-      for (int64_t o = begin; o < end; ++o) {
-        const T* x = in.as<T>() + kept_offset(in, {axis}, o);
-        int64_t best = 0;
-        for (int64_t i = 1; i < n; ++i) {
-          const auto v = static_cast<Compute<T>>(x[i * step]);
-          const auto b = static_cast<Compute<T>>(x[best * step]);
-          if (v > b || (v != v && b == b)) best = i;
-        }
-        out[o] = best;
-      }
-    });
+    parallel_for(c.out[0].numel(), std::max<int64_t>(1, kElementGrain / n),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t o = begin; o < end; ++o) {
+                     const T* x = in.as<T>() + kept_offset(in, {axis}, o);
+                     int64_t best = 0;
+                     for (int64_t i = 1; i < n; ++i) {
+                       const auto v = static_cast<Compute<T>>(x[i * step]);
+                       const auto b = static_cast<Compute<T>>(x[best * step]);
+                       if (v > b || (v != v && b == b)) best = i;
+                     }
+                     out[o] = best;
+                   }
+                 });
   });
 }
 
@@ -221,6 +227,8 @@ KernelList sum_cpu_kernels() {
           kernel<supports_all<ReduceParams>, run_reference>("reference")};
 }
 
-KernelList argmax_cpu_kernels() { return {kernel<supports_all<ArgmaxParams>, run_argmax>("reference")}; }
+KernelList argmax_cpu_kernels() {
+  return {kernel<supports_all<ArgmaxParams>, run_argmax>("reference")};
+}
 
 }  // namespace mica

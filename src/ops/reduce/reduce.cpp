@@ -69,15 +69,16 @@ Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
   }
   for (int64_t& a : sorted) a = normalize_axis(a, x.rank(), "sum");
   std::sort(sorted.begin(), sorted.end());
-  check<ShapeError>(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(), "sum: axes {} name one twice",
-                    axes);
+  check<ShapeError>(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
+                    "sum: axes {} name one twice", axes);
   return dispatch(sum_op(), ReduceParams{sorted, keepdim}, {x})[0];
 }
 
 Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
   check<DTypeError>(is_floating(x.dtype()), "mean: expected a floating dtype, got {}", x.dtype());
   const Tensor s = sum(x, axes, keepdim);
-  const double n = static_cast<double>(x.numel()) / static_cast<double>(std::max<int64_t>(s.numel(), 1));
+  const double n =
+      static_cast<double>(x.numel()) / static_cast<double>(std::max<int64_t>(s.numel(), 1));
   return mul(s, 1.0 / n);
 }
 
@@ -92,7 +93,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 
 Tensor argmax(const Tensor& x, int64_t axis, bool keepdim) {
   check<ShapeError>(x.rank() > 0, "argmax: expected at least one dimension");
-  return dispatch(argmax_op(), ArgmaxParams{normalize_axis(axis, x.rank(), "argmax"), keepdim}, {x})[0];
+  return dispatch(argmax_op(), ArgmaxParams{normalize_axis(axis, x.rank(), "argmax"), keepdim},
+                  {x})[0];
 }
 
 }  // namespace mica

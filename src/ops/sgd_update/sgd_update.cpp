@@ -12,20 +12,22 @@ namespace {
 void infer(const SgdParams& p, std::span<const TensorSpec> in, OutSpecs&) {
   const auto n = static_cast<size_t>(p.count);
   const size_t groups = p.momentum != 0 ? 3 : 2;
-  check(in.size() == 1 + groups * n, "sgd_update: expected {} inputs, got {}", 1 + groups * n, in.size());
-  check<DTypeError>(in[0].rank() == 0 && in[0].dtype == DType::f32, "sgd_update: lr must be a 0-d f32 tensor, got {}",
-                    to_string(in[0]));
+  check(in.size() == 1 + groups * n, "sgd_update: expected {} inputs, got {}", 1 + groups * n,
+        in.size());
+  check<DTypeError>(in[0].rank() == 0 && in[0].dtype == DType::f32,
+                    "sgd_update: lr must be a 0-d f32 tensor, got {}", to_string(in[0]));
   for (size_t i = 1; i <= n; ++i) {
     const TensorSpec& param = in[i];
-    check<DTypeError>(is_floating(param.dtype), "sgd_update: parameter {} must be floating, got {}", i - 1,
-                      param.dtype);
-    check(param.is_contiguous() || param.is_channels_last(), "sgd_update: parameter {} must be dense, got {}", i - 1,
-          to_string(param));
+    check<DTypeError>(is_floating(param.dtype), "sgd_update: parameter {} must be floating, got {}",
+                      i - 1, param.dtype);
+    check(param.is_contiguous() || param.is_channels_last(),
+          "sgd_update: parameter {} must be dense, got {}", i - 1, to_string(param));
     for (size_t g = 1; g < groups; ++g) {
       const TensorSpec& other = in[i + g * n];
       check<ShapeError>(other.shape == param.shape && other.dtype == param.dtype,
-                        "sgd_update: {} {} must be like its parameter {}, got {}", g == 1 ? "gradient" : "momentum",
-                        i - 1, to_string(param), to_string(other));
+                        "sgd_update: {} {} must be like its parameter {}, got {}",
+                        g == 1 ? "gradient" : "momentum", i - 1, to_string(param),
+                        to_string(other));
     }
   }
 }
@@ -97,15 +99,16 @@ const OpDef& sgd_update_op() {
   return def;
 }
 
-void sgd_update(const Tensor& lr, const Tensors& params, const Tensors& grads, const Tensors& momenta,
-                SgdParams options) {
+void sgd_update(const Tensor& lr, const Tensors& params, const Tensors& grads,
+                const Tensors& momenta, SgdParams options) {
   if (params.empty()) return;
   options.count = static_cast<int64_t>(params.size());
   Tensors inputs = {lr};
   inputs.insert(inputs.end(), params.begin(), params.end());
   for (size_t i = 0; i < grads.size(); ++i)
-    inputs.push_back(contiguous(grads[i], params[i].spec().is_channels_last() ? MemoryFormat::channels_last
-                                                                              : MemoryFormat::contiguous));
+    inputs.push_back(contiguous(grads[i], params[i].spec().is_channels_last()
+                                              ? MemoryFormat::channels_last
+                                              : MemoryFormat::contiguous));
   if (options.momentum != 0) inputs.insert(inputs.end(), momenta.begin(), momenta.end());
   dispatch(sgd_update_op(), options, inputs);
 }

@@ -25,9 +25,9 @@ struct SgdParams {
 /// Updates all parameters in one launch, as PyTorch's SGD does:
 ///   g += weight_decay * p;  m = momentum * m + (1 - dampening) * g;
 ///   p -= lr * (nesterov ? g + momentum * m : momentum != 0 ? m : g).
-/// Op inputs: lr (0-d f32), params…, grads…, and with momentum momenta… (params and momenta mutated, all
-/// contiguous or of equal dense strides). Momenta start at zero.
-void sgd_update(const Tensor& lr, const Tensors& params, const Tensors& grads, const Tensors& momenta,
-                SgdParams options);
+/// Op inputs: lr (0-d f32), params…, grads…, and with momentum momenta… (params and momenta
+/// mutated, all contiguous or of equal dense strides). Momenta start at zero.
+void sgd_update(const Tensor& lr, const Tensors& params, const Tensors& grads,
+                const Tensors& momenta, SgdParams options);
 
 }  // namespace mica

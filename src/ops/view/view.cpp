@@ -20,8 +20,8 @@ TensorSpec with_layout(const TensorSpec& in, const Shape& shape, const Strides& 
   return s;
 }
 
-/// Strides of the same memory in another shape, if there are any: each run of axes that is dense in itself
-/// can be cut anew.
+/// Strides of the same memory in another shape, if there are any: each run of axes that is dense in
+/// itself can be cut anew.
 std::optional<Strides> reshaped_strides(const TensorSpec& in, const Shape& shape) {
   if (in.is_contiguous()) return contiguous_strides(shape);
   Strides strides = Dims::filled(shape.rank(), 0);
@@ -31,7 +31,8 @@ std::optional<Strides> reshaped_strides(const TensorSpec& in, const Shape& shape
     int64_t run = in.shape[i];
     const int64_t step = in.strides[i];
     int j = i - 1;
-    while (j >= 0 && (in.shape[j] == 1 || run == 1 || in.strides[j] == run * step)) run *= in.shape[j--];
+    while (j >= 0 && (in.shape[j] == 1 || run == 1 || in.strides[j] == run * step))
+      run *= in.shape[j--];
     int64_t taken = 1;
     while (axis >= 0 && taken * shape[axis] <= run) {
       strides[axis] = taken * step;
@@ -46,11 +47,14 @@ std::optional<Strides> reshaped_strides(const TensorSpec& in, const Shape& shape
 
 ViewSpec reshape_view(const DimsParams& p, const TensorSpec& in) {
   const auto strides = reshaped_strides(in, p.dims);
-  check<ShapeError>(strides.has_value(), "reshape: {} cannot be seen as {} without a copy", to_string(in), p.dims);
+  check<ShapeError>(strides.has_value(), "reshape: {} cannot be seen as {} without a copy",
+                    to_string(in), p.dims);
   return {with_layout(in, p.dims, *strides), 0};
 }
 
-Tensors reshape_vjp(const DimsParams&, const VjpArgs& a) { return {reshape(a.grad[0], a.in_specs[0].shape)}; }
+Tensors reshape_vjp(const DimsParams&, const VjpArgs& a) {
+  return {reshape(a.grad[0], a.in_specs[0].shape)};
+}
 
 ViewSpec permute_view(const DimsParams& p, const TensorSpec& in) {
   Shape shape = in.shape;
@@ -73,14 +77,16 @@ ViewSpec expand_view(const DimsParams& p, const TensorSpec& in) {
   check<ShapeError>(shift >= 0, "expand: cannot lower the rank, {} to {}", in.shape, p.dims);
   Strides strides = Dims::filled(p.dims.rank(), 0);
   for (int i = 0; i < in.rank(); ++i) {
-    check<ShapeError>(in.shape[i] == p.dims[i + shift] || in.shape[i] == 1, "expand: {} does not expand to {}", in.shape,
-                      p.dims);
+    check<ShapeError>(in.shape[i] == p.dims[i + shift] || in.shape[i] == 1,
+                      "expand: {} does not expand to {}", in.shape, p.dims);
     strides[i + shift] = in.shape[i] == p.dims[i + shift] ? in.strides[i] : 0;
   }
   return {with_layout(in, p.dims, strides), 0};
 }
 
-Tensors expand_vjp(const DimsParams&, const VjpArgs& a) { return {sum_to(a.grad[0], a.in_specs[0].shape)}; }
+Tensors expand_vjp(const DimsParams&, const VjpArgs& a) {
+  return {sum_to(a.grad[0], a.in_specs[0].shape)};
+}
 
 ViewSpec slice_view(const SliceParams& p, const TensorSpec& in) {
   const int axis = static_cast<int>(p.axis);
@@ -106,8 +112,10 @@ const OpDef& expand_op() {
   return def;
 }
 const OpDef& slice_op() {
-  static OpDef def =
-      Op<SliceParams>("slice").view<slice_view>().no_gradient("its gradient needs a padding op").build();
+  static OpDef def = Op<SliceParams>("slice")
+                         .view<slice_view>()
+                         .no_gradient("its gradient needs a padding op")
+                         .build();
   return def;
 }
 
@@ -124,11 +132,12 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
     }
   }
   if (open >= 0) {
-    check<ShapeError>(known > 0 && x.numel() % known == 0, "reshape: {} does not divide into {}", x.shape(), shape);
+    check<ShapeError>(known > 0 && x.numel() % known == 0, "reshape: {} does not divide into {}",
+                      x.shape(), shape);
     full[open] = x.numel() / known;
   }
-  check<ShapeError>(numel(full) == x.numel(), "reshape: {} has {} elements, {} has {}", x.shape(), x.numel(), shape,
-                    numel(full));
+  check<ShapeError>(numel(full) == x.numel(), "reshape: {} has {} elements, {} has {}", x.shape(),
+                    x.numel(), shape, numel(full));
   const bool possible = reshaped_strides(x.spec(), full).has_value();
   return dispatch(reshape_op(), DimsParams{full}, {possible ? x : contiguous(x)})[0];
 }
@@ -150,8 +159,8 @@ Tensor flatten(const Tensor& x, int64_t start) {
 }
 
 Tensor permute(const Tensor& x, const Dims& axes) {
-  check<ShapeError>(axes.rank() == x.rank(), "permute: a tensor of shape {} needs {} axes, got {}", x.shape(), x.rank(),
-                    axes);
+  check<ShapeError>(axes.rank() == x.rank(), "permute: a tensor of shape {} needs {} axes, got {}",
+                    x.shape(), x.rank(), axes);
   Dims order = axes;
   uint32_t seen = 0;
   for (int i = 0; i < axes.rank(); ++i) {
@@ -165,11 +174,14 @@ Tensor permute(const Tensor& x, const Dims& axes) {
 Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
   Dims axes = Dims::filled(x.rank(), 0);
   std::iota(axes.begin(), axes.end(), 0);
-  std::swap(axes[normalize_axis(a, x.rank(), "transpose")], axes[normalize_axis(b, x.rank(), "transpose")]);
+  std::swap(axes[normalize_axis(a, x.rank(), "transpose")],
+            axes[normalize_axis(b, x.rank(), "transpose")]);
   return permute(x, axes);
 }
 
-Tensor expand(const Tensor& x, const Shape& shape) { return dispatch(expand_op(), DimsParams{shape}, {x})[0]; }
+Tensor expand(const Tensor& x, const Shape& shape) {
+  return dispatch(expand_op(), DimsParams{shape}, {x})[0];
+}
 
 Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t stop, int64_t step) {
   check<IndexError>(step >= 1, "slice: step must be at least 1, got {}", step);

@@ -29,7 +29,8 @@ struct SliceParams {
   }
 };
 
-/// The same elements in another shape; one size may be -1. A view where strides allow it, else a copy.
+/// The same elements in another shape; one size may be -1. A view where strides allow it, else a
+/// copy.
 Tensor reshape(const Tensor& x, const Shape& shape);
 /// Flattens the axes from `start` on into one.
 Tensor flatten(const Tensor& x, int64_t start = 0);

@@ -7,8 +7,10 @@
 namespace mica {
 
 void check_cpu() {
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2"))
-    throw Unsupported("mica needs a processor with AVX2, FMA and BMI2 (x86-64-v3); this one has not");
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+      !__builtin_cpu_supports("bmi2"))
+    throw Unsupported(
+        "mica needs a processor with AVX2, FMA and BMI2 (x86-64-v3); this one has not");
 }
 
 }  // namespace mica

@@ -39,7 +39,8 @@ class CpuRuntime final : public DeviceRuntime {
 
   int device_count() override { return 1; }
   DeviceProperties properties(int) override {
-    const auto memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+    const auto memory =
+        static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
     return {"CPU", memory, omp_get_num_procs(), 0};
   }
 
@@ -108,8 +109,12 @@ class CpuRuntime final : public DeviceRuntime {
     cached_ = 0;
   }
 
-  void copy_from_host(void* d, const void* s, size_t bytes, int) override { std::memcpy(d, s, bytes); }
-  void copy_to_host(void* d, const void* s, size_t bytes, int) override { std::memcpy(d, s, bytes); }
+  void copy_from_host(void* d, const void* s, size_t bytes, int) override {
+    std::memcpy(d, s, bytes);
+  }
+  void copy_to_host(void* d, const void* s, size_t bytes, int) override {
+    std::memcpy(d, s, bytes);
+  }
   void copy(void* d, const void* s, size_t bytes, int) override { std::memcpy(d, s, bytes); }
   void synchronize(int) override {}
   Encoder* encoder(int) override { return nullptr; }
@@ -122,8 +127,9 @@ class CpuRuntime final : public DeviceRuntime {
     return std::aligned_alloc(kAlignment, block);
   }
   [[noreturn]] void out_of_memory(size_t bytes) {
-    fail<OutOfMemory>("out of memory on cpu: {} bytes requested, {} in use by tensors, {} in the machine",
-                      bytes, stats_.allocated, memory_);
+    fail<OutOfMemory>(
+        "out of memory on cpu: {} bytes requested, {} in use by tensors, {} in the machine", bytes,
+        stats_.allocated, memory_);
   }
 
   const size_t memory_ = properties(0).memory;

@@ -8,8 +8,8 @@
 
 namespace mica {
 
-/// Splits [0, n) into one range per thread and calls `f(begin, end)` for each; runs in the caller when n
-/// is at most `grain` or already inside a parallel region.
+/// Splits [0, n) into one range per thread and calls `f(begin, end)` for each; runs in the caller
+/// when n is at most `grain` or already inside a parallel region.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& f) {
   const int64_t most = (n + grain - 1) / std::max<int64_t>(grain, 1);
