@@ -165,7 +165,7 @@ __global__ void finish_moments(Geometry g, double eps, double momentum, const Mo
   const C n = g.count > 0 ? static_cast<C>(g.count) : C(1);
   mean[c] = all.mean;
   invstd[c] = C(1) / sqrt(all.m2 / n + static_cast<C>(eps));
-  if (g.count == 0) return;
+  if (g.count < 2) return;
   const C fresh = static_cast<C>(momentum);
   if (running_mean.data) {
     C& r = running_mean.data[c * running_mean.stride];
@@ -173,7 +173,7 @@ __global__ void finish_moments(Geometry g, double eps, double momentum, const Mo
   }
   if (running_var.data) {
     C& r = running_var.data[c * running_var.stride];
-    r = (C(1) - fresh) * r + fresh * (all.m2 / (g.count > 1 ? n - C(1) : C(1)));
+    r = (C(1) - fresh) * r + fresh * (all.m2 / (n - C(1)));
   }
 }
 

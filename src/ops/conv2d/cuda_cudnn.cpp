@@ -272,6 +272,8 @@ template <auto problem, class P>
 std::shared_ptr<CudnnState> prepare(const P& params, const Specs& specs) {
   const Plan plan = find_plan(problem(params, specs));
   check<Unsupported>(plan.state != nullptr, "conv2d: {}", plan.reason);
+  // A plan from the cache may come to a stream that has no handle yet, and `run` must not make one.
+  runtime(DeviceKind::cuda).encoder(specs.out[0].device.index)->cudnn();
   return plan.state;
 }
 
