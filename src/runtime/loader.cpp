@@ -48,7 +48,7 @@ decltype(&mica_cuda_open) find_entry(std::string& reason) {
     const std::string error = dlerror();
     const bool missing = by_name && error.starts_with(kLibraryName);
     reason = missing ? fmt::format("mica was built without CUDA ({} was not found)", kLibraryName)
-                     : fmt::format("{} could not be loaded: {}", path, error);
+                     : fmt::format("libmica_cuda could not be loaded: {}", error);
     return nullptr;
   }
   void* entry = dlsym(handle, "mica_cuda_open");
