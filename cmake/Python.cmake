@@ -20,7 +20,10 @@ if(NOT mica_python_sources)
 endif()
 nanobind_add_module(_mica STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${mica_python_sources})
 mica_set_flags(_mica)
+# GCC 12 is mistaken about std::optional in nanobind's argument tuples.
+target_compile_options(_mica PRIVATE -Wno-maybe-uninitialized)
 target_include_directories(_mica PRIVATE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(_mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(_mica PRIVATE mica::mica fmt::fmt-header-only)
 set_target_properties(_mica PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/mica
