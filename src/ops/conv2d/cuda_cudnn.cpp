@@ -21,6 +21,7 @@ using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
 constexpr size_t kWorkspaceAlignment = 256;
+constexpr size_t kMostPlans = 512;
 
 enum class Pass { forward, dgrad, wgrad };
 
@@ -201,7 +202,6 @@ Plan find_plan(const Problem& p) {
     std::mutex mutex;
     std::unordered_map<std::string, Plan> plans;
   };
-  constexpr size_t kMostPlans = 512;
   // Never destroyed: at exit the library may be gone before the plans.
   static auto* cache = new Cache;
   const std::string key = p.key();

@@ -87,7 +87,8 @@ cublasComputeType_t compute_type(DType t) {
 
 template <class T>
 void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute, T value) {
-  check_cublas(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof value));
+  check_cublas(cublasLtMatmulDescSetAttribute(&operation, attribute,
+                                              static_cast<const void*>(&value), sizeof value));
 }
 template <class T>
 void set(cublasLtMatmulPreferenceOpaque_t& preference,
