@@ -90,6 +90,21 @@ Tensor draw(const OpDef& op, const Shape& shape, double a, double b, TensorOptio
   return dispatch(op, RandomParams{shape, a, b, options.dtype}, {counter})[0];
 }
 
+/// 0 … n-1 by a stable sort of random keys: the same order everywhere, without rejection.
+Tensor sorted_by_keys(int64_t n, const int64_t* counter) {
+  std::vector<uint32_t> keys(static_cast<size_t>(n));
+  for_blocks(counter, n, [&](int64_t i, const Philox4& block) {
+    for (int64_t lane = 0; lane < std::min<int64_t>(4, n - i); ++lane)
+      keys[static_cast<size_t>(i + lane)] = block.v[lane];
+  });
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return keys[static_cast<size_t>(a)] < keys[static_cast<size_t>(b)];
+  });
+  return tensor(order, {n});
+}
+
 }  // namespace
 
 const OpDef& rng_take_op() {
@@ -148,20 +163,15 @@ Tensor normal(const Shape& shape, double mean, double std, TensorOptions options
 }
 
 Tensor randperm(int64_t n) {
-  // A stable sort of random keys: the same order everywhere, without rejection.
   check<ShapeError>(n >= 0, "randperm: expected a size of at least 0, got {}", n);
   const Tensor counter = rng_take(n, Device::cpu());
-  std::vector<uint32_t> keys(static_cast<size_t>(n));
-  for_blocks(counter.data_as<int64_t>(), n, [&](int64_t i, const Philox4& block) {
-    for (int64_t lane = 0; lane < std::min<int64_t>(4, n - i); ++lane)
-      keys[static_cast<size_t>(i + lane)] = block.v[lane];
-  });
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return keys[static_cast<size_t>(a)] < keys[static_cast<size_t>(b)];
-  });
-  return tensor(order, {n});
+  return sorted_by_keys(n, counter.data_as<int64_t>());
+}
+
+Tensor seeded_randperm(int64_t n, uint64_t seed, int64_t nth) {
+  check<ShapeError>(n >= 0, "seeded_randperm: expected a size of at least 0, got {}", n);
+  const int64_t counter[2] = {static_cast<int64_t>(seed), nth * ((n + 3) / 4)};
+  return sorted_by_keys(n, counter);
 }
 
 }  // namespace mica

@@ -45,5 +45,8 @@ Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOption
 Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {});
 /// 0 … n-1 in random order, i64.
 Tensor randperm(int64_t n);
+/// The order that the nth call of randperm(n) after manual_seed(seed) gives, whatever else was
+/// drawn.
+Tensor seeded_randperm(int64_t n, uint64_t seed, int64_t nth = 0);
 
 }  // namespace mica

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "mica/data/dataset.h"
+
+namespace mica::data {
+
+struct MnistOptions {
+  bool train = true;  ///< the 60,000 images to learn from, or the 10,000 to test with
+  std::string directory =
+      {};                  ///< empty: $MICA_DATA, else where Debian's dataset-fashion-mnist puts it
+  bool normalize = false;  ///< shift and scale pixels to mean 0 and deviation 1, instead of [0, 1]
+};
+
+/// Fashion-MNIST: 28 by 28 grey images of ten kinds of clothing, as (N, 1, 28, 28). Raises IoError.
+ImageDataset fashion_mnist(const MnistOptions& options = {});
+
+}  // namespace mica::data

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "mica/nn/sequential.h"
+
+namespace mica::models {
+
+/// LeNet for images (N, 1, 28, 28): two convolutions with pooling, two linear layers, ten logits.
+nn::Sequential lenet();
+
+}  // namespace mica::models

@@ -1,0 +1,65 @@
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "mica/core/check.h"
+#include "mica/op/settings.h"
+#include "mica/runtime/runtime.h"
+#include "tools/mica/command.h"
+
+namespace mica::tool {
+namespace {
+
+void print_json() {
+  auto list = nlohmann::ordered_json::array();
+  const DeviceProperties cpu = runtime(Device::cpu()).properties(0);
+  list.push_back({{"device", "cpu"},
+                  {"name", cpu.name},
+                  {"memory_bytes", cpu.memory},
+                  {"threads", num_threads()}});
+  nlohmann::ordered_json out = {{"devices", list}};
+  if (cuda_available()) {
+    DeviceRuntime& cuda = runtime(DeviceKind::cuda);
+    for (int i = 0; i < cuda.device_count(); ++i) {
+      const DeviceProperties p = cuda.properties(i);
+      out["devices"].push_back({{"device", to_string(Device::cuda(i))},
+                                {"name", p.name},
+                                {"memory_bytes", p.memory},
+                                {"multiprocessors", p.multiprocessors},
+                                {"compute_capability", p.compute_capability}});
+    }
+  } else {
+    out["cuda_unavailable"] = cuda_unavailable_reason();
+  }
+  fmt::print("{}\n", out.dump());
+}
+
+double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+void print_table() {
+  const DeviceProperties cpu = runtime(Device::cpu()).properties(0);
+  fmt::print("cpu     {}, {} threads, {:.1f} GiB\n", cpu.name, num_threads(), gib(cpu.memory));
+  if (!cuda_available()) {
+    fmt::print("cuda    none: {}\n", cuda_unavailable_reason());
+    return;
+  }
+  DeviceRuntime& cuda = runtime(DeviceKind::cuda);
+  for (int i = 0; i < cuda.device_count(); ++i) {
+    const DeviceProperties p = cuda.properties(i);
+    fmt::print("{:<7} {}, {} multiprocessors, {:.1f} GiB, compute capability {}.{}\n",
+               to_string(Device::cuda(i)), p.name, p.multiprocessors, gib(p.memory),
+               p.compute_capability / 10, p.compute_capability % 10);
+  }
+}
+
+}  // namespace
+
+void add_devices(CLI::App& app) {
+  auto* command = app.add_subcommand("devices", "List the devices, or say why there is no CUDA");
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print one JSON object");
+  command->footer("Examples:\n  mica devices\n  mica devices --json");
+  command->callback([json] { *json ? print_json() : print_table(); });
+}
+
+}  // namespace mica::tool

@@ -1,0 +1,39 @@
+#include "tools/mica/progress.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace mica::tool {
+namespace {
+
+constexpr double kRedrawSeconds = 0.25;
+constexpr int64_t kWidth = 30;
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::string title, int64_t total)
+    : title_(std::move(title)), total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+bool ProgressBar::due() const { return terminal_ && clock_.seconds() - last_ >= kRedrawSeconds; }
+
+void ProgressBar::draw(int64_t done, double loss) {
+  last_ = clock_.seconds();
+  const double rate = static_cast<double>(done) / std::max(last_, 1e-9);
+  const double remaining = static_cast<double>(total_ - done) / std::max(rate, 1e-9);
+  const auto filled = static_cast<size_t>(kWidth * done / std::max<int64_t>(total_, 1));
+  const std::string bar = std::string(filled, '=') + std::string(kWidth - filled, ' ');
+  fmt::print(stderr, "\r{} [{}] {}/{}  {:.0f} images/s  loss {:.3f}  ETA {:.0f} s\x1b[K", title_,
+             bar, done, total_, rate, loss, remaining);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void ProgressBar::clear() {
+  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  drawn_ = false;
+}
+
+}  // namespace mica::tool
