@@ -1,0 +1,196 @@
+#include "mica/autograd/gradcheck.h"
+
+#include <cmath>
+
+#include "mica/autograd/autograd.h"
+#include "mica/core/check.h"
+#include "mica/core/philox.h"
+#include "mica/ops/copy/copy.h"
+
+namespace mica {
+namespace {
+
+using Function = std::function<Tensors(const Tensors&)>;
+using Values = std::vector<double>;
+
+/// Numbers in [-1, 1), apart from the library's generators: a check must not change what a program
+/// draws.
+class Numbers {
+ public:
+  explicit Numbers(uint64_t seed) : seed_(seed) {}
+  Values next(int64_t n) {
+    Values values(static_cast<size_t>(n));
+    for (double& v : values) v = 2.0 * unit_float(philox(seed_, block_++).v[0]) - 1.0;
+    return values;
+  }
+  /// Cotangents keep away from zero, so that every output counts.
+  Values next_cotangent(int64_t n) {
+    Values values = next(n);
+    for (double& v : values) v += v < 0 ? -0.5 : 0.5;
+    return values;
+  }
+
+ private:
+  uint64_t seed_;
+  uint64_t block_ = 0;
+};
+
+double dot(const Values& a, const Values& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+double norm(const Values& a) { return std::sqrt(dot(a, a)); }
+
+/// Leaves with the values of `inputs`.
+Tensors leaves_of(const Tensors& inputs) {
+  Tensors leaves = inputs;
+  for (Tensor& t : leaves)
+    if (t.requires_grad()) t = clone(t.detach()).set_requires_grad();
+  return leaves;
+}
+
+struct Check {
+  const Function& function;
+  const Tensors& inputs;
+  std::vector<size_t> outputs;     // those that have a gradient
+  std::vector<Values> cotangents;  // one for each of them
+
+  /// The cotangent's product with the outputs where input i is moved by `step` along `direction`.
+  double moved(size_t i, const Values& direction, double step) const {
+    const NoGrad guard;
+    const Tensor& x = inputs[i];
+    Values values = x.detach().to_vector<double>();
+    for (size_t k = 0; k < values.size(); ++k) values[k] += step * direction[k];
+    Tensors arguments = inputs;
+    arguments[i] = contiguous_like(tensor(values, x.shape(), x.device()), x);
+    if (x.requires_grad()) arguments[i].set_requires_grad();
+    const Tensors out = function(arguments);
+    double sum = 0;
+    for (size_t k = 0; k < outputs.size(); ++k)
+      sum += dot(out[outputs[k]].detach().to_vector<double>(), cotangents[k]);
+    return sum;
+  }
+
+  static Tensor contiguous_like(const Tensor& t, const Tensor& like) {
+    return like.spec().is_channels_last() ? contiguous(t, MemoryFormat::channels_last) : t;
+  }
+};
+
+/// `function`'s gradient for a fixed cotangent, as a function of the same inputs.
+Function gradient_of(const Function& function, uint64_t seed) {
+  return [&function, seed](const Tensors& inputs) {
+    const bool before = grad_enabled();
+    set_grad_enabled(true);
+    Tensors result;
+    try {
+      Tensors wanted;
+      for (const Tensor& t : inputs)
+        if (t.requires_grad()) wanted.push_back(t);
+      Numbers numbers(seed);
+      Tensors outputs;
+      Tensors cotangents;
+      for (const Tensor& y : function(inputs)) {
+        const Values v = numbers.next_cotangent(y.numel());
+        if (!y.requires_grad()) continue;
+        outputs.push_back(y);
+        cotangents.push_back(tensor(v, y.shape(), y.device()));
+      }
+      for (const Tensor& g : grad(outputs, wanted, cotangents, {.create_graph = true}))
+        if (g.defined()) result.push_back(g);
+    } catch (...) {
+      set_grad_enabled(before);
+      throw;
+    }
+    set_grad_enabled(before);
+    return result;
+  };
+}
+
+GradcheckResult check_first_order(const Function& function, const Tensors& inputs,
+                                  const GradcheckOptions& options) {
+  const Tensors leaves = leaves_of(inputs);
+  Tensors wanted;
+  for (const Tensor& t : leaves) {
+    if (!t.requires_grad()) continue;
+    check<DTypeError>(t.dtype() == DType::f64, "gradcheck: inputs must be f64, got {}", t.dtype());
+    wanted.push_back(t);
+  }
+  check(!wanted.empty(), "gradcheck: no input requires a gradient");
+
+  Numbers numbers(options.seed);
+  Check c{function, inputs, {}, {}};
+  Tensors with_history;
+  Tensors cotangents;
+  const Tensors outputs = function(leaves);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].requires_grad()) continue;
+    c.outputs.push_back(i);
+    c.cotangents.push_back(numbers.next_cotangent(outputs[i].numel()));
+    with_history.push_back(outputs[i]);
+    cotangents.push_back(tensor(c.cotangents.back(), outputs[i].shape(), outputs[i].device()));
+  }
+  GradcheckResult result;
+  // A gradient that is constant has no history: then only the differences speak.
+  Tensors grads(wanted.size());
+  if (!with_history.empty()) {
+    grads = grad(with_history, wanted, cotangents);
+  } else {
+    check(options.second_order,
+          "gradcheck: no output depends on an input that requires a gradient");
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      c.outputs.push_back(i);
+      c.cotangents.push_back(numbers.next_cotangent(outputs[i].numel()));
+    }
+  }
+
+  size_t nth = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].requires_grad()) continue;
+    const Tensor& g = grads[nth++];
+    const int64_t n = inputs[i].numel();
+    if (g.defined())
+      check<ShapeError>(g.shape() == inputs[i].shape(),
+                        "gradcheck: the gradient of input {} ({}) has shape {}", i,
+                        inputs[i].shape(), g.shape());
+    const Values ours =
+        g.defined() ? g.detach().to_vector<double>() : Values(static_cast<size_t>(n));
+    const bool full = n <= options.full_up_to;
+    const int64_t trials = full ? n : options.directions;
+    // Small entries are judged by the size of the whole gradient: differences know no better.
+    const double size =
+        full ? norm(ours) / std::sqrt(static_cast<double>(std::max<int64_t>(n, 1))) : norm(ours);
+    for (int64_t k = 0; k < trials; ++k) {
+      Values direction(static_cast<size_t>(n));
+      if (full) {
+        direction[static_cast<size_t>(k)] = 1;
+      } else {
+        direction = numbers.next(n);
+      }
+      const double expected =
+          (c.moved(i, direction, options.step) - c.moved(i, direction, -options.step)) /
+          (2 * options.step);
+      const double got = dot(ours, direction);
+      const double error = std::abs(got - expected) / (std::max(std::abs(expected), size) + 1e-3);
+      if (error <= result.worst && std::isfinite(error)) continue;
+      result.worst = error;
+      if (error <= options.tolerance) continue;
+      result.ok = false;
+      result.message = fmt::format(
+          "input {} {} {}: the gradient is {}, differences give {} (relative error {:.3g})", i,
+          full ? "element" : "direction", k, got, expected, error);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+GradcheckResult gradcheck(const Function& function, const Tensors& inputs,
+                          const GradcheckOptions& options) {
+  if (!options.second_order) return check_first_order(function, inputs, options);
+  return check_first_order(gradient_of(function, options.seed + 1), inputs, options);
+}
+
+}  // namespace mica

@@ -1,0 +1,126 @@
+#include "tests/op_cases/guard.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "mica/core/check.h"
+#include "mica/op/select.h"
+#include "mica/runtime/runtime.h"
+
+namespace mica::cases {
+namespace {
+
+constexpr size_t kGuard = 256;  // keeps what follows aligned as an allocation is
+constexpr auto kPattern = std::byte{0xA5};
+constexpr auto kPoison = std::byte{0xFF};  // NaN in every floating dtype
+
+/// Memory with a guard zone on both sides.
+class Guarded {
+ public:
+  Guarded(size_t bytes, Device device) : bytes_(bytes) {
+    std::vector<std::byte> content(bytes + 2 * kGuard, kPattern);
+    std::fill_n(content.begin() + kGuard, bytes, kPoison);
+    base_ = tensor_from_bytes(content.data(), {static_cast<int64_t>(content.size())},
+                              {DType::u8, device});
+  }
+  std::byte* data() const { return base_.storage()->data() + kGuard; }
+  const Ref<Storage>& storage() const { return base_.storage(); }
+  /// Which guard zone was written to, if one was.
+  std::string damage() const {
+    std::vector<std::byte> now(bytes_ + 2 * kGuard);
+    runtime(base_.device())
+        .copy_to_host(now.data(), base_.data(), now.size(), base_.device().index);
+    const auto kept = [](std::byte b) { return b == kPattern; };
+    const auto end = now.begin() + kGuard + static_cast<std::ptrdiff_t>(bytes_);
+    if (!std::all_of(now.begin(), now.begin() + kGuard, kept)) return "before";
+    if (!std::all_of(end, now.end(), kept)) return "behind";
+    return "";
+  }
+
+ private:
+  size_t bytes_;
+  Tensor base_;
+};
+
+size_t bytes_of(const TensorSpec& s) { return static_cast<size_t>(s.numel()) * size_of(s.dtype); }
+
+std::vector<std::byte> bytes_in(const Tensor& t) {
+  std::vector<std::byte> bytes(t.storage()->bytes());
+  if (!bytes.empty())
+    runtime(t.device())
+        .copy_to_host(bytes.data(), t.storage()->data(), bytes.size(), t.device().index);
+  return bytes;
+}
+
+}  // namespace
+
+Outputs GuardedRun::record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+                           std::span<const TensorSpec> out) {
+  Outputs outputs;
+  if (op.view) {
+    const int64_t offset = op.view(params.data, inputs[0].spec()).offset;
+    outputs.add(view_of(inputs[0], out[0], inputs[0].offset() + offset));
+    return outputs;
+  }
+  for (Tensor& t : run(op, params, inputs, out)) outputs.add(std::move(t));
+  return outputs;
+}
+
+Tensors GuardedRun::run(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+                        std::span<const TensorSpec> out) {
+  static const TensorSpec undefined;
+  const Device device = out.empty() ? inputs[0].device() : out[0].device;
+  std::vector<TensorSpec> in_specs;
+  for (const Tensor& t : inputs) in_specs.push_back(t.defined() ? t.spec() : undefined);
+  const auto prepared = select(op, params, {in_specs, out}, device);
+
+  Tensors in(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < in.size(); ++i) {
+    const TensorSpec wanted = wanted_spec(*prepared, static_cast<int>(i), in_specs[i]);
+    if (wanted.strides == in_specs[i].strides) continue;
+    const AnyParams copy = layout_copy_params(wanted);
+    in[i] = run(layout_copy_op(), copy.ref(), {&inputs[i], 1}, {&wanted, 1})[0];
+  }
+  std::vector<Guarded> memory;
+  for (const TensorSpec& s : out) memory.emplace_back(bytes_of(s), device);
+  const size_t workspace_bytes = prepared->state->workspace_bytes;
+  const Guarded workspace(workspace_bytes, device);
+
+  std::vector<Arg> in_args;
+  std::vector<Arg> out_args;
+  std::vector<std::vector<std::byte>> before;
+  for (const Tensor& t : in) {
+    in_args.push_back(t.defined() ? Arg{t.data(), &t.spec()} : Arg{nullptr, &undefined});
+    before.push_back(t.defined() ? bytes_in(t) : std::vector<std::byte>());
+  }
+  for (size_t i = 0; i < out.size(); ++i)
+    out_args.push_back({out[i].numel() > 0 ? memory[i].data() : nullptr, &out[i]});
+  prepared->kernel->run(params.data, *prepared->state,
+                        {in_args, out_args, workspace_bytes > 0 ? workspace.data() : nullptr,
+                         runtime(device).encoder(device.index)});
+
+  const std::string who = fmt::format("{}, kernel {}: ", op.name, prepared->kernel->name);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (const std::string where = memory[i].damage(); !where.empty())
+      faults.push_back(fmt::format("{}writes {} output {}", who, where, i));
+  if (const std::string where = workspace.damage(); !where.empty())
+    faults.push_back(
+        fmt::format("{}writes {} its workspace of {} bytes", who, where, workspace_bytes));
+  for (size_t i = 0; i < in.size(); ++i)
+    if (in[i].defined() &&
+        !op.writes(params.data, static_cast<int>(i), static_cast<int>(in.size())) &&
+        bytes_in(in[i]) != before[i])
+      faults.push_back(fmt::format("{}writes to input {}", who, i));
+
+  Tensors results;
+  for (size_t i = 0; i < out.size(); ++i) {
+    auto impl = make_ref<TensorImpl>();
+    impl->spec = out[i];
+    impl->storage = memory[i].storage();
+    impl->offset = static_cast<int64_t>(kGuard / size_of(out[i].dtype));
+    results.push_back(Tensor(std::move(impl)));
+  }
+  return results;
+}
+
+}  // namespace mica::cases

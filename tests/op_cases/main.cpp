@@ -1,0 +1,139 @@
+// Runs every operator's case on one device.
+//   mica_test_op_cases [--device cpu|cuda|null] [--filter TEXT] [--time] [GoogleTest's own flags]
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+
+#include "tests/op_cases/harness.h"
+
+namespace mica::cases {
+namespace {
+
+std::vector<std::vector<OpCase> (*)()>& rooms() {
+  static std::vector<std::vector<OpCase> (*)()> list;
+  return list;
+}
+
+const std::vector<OpCase>& cases() {
+  static const std::vector<OpCase> list = all_cases();
+  return list;
+}
+
+class CaseTest : public ::testing::Test {
+ public:
+  CaseTest(const OpCase& op_case, Device device, void (Harness::*aspect)())
+      : case_(op_case), device_(device), aspect_(aspect) {}
+
+  void TestBody() override {
+    if (device_.is_cuda() && !cuda_available())
+      GTEST_SKIP() << "skipped: no CUDA device: " << cuda_unavailable_reason();
+    (Harness(case_, device_).*aspect_)();
+  }
+
+ private:
+  const OpCase& case_;
+  Device device_;
+  void (Harness::*aspect_)();
+};
+
+void register_tests(Device device, bool time) {
+  struct Aspect {
+    const char* name;
+    void (Harness::*run)();
+  };
+  std::vector<Aspect> aspects = {{"forward", &Harness::forward},
+                                 {"gradient", &Harness::gradient},
+                                 {"second_order", &Harness::second_order},
+                                 {"compiled", &Harness::compiled},
+                                 {"bad_arguments", &Harness::bad_arguments}};
+  if (device.is_null()) aspects = {{"specs", &Harness::specs}};
+  if (time) aspects = {{"time", &Harness::timing}};
+  for (const OpCase& c : cases())
+    for (const Aspect& a : aspects)
+      ::testing::RegisterTest(c.op, a.name, nullptr, nullptr, __FILE__, __LINE__,
+                              [&c, device, run = a.run]() {
+                                return static_cast<::testing::Test*>(new CaseTest(c, device, run));
+                              });
+}
+
+TEST(Coverage, EveryOperatorHasOneCase) {
+  for (const OpDef* op : all_ops()) {
+    const auto n = std::count_if(cases().begin(), cases().end(),
+                                 [&](const OpCase& c) { return std::string(c.op) == op->name; });
+    EXPECT_EQ(n, 1) << op->name << " needs one OpCase in tests/op_cases";
+  }
+}
+
+TEST(Coverage, EveryOperatorHasAGradientOrAReason) {
+  for (const OpDef* op : all_ops())
+    EXPECT_TRUE(op->vjp || (op->no_gradient && *op->no_gradient)) << op->name << " has neither";
+}
+
+TEST(Coverage, EveryCaseHasAnEmptyAndAOneElementSample) {
+  for (const OpCase& c : cases()) {
+    bool empty = false;
+    bool single = false;
+    for (const Sample& s : c.samples)
+      for (const Input& in : s.in) {
+        empty = empty || (in.defined && numel(in.shape) == 0);
+        single = single || (in.defined && numel(in.shape) == 1);
+      }
+    EXPECT_TRUE(empty || c.no_empty) << c.op << " has no sample with an empty input";
+    EXPECT_TRUE(single || c.no_single) << c.op << " has no sample with an input of one element";
+    EXPECT_FALSE(c.bad.empty()) << c.op << " has no bad arguments";
+  }
+}
+
+TEST(Coverage, GradientsAreChecked) {
+  for (const OpCase& c : cases()) {
+    if (!find_op(c.op).vjp) continue;
+    bool inputs = false;
+    bool checked = false;
+    for (const Sample& s : c.samples)
+      for (const Input& in : s.in) {
+        inputs = true;
+        checked = checked || (s.gradient && in.defined && in.differentiable && numel(in.shape) > 1);
+      }
+    EXPECT_TRUE(checked || !inputs) << c.op << " has a gradient that no sample checks";
+  }
+}
+
+}  // namespace
+
+Room::Room(std::vector<OpCase> (*list)()) { rooms().push_back(list); }
+
+std::vector<OpCase> all_cases() {
+  std::vector<OpCase> list;
+  for (const auto room : rooms())
+    for (OpCase& c : room()) list.push_back(std::move(c));
+  std::sort(list.begin(), list.end(),
+            [](const OpCase& a, const OpCase& b) { return std::string(a.op) < b.op; });
+  return list;
+}
+
+}  // namespace mica::cases
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  mica::Device device;
+  bool time = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--time") {
+      time = true;
+    } else if (argument == "--device" && i + 1 < argc) {
+      device = mica::device_from_name(argv[++i]);
+    } else if (argument == "--filter" && i + 1 < argc) {
+      ::testing::GTEST_FLAG(filter) = std::string("*").append(argv[++i]).append("*");
+    } else {
+      std::cerr << "usage: " << argv[0] << " [--device cpu|cuda|null] [--filter TEXT] [--time]\n";
+      return 2;
+    }
+  }
+  mica::cases::register_tests(device, time);
+  if (device.is_cuda() && !mica::cuda_available())
+    std::cout << "skipped: no CUDA device: " << mica::cuda_unavailable_reason() << "\n";
+  return RUN_ALL_TESTS();
+}

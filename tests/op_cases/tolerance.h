@@ -1,0 +1,81 @@
+#pragma once
+
+#include <string_view>
+
+#include "mica/core/dtype.h"
+
+namespace mica::cases {
+
+/// The largest error allowed, relative to the value plus the root mean square of its tensor. A
+/// result that is rounded once from the exact one differs by at most 1.2e-16, 6e-8, 4.9e-4, 3.9e-3.
+struct Tolerance {
+  double f64, f32, f16, bf16;
+
+  double of(DType t) const {
+    switch (t) {
+      case DType::f64:
+        return f64;
+      case DType::f32:
+        return f32;
+      case DType::f16:
+        return f16;
+      case DType::bf16:
+        return bf16;
+      default:
+        return 0;  // integers are exact
+    }
+  }
+};
+
+struct ToleranceRow {
+  std::string_view op;
+  Tolerance forward;
+  Tolerance gradient;  ///< of each input, computed in the dtype, against the f64 gradient
+};
+
+// clang-format off
+inline constexpr ToleranceRow kTolerances[] = {
+    // op                     forward                              gradient
+    {"reshape",             {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"permute",             {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"expand",              {0, 0, 0, 0},                        {1e-15, 4e-7, 1e-3, 8e-3}},
+    {"slice",               {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"copy",                {0, 0, 0, 0},                        {1e-15, 1e-7, 5e-4, 4e-3}},
+    {"copy_into",           {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"full",                {0, 6e-8, 5e-4, 4e-3},               {0, 0, 0, 0}},
+    {"add",                 {2e-16, 6.1e-8, 5e-4, 4e-3},         {1e-15, 4e-7, 1e-3, 8e-3}},
+    {"sub",                 {2e-16, 6.1e-8, 5e-4, 4e-3},         {1e-15, 4e-7, 1e-3, 8e-3}},
+    {"mul",                 {2e-16, 6.1e-8, 5e-4, 4e-3},         {1e-15, 4e-7, 2e-3, 1.6e-2}},
+    {"div",                 {2e-16, 1.3e-7, 5e-4, 4e-3},         {1e-14, 1e-6, 3e-3, 2.4e-2}},
+    {"neg",                 {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"relu",                {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"relu_grad",           {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"sum",                 {1e-14, 1e-6, 5e-4, 4e-3},           {0, 0, 0, 0}},
+    {"argmax",              {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"matmul",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"linear",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv2d",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv2d_dgrad",        {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv2d_wgrad",        {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"max_pool2d",          {0, 0, 0, 0},                        {1e-15, 3e-7, 1e-3, 8e-3}},
+    {"max_pool2d_grad",     {1e-15, 3e-7, 1e-3, 8e-3},           {0, 0, 0, 0}},
+    {"batch_norm",          {1e-13, 4e-6, 1e-3, 8e-3},           {1e-12, 1e-5, 2e-3, 1.6e-2}},
+    {"batch_norm_grad",     {1e-13, 4e-6, 1e-3, 8e-3},           {0, 0, 0, 0}},
+    {"cross_entropy",       {1e-14, 1e-6, 1e-6, 1e-6},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"cross_entropy_grad",  {1e-14, 2e-6, 1e-3, 8e-3},           {0, 0, 0, 0}},
+    {"rng_take",            {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"uniform",             {1e-15, 1.2e-7, 5e-4, 4e-3},         {0, 0, 0, 0}},
+    {"normal",              {1e-12, 1e-6, 6e-4, 5e-3},           {0, 0, 0, 0}},
+    {"dropout",             {1e-7, 2e-7, 1e-3, 8e-3},            {1e-7, 2e-7, 1e-3, 8e-3}},
+    {"sgd_update",          {1e-7, 3e-7, 1e-3, 8e-3},            {0, 0, 0, 0}},
+};
+// clang-format on
+
+/// The row of `op`; an op without one is held to a rounding or two.
+constexpr ToleranceRow tolerance_of(std::string_view op) {
+  for (const ToleranceRow& row : kTolerances)
+    if (row.op == op) return row;
+  return {op, {4e-16, 2.4e-7, 1e-3, 8e-3}, {1e-15, 6e-7, 3e-3, 2.4e-2}};
+}
+
+}  // namespace mica::cases
