@@ -66,18 +66,59 @@ struct Coefficients {
   }
 };
 
-// The sum of f(index) over the indices of a channel's values.
-template <class F>
-double sum_planes(const State& s, int64_t channel, F&& f) {
-  double sum = 0;
-  for (int64_t n = 0; n < s.n; ++n) {
-    const int64_t plane = (n * s.channels + channel) * s.size;
-    double part = 0;
-#pragma omp simd reduction(+ : part)
-    for (int64_t i = 0; i < s.size; ++i) part += f(plane + i);
-    sum += part;
+struct Sums {
+  double first = 0;
+  double second = 0;
+};
+
+// Over one plane: the sums of a and of a * (b - mean).
+template <class T>
+Sums sum_plane(const T* a, const T* b, T mean, int64_t size) {
+  double first = 0;
+  double second = 0;
+#pragma omp simd reduction(+ : first, second)
+  for (int64_t i = 0; i < size; ++i) {
+    first += static_cast<double>(a[i]);
+    second += static_cast<double>(a[i]) * static_cast<double>(b[i] - mean);
   }
-  return sum;
+  return {first, second};
+}
+
+// Over one plane: the sums of x - mean and of its square.
+template <class T>
+Sums sum_plane(const T* x, T mean, int64_t size) {
+  double first = 0;
+  double second = 0;
+#pragma omp simd reduction(+ : first, second)
+  for (int64_t i = 0; i < size; ++i) {
+    const double d = static_cast<double>(x[i]) - static_cast<double>(mean);
+    first += d;
+    second += d * d;
+  }
+  return {first, second};
+}
+
+// Adds f(start of plane) over the planes of a channel.
+template <class F>
+Sums sum_planes(const State& s, int64_t channel, F&& f) {
+  Sums sums;
+  for (int64_t n = 0; n < s.n; ++n) {
+    const Sums plane = f((n * s.channels + channel) * s.size);
+    sums.first += plane.first;
+    sums.second += plane.second;
+  }
+  return sums;
+}
+
+struct Moments {
+  double mean;
+  double variance;
+};
+
+// From the sums of x - about and of its square, where `about` is near the mean.
+Moments moments(double about, Sums sums, double count) {
+  const double rest = sums.first / std::max(count, 1.0);
+  return {about + rest, std::max(0.0, sums.second / std::max(count, 1.0) - rest * rest)};
 }
 
 // Sums over rows: add(row, first, second) adds one row to two arrays of `channels` numbers; the
@@ -125,14 +166,11 @@ void forward_planes(const BatchNormParams& params, const State& s, const Call& c
   parallel_for(s.channels, s.grain(s.count()), [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       if (params.training) {
-        const double mean = sum_planes(s, c, [&](int64_t i) { return static_cast<double>(x[i]); }) /
-                            std::max(count, 1.0);
-        const double variance = sum_planes(s, c,
-                                           [&](int64_t i) {
-                                             const double d = static_cast<double>(x[i]) - mean;
-                                             return d * d;
-                                           }) /
-                                std::max(count, 1.0);
+        // The first value is near enough to the mean for one pass to do.
+        const T about = s.count() > 0 ? x[c * s.size] : T(0);
+        const Sums sums =
+            sum_planes(s, c, [&](int64_t at) { return sum_plane(x + at, about, s.size); });
+        const auto [mean, variance] = moments(static_cast<double>(about), sums, count);
         finish_channel(params, call, k, c, mean, variance);
         update_running<T>(params, call, c, mean, variance, count);
       } else {
@@ -156,13 +194,8 @@ void forward_rows(const BatchNormParams& params, const State& s, const Call& cal
   const auto count = static_cast<double>(s.count());
   if (params.training) {
     auto* sums = static_cast<double*>(call.workspace);
-    sum_rows(s, sums, [&](int64_t row, double* sum, double*) {
-#pragma omp simd
-      for (int64_t c = 0; c < channels; ++c) sum[c] += static_cast<double>(x[row * channels + c]);
-    });
-    for (int64_t c = 0; c < channels; ++c)
-      k.mean[c] = static_cast<T>(sums[c] / std::max(count, 1.0));
-    // Squares around the rounded mean; the small error of the mean is taken out again.
+    // The first row's values are near enough to the means for one pass to do.
+    for (int64_t c = 0; c < channels; ++c) k.mean[c] = s.count() > 0 ? x[c] : T(0);
     sum_rows(s, sums, [&](int64_t row, double* sum, double* squares) {
 #pragma omp simd
       for (int64_t c = 0; c < channels; ++c) {
@@ -173,10 +206,8 @@ void forward_rows(const BatchNormParams& params, const State& s, const Call& cal
       }
     });
     for (int64_t c = 0; c < channels; ++c) {
-      const double rest = sums[c] / std::max(count, 1.0);
-      const double mean = static_cast<double>(k.mean[c]) + rest;
-      const double variance =
-          std::max(0.0, sums[channels + c] / std::max(count, 1.0) - rest * rest);
+      const auto [mean, variance] =
+          moments(static_cast<double>(k.mean[c]), {sums[c], sums[channels + c]}, count);
       finish_channel(params, call, k, c, mean, variance);
       update_running<T>(params, call, c, mean, variance, count);
     }
@@ -204,16 +235,16 @@ void run(const BatchNormParams& params, const State& s, const Call& call) {
 // of dx = dy * scale - shift - (x - mean) * slope.
 template <class T>
 void finish_grad(const BatchNormParams& params, const State& s, const Call& call,
-                 const Coefficients<T>& k, int64_t c, double sum, double product) {
+                 const Coefficients<T>& k, int64_t c, const Sums& sums) {
   const double invstd = static_cast<double>(channel_value<T>(call.in[4], c, 1));
   const double scale = invstd * static_cast<double>(channel_value<T>(call.in[2], c, 1));
   const double share =
       params.training ? 1 / static_cast<double>(std::max<int64_t>(s.count(), 1)) : 0;
-  call.out[1].as<T>()[c] = static_cast<T>(product * invstd);
-  call.out[2].as<T>()[c] = static_cast<T>(sum);
+  call.out[1].as<T>()[c] = static_cast<T>(sums.second * invstd);
+  call.out[2].as<T>()[c] = static_cast<T>(sums.first);
   k.scale[c] = static_cast<T>(scale);
-  k.shift[c] = static_cast<T>(scale * sum * share);
-  k.slope[c] = static_cast<T>(scale * invstd * invstd * product * share);
+  k.shift[c] = static_cast<T>(scale * sums.first * share);
+  k.slope[c] = static_cast<T>(scale * invstd * invstd * sums.second * share);
 }
 
 template <class T>
@@ -225,11 +256,9 @@ void backward_planes(const BatchNormParams& params, const State& s, const Call& 
   parallel_for(s.channels, s.grain(s.count()), [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       const T mean = channel_value<T>(call.in[3], c, 0);
-      const double sum = sum_planes(s, c, [&](int64_t i) { return static_cast<double>(dy[i]); });
-      const double product = sum_planes(s, c, [&](int64_t i) {
-        return static_cast<double>(dy[i]) * static_cast<double>(x[i] - mean);
-      });
-      finish_grad(params, s, call, k, c, sum, product);
+      const Sums sums =
+          sum_planes(s, c, [&](int64_t at) { return sum_plane(dy + at, x + at, mean, s.size); });
+      finish_grad(params, s, call, k, c, sums);
       const T scale = k.scale[c], shift = k.shift[c], slope = k.slope[c];
       for (int64_t n = 0; n < s.n; ++n) {
         const int64_t plane = (n * s.channels + c) * s.size;
@@ -258,7 +287,7 @@ void backward_rows(const BatchNormParams& params, const State& s, const Call& ca
     }
   });
   for (int64_t c = 0; c < channels; ++c)
-    finish_grad(params, s, call, k, c, sums[c], sums[channels + c]);
+    finish_grad(params, s, call, k, c, {sums[c], sums[channels + c]});
   parallel_for(s.count(), s.grain(channels), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row)
 #pragma omp simd

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "mica/core/dtype_switch.h"
 #include "mica/op/settings.h"
@@ -26,7 +27,8 @@ struct State : KernelState {
   Conv2dGeometry g;
   bool channels_last = false;
   int64_t threads = 1;
-  int64_t strip = 1;  ///< output rows
+  int64_t strip = 1;         ///< output rows
+  int64_t group_weight = 0;  ///< of the weight's part for one group
   int64_t weight = 0, windows = 0, scratch = 0, sum = 0;
 
   int64_t strips() const { return (g.oh + strip - 1) / strip; }
@@ -58,11 +60,16 @@ std::shared_ptr<State> make_state(const Conv2dGeometry& g, bool channels_last, D
   const int64_t work = 2 * g.n * g.o * g.pixels() * g.window() / kFlopsPerThread;
   state->threads = std::clamp<int64_t>(work, 1, num_threads());
   const int64_t row = std::max<int64_t>(1, g.window() * g.ow);
-  state->strip = std::clamp<int64_t>(kStripElements / row, 1, std::max<int64_t>(g.oh, 1));
+  const int64_t per_image = std::max<int64_t>(1, state->threads / std::max<int64_t>(1, g.n));
+  const int64_t most = std::max<int64_t>(1, (g.oh + per_image - 1) / per_image);
+  state->strip = std::clamp<int64_t>(kStripElements / row, 1, most);
   const int64_t p = state->strip * g.ow;
   switch_dtype(dtype, [&]<class T>() {
-    if (channels_last && !weight_gradient)
-      state->weight = padded(static_cast<size_t>(g.o * g.window()));
+    if (!weight_gradient) {
+      state->group_weight = padded(std::max(packed_left_size<T>(g.group_out(), g.window()),
+                                            packed_left_size<T>(g.window(), g.group_out())));
+      state->weight = state->group_weight * g.groups;
+    }
     if (!g.pointwise()) state->windows = padded(static_cast<size_t>(g.window() * p));
     if (weight_gradient) state->sum = padded(static_cast<size_t>(g.o * g.window()));
     // Every product has these three sizes in some order.
@@ -146,23 +153,34 @@ MatrixView<const T> constant(MatrixView<T> m) {
   return {m.data, m.row, m.col};
 }
 
-// The windows of channels_last data run over (kh, kw, c): the weight (o, c, kh, kw) is copied to
-// (groups, group_out, kh, kw, c), or with the two middle parts exchanged, so that rows are
-// contiguous.
+enum class Product { forward, dgrad };
+
+// Copies the weight (o, c, kh, kw) to the workspace as the products want it, group by group. For
+// planes it is their packed left operand: (group_out, window), or transposed for dgrad. The windows
+// of channels_last data run over (kh, kw, c), so the right operand of its products is (kh, kw, c,
+// group_out), or (group_out, kh, kw, c) for dgrad.
 template <class T>
-void permute_weight(const Conv2dGeometry& g, const T* from, T* to, bool window_first) {
+const T* arrange_weight(const State& s, const T* weight, void* workspace, Product product) {
+  const Conv2dGeometry& g = s.g;
   const int64_t taps = g.kh * g.kw;
-  for (int64_t o = 0; o < g.o; ++o) {
-    const int64_t group = o / g.group_out();
-    T* start = to + group * g.group_out() * g.window();
-    const int64_t in_group = o % g.group_out();
-    for (int64_t c = 0; c < g.group_in(); ++c)
-      for (int64_t t = 0; t < taps; ++t) {
-        const int64_t window = t * g.group_in() + c;
-        start[window_first ? window * g.group_out() + in_group : in_group * g.window() + window] =
-            *from++;
-      }
+  T* const result = static_cast<T*>(workspace);
+  for (int64_t group = 0; group < g.groups; ++group, weight += g.group_out() * g.window()) {
+    T* to = result + group * s.group_weight;
+    if (!s.channels_last && product == Product::forward) {
+      pack_left<T>(g.group_out(), g.window(), {weight, g.window(), 1}, to);
+    } else if (!s.channels_last) {
+      pack_left<T>(g.window(), g.group_out(), {weight, 1, g.window()}, to);
+    } else {
+      for (int64_t o = 0; o < g.group_out(); ++o)
+        for (int64_t c = 0; c < g.group_in(); ++c)
+          for (int64_t tap = 0; tap < taps; ++tap) {
+            const int64_t at = tap * g.group_in() + c;
+            to[product == Product::forward ? at * g.group_out() + o : o * g.window() + at] =
+                weight[o * g.window() + c * taps + tap];
+          }
+    }
   }
+  return result;
 }
 
 // Calls f(scratch, strip) for every strip of the batch. Which strips share a scratch memory depends
@@ -192,31 +210,30 @@ std::shared_ptr<State> prepare(const Conv2dParams& params, const Specs& specs) {
 template <class T>
 void forward(const State& s, const Call& call) {
   const Conv2dGeometry& g = s.g;
-  const T* weight = call.in[1].as<T>();
+  const T* weight = arrange_weight(s, call.in[1].as<T>(), call.workspace, Product::forward);
   const Arg& bias = call.in[2];
-  if (s.channels_last) {
-    T* permuted = static_cast<T*>(call.workspace);
-    permute_weight(g, weight, permuted, true);
-    weight = permuted;
-  }
   for_strips<T>(s, call.workspace, [&](const Scratch<T>& scratch, const Strip& strip) {
     const int64_t p = strip.pixels(g);
     for (int64_t group = 0; group < g.groups; ++group) {
       const auto windows = gather(s, call.in[0].as<T>(), strip, group, scratch.windows);
       const auto y = outputs(s, call.out[0].as<T>(), strip, group);
-      const T* w = weight + group * g.group_out() * g.window();
+      const T* w = weight + group * s.group_weight;
       if (bias.defined()) {
-        for (int64_t o = 0; o < g.group_out(); ++o) {
-          const T b = bias.as<T>()[(group * g.group_out() + o) * bias.strides()[0]];
-          for (int64_t i = 0; i < p; ++i) y.data[i * y.row + o * y.col] = b;
+        const int64_t stride = bias.strides()[0];
+        const T* b = bias.as<T>() + group * g.group_out() * stride;
+        if (s.channels_last) {
+          fill_rows(y.data, p, y.row, g.group_out(), b, stride);
+        } else {
+          for (int64_t o = 0; o < g.group_out(); ++o)
+            std::fill_n(y.data + o * y.col, p, b[o * stride]);
         }
       }
       if (s.channels_last) {
         gemm<T>(p, g.group_out(), g.window(), windows, {w, g.group_out(), 1}, y.data, y.row,
                 bias.defined(), scratch.gemm);
       } else {
-        gemm<T>(g.group_out(), p, g.window(), {w, g.window(), 1}, transposed(windows), y.data,
-                y.col, bias.defined(), scratch.gemm);
+        gemm_packed<T>(g.group_out(), p, g.window(), w, transposed(windows), y.data, y.col,
+                       bias.defined(), scratch.gemm);
       }
     }
   });
@@ -238,12 +255,7 @@ std::shared_ptr<State> prepare_dgrad(const Conv2dGradParams& params, const Specs
 template <class T>
 void dgrad(const State& s, const Call& call) {
   const Conv2dGeometry& g = s.g;
-  const T* weight = call.in[1].as<T>();
-  if (s.channels_last) {
-    T* permuted = static_cast<T*>(call.workspace);
-    permute_weight(g, weight, permuted, false);
-    weight = permuted;
-  }
+  const T* weight = arrange_weight(s, call.in[1].as<T>(), call.workspace, Product::dgrad);
   // Strips of one image add to the same elements, so an image belongs to one thread.
   const int64_t image_size = g.c * g.h * g.w;
   parallel_for(s.threads, 1, [&](int64_t begin, int64_t end) {
@@ -256,7 +268,7 @@ void dgrad(const State& s, const Call& call) {
         const int64_t p = strip.pixels(g);
         for (int64_t group = 0; group < g.groups; ++group) {
           const auto dy = constant(outputs(s, call.in[0].as<T>(), strip, group));
-          const T* w = weight + group * g.group_out() * g.window();
+          const T* w = weight + group * s.group_weight;
           T* windows = g.pointwise() ? dx + strip.x(s, group) : scratch.windows;
           if (s.channels_last) {
             const int64_t ldc = g.pointwise() ? g.c : g.window();
@@ -266,8 +278,8 @@ void dgrad(const State& s, const Call& call) {
               scatter_pixels(g, windows, row, strip.rows, dx + image_at(s, n, group));
           } else {
             const int64_t ldc = g.pointwise() ? g.pixels() : p;
-            gemm<T>(g.window(), p, g.group_out(), {w, 1, g.window()}, transposed(dy), windows, ldc,
-                    false, scratch.gemm);
+            gemm_packed<T>(g.window(), p, g.group_out(), w, transposed(dy), windows, ldc, false,
+                           scratch.gemm);
             if (!g.pointwise())
               scatter_planes(g, windows, row, strip.rows, dx + image_at(s, n, group));
           }

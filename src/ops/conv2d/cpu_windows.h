@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include "mica/ops/conv2d/geometry.h"
 
@@ -17,9 +18,33 @@ struct Columns {
 
 inline Columns columns_inside(const Conv2dGeometry& g, int64_t j) {
   const int64_t shift = g.padding.w - j * g.dilation.w;  // input column = ow * stride - shift
-  const int64_t first = shift <= 0 ? 0 : (shift + g.stride.w - 1) / g.stride.w;
-  const int64_t last = g.w + shift <= 0 ? 0 : (g.w + shift - 1) / g.stride.w + 1;
+  int64_t first = std::max<int64_t>(0, shift);
+  int64_t last = std::max<int64_t>(0, g.w + shift);
+  if (g.stride.w != 1) {  // divisions would cost as much as a short row
+    first = (first + g.stride.w - 1) / g.stride.w;
+    last = (last + g.stride.w - 1) / g.stride.w;
+  }
   return {std::min(first, g.ow), std::clamp(last, std::min(first, g.ow), g.ow)};
+}
+
+/// Copies n elements; most runs are a few elements long, where a call of memcpy costs more than it
+/// does.
+template <class T>
+void copy_run(const T* from, int64_t n, T* to) {
+  constexpr int64_t kWide = 32 / sizeof(T);
+  for (; n >= kWide; n -= kWide, from += kWide, to += kWide)
+    std::memcpy(to, from, kWide * sizeof(T));
+  if (n & 4) {
+    std::memcpy(to, from, 4 * sizeof(T));
+    from += 4;
+    to += 4;
+  }
+  if (n & 2) {
+    std::memcpy(to, from, 2 * sizeof(T));
+    from += 2;
+    to += 2;
+  }
+  if (n & 1) *to = *from;
 }
 
 /// Planes x (group_in, h, w) to col (group_in * kh * kw, p).
@@ -30,6 +55,14 @@ void gather_planes(const Conv2dGeometry& g, const T* x, int64_t row, int64_t row
       for (int64_t j = 0; j < g.kw; ++j) {
         const auto [first, last] = columns_inside(g, j);
         const int64_t shift = g.padding.w - j * g.dilation.w;
+        const int64_t top = row * g.stride.h - g.padding.h + i * g.dilation.h;
+        const int64_t bottom = top + (rows - 1) * g.stride.h;
+        if (g.stride.w == 1 && last - first == g.ow && top >= 0 && bottom < g.h) {
+          const T* line = x + top * g.w - shift;
+          for (int64_t r = 0; r < rows; ++r, col += g.ow, line += g.stride.h * g.w)
+            copy_run(line, g.ow, col);
+          continue;
+        }
         for (int64_t r = row; r < row + rows; ++r, col += g.ow) {
           const int64_t h = r * g.stride.h - g.padding.h + i * g.dilation.h;
           if (h < 0 || h >= g.h) {
@@ -39,7 +72,7 @@ void gather_planes(const Conv2dGeometry& g, const T* x, int64_t row, int64_t row
           const T* line = x + h * g.w - shift;
           for (int64_t ow = 0; ow < first; ++ow) col[ow] = T(0);
           if (g.stride.w == 1) {
-            for (int64_t ow = first; ow < last; ++ow) col[ow] = line[ow];
+            copy_run(line + first, last - first, col + first);
           } else {
             for (int64_t ow = first; ow < last; ++ow) col[ow] = line[ow * g.stride.w];
           }
@@ -82,14 +115,14 @@ void gather_pixels(const Conv2dGeometry& g, const T* x, int64_t row, int64_t row
         if (h < 0 || h >= g.h) {
           std::fill_n(col, g.kw * channels, T(0));
         } else if (whole_lines && w >= 0 && w + g.kw <= g.w) {
-          std::copy_n(x + (h * g.w + w) * g.c, g.kw * channels, col);
+          copy_run(x + (h * g.w + w) * g.c, g.kw * channels, col);
         } else {
           for (int64_t j = 0; j < g.kw; ++j) {
             const int64_t at = w + j * g.dilation.w;
             if (at < 0 || at >= g.w) {
               std::fill_n(col + j * channels, channels, T(0));
             } else {
-              std::copy_n(x + (h * g.w + at) * g.c, channels, col + j * channels);
+              copy_run(x + (h * g.w + at) * g.c, channels, col + j * channels);
             }
           }
         }

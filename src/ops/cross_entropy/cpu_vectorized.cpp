@@ -34,7 +34,7 @@ template <class T>
 T logsumexp(const T* row, int64_t classes) {
   T largest = row[0];
 #pragma omp simd reduction(max : largest)
-  for (int64_t c = 1; c < classes; ++c) largest = std::max(largest, row[c]);
+  for (int64_t c = 1; c < classes; ++c) largest = row[c] > largest ? row[c] : largest;
   T sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t c = 0; c < classes; ++c) sum += exp_of(row[c] - largest);
@@ -107,8 +107,9 @@ void backward(const CrossEntropyParams& params, const Call& call) {
   const int64_t classes = call.in[1].shape()[1];
   const Targets targets(call.in[2], classes, params.ignore_index);
   const T scale = *call.in[0].as<T>() / static_cast<T>(targets.counted());
-  const auto smoothing = static_cast<T>(params.label_smoothing);
-  const T even = smoothing / static_cast<T>(classes);
+  const double share = params.label_smoothing / static_cast<double>(classes);
+  const auto wanted = static_cast<T>(1 - params.label_smoothing + share);  // of the target's class
+  const auto others = static_cast<T>(share);
   parallel_for(rows, std::max<int64_t>(1, kElementsPerThread / classes),
                [&](int64_t begin, int64_t end) {
                  for (int64_t row = begin; row < end; ++row) {
@@ -122,8 +123,8 @@ void backward(const CrossEntropyParams& params, const Call& call) {
                    }
 #pragma omp simd
                    for (int64_t c = 0; c < classes; ++c)
-                     result[c] = scale * (exp_of(logits[c] - lse) - even);
-                   result[target] -= scale * (1 - smoothing);
+                     result[c] = scale * (exp_of(logits[c] - lse) - others);
+                   result[target] = scale * (exp_of(logits[target] - lse) - wanted);
                  }
                });
 }

@@ -73,8 +73,7 @@ void multiply(const State& state, const Call& call, const T* bias, int64_t bias_
       const T* a = call.in[0].as<T>() + p.a_offset(batch) + row * p.a_row;
       const T* b = call.in[1].as<T>() + p.b_offset(batch) + col * p.b_col;
       T* c = call.out[0].as<T>() + (batch * p.m + row) * p.n + col;
-      for (int64_t i = 0; bias && i < rows; ++i)
-        fill_rows(c + i * p.n, 1, cols, bias + col * bias_stride, bias_stride);
+      if (bias) fill_rows(c, rows, p.n, cols, bias + col * bias_stride, bias_stride);
       gemm<T>(rows, cols, p.k, {a, p.a_row, p.a_col}, {b, p.b_row, p.b_col}, c, p.n,
               bias != nullptr, scratch);
     }

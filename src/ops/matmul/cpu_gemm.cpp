@@ -42,9 +42,10 @@ void pack(const T* from, int64_t count, int64_t depth, int64_t line, int64_t ste
     const T* strip = from + i * line;
     const int64_t lines = std::min<int64_t>(Width, count - i);
     if (lines < Width) {
-      for (int64_t l = 0; l < depth; ++l)
-        for (int64_t w = 0; w < Width; ++w)
-          to[l * Width + w] = w < lines ? strip[w * line + l * step] : T(0);
+      for (int64_t l = 0; l < depth; ++l) {
+        for (int64_t w = 0; w < lines; ++w) to[l * Width + w] = strip[w * line + l * step];
+        for (int64_t w = lines; w < Width; ++w) to[l * Width + w] = T(0);
+      }
     } else if (line == 1) {
       for (int64_t l = 0; l < depth; ++l)
         std::memcpy(to + l * Width, strip + l * step, Width * sizeof(T));
@@ -85,6 +86,34 @@ void tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int64_t rows
   }
 }
 
+// The loops over blocks; left(i0, rows, l0, depth, memory) gives a packed block of the left
+// operand.
+template <class T, class Left>
+void multiply(int64_t m, int64_t n, int64_t k, MatrixView<const T> b, T* c, int64_t ldc,
+              bool accumulate, T* scratch, Left&& left) {
+  if (k == 0 && !accumulate)
+    for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, T(0));
+  T* packed_b = scratch;
+  T* block = scratch + round_up(std::min(n, kBlockN), kCols<T>) * std::min(k, kBlockK);
+  for (int64_t j0 = 0; j0 < n; j0 += kBlockN) {
+    const int64_t cols = std::min(kBlockN, n - j0);
+    for (int64_t l0 = 0; l0 < k; l0 += kBlockK) {
+      const int64_t depth = std::min(kBlockK, k - l0);
+      const bool add = accumulate || l0 > 0;
+      pack<kCols<T>>(b.data + l0 * b.row + j0 * b.col, cols, depth, b.col, b.row, packed_b);
+      for (int64_t i0 = 0; i0 < m; i0 += kBlockM) {
+        const int64_t rows = std::min(kBlockM, m - i0);
+        const T* packed_a = left(i0, rows, l0, depth, block);
+        for (int64_t j = 0; j < cols; j += kCols<T>)
+          for (int64_t i = 0; i < rows; i += kRows)
+            tile(depth, packed_a + i * depth, packed_b + j * depth, c + (i0 + i) * ldc + j0 + j,
+                 ldc, std::min<int64_t>(kRows, rows - i), std::min<int64_t>(kCols<T>, cols - j),
+                 add);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -98,34 +127,47 @@ size_t gemm_scratch(int64_t m, int64_t n, int64_t k) {
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b, T* c,
           int64_t ldc, bool accumulate, T* scratch) {
-  if (k == 0 && !accumulate)
-    for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, T(0));
-  T* packed_b = scratch;
-  T* packed_a = scratch + round_up(std::min(n, kBlockN), kCols<T>) * std::min(k, kBlockK);
-  for (int64_t j0 = 0; j0 < n; j0 += kBlockN) {
-    const int64_t cols = std::min(kBlockN, n - j0);
-    for (int64_t l0 = 0; l0 < k; l0 += kBlockK) {
-      const int64_t depth = std::min(kBlockK, k - l0);
-      const bool add = accumulate || l0 > 0;
-      pack<kCols<T>>(b.data + l0 * b.row + j0 * b.col, cols, depth, b.col, b.row, packed_b);
-      for (int64_t i0 = 0; i0 < m; i0 += kBlockM) {
-        const int64_t rows = std::min(kBlockM, m - i0);
-        pack<kRows>(a.data + i0 * a.row + l0 * a.col, rows, depth, a.row, a.col, packed_a);
-        for (int64_t j = 0; j < cols; j += kCols<T>)
-          for (int64_t i = 0; i < rows; i += kRows)
-            tile(depth, packed_a + i * depth, packed_b + j * depth, c + (i0 + i) * ldc + j0 + j,
-                 ldc, std::min<int64_t>(kRows, rows - i), std::min<int64_t>(kCols<T>, cols - j),
-                 add);
-      }
-    }
-  }
+  multiply(m, n, k, b, c, ldc, accumulate, scratch,
+           [&](int64_t i0, int64_t rows, int64_t l0, int64_t depth, T* block) {
+             pack<kRows>(a.data + i0 * a.row + l0 * a.col, rows, depth, a.row, a.col, block);
+             return static_cast<const T*>(block);
+           });
+}
+
+template <class T>
+size_t packed_left_size(int64_t m, int64_t k) {
+  return static_cast<size_t>(round_up(m, kRows) * k);
+}
+
+template <class T>
+void pack_left(int64_t m, int64_t k, MatrixView<const T> a, T* packed) {
+  for (int64_t l0 = 0; l0 < k; l0 += kBlockK)
+    pack<kRows>(a.data + l0 * a.col, m, std::min(kBlockK, k - l0), a.row, a.col,
+                packed + l0 * round_up(m, kRows));
+}
+
+template <class T>
+void gemm_packed(int64_t m, int64_t n, int64_t k, const T* packed, MatrixView<const T> b, T* c,
+                 int64_t ldc, bool accumulate, T* scratch) {
+  multiply(m, n, k, b, c, ldc, accumulate, scratch,
+           [&](int64_t i0, int64_t, int64_t l0, int64_t depth, T*) {
+             return packed + l0 * round_up(m, kRows) + i0 * depth;
+           });
 }
 
 template size_t gemm_scratch<float>(int64_t, int64_t, int64_t);
 template size_t gemm_scratch<double>(int64_t, int64_t, int64_t);
-template void gemm<float>(int64_t, int64_t, int64_t, MatrixView<const float>,
-                          MatrixView<const float>, float*, int64_t, bool, float*);
-template void gemm<double>(int64_t, int64_t, int64_t, MatrixView<const double>,
-                           MatrixView<const double>, double*, int64_t, bool, double*);
+template void gemm(int64_t, int64_t, int64_t, MatrixView<const float>, MatrixView<const float>,
+                   float*, int64_t, bool, float*);
+template void gemm(int64_t, int64_t, int64_t, MatrixView<const double>, MatrixView<const double>,
+                   double*, int64_t, bool, double*);
+template size_t packed_left_size<float>(int64_t, int64_t);
+template size_t packed_left_size<double>(int64_t, int64_t);
+template void pack_left(int64_t, int64_t, MatrixView<const float>, float*);
+template void pack_left(int64_t, int64_t, MatrixView<const double>, double*);
+template void gemm_packed(int64_t, int64_t, int64_t, const float*, MatrixView<const float>, float*,
+                          int64_t, bool, float*);
+template void gemm_packed(int64_t, int64_t, int64_t, const double*, MatrixView<const double>,
+                          double*, int64_t, bool, double*);
 
 }  // namespace mica

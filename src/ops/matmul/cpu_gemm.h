@@ -13,6 +13,14 @@ struct MatrixView {
   int64_t col;
 };
 
+/// Writes `bias` (n elements, `stride` apart), or zeros where there is none, to the rows of a
+/// matrix (rows, n), which are `ldc` apart.
+template <class T>
+void fill_rows(T* c, int64_t rows, int64_t ldc, int64_t n, const T* bias, int64_t stride) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = bias ? bias[j * stride] : T(0);
+}
+
 /// Elements of scratch memory that `gemm` needs.
 template <class T>
 size_t gemm_scratch(int64_t m, int64_t n, int64_t k);
@@ -25,5 +33,16 @@ size_t gemm_scratch(int64_t m, int64_t n, int64_t k);
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b, T* c,
           int64_t ldc, bool accumulate, T* scratch);
+
+/// A left operand that serves many products is copied to that order once: `pack_left` fills
+/// `packed_left_size` elements, which `gemm_packed` takes in a's place. It needs no more scratch
+/// memory than `gemm`.
+template <class T>
+size_t packed_left_size(int64_t m, int64_t k);
+template <class T>
+void pack_left(int64_t m, int64_t k, MatrixView<const T> a, T* packed);
+template <class T>
+void gemm_packed(int64_t m, int64_t n, int64_t k, const T* packed, MatrixView<const T> b, T* c,
+                 int64_t ldc, bool accumulate, T* scratch);
 
 }  // namespace mica

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mica/core/check.h"
+#include "mica/ops/matmul/cpu_gemm.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/runtime/cpu/parallel.h"
 
@@ -52,7 +53,7 @@ void multiply(const State& state, const Call& call, const float* bias, int64_t b
   if (bias || p.k == 0) {
     parallel_for(p.batches() * p.m, std::max<int64_t>(1, (1 << 15) / p.n),
                  [&](int64_t begin, int64_t end) {
-                   fill_rows(out + begin * p.n, end - begin, p.n, bias, bias_stride);
+                   fill_rows(out + begin * p.n, end - begin, p.n, p.n, bias, bias_stride);
                  });
   }
   if (p.k == 0) return;

@@ -31,14 +31,6 @@ struct MatmulProblem {
 MatmulProblem matmul_problem(const TensorSpec& a, const TensorSpec& b);
 MatmulProblem linear_problem(const TensorSpec& x, const TensorSpec& weight);
 
-/// Writes `bias` (n elements, `stride` apart) or zeros, where there is none, to every row of the
-/// result (rows, n).
-template <class T>
-void fill_rows(T* result, int64_t rows, int64_t n, const T* bias, int64_t stride) {
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < n; ++j) result[i * n + j] = bias ? bias[j * stride] : T(0);
-}
-
 Kernel matmul_reference_kernel();
 Kernel linear_reference_kernel();
 Kernel matmul_blocked_kernel();
