@@ -29,10 +29,12 @@ std::optional<Strides> reshaped_strides(const TensorSpec& in, const Shape& shape
   for (int i = in.rank() - 1; i >= 0;) {
     // The run of input axes [j, i] that is dense in itself.
     int64_t run = in.shape[i];
-    const int64_t step = in.strides[i];
+    int64_t step = in.strides[i];
     int j = i - 1;
-    while (j >= 0 && (in.shape[j] == 1 || run == 1 || in.strides[j] == run * step))
+    while (j >= 0 && (in.shape[j] == 1 || run == 1 || in.strides[j] == run * step)) {
+      if (run == 1) step = in.strides[j];  // the stride of a size of 1 means nothing
       run *= in.shape[j--];
+    }
     int64_t taken = 1;
     while (axis >= 0 && taken * shape[axis] <= run) {
       strides[axis] = taken * step;
