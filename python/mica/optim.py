@@ -1,0 +1,5 @@
+"""Optimizers."""
+
+from mica._mica import optim as _optim
+
+SGD = _optim.SGD

@@ -1,0 +1,80 @@
+#pragma once
+
+// What the binding files share. Each binds one area; module.cpp calls them in order.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "mica/core/check.h"
+#include "mica/mica.h"
+#include "python/src/casters.h"
+
+namespace mica::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;  // NOLINT(google-build-using-namespace): "name"_a
+
+void bind_errors(nb::module_& m);
+void bind_types(nb::module_& m);
+void bind_tensor(nb::module_& m);
+void bind_arrays(nb::module_& m, nb::class_<Tensor>& tensor);
+void bind_operators(nb::class_<Tensor>& tensor);
+void bind_ops(nb::module_& m);
+void bind_autograd(nb::module_& m);
+void bind_compile(nb::module_& m);
+void bind_nn(nb::module_& m);
+void bind_layers(nb::module_& nn);
+void bind_optim(nb::module_& m);
+void bind_data(nb::module_& m);
+void bind_models(nb::module_& m);
+void bind_settings(nb::module_& m);
+
+/// Other Python threads run while an operator does.
+using ReleaseGil = nb::call_guard<nb::gil_scoped_release>;
+
+template <class F>
+auto without_gil(F&& f) {
+  const nb::gil_scoped_release release;
+  return f();
+}
+
+/// A module `mica.<name>` that is an attribute of the extension only: the package's own files
+/// import from it.
+nb::module_ add_submodule(nb::module_& m, const char* name);
+
+/// The name of a value's class.
+std::string class_name(nb::handle value);
+/// A plain TypeError: an argument of a class that cannot be used.
+template <class... Args>
+[[noreturn]] void raise_type_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw nb::type_error(fmt::format(format, std::forward<Args>(args)...).c_str());
+}
+
+/// mica.float32, "float32", numpy.float32, numpy.dtype("float32"), float, int or bool.
+DType parse_dtype(nb::handle value);
+/// mica.device, "cuda:0", or an int for that CUDA device.
+Device parse_device(nb::handle value);
+/// None keeps what `defaults` say.
+TensorOptions parse_options(nb::handle dtype, nb::handle device, TensorOptions defaults = {});
+/// f(2, 3) and f((2, 3)).
+Dims parse_dims(const nb::args& args);
+
+/// None stands for an undefined tensor.
+inline Tensor or_undefined(const std::optional<Tensor>& t) { return t ? *t : Tensor(); }
+inline std::optional<Tensor> or_none(const Tensor& t) {
+  return t.defined() ? std::optional(t) : std::nullopt;
+}
+/// A tensor, or a list or tuple of them.
+Tensors parse_tensors(nb::handle value, const char* what);
+/// A tuple with None for undefined ones.
+nb::tuple to_tuple(const Tensors& tensors);
+
+/// An array, a (nested) list or a number as a new tensor.
+Tensor tensor_from(nb::handle data, nb::handle dtype, nb::handle device);
+/// t[key] for integers, slices, Ellipsis, None and tuples of them: always a view.
+Tensor index(const Tensor& t, nb::handle key);
+
+}  // namespace mica::python

@@ -1,0 +1,88 @@
+#pragma once
+
+// How small value types cross between Python and C++.
+#include <nanobind/nanobind.h>
+
+#include "mica/core/dims.h"
+#include "mica/core/dtype.h"
+
+namespace mica::python {
+
+/// What `mica.float32` is.
+struct DTypeObject {
+  DType value;
+};
+/// The one Python object of a dtype, so that `t.dtype is mica.float32`; a borrowed reference.
+nanobind::handle dtype_object(DType t);
+
+/// True and the value when it is an int, or has __index__.
+bool read_int(nanobind::handle value, int64_t& result) noexcept;
+
+}  // namespace mica::python
+
+namespace nanobind::detail {
+
+/// A tuple of ints; from a list, tuple or one int.
+template <>
+struct type_caster<mica::Dims> {
+  NB_TYPE_CASTER(mica::Dims, const_name("tuple[int, ...]"))
+
+  bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
+    value = {};
+    int64_t one = 0;
+    if (mica::python::read_int(source, one)) {
+      value.push_back(one);
+      return true;
+    }
+    if (!PyTuple_Check(source.ptr()) && !PyList_Check(source.ptr())) return false;
+    const size_t n = len(source);
+    if (n > mica::Dims::kMaxRank) return false;
+    for (size_t i = 0; i < n; ++i) {
+      const object entry = steal(PySequence_GetItem(source.ptr(), static_cast<Py_ssize_t>(i)));
+      if (!mica::python::read_int(entry, one)) return false;
+      value.push_back(one);
+    }
+    return true;
+  }
+  static handle from_cpp(const mica::Dims& dims, rv_policy, cleanup_list*) noexcept {
+    PyObject* tuple = PyTuple_New(dims.rank());
+    for (int i = 0; tuple && i < dims.rank(); ++i)
+      PyTuple_SetItem(tuple, i, PyLong_FromLongLong(dims[i]));
+    return tuple;
+  }
+};
+
+/// A height and a width; from one int or a pair.
+template <>
+struct type_caster<mica::Size2> {
+  NB_TYPE_CASTER(mica::Size2, const_name("int | tuple[int, int]"))
+
+  bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
+    make_caster<mica::Dims> dims;
+    if (!dims.from_python(source, flags, cleanup)) return false;
+    const mica::Dims& d = dims.value;
+    if (d.rank() != 1 && d.rank() != 2) return false;
+    value = d.rank() == 1 ? mica::Size2(d[0]) : mica::Size2(d[0], d[1]);
+    return true;
+  }
+  static handle from_cpp(mica::Size2 size, rv_policy policy, cleanup_list* cleanup) noexcept {
+    return make_caster<mica::Dims>::from_cpp(mica::Dims{size.h, size.w}, policy, cleanup);
+  }
+};
+
+template <>
+struct type_caster<mica::DType> {
+  NB_TYPE_CASTER(mica::DType, const_name("mica.dtype"))
+
+  bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
+    mica::python::DTypeObject* object = nullptr;
+    if (!try_cast(source, object, false) || !object) return false;
+    value = object->value;
+    return true;
+  }
+  static handle from_cpp(mica::DType t, rv_policy, cleanup_list*) noexcept {
+    return mica::python::dtype_object(t).inc_ref();
+  }
+};
+
+}  // namespace nanobind::detail

@@ -1,0 +1,78 @@
+#include <array>
+
+#include "mica/core/error.h"
+#include "python/src/bindings.h"
+
+namespace mica::python {
+namespace {
+
+/// One line of the table from C++ exceptions to Python's.
+struct Row {
+  const char* name;
+  PyObject* builtin;  ///< the Python exception a user expects; the new one is also a mica.Error
+  bool (*matches)(const Error&);
+  const char* doc;
+};
+
+template <class E>
+bool is(const Error& e) {
+  return dynamic_cast<const E*>(&e) != nullptr;
+}
+
+constexpr size_t kRows = 7;
+std::array<Row, kRows> table() {
+  return {{
+      {"ShapeError", PyExc_ValueError, is<ShapeError>, "A shape or axis does not fit."},
+      {"DTypeError", PyExc_TypeError, is<DTypeError>, "A dtype does not fit."},
+      {"DeviceError", PyExc_RuntimeError, is<DeviceError>, "A device is missing or failed."},
+      {"OutOfMemory", PyExc_MemoryError, is<OutOfMemory>, "A device has no memory left."},
+      {"IoError", PyExc_OSError, is<IoError>, "A file cannot be read or written."},
+      {"IndexError", PyExc_IndexError, is<IndexError>, "An index is out of range."},
+      {"Unsupported", PyExc_NotImplementedError, is<Unsupported>,
+       "A call that can never work as written."},
+  }};
+}
+
+// The types live as long as the module does, and so does the translator.
+PyObject* error_type = nullptr;
+std::array<PyObject*, kRows> row_types{};
+
+void translate(const std::exception_ptr& exception, void*) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& e) {
+    static const auto rows = table();
+    PyObject* type = error_type;
+    for (size_t i = 0; i < kRows; ++i) {
+      if (rows[i].matches(e)) type = row_types[i];
+    }
+    PyErr_SetString(type, e.what());
+  }
+}
+
+PyObject* add_exception(nb::module_& m, const char* name, const nb::tuple& bases, const char* doc) {
+  const std::string full = std::string("mica.") + name;
+  const nb::object type =
+      nb::steal(PyErr_NewExceptionWithDoc(full.c_str(), doc, bases.ptr(), nullptr));
+  if (!type.is_valid()) nb::raise_python_error();
+  m.attr(name) = type;
+  return type.ptr();
+}
+
+}  // namespace
+
+void bind_errors(nb::module_& m) {
+  error_type = add_exception(m, "Error", nb::make_tuple(nb::borrow(PyExc_RuntimeError)),
+                             "Base of everything the library raises.");
+  const auto rows = table();
+  for (size_t i = 0; i < kRows; ++i) {
+    const nb::tuple bases =
+        rows[i].builtin == PyExc_RuntimeError
+            ? nb::make_tuple(nb::borrow(error_type))
+            : nb::make_tuple(nb::borrow(error_type), nb::borrow(rows[i].builtin));
+    row_types[i] = add_exception(m, rows[i].name, bases, rows[i].doc);
+  }
+  nb::register_exception_translator(translate);
+}
+
+}  // namespace mica::python

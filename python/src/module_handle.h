@@ -1,0 +1,52 @@
+#pragma once
+
+// How modules cross between Python and C++.
+#include <nanobind/trampoline.h>
+
+#include "mica/nn/module.h"
+#include "python/src/bindings.h"
+
+namespace mica::python {
+
+/// A parameter is a tensor that a Python module registers when it is assigned.
+struct Parameter : Tensor {
+  explicit Parameter(const Tensor& t) : Tensor(t) {}
+};
+
+/// Lets a C++ handle own a Python object: the deleter of the shared_ptr to the module inside it.
+struct PythonOwner {
+  PyObject* object;
+  void operator()(nn::ModuleImpl*) const noexcept;
+};
+
+/// A C++ handle to a Python module object, which it keeps alive. Raises TypeError for anything
+/// else.
+nn::Module module_from(nb::handle object);
+/// The Python object of a module: the one it came from, or one that shares a module made in C++.
+nb::object module_to_python(const nn::Module& module);
+
+/// How the garbage collector looks into a module; for every class that is bound.
+extern PyType_Slot module_slots[];  // NOLINT(modernize-avoid-c-arrays): what Python takes
+
+/// A module class that Python can derive from: where the derived class defines `forward`, C++ calls
+/// that.
+template <class Base>
+struct Overridable : Base {
+  NB_TRAMPOLINE(Base);
+
+  Tensor forward(const Tensor& x) override {
+    try {
+      if constexpr (std::is_abstract_v<Base>) {
+        NB_OVERRIDE_PURE(forward, x);
+      } else {
+        NB_OVERRIDE(forward, x);
+      }
+    } catch (const std::bad_cast&) {
+      const nb::gil_scoped_acquire acquire;
+      raise_type_error("nn.Module: forward of {} must return a tensor where a C++ module calls it",
+                       class_name(nb_trampoline.base()));
+    }
+  }
+};
+
+}  // namespace mica::python

@@ -1,0 +1,61 @@
+#include "python/src/bindings.h"
+
+namespace mica::python {
+namespace {
+
+std::vector<Device> devices() {
+  std::vector<Device> all = {Device::cpu()};
+  if (cuda_available()) {
+    for (int i = 0; i < runtime(DeviceKind::cuda).device_count(); ++i)
+      all.push_back(Device::cuda(i));
+  }
+  return all;
+}
+
+void bind_cuda(nb::module_& cuda) {
+  cuda.def("is_available", cuda_available, ReleaseGil());
+  cuda.def("unavailable_reason", cuda_unavailable_reason, ReleaseGil(),
+           "Why CUDA cannot be used, in one sentence; empty when it can.");
+  cuda.def(
+      "device_count",
+      [] { return cuda_available() ? runtime(DeviceKind::cuda).device_count() : 0; }, ReleaseGil());
+  cuda.def(
+      "get_device_name", [](int index) { return runtime(DeviceKind::cuda).properties(index).name; },
+      "index"_a = 0, ReleaseGil());
+  cuda.def(
+      "synchronize", [](int index) { synchronize(Device::cuda(index)); }, "index"_a = 0,
+      ReleaseGil(), "Waits until everything sent to the device is done.");
+}
+
+}  // namespace
+
+void bind_settings(nb::module_& m) {
+  m.def("set_deterministic", set_deterministic, "on"_a, "Same inputs, same machine, same bits.");
+  m.def("deterministic", deterministic);
+  m.def("set_allow_tf32", set_allow_tf32, "on"_a,
+        "Lets float32 products on CUDA use TF32 tensor cores.");
+  m.def("allow_tf32", allow_tf32);
+  m.def("set_num_threads", set_num_threads, "threads"_a, "Threads used by CPU kernels.");
+  m.def("num_threads", num_threads);
+  m.def("set_verbose_dispatch", set_verbose_dispatch, "on"_a,
+        "Prints each kernel candidate, refusal and choice.");
+  m.def("force_kernel", force_kernel, "op"_a, "kernel"_a,
+        "Forces the kernel of an operator; an empty name lifts it.");
+  m.def("devices", devices, ReleaseGil(), "The devices that can be used here.");
+  m.def(
+      "memory_stats",
+      [](nb::handle device) {
+        const MemoryStats s = memory_stats(parse_device(device));
+        nb::dict d;
+        d["allocated"] = s.allocated;
+        d["reserved"] = s.reserved;
+        d["peak"] = s.peak;
+        return d;
+      },
+      "device"_a = "cpu",
+      "Bytes in use by tensors, taken from the device, and the most in use so far.");
+  nb::module_ cuda = add_submodule(m, "cuda");
+  bind_cuda(cuda);
+}
+
+}  // namespace mica::python

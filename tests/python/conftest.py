@@ -1,0 +1,40 @@
+"""The suite runs on the device that MICA_TEST_DEVICE names, the CPU by default."""
+
+import os
+
+import mica
+import numpy as np
+import pytest
+
+DEVICE = os.environ.get("MICA_TEST_DEVICE", "cpu")
+
+
+def pytest_collection_modifyitems(items):
+    if DEVICE.startswith("cuda") and not mica.cuda.is_available():
+        reason = f"no CUDA device: {mica.cuda.unavailable_reason()}"
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def device():
+    return DEVICE
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_settings():
+    mica.manual_seed(1)
+    yield
+    mica.set_deterministic(False)
+
+
+@pytest.fixture
+def fashion():
+    """The first 2,000 training images and labels of Fashion-MNIST."""
+    images, labels = mica.data.fashion_mnist(train=True)
+    return images[:2000], labels[:2000]
