@@ -12,7 +12,8 @@ struct SequentialImpl : ModuleImpl {
   }
 };
 
-/// `Sequential(Linear(784, 100), ReLU(), Linear(100, 10))`.
+/// `Sequential{Linear(784, 100), ReLU(), Linear(100, 10)}`: braces, so that the layers are made,
+/// and draw their weights, from left to right.
 class Sequential : public Handle<SequentialImpl> {
  public:
   template <std::derived_from<Module>... Modules>
