@@ -1,5 +1,6 @@
 #include "mica/graph/capture.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "mica/autograd/tape.h"
@@ -74,7 +75,12 @@ class Capture final : public Recorder, public GradWatcher {
     const auto [it, fresh] = touched_.try_emplace(leaf.impl(), Touched{leaf, leaf.grad()});
     if (!fresh || !reads) return;
     const Tensor before = leaf.grad();
-    guards_.push_back({leaf, before.defined() && !before.is_traced() ? before.storage() : nullptr});
+    guards_.grads.push_back(
+        {leaf, before.defined() && !before.is_traced() ? before.storage() : nullptr});
+  }
+
+  void depends_on(const std::shared_ptr<const bool>& flag) override {
+    guards_.flags.push_back({flag, *flag});
   }
 
   Captured finish(const Tensors& results) {
@@ -166,6 +172,7 @@ class Capture final : public Recorder, public GradWatcher {
     Value v{t.spec(), Value::Kind::external, t.detach(), -1, kNoValue, 0, false};
     const ValueId id = add_value(v);
     known.push_back(id);
+    if (is_floating(t.dtype())) guards_.leaves.push_back({t, t.requires_grad()});
     return id;
   }
 
@@ -224,14 +231,20 @@ class Capture final : public Recorder, public GradWatcher {
   std::unordered_map<ValueId, std::vector<int>> readers_;  // by root, since it was last written
   std::vector<ValueId> viewed_;
   std::unordered_map<TensorImpl*, Touched> touched_;
-  std::vector<GradGuard> guards_;
+  Guards guards_;
 };
 
 }  // namespace
 
-bool GradGuard::holds() const {
-  const Tensor now = leaf.grad();
-  return now.defined() ? now.storage() == grad : !grad;
+bool Guards::hold() const {
+  const auto same_grad = [](const Grad& g) {
+    const Tensor now = g.leaf.grad();
+    return now.defined() ? now.storage() == g.grad : !g.grad;
+  };
+  return std::all_of(grads.begin(), grads.end(), same_grad) &&
+         std::all_of(leaves.begin(), leaves.end(),
+                     [](const Leaf& l) { return l.tensor.requires_grad() == l.requires_grad; }) &&
+         std::all_of(flags.begin(), flags.end(), [](const Flag& f) { return *f.flag == f.value; });
 }
 
 Captured capture(const TensorFunction& function, std::span<const TensorSpec> inputs) {

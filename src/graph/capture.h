@@ -11,12 +11,27 @@ namespace mica {
 
 using TensorFunction = std::function<Tensors(std::span<const Tensor>)>;
 
-/// What a leaf's `.grad` was when the captured function first depended on it; a replay is right
-/// only while that still holds.
-struct GradGuard {
-  Tensor leaf;
-  Ref<Storage> grad;  ///< null when there was none
-  bool holds() const;
+/// What a capture found on the host and built upon; a replay is right only while it still holds.
+struct Guards {
+  struct Grad {
+    Tensor leaf;
+    Ref<Storage>
+        grad;  ///< of its `.grad` when backward first added to it; null when there was none
+  };
+  struct Leaf {
+    Tensor tensor;
+    bool requires_grad;
+  };
+  struct Flag {
+    std::shared_ptr<const bool> flag;
+    bool value;
+  };
+
+  std::vector<Grad> grads;
+  std::vector<Leaf> leaves;
+  std::vector<Flag> flags;
+
+  bool hold() const;
 };
 
 /// A function's graph and what surrounds it.
@@ -24,7 +39,7 @@ struct Captured {
   Graph graph;
   size_t results = 0;           ///< the first outputs are what the function returned
   std::vector<Tensor> grad_of;  ///< the others go to these leaves' `.grad`
-  std::vector<GradGuard> guards;
+  Guards guards;
   std::vector<Tensor> written;  ///< external tensors the graph writes to
   Device device;
 };

@@ -36,12 +36,13 @@ Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
   std::vector<TensorSpec> specs;
   for (const Tensor& t : arguments) specs.push_back(slot_spec(t));
   for (Entry& e : entries_) {
-    if (e.stamp != stamp || e.specs != specs || !e.plan->guards_hold()) continue;
+    if (e.stamp != stamp || e.specs != specs || !e.plan->captured().guards.hold()) continue;
     last_ = e.plan.get();
     return last_->run(arguments);
   }
   if (verbose_compile() && captures_ > 0)
-    std::fprintf(stderr, "mica: compile: captured again: new input specs, settings or gradients\n");
+    std::fprintf(stderr,
+                 "mica: compile: captured again: new input specs, settings, modes or gradients\n");
   auto plan = std::make_unique<Plan>(capture(function_, specs));
   ++captures_;
   if (entries_.size() >= kMostPlans) entries_.erase(entries_.begin());

@@ -46,11 +46,6 @@ Plan::Plan(Captured captured) : captured_(std::move(captured)) {
     replay_ = runtime(captured_.device).record(captured_.device.index, [&] { run_steps(); });
 }
 
-bool Plan::guards_hold() const {
-  return std::all_of(captured_.guards.begin(), captured_.guards.end(),
-                     [](const GradGuard& g) { return g.holds(); });
-}
-
 void Plan::lower() {
   for (const Node& node : captured_.graph.nodes)
     if (!node.is_view()) add_step(*node.op, node.params, node.in, node.out);
@@ -122,7 +117,12 @@ void Plan::place() {
         const bool alike = g[operand].spec.shape == g[id].spec.shape &&
                            g[operand].spec.strides == g[id].spec.strides &&
                            g[operand].spec.dtype == g[id].spec.dtype;
-        if (block != kNone && operand == root && alike && last_use[static_cast<size_t>(root)] == s)
+        // Another operand may be a view of the same memory, transposed, say.
+        const bool seen_otherwise = std::any_of(step.in.begin(), step.in.end(), [&](ValueId other) {
+          return other != kNoValue && other != operand && g.root(other) == root;
+        });
+        if (block != kNone && operand == root && alike && !seen_otherwise &&
+            last_use[static_cast<size_t>(root)] == s)
           block_of[static_cast<size_t>(id)] = block;
       }
       if (block_of[static_cast<size_t>(id)] == kNone) open(id, s);

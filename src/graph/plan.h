@@ -27,7 +27,6 @@ class Plan {
   Tensors run(std::span<const Tensor> arguments);
 
   const Captured& captured() const { return captured_; }
-  bool guards_hold() const;
   /// Bytes of the arena this plan uses.
   size_t planned_bytes() const { return planned_bytes_; }
   /// The most bytes that are alive at once: no plan in this order can need less.

@@ -5,6 +5,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
+#include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
 
 namespace mica::nn {
@@ -60,6 +61,11 @@ void Module::train(bool on) const {
 }
 
 bool Module::training() const { return impl_->training(); }
+
+bool ModuleImpl::training() const {
+  if (Recorder* recorder = current_recorder()) recorder->depends_on(training_);
+  return *training_;
+}
 
 void Module::to(Device device) const {
   const NoGrad guard;

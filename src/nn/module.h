@@ -88,9 +88,10 @@ class ModuleImpl {
   const NamedTensors& own_parameters() const { return parameters_; }
   const NamedTensors& own_buffers() const { return buffers_; }
 
-  bool training() const { return training_; }
+  /// A compiled function that asked is captured again when the answer changes.
+  bool training() const;
   /// Of this module alone; Module::train reaches the children too.
-  void set_training(bool on) { training_ = on; }
+  void set_training(bool on) { *training_ = on; }
 
  protected:
   template <std::derived_from<Module> M>
@@ -113,7 +114,7 @@ class ModuleImpl {
   std::vector<std::pair<std::string, Module>> children_;
   NamedTensors parameters_;
   NamedTensors buffers_;
-  bool training_ = true;
+  std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
 };
 
 /// A module handle that knows its implementation: `net->conv`.

@@ -41,6 +41,9 @@ class Recorder {
   virtual ~Recorder() = default;
   virtual Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                          std::span<const TensorSpec> out) = 0;
+  /// The code being recorded read a flag of the host (training or evaluation): what is recorded is
+  /// right only while the flag stays.
+  virtual void depends_on(const std::shared_ptr<const bool>& flag) = 0;
 };
 Recorder* current_recorder();
 /// Installs a recorder for this thread and returns the one before.

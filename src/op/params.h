@@ -117,13 +117,6 @@ class AnyParams {
   explicit AnyParams(ParamsRef ref) : info_(ref.info) {
     std::memcpy(bytes_, ref.data, info_->size);
   }
-  AnyParams(const AnyParams& o) : AnyParams(o.ref()) {}
-  AnyParams& operator=(const AnyParams& o) {
-    info_ = o.info_;
-    std::memcpy(bytes_, o.bytes_, info_->size);
-    return *this;
-  }
-  ~AnyParams() = default;
 
   ParamsRef ref() const { return {bytes_, info_}; }
   template <class P>
@@ -136,7 +129,7 @@ class AnyParams {
   }
 
  private:
-  alignas(8) std::byte bytes_[kMaxBytes];
+  alignas(8) std::byte bytes_[kMaxBytes] = {};
   const ParamsInfo* info_;
 };
 

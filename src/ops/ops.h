@@ -8,6 +8,7 @@
 #include "mica/ops/dropout/dropout.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
+#include "mica/ops/hardswish/hardswish.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/max_pool2d/max_pool2d.h"
 #include "mica/ops/random/random.h"

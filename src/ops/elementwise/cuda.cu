@@ -1,135 +1,16 @@
-#include "mica/op/kernel.h"
 #include "mica/ops/elementwise/functors.h"
-#include "mica/runtime/cuda/encoder.h"
-#include "mica/runtime/cuda/strided.cuh"
+#include "mica/ops/elementwise/kernels.cuh"
 
 namespace mica {
-namespace {
 
-using namespace mica::cuda;
+using cuda::elementwise_kernels;
 
-constexpr int kThreads = 256;
-
-/// Input pointers of a function of Arity operands.
-template <class T, int Arity>
-struct Inputs {
-  const T* data[Arity];
-};
-
-/// A value in the type it is computed in; bytes as integers, as C++ has it.
-template <class T>
-__device__ auto widen(T x) {
-  if constexpr (sizeof(T) == 1) {
-    return static_cast<int>(x);
-  } else {
-    return to_compute(x);
-  }
-}
-
-template <class F, class T>
-__device__ T apply(const T (&x)[1]) {
-  return convert<T>(F{}(widen(x[0])));
-}
-template <class F, class T>
-__device__ T apply(const T (&x)[2]) {
-  return convert<T>(F{}(widen(x[0]), widen(x[1])));
-}
-
-/// out = F(in…), V elements per step.
-template <class F, class T, int Arity, int V>
-__global__ void __launch_bounds__(kThreads)
-    elementwise(const __grid_constant__ StridedLoop<Arity + 1> loop, T* out,
-                const Inputs<T, Arity> in) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = first; i < loop.count; i += step) {
-    int64_t at[Arity + 1];
-    loop.offsets(i, at);
-    Vec<T, V> x[Arity];
-#pragma unroll
-    for (int k = 0; k < Arity; ++k) {
-      const T* p = in.data[k] + at[k + 1];
-      if (V == 1 || (loop.unit >> (k + 1) & 1U) != 0) {
-        x[k] = load_vec<V>(p);
-      } else {
-        const T value = *p;
-#pragma unroll
-        for (int e = 0; e < V; ++e) x[k].v[e] = value;
-      }
-    }
-    Vec<T, V> y;
-#pragma unroll
-    for (int e = 0; e < V; ++e) {
-      T values[Arity];
-#pragma unroll
-      for (int k = 0; k < Arity; ++k) values[k] = x[k].v[e];
-      y.v[e] = apply<F>(values);
-    }
-    store_vec<V>(out + at[0], y);
-  }
-  if (V > 1 && first < loop.tail) {
-    const int64_t i = loop.count * V + first;
-    T values[Arity];
-#pragma unroll
-    for (int k = 0; k < Arity; ++k)
-      values[k] = in.data[k][(loop.unit >> (k + 1) & 1U) != 0 ? i : 0];
-    out[i] = apply<F>(values);
-  }
-}
-
-template <int Arity>
-struct LoopState : KernelState {
-  StridedLoop<Arity + 1> loop;
-  bool vectorized = false;
-};
-
-template <int Arity>
-std::shared_ptr<LoopState<Arity>> prepare(const NoParams&, const Specs& s) {
-  const TensorSpec& out = s.out[0];
-  std::array<Strides, Arity + 1> strides{out.strides};
-  std::array<bool, Arity + 1> aligned{out.aligned};
-  for (size_t k = 0; k < Arity; ++k) {
-    strides[k + 1] = broadcast_strides(s.in[k].shape, s.in[k].strides, out.shape);
-    aligned[k + 1] = s.in[k].aligned;
-  }
-  auto state = std::make_shared<LoopState<Arity>>();
-  state->loop = strided_loop<Arity + 1>(out.shape, strides);
-  if (is_floating(out.dtype))
-    state->vectorized = state->loop.vectorize(static_cast<int>(16 / size_of(out.dtype)), aligned);
-  return state;
-}
-
-template <class F, int Arity>
-void run(const NoParams&, const LoopState<Arity>& state, const Call& c) {
-  const unsigned grid = grid_for(state.loop.count, kThreads, c.encoder->multiprocessors());
-  cuda_switch_all(c.out[0].dtype(), [&]<class T>() {
-    Inputs<T, Arity> in;
-    for (size_t k = 0; k < Arity; ++k) in.data[k] = c.in[k].as<const T>();
-    T* out = c.out[0].as<T>();
-    if constexpr (std::is_floating_point_v<Compute<T>>) {
-      if (state.vectorized) {
-        c.encoder->launch(elementwise<F, T, Arity, kVec16<T>>, grid, kThreads, 0, state.loop, out,
-                          in);
-        return;
-      }
-    }
-    c.encoder->launch(elementwise<F, T, Arity, 1>, grid, kThreads, 0, state.loop, out, in);
-  });
-}
-
-template <class F, int Arity>
-KernelList strided_kernels() {
-  return {kernel<supports_all<NoParams>, prepare<Arity>, run<F, Arity>>("strided")};
-}
-
-}  // namespace
-
-KernelList add_cuda_kernels() { return strided_kernels<functor::Add, 2>(); }
-KernelList sub_cuda_kernels() { return strided_kernels<functor::Sub, 2>(); }
-KernelList mul_cuda_kernels() { return strided_kernels<functor::Mul, 2>(); }
-KernelList div_cuda_kernels() { return strided_kernels<functor::Div, 2>(); }
-KernelList neg_cuda_kernels() { return strided_kernels<functor::Neg, 1>(); }
-KernelList relu_cuda_kernels() { return strided_kernels<functor::Relu, 1>(); }
-KernelList relu_grad_cuda_kernels() { return strided_kernels<functor::ReluGrad, 2>(); }
+KernelList add_cuda_kernels() { return elementwise_kernels<functor::Add, 2>(); }
+KernelList sub_cuda_kernels() { return elementwise_kernels<functor::Sub, 2>(); }
+KernelList mul_cuda_kernels() { return elementwise_kernels<functor::Mul, 2>(); }
+KernelList div_cuda_kernels() { return elementwise_kernels<functor::Div, 2>(); }
+KernelList neg_cuda_kernels() { return elementwise_kernels<functor::Neg, 1>(); }
+KernelList relu_cuda_kernels() { return elementwise_kernels<functor::Relu, 1>(); }
+KernelList relu_grad_cuda_kernels() { return elementwise_kernels<functor::ReluGrad, 2>(); }
 
 }  // namespace mica

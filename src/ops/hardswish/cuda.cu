@@ -1,0 +1,11 @@
+#include "mica/ops/elementwise/kernels.cuh"
+#include "mica/ops/hardswish/hardswish.h"
+
+namespace mica {
+
+KernelList hardswish_cuda_kernels() { return cuda::elementwise_kernels<functor::Hardswish, 1>(); }
+KernelList hardswish_grad_cuda_kernels() {
+  return cuda::elementwise_kernels<functor::HardswishGrad, 2>();
+}
+
+}  // namespace mica
