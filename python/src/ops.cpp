@@ -1,4 +1,7 @@
 // Operators as functions: mica.*, and mica.nn.functional with PyTorch's argument names.
+#include <string_view>
+
+#include "mica/op/dispatch.h"
 #include "python/src/bindings.h"
 
 namespace mica::python {
@@ -153,6 +156,20 @@ void bind_functional(nb::module_& f) {
       "eps"_a = 1e-5, ReleaseGil());
 }
 
+/// Ops without parameters need no binding of their own: an op that is new in C++ is here at once.
+void bind_plain(const nb::module_& m, nb::module_& f) {
+  for (const OpDef* op : all_ops()) {
+    const bool internal = op->mutates || std::string_view(op->name).ends_with("_grad");
+    if (op->params_info != &params_info<NoParams>() || internal) continue;
+    if (nb::hasattr(m, op->name) || nb::hasattr(f, op->name)) continue;
+    f.def(op->name, [op](const nb::args& inputs) {
+      Tensors in;
+      for (const nb::handle input : inputs) in.push_back(nb::cast<Tensor>(input));
+      return without_gil([&] { return dispatch(*op, NoParams{}, in)[0]; });
+    });
+  }
+}
+
 }  // namespace
 
 void bind_ops(nb::module_& m) {
@@ -161,6 +178,7 @@ void bind_ops(nb::module_& m) {
   bind_random(m);
   nb::module_ functional = add_submodule(m, "functional");
   bind_functional(functional);
+  bind_plain(m, functional);
 }
 
 }  // namespace mica::python

@@ -52,6 +52,7 @@ struct ViewSpec {
 /// The definition of an operator: data and functions, no inheritance. See docs/adding-an-op.md.
 struct OpDef {
   const char* name = nullptr;
+  const ParamsInfo* params_info = nullptr;
   /// Checks the arguments and gives the outputs' shapes and dtypes.
   void (*infer)(const void* params, std::span<const TensorSpec> in, OutSpecs& out) = nullptr;
   /// One gradient per input, undefined where none is needed. Written with ops.
@@ -97,6 +98,7 @@ class Op {
   explicit Op(const char* name) {
     static_assert(sizeof(P) <= AnyParams::kMaxBytes, "Params are too large for AnyParams");
     def_.name = name;
+    def_.params_info = &mica::params_info<P>();
   }
 
   template <auto fn>

@@ -2,10 +2,6 @@
 
 from mica._mica import functional as _functional
 
-batch_norm = _functional.batch_norm
-conv2d = _functional.conv2d
-cross_entropy = _functional.cross_entropy
-dropout = _functional.dropout
-linear = _functional.linear
-max_pool2d = _functional.max_pool2d
-relu = _functional.relu
+globals().update(
+    {name: function for name, function in vars(_functional).items() if not name.startswith("_")}
+)

@@ -1,0 +1,47 @@
+"""What the documentation shows is what the sources hold, and what it runs works."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+if not all(page.exists() for page in PAGES) or not (ROOT / "src").exists():
+    pytest.skip("the sources are not here", allow_module_level=True)
+
+
+def blocks(language):
+    return [
+        pytest.param(text, id=f"{page.name}-{number}")
+        for page in PAGES
+        for number, (found, text) in enumerate(BLOCK.findall(page.read_text()))
+        if found == language
+    ]
+
+
+def squeezed(text):
+    """Without what a formatter may change."""
+    return re.sub(r"\s+", "", text)
+
+
+@pytest.mark.parametrize("text", blocks("cpp"))
+def test_cpp_block_stands_in_the_file_it_names(text):
+    first, rest = text.split("\n", 1)
+    path = ROOT / first.removeprefix("// ")
+    assert squeezed(rest) in squeezed(path.read_text())
+
+
+@pytest.mark.parametrize("text", blocks("python"))
+def test_python_block_runs(text):
+    exec(compile(text, "a page's example", "exec"), {})
+
+
+@pytest.mark.parametrize("text", blocks("sh"))
+def test_commands_name_what_exists(text):
+    for line in text.splitlines():
+        command = line.split("#")[0].split()
+        if command and "/" in command[0] and not command[0].startswith("build/"):
+            assert (ROOT / command[0]).exists(), f"{line}: there is no {command[0]}"
