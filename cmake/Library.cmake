@@ -37,7 +37,8 @@ target_compile_definitions(mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(mica PRIVATE
   $<BUILD_INTERFACE:fmt::fmt-header-only> OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS})
 if(mica_with_onednn)
-  target_compile_definitions(mica PRIVATE MICA_HAVE_ONEDNN=1)
+  # On the one file that asks: the others then compile alike with and without, and a cache serves both.
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/ops/all_ops.cpp APPEND PROPERTY COMPILE_DEFINITIONS MICA_HAVE_ONEDNN=1)
   target_link_libraries(mica PRIVATE DNNL::dnnl)
 endif()
 set(mica_libraries mica)
@@ -54,7 +55,7 @@ if(mica_with_cuda)
   list(APPEND mica_libraries mica_cuda)
   if(NOT MICA_SHARED)
     # A shared libmica opens libmica_cuda when a CUDA device is first asked for; a static one holds it.
-    target_compile_definitions(mica PRIVATE MICA_STATIC_CUDA=1)
+    set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/runtime/loader.cpp APPEND PROPERTY COMPILE_DEFINITIONS MICA_STATIC_CUDA=1)
     target_link_libraries(mica PRIVATE mica_cuda)
   endif()
 endif()
