@@ -45,8 +45,11 @@ void run(const BatchNormParams& params, const Call& call) {
         mean = static_cast<double>(channel_value<S>(call.in[3], c, 0));
         variance = static_cast<double>(channel_value<S>(call.in[4], c, 0));
       } else if (count > 0) {
-        for (int64_t i = 0; i < count; ++i) mean += static_cast<double>(x[i]);
-        mean /= static_cast<double>(count);
+        // Relative to one of the values, so that a large mean does not cost digits of the small
+        // rest.
+        const double first = static_cast<double>(x[0]);
+        for (int64_t i = 0; i < count; ++i) mean += static_cast<double>(x[i]) - first;
+        mean = first + mean / static_cast<double>(count);
         for (int64_t i = 0; i < count; ++i) {
           const double d = static_cast<double>(x[i]) - mean;
           variance += d * d;
