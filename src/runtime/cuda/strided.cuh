@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "mica/core/dims.h"
 #include "mica/runtime/cuda/types.cuh"
@@ -28,13 +29,32 @@ struct StridedLoop {
 
   /// Offsets of all operands, in elements, at step `index`.
   __device__ void offsets(int64_t index, int64_t (&at)[N]) const {
+    if (narrow) {
+      offsets_as(static_cast<uint32_t>(index), at);
+    } else {
+      offsets_as(index, at);
+    }
+  }
+
+  /// The same for an index of known width: uint32_t where the loop is narrow, else int64_t.
+  template <class Index>
+  __device__ void offsets_as(Index index, int64_t (&at)[N]) const {
 #pragma unroll
     for (int k = 0; k < N; ++k) at[k] = 0;
-    if (narrow) {
-      walk(static_cast<uint32_t>(index), at,
-           [this](uint32_t n, int d) { return divider[d].quotient(n); });
-    } else {
-      walk(index, at, [this](int64_t n, int d) { return n / size[d]; });
+#pragma unroll
+    for (int d = 0; d < Dims::kMaxRank; ++d) {
+      if (d >= rank) break;
+      Index here = index;
+      if (d + 1 < rank) {
+        if constexpr (std::is_same_v<Index, uint32_t>) {
+          index = divider[d].quotient(here);
+        } else {
+          index = here / size[d];
+        }
+        here -= index * static_cast<Index>(size[d]);
+      }
+#pragma unroll
+      for (int k = 0; k < N; ++k) at[k] += static_cast<int64_t>(here) * stride[k][d];
     }
   }
 
@@ -58,22 +78,6 @@ struct StridedLoop {
     divider[0] = Divider(narrow ? static_cast<uint32_t>(size[0]) : 1);
     count /= v;
     return true;
-  }
-
- private:
-  template <class Index, class Quotient>
-  __device__ void walk(Index rest, int64_t (&at)[N], Quotient quotient) const {
-#pragma unroll
-    for (int d = 0; d < Dims::kMaxRank; ++d) {
-      if (d >= rank) break;
-      Index here = rest;
-      if (d + 1 < rank) {
-        rest = quotient(here, d);
-        here -= rest * static_cast<Index>(size[d]);
-      }
-#pragma unroll
-      for (int k = 0; k < N; ++k) at[k] += static_cast<int64_t>(here) * stride[k][d];
-    }
   }
 };
 
