@@ -11,11 +11,17 @@ namespace {
 using namespace mica::cuda;
 
 constexpr int kThreads = 256;
-constexpr int kPerThread = 4;
-constexpr int64_t kChunk = kThreads * kPerThread;  ///< elements of a block
-constexpr int kMostTensors = 96;  ///< of a launch; their addresses are kernel parameters
+constexpr int kVectors = 2;  ///< of a thread, 16 bytes each
 
 template <class T>
+inline constexpr int64_t kChunk = int64_t{kThreads} * kVectors * kVec16<T>;  ///< of a block
+
+// The tensors of a launch are kernel parameters: 4 KB of them for a few tensors, close to the most
+// there may be, 32,764 bytes, for many.
+constexpr int kFew = 96;
+constexpr int kMany = 896;
+
+template <class T, int kMost>
 struct Group {
   struct Entry {
     T* param;
@@ -23,8 +29,9 @@ struct Group {
     T* momentum;
     int64_t n;
   };
-  Entry entries[kMostTensors];
-  unsigned end[kMostTensors];  ///< one past the last block of each tensor
+  int tensors = 0;
+  unsigned end[kMost];  ///< one past the last block of each tensor
+  Entry entries[kMost];
 };
 
 template <class C>
@@ -33,29 +40,65 @@ struct Factors {
   bool nesterov;
 };
 
-template <class T, bool kMomentum>
+template <class T, int kMost, bool kMomentum>
 __global__ void __launch_bounds__(kThreads)
-    update(const __grid_constant__ Group<T> group, const float* lr, Factors<Compute<T>> f) {
+    update(const __grid_constant__ Group<T, kMost> group, const float* lr, Factors<Compute<T>> f) {
   using C = Compute<T>;
-  int k = 0;
-  while (blockIdx.x >= group.end[k]) ++k;
-  const typename Group<T>::Entry e = group.entries[k];
-  const unsigned block = blockIdx.x - (k == 0 ? 0 : group.end[k - 1]);
-  const C rate = static_cast<C>(*lr);
-  const int64_t first = block * kChunk + threadIdx.x;
-#pragma unroll
-  for (int j = 0; j < kPerThread; ++j) {
-    const int64_t i = first + j * kThreads;
-    if (i >= e.n) break;
-    const C p = to_compute(e.param[i]);
-    const C g = to_compute(e.grad[i]) + f.decay * p;
-    C direction = g;
-    if constexpr (kMomentum) {
-      const C m = f.momentum * to_compute(e.momentum[i]) + f.fresh * g;
-      e.momentum[i] = convert<T>(m);
-      direction = f.nesterov ? g + f.momentum * m : m;
+  constexpr int kV = kVec16<T>;
+  int k = 0;  // the first tensor that ends after this block
+  for (int last = group.tensors - 1; k < last;) {
+    const int middle = (k + last) / 2;
+    if (blockIdx.x < group.end[middle]) {
+      last = middle;
+    } else {
+      k = middle + 1;
     }
-    e.param[i] = convert<T>(p - rate * direction);
+  }
+  const typename Group<T, kMost>::Entry e = group.entries[k];
+  const unsigned block = blockIdx.x - (k == 0 ? 0 : group.end[k - 1]);
+  const bool aligned =
+      is_aligned(e.param, 16) && is_aligned(e.grad, 16) && is_aligned(e.momentum, 16);
+  const auto read = [&](const T* from, int64_t i) {
+    if (aligned && i + kV <= e.n) return load_vec<kV>(from + i);
+    Vec<T, kV> x{};
+#pragma unroll
+    for (int j = 0; j < kV; ++j)
+      if (i + j < e.n) x.v[j] = from[i + j];
+    return x;
+  };
+  const auto write = [&](T* to, int64_t i, const Vec<T, kV>& x) {
+    if (aligned && i + kV <= e.n) return store_vec<kV>(to + i, x);
+#pragma unroll
+    for (int j = 0; j < kV; ++j)
+      if (i + j < e.n) to[i + j] = x.v[j];
+  };
+  Vec<T, kV> param[kVectors], grad[kVectors], momentum[kVectors];
+  const auto place = [&](int v) {
+    return block * kChunk<T> + (v * kThreads + static_cast<int64_t>(threadIdx.x)) * kV;
+  };
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    param[v] = read(e.param, place(v));
+    grad[v] = read(e.grad, place(v));
+    if constexpr (kMomentum) momentum[v] = read(e.momentum, place(v));
+  }
+  const C rate = static_cast<C>(*lr);
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+    for (int j = 0; j < kV; ++j) {
+      const C p = to_compute(param[v].v[j]);
+      const C g = to_compute(grad[v].v[j]) + f.decay * p;
+      C direction = g;
+      if constexpr (kMomentum) {
+        const C m = f.momentum * to_compute(momentum[v].v[j]) + f.fresh * g;
+        momentum[v].v[j] = convert<T>(m);
+        direction = f.nesterov ? g + f.momentum * m : m;
+      }
+      param[v].v[j] = convert<T>(p - rate * direction);
+    }
+    write(e.param, place(v), param[v]);
+    if constexpr (kMomentum) write(e.momentum, place(v), momentum[v]);
   }
 }
 
@@ -70,7 +113,7 @@ Support supports(const SgdParams& p, const Specs& s) {
   return Support::yes();
 }
 
-template <class T>
+template <class T, int kMost>
 void run_as(const SgdParams& p, const Call& c) {
   using C = Compute<T>;
   const auto count = static_cast<size_t>(p.count);
@@ -81,26 +124,27 @@ void run_as(const SgdParams& p, const Call& c) {
   const bool momentum = p.momentum != 0;
   size_t k = 1;
   while (k <= count) {
-    Group<T> group{};
-    int tensors = 0;
+    Group<T, kMost> group;
     unsigned blocks = 0;
-    for (; k <= count && tensors < kMostTensors; ++k) {
+    for (; k <= count && group.tensors < kMost; ++k) {
       const int64_t n = c.in[k].numel();
       if (n == 0) continue;
-      group.entries[tensors] = {.param = c.in[k].as<T>(),
-                                .grad = c.in[k + count].as<const T>(),
-                                .momentum = momentum ? c.in[k + 2 * count].as<T>() : nullptr,
-                                .n = n};
-      blocks += static_cast<unsigned>(ceil_div(n, kChunk));
-      group.end[tensors++] = blocks;
+      group.entries[group.tensors] = {.param = c.in[k].as<T>(),
+                                      .grad = c.in[k + count].as<const T>(),
+                                      .momentum = momentum ? c.in[k + 2 * count].as<T>() : nullptr,
+                                      .n = n};
+      blocks += static_cast<unsigned>(ceil_div(n, kChunk<T>));
+      group.end[group.tensors++] = blocks;
     }
-    c.encoder->launch(momentum ? update<T, true> : update<T, false>, blocks, kThreads, 0, group,
-                      c.in[0].as<const float>(), factors);
+    c.encoder->launch(momentum ? update<T, kMost, true> : update<T, kMost, false>, blocks, kThreads,
+                      0, group, c.in[0].as<const float>(), factors);
   }
 }
 
 void run(const SgdParams& p, const Call& c) {
-  cuda_switch_float(c.in[1].dtype(), "sgd_update", [&]<class T>() { run_as<T>(p, c); });
+  cuda_switch_float(c.in[1].dtype(), "sgd_update", [&]<class T>() {
+    p.count <= kFew ? run_as<T, kFew>(p, c) : run_as<T, kMany>(p, c);
+  });
 }
 
 }  // namespace
