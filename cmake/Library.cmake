@@ -33,9 +33,8 @@ target_include_directories(mica PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_definitions(mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
-# {fmt} is header-only here and stays out of the exported interface: an installed mica does not need it.
-target_link_libraries(mica PRIVATE
-  $<BUILD_INTERFACE:fmt::fmt-header-only> OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS})
+# {fmt} is compiled into src/core/format.cpp, so an installed mica does not need it.
+target_link_libraries(mica PRIVATE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS})
 if(mica_with_onednn)
   # On the one file that asks: the others then compile alike with and without, and a cache serves both.
   set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/ops/all_ops.cpp APPEND PROPERTY COMPILE_DEFINITIONS MICA_HAVE_ONEDNN=1)
@@ -50,7 +49,7 @@ if(mica_with_cuda)
   target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})
   target_link_libraries(mica_cuda
     PUBLIC mica
-    PRIVATE $<BUILD_INTERFACE:fmt::fmt-header-only> $<BUILD_INTERFACE:CUDA::nvtx3> Threads::Threads
+    PRIVATE $<BUILD_INTERFACE:CUDA::nvtx3> Threads::Threads
       CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc mica::cudnn ${CMAKE_DL_LIBS})
   list(APPEND mica_libraries mica_cuda)
   if(NOT MICA_SHARED)

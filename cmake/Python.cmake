@@ -24,7 +24,7 @@ mica_set_flags(_mica)
 target_compile_options(_mica PRIVATE -Wno-maybe-uninitialized)
 target_include_directories(_mica PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(_mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
-target_link_libraries(_mica PRIVATE mica::mica fmt::fmt-header-only)
+target_link_libraries(_mica PRIVATE mica::mica)
 set_target_properties(_mica PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/mica
   INSTALL_RPATH "$ORIGIN;$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}")  # in a wheel, in the build tree

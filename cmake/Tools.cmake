@@ -11,7 +11,7 @@ set_target_properties(mica_tool PROPERTIES OUTPUT_NAME mica)
 mica_set_flags(mica_tool)
 target_include_directories(mica_tool PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(mica_tool PRIVATE
-  mica::mica CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt-header-only)
+  mica::mica CLI11::CLI11 nlohmann_json::nlohmann_json)
 if(TARGET mica_cuda)
   add_dependencies(mica_tool mica_cuda)
 endif()

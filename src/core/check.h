@@ -7,22 +7,36 @@
 #include "mica/core/dtype.h"
 #include "mica/core/error.h"
 
+namespace mica {
+
+/// Lets {fmt} print a type that has `to_string` or `name_of`, with its light header alone.
+struct PlainFormatter {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+  static auto write(std::string_view text, fmt::format_context& context) {
+    auto out = context.out();
+    for (const char c : text) *out++ = c;
+    return out;
+  }
+};
+
+}  // namespace mica
+
 template <>
-struct fmt::formatter<mica::Dims> : fmt::formatter<std::string> {
-  auto format(const mica::Dims& d, fmt::format_context& ctx) const {
-    return fmt::formatter<std::string>::format(mica::to_string(d), ctx);
+struct fmt::formatter<mica::Dims> : mica::PlainFormatter {
+  auto format(const mica::Dims& d, fmt::format_context& context) const {
+    return write(mica::to_string(d), context);
   }
 };
 template <>
-struct fmt::formatter<mica::DType> : fmt::formatter<std::string_view> {
-  auto format(mica::DType t, fmt::format_context& ctx) const {
-    return fmt::formatter<std::string_view>::format(mica::name_of(t), ctx);
+struct fmt::formatter<mica::DType> : mica::PlainFormatter {
+  auto format(mica::DType t, fmt::format_context& context) const {
+    return write(mica::name_of(t), context);
   }
 };
 template <>
-struct fmt::formatter<mica::Device> : fmt::formatter<std::string> {
-  auto format(mica::Device d, fmt::format_context& ctx) const {
-    return fmt::formatter<std::string>::format(mica::to_string(d), ctx);
+struct fmt::formatter<mica::Device> : mica::PlainFormatter {
+  auto format(mica::Device d, fmt::format_context& context) const {
+    return write(mica::to_string(d), context);
   }
 };
 
