@@ -1,5 +1,8 @@
 #include "mica/ops/copy/copy.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "mica/op/kernel.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/strided.cuh"
@@ -10,9 +13,11 @@ namespace {
 using namespace mica::cuda;
 
 constexpr int kThreads = 256;
-constexpr int kMostCast = 8;  ///< elements a thread converts at once
-constexpr int kTile = 32;
-constexpr int kTileRows = 8;  ///< rows of threads; each thread moves kTile / kTileRows elements
+constexpr int kMostCast = 8;                  ///< elements a thread converts at once
+constexpr int kTile = 4096;                   ///< most elements of a tile
+constexpr int kTileSide = 64;                 ///< its sides, where the matrix has as many
+constexpr int kPerThread = kTile / kThreads;  ///< under way together
+constexpr int kLeastSide = 16;                ///< of a matrix worth tiles
 
 /// V elements at p + offset (one value repeated where `dense` is false) of a dtype known at run
 /// time.
@@ -105,42 +110,58 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// A batch of matrices (rows, columns) that are dense along the columns in `out` and along the rows
-/// in `in`.
+/// in `in`, moved in tiles whose sides are powers of two.
 struct Transpose {
   int64_t batch = 1, rows = 0, columns = 0;
   int64_t out_batch = 0, out_row = 0;
   int64_t in_batch = 0, in_column = 0;
+  int row_bits = 0, column_bits = 0;  ///< a tile has 2^row_bits rows
+  Divider tiles{}, tiles_across{};    ///< of a matrix
 };
 
-/// Moves tiles through shared memory, so that reads and writes are both along the dense axis.
+/// A block moves a tile through shared memory, so that reads and writes are both along the dense
+/// axis.
 template <class Word>
-__global__ void __launch_bounds__(kTile* kTileRows)
+__global__ void __launch_bounds__(kThreads, 4)
     transpose_tiles(Transpose t, Word* out, const Word* in) {
-  __shared__ Word tile[kTile][kTile + 1];  // [column][row]
-  const int64_t tiles_across = ceil_div<int64_t>(t.columns, kTile);
-  const int64_t tiles = ceil_div<int64_t>(t.rows, kTile) * tiles_across;
-  for (int64_t work = blockIdx.x; work < tiles * t.batch; work += gridDim.x) {
-    const int64_t b = work / tiles;
-    const int64_t row0 = work % tiles / tiles_across * kTile;
-    const int64_t column0 = work % tiles % tiles_across * kTile;
-    const Word* source = in + b * t.in_batch;
-    Word* destination = out + b * t.out_batch;
+  constexpr int kGap = sizeof(Word) < 4 ? 4 / sizeof(Word) : 1;  // columns start in other banks
+  __shared__ Word tile[kTile + kTile / kLeastSide * kGap];       // [column][row]
+  const int tile_rows = 1 << t.row_bits, tile_columns = 1 << t.column_bits;
+  const int pitch = tile_rows + kGap;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int in_x = thread & (tile_rows - 1), in_y = thread >> t.row_bits;
+  const int out_x = thread & (tile_columns - 1), out_y = thread >> t.column_bits;
+  const int in_step = kThreads >> t.row_bits, out_step = kThreads >> t.column_bits;
+  const uint32_t b = t.tiles.quotient(blockIdx.x);
+  const uint32_t place = blockIdx.x - b * t.tiles.divisor;
+  const uint32_t down = t.tiles_across.quotient(place);
+  const int64_t row0 = static_cast<int64_t>(down) << t.row_bits;
+  const int64_t column0 = static_cast<int64_t>(place - down * t.tiles_across.divisor)
+                          << t.column_bits;
+  const auto rows = static_cast<int>(min(t.rows - row0, int64_t{tile_rows}));
+  const auto columns = static_cast<int>(min(t.columns - column0, int64_t{tile_columns}));
+  // The places of a thread are a fixed step apart.
+  const Word* source = in + b * t.in_batch + (column0 + in_y) * t.in_column + row0 + in_x;
+  Word* destination = out + b * t.out_batch + (row0 + out_y) * t.out_row + column0 + out_x;
+  Word x[kPerThread];
 #pragma unroll
-    for (int y = threadIdx.y; y < kTile; y += kTileRows) {
-      const int64_t row = row0 + threadIdx.x;
-      const int64_t column = column0 + y;
-      if (row < t.rows && column < t.columns)
-        tile[y][threadIdx.x] = source[column * t.in_column + row];
-    }
-    __syncthreads();
+  for (int j = 0; j < kPerThread; ++j) {
+    if (in_x < rows && in_y + j * in_step < columns) x[j] = *source;
+    source += in_step * t.in_column;
+  }
+  Word* to = tile + in_y * pitch + in_x;
 #pragma unroll
-    for (int y = threadIdx.y; y < kTile; y += kTileRows) {
-      const int64_t row = row0 + y;
-      const int64_t column = column0 + threadIdx.x;
-      if (row < t.rows && column < t.columns)
-        destination[row * t.out_row + column] = tile[threadIdx.x][y];
-    }
-    __syncthreads();
+  for (int j = 0; j < kPerThread; ++j) {
+    if (in_x < rows && in_y + j * in_step < columns) *to = x[j];
+    to += in_step * pitch;
+  }
+  __syncthreads();
+  const Word* from = tile + out_x * pitch + out_y;
+#pragma unroll
+  for (int j = 0; j < kPerThread; ++j) {
+    if (out_x < columns && out_y + j * out_step < rows) *destination = *from;
+    from += out_step;
+    destination += out_step * t.out_row;
   }
 }
 
@@ -156,7 +177,7 @@ bool find_transpose(const StridedLoop<2>& loop, Transpose& t) {
   if (loop.rank < 2 || loop.rank > 3 || loop.stride[0][0] != 1 || loop.stride[1][0] == 1)
     return false;
   for (int row = 1; row < loop.rank; ++row) {
-    if (loop.stride[1][row] != 1 || loop.size[row] < kTile / 2 || loop.size[0] < kTile / 2)
+    if (loop.stride[1][row] != 1 || loop.size[row] < kLeastSide || loop.size[0] < kLeastSide)
       continue;
     t = {.rows = loop.size[row],
          .columns = loop.size[0],
@@ -168,6 +189,18 @@ bool find_transpose(const StridedLoop<2>& loop, Transpose& t) {
       t.out_batch = loop.stride[0][batch];
       t.in_batch = loop.stride[1][batch];
     }
+    // A short side makes the other longer, up to the block's threads.
+    const auto bits = [](int64_t n, int most) {
+      return std::bit_width(static_cast<uint64_t>(std::min<int64_t>(n, most)) - 1);
+    };
+    t.column_bits = bits(t.columns, kTileSide);
+    t.row_bits = bits(t.rows, std::min(kTile >> t.column_bits, kThreads));
+    t.column_bits = bits(t.columns, std::min(kTile >> t.row_bits, kThreads));
+    const int64_t across = ceil_div<int64_t>(t.columns, int64_t{1} << t.column_bits);
+    const int64_t tiles = ceil_div<int64_t>(t.rows, int64_t{1} << t.row_bits) * across;
+    if (tiles * t.batch >= kNarrowLimit) return false;
+    t.tiles = Divider(static_cast<uint32_t>(tiles));
+    t.tiles_across = Divider(static_cast<uint32_t>(across));
     return true;
   }
   return false;
@@ -194,10 +227,8 @@ void launch_same(const CopyState& s, Encoder& encoder, void* out, const void* in
   const auto* i = static_cast<const Word*>(in);
   if (s.transposes) {
     const Transpose& t = s.transpose;
-    const int64_t tiles =
-        ceil_div<int64_t>(t.rows, kTile) * ceil_div<int64_t>(t.columns, kTile) * t.batch;
-    const unsigned grid = grid_for(tiles, 1, encoder.multiprocessors());
-    encoder.launch(transpose_tiles<Word>, grid, dim3(kTile, kTileRows), 0, t, o, i);
+    const auto grid = static_cast<unsigned>(t.tiles.divisor * t.batch);
+    encoder.launch(transpose_tiles<Word>, grid, kThreads, 0, t, o, i);
     return;
   }
   const unsigned grid = grid_for(s.loop.count, kThreads, encoder.multiprocessors());
