@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <initializer_list>
+
 #include "mica/op/kernel.h"
 #include "mica/ops/max_pool2d/geometry.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -40,132 +43,318 @@ __device__ Range window(const Axis& a, int o) {
   const int start = o * a.stride - a.padding;
   return {max(start, 0), min(start + a.kernel, a.size)};
 }
-/// Outputs whose window holds input i.
+/// Outputs whose window holds input i: at most one where windows do not overlap.
+template <bool kOverlap>
 __device__ Range windows_over(const Axis& a, int i) {
+  const auto outputs_up_to = [&](int place) {
+    return static_cast<int>(a.by_stride.quotient(static_cast<uint32_t>(place))) + 1;
+  };
   const int end = i + a.padding;
-  const int first =
-      end < a.kernel
-          ? 0
-          : static_cast<int>(a.by_stride.quotient(static_cast<uint32_t>(end - a.kernel))) + 1;
-  return {first,
-          min(static_cast<int>(a.by_stride.quotient(static_cast<uint32_t>(end))) + 1, a.outputs)};
+  const int last = outputs_up_to(end);
+  if constexpr (kOverlap)
+    return {end < a.kernel ? 0 : outputs_up_to(end - a.kernel), min(last, a.outputs)};
+  const int first = end - (last - 1) * a.stride < a.kernel ? last - 1 : last;
+  return {first, min(last, a.outputs)};
 }
 
-/// Strides along height and width.
-struct Step2 {
-  int64_t h, w;
+/// Walks a dense tensor in memory order as (planes, rows, columns, inner): a row-major one has N *
+/// C planes and an inner size of 1, a channels_last one N planes and the channels inside.
+struct PlaneLoop {
+  int64_t count;
+  bool narrow;  ///< indices fit in 31 bits
+  int rows, columns, inner;
+  Divider by_rows, by_columns, by_inner;
+
+  PlaneLoop(int64_t planes, int64_t h, int64_t w, int64_t i)
+      : count(planes * h * w * i),
+        narrow(count < kNarrowLimit),
+        rows(static_cast<int>(h)),
+        columns(static_cast<int>(w)),
+        inner(static_cast<int>(i)),
+        by_rows(static_cast<uint32_t>(h)),
+        by_columns(static_cast<uint32_t>(w)),
+        by_inner(static_cast<uint32_t>(std::max<int64_t>(i, 1))) {}
+
+  struct Place {
+    int64_t plane;
+    int h, w, i;
+  };
+  __device__ Place place(int64_t index) const {
+    if (narrow) {
+      const auto n = static_cast<uint32_t>(index);
+      const uint32_t pixel = by_inner.quotient(n);
+      const uint32_t row = by_columns.quotient(pixel);
+      const uint32_t plane = by_rows.quotient(row);
+      return {.plane = plane,
+              .h = static_cast<int>(row - plane * by_rows.divisor),
+              .w = static_cast<int>(pixel - row * by_columns.divisor),
+              .i = static_cast<int>(n - pixel * by_inner.divisor)};
+    }
+    const int64_t pixel = index / inner;
+    const int64_t row = pixel / columns;
+    return {.plane = row / rows,
+            .h = static_cast<int>(row % rows),
+            .w = static_cast<int>(pixel % columns),
+            .i = static_cast<int>(index % inner)};
+  }
 };
 
-// A loop over (N, C, H, W) yields the place of the element written, its h and w, and the first
-// element of its plane in what is read.
-enum Operand { kPlace, kH, kW, kPlane };
-using PlaneLoop = StridedLoop<4>;
+/// The largest value of a window, in V channels.
+template <class T, int V>
+struct Largest {
+  Compute<T> value[V];
+  int position[V];
 
-PlaneLoop plane_loop(const TensorSpec& written, const TensorSpec& read) {
-  return strided_loop<4>(written.shape, {written.strides, Strides{0, 0, 1, 0}, Strides{0, 0, 0, 1},
-                                         Strides{read.strides[0], read.strides[1], 0, 0}});
-}
+  __device__ void start(const Vec<T, V>& x, int at) {
+#pragma unroll
+    for (int e = 0; e < V; ++e) {
+      value[e] = to_compute(x.v[e]);
+      position[e] = at;
+    }
+  }
+  /// NaN is the largest, the first of equals stays.
+  __device__ void take(const Vec<T, V>& x, int at) {
+#pragma unroll
+    for (int e = 0; e < V; ++e) {
+      const Compute<T> here = to_compute(x.v[e]);
+      if (!(here <= value[e]) && !isnan(value[e])) {
+        value[e] = here;
+        position[e] = at;
+      }
+    }
+  }
+  __device__ void store(Vec<T, V>& y, Vec<int, V>& positions) const {
+    Vec<T, V> values;
+    Vec<int, V> places;
+#pragma unroll
+    for (int e = 0; e < V; ++e) {
+      values.v[e] = convert<T>(value[e]);
+      places.v[e] = position[e];
+    }
+    y = values;
+    positions = places;
+  }
+};
 
-/// y and positions have one layout.
-template <class T>
+/// Windows of any size. Vectors of V elements are V channels.
+template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
-    pool_windows(const __grid_constant__ PlaneLoop loop, Axes axes, const T* x, Step2 step, T* y,
-                 int* positions) {
+    pool_windows(const __grid_constant__ PlaneLoop outputs, Axes axes, const Vec<T, V>* x,
+                 Vec<T, V>* y, Vec<int, V>* positions) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < loop.count;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < outputs.count;
        i += stride) {
-    int64_t at[4];
-    loop.offsets(i, at);
-    const Range rows = window(axes.h, static_cast<int>(at[kH]));
-    const Range columns = window(axes.w, static_cast<int>(at[kW]));
-    const T* plane = x + at[kPlane];
-    Compute<T> largest = to_compute(plane[rows.first * step.h + columns.first * step.w]);
-    int position = rows.first * axes.w.size + columns.first;
+    const PlaneLoop::Place o = outputs.place(i);
+    const Range rows = window(axes.h, o.h);
+    const Range columns = window(axes.w, o.w);
+    const Vec<T, V>* plane = x + o.plane * axes.h.size * axes.w.size * outputs.inner + o.i;
+    const auto at = [&](int position) {
+      return plane[static_cast<int64_t>(position) * outputs.inner];
+    };
+    Largest<T, V> largest;
+    const int first = rows.first * axes.w.size + columns.first;
+    largest.start(at(first), first);
     for (int h = rows.first; h < rows.last; ++h) {
-      for (int w = columns.first; w < columns.last; ++w) {
-        const Compute<T> value = to_compute(plane[h * step.h + w * step.w]);
-        if (!(value <= largest) &&
-            !isnan(largest)) {  // NaN is the largest, the first of equals stays
-          largest = value;
-          position = h * axes.w.size + w;
-        }
-      }
+#pragma unroll 4
+      for (int w = columns.first; w < columns.last; ++w)
+        largest.take(at(h * axes.w.size + w), h * axes.w.size + w);
     }
-    y[at[kPlace]] = convert<T>(largest);
-    positions[at[kPlace]] = position;
+    largest.store(y[i], positions[i]);
   }
 }
 
-/// Each input gathers from the windows over it, in a fixed order. dy and positions have one layout.
-template <class T>
+/// Windows of K by K: a thread loads `kWindows` whole ones before it looks at any. Places beyond
+/// the edge are read at the edge, which belongs to the window too, so that neither the maximum nor
+/// which of equals is the first changes.
+template <class T, int V, int K>
 __global__ void __launch_bounds__(kThreads)
-    gather_windows(const __grid_constant__ PlaneLoop loop, Axes axes, const T* dy,
-                   const int* positions, Step2 step, T* dx) {
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < loop.count;
-       i += stride) {
-    int64_t at[4];
-    loop.offsets(i, at);
-    const int h = static_cast<int>(at[kH]);
-    const int w = static_cast<int>(at[kW]);
-    const Range rows = windows_over(axes.h, h);
-    const Range columns = windows_over(axes.w, w);
-    const int here = h * axes.w.size + w;
-    Compute<T> sum = 0;
-    for (int oh = rows.first; oh < rows.last; ++oh) {
-      for (int ow = columns.first; ow < columns.last; ++ow) {
-        const int64_t from = at[kPlane] + oh * step.h + ow * step.w;
-        if (positions[from] == here) sum += to_compute(dy[from]);
+    pool_square_windows(const __grid_constant__ PlaneLoop outputs, Axes axes, const Vec<T, V>* x,
+                        Vec<T, V>* y, Vec<int, V>* positions) {
+  constexpr int kWindows = V == 1 && K == 2 ? 4 : 1;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads * kWindows;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads * kWindows + threadIdx.x;
+       first < outputs.count; first += stride) {
+    Vec<T, V> values[kWindows][K * K];
+    int place[kWindows][K * K];
+#pragma unroll
+    for (int n = 0; n < kWindows; ++n) {
+      const PlaneLoop::Place o = outputs.place(min(first + n * kThreads, outputs.count - 1));
+      const Vec<T, V>* plane = x + o.plane * axes.h.size * axes.w.size * outputs.inner + o.i;
+#pragma unroll
+      for (int k = 0; k < K * K; ++k) {
+        const int h = o.h * axes.h.stride - axes.h.padding + k / K;
+        const int w = o.w * axes.w.stride - axes.w.padding + k % K;
+        place[n][k] =
+            min(max(h, 0), axes.h.size - 1) * axes.w.size + min(max(w, 0), axes.w.size - 1);
+        values[n][k] = plane[static_cast<int64_t>(place[n][k]) * outputs.inner];
       }
     }
-    dx[at[kPlace]] = convert<T>(sum);
+#pragma unroll
+    for (int n = 0; n < kWindows; ++n) {
+      const int64_t i = first + n * kThreads;
+      Largest<T, V> largest;
+      largest.start(values[n][0], place[n][0]);
+#pragma unroll
+      for (int k = 1; k < K * K; ++k) largest.take(values[n][k], place[n][k]);
+      if (i < outputs.count) largest.store(y[i], positions[i]);
+    }
   }
+}
+
+/// How the V neighbours in memory that a thread writes lie: as channels of one pixel or as pixels
+/// of one row.
+enum class Neighbours { channels, pixels };
+
+/// Each input gathers from the windows over it, in a fixed order. Where windows do not overlap
+/// there is at most one.
+template <class T, int V, Neighbours kNeighbours, bool kOverlap>
+__global__ void __launch_bounds__(kThreads)
+    gather_windows(const __grid_constant__ PlaneLoop inputs, Axes axes, const T* dy,
+                   const int* positions, Vec<T, V>* dx) {
+  constexpr bool kPixels = kNeighbours == Neighbours::pixels;
+  constexpr int kRead = kPixels ? 1 : V;    // elements of dy side by side
+  constexpr int kPlaces = kPixels ? V : 1;  // pixels of this thread
+  const auto* grads = reinterpret_cast<const Vec<T, kRead>*>(dy);
+  const auto* places = reinterpret_cast<const Vec<int, kRead>*>(positions);
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < inputs.count;
+       i += stride) {
+    const PlaneLoop::Place in = inputs.place(i);
+    const Range rows = windows_over<kOverlap>(axes.h, in.h);
+    const int64_t plane = in.plane * axes.h.outputs;
+    Compute<T> sum[V] = {};
+#pragma unroll
+    for (int p = 0; p < kPlaces; ++p) {
+      const int w = in.w * kPlaces + p;
+      const Range columns = windows_over<kOverlap>(axes.w, w);
+      const int here = in.h * axes.w.size + w;
+      for (int oh = rows.first; oh < rows.last; ++oh) {
+        for (int ow = columns.first; ow < columns.last; ++ow) {
+          const int64_t from = ((plane + oh) * axes.w.outputs + ow) * inputs.inner + in.i;
+          const Vec<int, kRead> place = places[from];
+          const Vec<T, kRead> grad = grads[from];
+#pragma unroll
+          for (int e = 0; e < kRead; ++e)
+            sum[p + e] += place.v[e] == here ? to_compute(grad.v[e]) : Compute<T>(0);
+          if constexpr (!kOverlap) break;
+        }
+        if constexpr (!kOverlap) break;
+      }
+    }
+    Vec<T, V> result;
+#pragma unroll
+    for (int e = 0; e < V; ++e) result.v[e] = convert<T>(sum[e]);
+    dx[i] = result;
+  }
+}
+
+/// Elements of a thread that are neighbours: 16 bytes of the values or of the positions.
+constexpr int vector_of(size_t element_bytes) { return element_bytes == 8 ? 2 : 4; }
+
+/// Of tensors that all lie alike.
+enum class Format { row_major, channels_last, other };
+
+Format format_of(std::initializer_list<const TensorSpec*> specs) {
+  const auto all = [&](bool (TensorSpec::*lies)() const) {
+    return std::all_of(specs.begin(), specs.end(),
+                       [&](const TensorSpec* spec) { return (spec->*lies)(); });
+  };
+  if (all(&TensorSpec::is_contiguous)) return Format::row_major;
+  return all(&TensorSpec::is_channels_last_dense) ? Format::channels_last : Format::other;
+}
+
+/// Inputs that lie otherwise than the outputs are copied.
+Support support_for(Format together, Format outputs, uint32_t inputs) {
+  if (together != Format::other) return Support::yes();
+  if (outputs == Format::row_major) return Support::yes().with_contiguous(inputs);
+  if (outputs == Format::channels_last) return Support::yes().with_channels_last(inputs);
+  return Support::no("the outputs are neither all row-major nor all channels_last");
 }
 
 struct PoolState : KernelState {
   PoolState(const PlaneLoop& l, const Axes& a) : loop(l), axes(a) {}
   PlaneLoop loop;
   Axes axes;
+  bool channels = false;  ///< a thread has several channels,
+  bool pixels = false;    ///< or several pixels
 };
 
 Support supports(const MaxPool2dParams&, const Specs& s) {
-  if (s.out[0].strides != s.out[1].strides) return Support::no("the outputs differ in layout");
-  return Support::yes();
+  return support_for(format_of({&s.in[0], &s.out[0], &s.out[1]}), format_of({&s.out[0], &s.out[1]}),
+                     0b1);
 }
 
 std::shared_ptr<PoolState> prepare(const MaxPool2dParams& p, const Specs& s) {
-  return std::make_shared<PoolState>(plane_loop(s.out[0], s.in[0]),
-                                     Axes(pool2d_geometry("max_pool2d", p, s.in[0].shape)));
+  const Pool2dGeometry g = pool2d_geometry("max_pool2d", p, s.in[0].shape);
+  const bool last = format_of({&s.in[0], &s.out[0], &s.out[1]}) == Format::channels_last;
+  const int v = vector_of(size_of(s.in[0].dtype));
+  const bool channels =
+      last && g.c % v == 0 && s.in[0].aligned && s.out[0].aligned && s.out[1].aligned;
+  const PlaneLoop loop = last ? PlaneLoop(g.n, g.oh, g.ow, channels ? g.c / v : g.c)
+                              : PlaneLoop(g.n * g.c, g.oh, g.ow, 1);
+  auto state = std::make_shared<PoolState>(loop, Axes(g));
+  state->channels = channels;
+  return state;
+}
+
+template <class T, int V>
+void pool(const PoolState& s, const Call& c) {
+  const Axis& h = s.axes.h;
+  const Axis& w = s.axes.w;
+  const bool square = h.kernel == w.kernel;
+  const auto kernel = square && h.kernel == 2   ? pool_square_windows<T, V, 2>
+                      : square && h.kernel == 3 ? pool_square_windows<T, V, 3>
+                                                : pool_windows<T, V>;
+  const unsigned grid = grid_for(s.loop.count, kThreads, c.encoder->multiprocessors());
+  c.encoder->launch(kernel, grid, kThreads, 0, s.loop, s.axes, c.in[0].as<const Vec<T, V>>(),
+                    c.out[0].as<Vec<T, V>>(), c.out[1].as<Vec<int, V>>());
 }
 
 void run(const MaxPool2dParams&, const PoolState& state, const Call& c) {
-  const Strides& strides = c.in[0].strides();
-  const unsigned grid = grid_for(state.loop.count, kThreads, c.encoder->multiprocessors());
   cuda_switch_float(c.in[0].dtype(), "max_pool2d", [&]<class T>() {
-    c.encoder->launch(pool_windows<T>, grid, kThreads, 0, state.loop, state.axes,
-                      c.in[0].as<const T>(), Step2{strides[2], strides[3]}, c.out[0].as<T>(),
-                      c.out[1].as<int>());
+    state.channels ? pool<T, vector_of(sizeof(T))>(state, c) : pool<T, 1>(state, c);
   });
 }
 
-/// dy and positions are read with one set of strides.
 Support supports_grad(const MaxPool2dGradParams&, const Specs& s) {
-  if (s.in[0].strides == s.in[1].strides) return Support::yes();
-  return Support::yes().with_contiguous(0b11);
+  return support_for(format_of({&s.in[0], &s.in[1], &s.out[0]}), format_of({&s.out[0]}), 0b11);
 }
 
 std::shared_ptr<PoolState> prepare_grad(const MaxPool2dGradParams& p, const Specs& s) {
-  return std::make_shared<PoolState>(plane_loop(s.out[0], s.in[0]),
-                                     Axes(pool2d_geometry("max_pool2d_grad", p.pool, p.shape)));
+  const Pool2dGeometry g = pool2d_geometry("max_pool2d_grad", p.pool, p.shape);
+  const bool last = format_of({&s.in[0], &s.in[1], &s.out[0]}) == Format::channels_last;
+  const int v = vector_of(size_of(s.out[0].dtype));
+  const bool aligned = s.out[0].aligned;
+  const bool channels = last && g.c % v == 0 && aligned && s.in[0].aligned && s.in[1].aligned;
+  const bool pixels = !last && g.w % v == 0 && aligned;
+  const PlaneLoop loop = last ? PlaneLoop(g.n, g.h, g.w, channels ? g.c / v : g.c)
+                              : PlaneLoop(g.n * g.c, g.h, pixels ? g.w / v : g.w, 1);
+  auto state = std::make_shared<PoolState>(loop, Axes(g));
+  state->channels = channels;
+  state->pixels = pixels;
+  return state;
+}
+
+template <class T, int V, Neighbours kNeighbours>
+void gather(const PoolState& s, const Call& c) {
+  const auto overlaps = [](const Axis& a) { return a.stride < a.kernel; };
+  const auto kernel = overlaps(s.axes.h) || overlaps(s.axes.w)
+                          ? gather_windows<T, V, kNeighbours, true>
+                          : gather_windows<T, V, kNeighbours, false>;
+  const unsigned grid = grid_for(s.loop.count, kThreads, c.encoder->multiprocessors());
+  c.encoder->launch(kernel, grid, kThreads, 0, s.loop, s.axes, c.in[0].as<const T>(),
+                    c.in[1].as<const int>(), c.out[0].as<Vec<T, V>>());
 }
 
 void run_grad(const MaxPool2dGradParams&, const PoolState& state, const Call& c) {
-  const Strides& strides = c.in[0].strides();
-  const unsigned grid = grid_for(state.loop.count, kThreads, c.encoder->multiprocessors());
   cuda_switch_float(c.out[0].dtype(), "max_pool2d_grad", [&]<class T>() {
-    c.encoder->launch(gather_windows<T>, grid, kThreads, 0, state.loop, state.axes,
-                      c.in[0].as<const T>(), c.in[1].as<const int>(), Step2{strides[2], strides[3]},
-                      c.out[0].as<T>());
+    if (state.channels) {
+      gather<T, vector_of(sizeof(T)), Neighbours::channels>(state, c);
+    } else if (state.pixels) {
+      gather<T, vector_of(sizeof(T)), Neighbours::pixels>(state, c);
+    } else {
+      gather<T, 1, Neighbours::channels>(state, c);
+    }
   });
 }
 
