@@ -126,6 +126,8 @@ GradcheckResult check_first_order(const Function& function, const Tensors& input
   const Tensors outputs = function(leaves);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].requires_grad()) continue;
+    check<DTypeError>(outputs[i].dtype() == DType::f64, "gradcheck: outputs must be f64, got {}",
+                      outputs[i].dtype());
     c.outputs.push_back(i);
     c.cotangents.push_back(numbers.next_cotangent(outputs[i].numel()));
     with_history.push_back(outputs[i]);

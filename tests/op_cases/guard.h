@@ -20,6 +20,7 @@ class GuardedRun final : public Recorder {
 
   Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                  std::span<const TensorSpec> out) override;
+  void depends_on(const std::shared_ptr<const bool>& /*flag*/) override {}
 
   std::vector<std::string> faults;
 

@@ -55,6 +55,11 @@ OpCase backward_case() {
       .op = "hardswish_grad",
       .samples = {backward_sample("both sides", {3, 4}, kBothSides),
                   backward_sample("one element", {1}, {1.5}), backward_sample("empty", {0}, {})},
+      .bad = {bad<ShapeError>("hardswish_grad: shapes [2] and [3] do not broadcast",
+                              [](Device d) {
+                                call_op("hardswish_grad", NoParams{},
+                                        {zeros({2}, {.device = d}), zeros({3}, {.device = d})});
+                              })},
       .second_order = false};
 }
 

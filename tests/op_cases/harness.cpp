@@ -115,20 +115,25 @@ bool Harness::with_kernel(const std::string& kernel, F&& f) {
   }
 }
 
-/// Calls f(kernel, layout, where) and turns what it throws into failures.
+/// Calls f(layout, where) for each and turns what it throws into failures. Some kernel must take
+/// each layout.
 template <class F>
 void Harness::for_each_kernel_and_layout(const Sample& sample, DType dtype, F&& f) {
-  for (const std::string& kernel : kernels_)
-    for (const Layout layout : layouts_of(sample)) {
-      const std::string where =
-          fmt::format("{}, kernel {}, case '{}', {}, {}", case_.op, kernel.empty() ? "-" : kernel,
-                      sample.name, dtype, name_of(layout));
+  for (const Layout layout : layouts_of(sample)) {
+    bool taken = false;
+    std::string where;
+    for (const std::string& kernel : kernels_) {
+      where = fmt::format("{}, kernel {}, case '{}', {}, {}", case_.op,
+                          kernel.empty() ? "-" : kernel, sample.name, dtype, name_of(layout));
       try {
-        with_kernel(kernel, [&] { f(layout, where); });
+        taken = with_kernel(kernel, [&] { f(layout, where); }) || taken;
       } catch (const std::exception& e) {
         ADD_FAILURE() << where << ": raised: " << e.what();
+        taken = true;
       }
     }
+    EXPECT_TRUE(taken) << where << ": every kernel refuses";
+  }
 }
 
 bool Harness::differentiable(const Sample& sample) const {

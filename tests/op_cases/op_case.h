@@ -27,6 +27,7 @@ struct Input {
   std::vector<double> values = {};  ///< given instead of drawn
   DType (*dtype)(DType) = [](DType tested) { return tested; };
   bool defined = true;
+  bool dense = false;  ///< row-major in every layout
 
   Input in(double from, double to) && {
     low = from, high = to;
@@ -65,7 +66,7 @@ inline Input x(const Shape& shape) { return {.shape = shape}; }
 inline Input absent() { return {.shape = {}, .differentiable = false, .defined = false}; }
 /// A counter of random numbers, as rng_take gives it.
 inline Input counter(double seed, double block) {
-  return Input{.shape = {2}, .values = {seed, block}}.as<DType::i64>();
+  return Input{.shape = {2}, .values = {seed, block}, .dense = true}.as<DType::i64>();
 }
 /// NaN, infinities, numbers at both ends of the range; rounded to the dtype under test.
 std::vector<double> hostile_values();

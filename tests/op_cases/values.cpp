@@ -137,8 +137,9 @@ Args device_inputs(const Sample& sample, const HostArgs& host, DType dtype, Devi
   for (size_t i = 0; i < sample.in.size(); ++i) {
     const Input& in = sample.in[i];
     Tensor t;
-    if (in.defined) t = from_host(host[i], in.dtype(dtype), device, layout);
-    if (requires_grad && in.defined && in.differentiable) t.set_requires_grad();
+    const DType own = in.dtype(dtype);
+    if (in.defined) t = from_host(host[i], own, device, in.dense ? Layout::contiguous : layout);
+    if (requires_grad && in.defined && in.differentiable && is_floating(own)) t.set_requires_grad();
     args.in.push_back(std::move(t));
   }
   return args;

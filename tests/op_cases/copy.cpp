@@ -1,0 +1,129 @@
+#include "tests/op_cases/op_case.h"
+
+namespace mica::cases {
+namespace {
+
+std::vector<HostArray> same(const HostArgs& in) { return {in[0]}; }
+
+Sample copied(const char* name, const Shape& shape, std::function<Tensors(const Args&)> call) {
+  return {.name = name, .in = {x(shape)}, .call = std::move(call), .oracle = same};
+}
+
+OpCase copy_case() {
+  const auto to_clone = [](const Args& a) -> Tensors { return {clone(a[0])}; };
+  const auto to_rows = [](const Args& a) -> Tensors {
+    return call_op("copy", CopyParams{a.dtype, false}, {a[0]});
+  };
+  const auto to_channels_last = [](const Args& a) -> Tensors {
+    return call_op("copy", CopyParams{a.dtype, true}, {a[0]});
+  };
+  OpCase c{.op = "copy",
+           .samples = {copied("clone", {3, 5}, to_clone),
+                       copied("clone of images", {2, 3, 4, 5}, to_clone),
+                       copied("to row-major", {2, 3, 4, 5}, to_rows),
+                       copied("to channels_last", {2, 3, 4, 5}, to_channels_last),
+                       copied("wide channels_last", {2, 40, 7, 9}, to_channels_last),
+                       copied("0-d", {}, to_clone), copied("one element", {1, 1}, to_clone),
+                       copied("empty", {3, 0, 2}, to_clone)},
+           .bad = {bad<ShapeError>("channels_last needs 4 dimensions, got [2, 3]", [](Device d) {
+             contiguous(zeros({2, 3}, {.device = d}), MemoryFormat::channels_last);
+           })}};
+  c.samples.push_back({.name = "hostile values",
+                       .in = {x({16}).of(hostile_values())},
+                       .call = to_clone,
+                       .oracle = same,
+                       .gradient = false});
+  // Each dtype to each: values that all of them hold.
+  for (int i = 0; i < kDTypes; ++i) {
+    const auto to = static_cast<DType>(i);
+    Sample s{.name = "cast to " + std::string(name_of(to)),
+             .in = {x({3, 4}).of({0, 1, 1, 0, 1, 0, 1, 1, 1, 0, 0, 1})},
+             .call = [to](const Args& a) -> Tensors { return {cast(a[0], to)}; },
+             .oracle = same,
+             .dtypes = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,
+                        DType::u8, DType::boolean},
+             .gradient = false};
+    c.samples.push_back(s);
+  }
+  c.samples.push_back({.name = "cast to f32 rounds",
+                       .in = {x({4, 9}).as<DType::f64>()},
+                       .call = [](const Args& a) -> Tensors { return {cast(a[0], DType::f32)}; },
+                       .oracle = same,
+                       .dtypes = {DType::f64},
+                       .gradient = false});
+  c.samples.push_back(
+      {.name = "cast to i32 truncates",
+       .in = {x({4}).of({1.75, -1.75, 0.5, -0.5})},
+       .call = [](const Args& a) -> Tensors { return {cast(a[0], DType::i32)}; },
+       .oracle = [](const HostArgs&) { return std::vector{HostArray{{4}, {1, -1, 0, 0}}}; },
+       .gradient = false});
+  return c;
+}
+
+/// copy_ writes to a destination that is made here, so that the inputs stay as they are.
+OpCase copy_into_case() {
+  const auto into = [](const Args& a) -> Tensors {
+    const Tensor destination = clone(a[0]);
+    copy_(destination, a[1]);
+    return {destination};
+  };
+  const auto broadcast_rows = [](const HostArgs& in) {
+    HostArray out = in[0];
+    for (size_t i = 0; i < out.values.size(); ++i)
+      out.values[i] = in[1].values[i % in[1].values.size()];
+    return std::vector{out};
+  };
+  // Every second column of a wider tensor: the others must keep their values.
+  const auto into_view = [](const Args& a) -> Tensors {
+    const Tensor destination = clone(a[0]);
+    copy_(slice(destination, 1, 1, 8, 2), a[1]);
+    return {destination};
+  };
+  const auto columns = [](const HostArgs& in) {
+    HostArray out = in[0];
+    for (size_t row = 0; row < 3; ++row)
+      for (size_t k = 0; k < 4; ++k) out.values[row * 8 + 2 * k + 1] = in[1].values[row * 4 + k];
+    return std::vector{out};
+  };
+  const auto sample = [&](const char* name, const Shape& to, const Shape& from) {
+    return Sample{.name = name,
+                  .in = {x(to), x(from)},
+                  .call = into,
+                  .oracle = broadcast_rows,
+                  .gradient = false};
+  };
+  Sample all = sample("every dtype", {2, 3}, {2, 3});
+  all.in = {x({2, 3}), x({2, 3}).in(0, 2)};
+  all.dtypes = {DType::f64, DType::f32, DType::f16, DType::bf16,
+                DType::i64, DType::i32, DType::u8,  DType::boolean};
+  Sample casts = sample("from f64", {2, 3}, {2, 3});
+  casts.in = {x({2, 3}), x({2, 3}).as<DType::f64>()};
+  return {
+      .op = "copy_into",
+      .samples = {sample("same shape", {3, 5}, {3, 5}), sample("row", {3, 5}, {5}),
+                  sample("one value", {3, 5}, {}), sample("images", {2, 3, 4, 5}, {2, 3, 4, 5}),
+                  sample("one element", {1}, {1}), sample("empty", {0, 4}, {4}), all, casts,
+                  Sample{.name = "into a view",
+                         .in = {x({3, 8}), x({3, 4})},
+                         .call = into_view,
+                         .oracle = columns,
+                         .gradient = false,
+                         .compiled = false}},
+      .bad = {
+          bad<ShapeError>(
+              "copy_: source [3] does not broadcast to destination [1]",
+              [](Device d) { copy_(zeros({1}, {.device = d}), zeros({3}, {.device = d})); }),
+          bad<Error>("copy_into: writes to a tensor that requires a gradient; do it under NoGrad",
+                     [](Device d) {
+                       copy_(zeros({2}, {.device = d}).set_requires_grad(),
+                             zeros({2}, {.device = d}));
+                     }),
+          bad<Unsupported>("copy_into: has no gradient (it overwrites its input)", [](Device d) {
+            copy_(zeros({2}, {.device = d}), zeros({2}, {.device = d}).set_requires_grad());
+          })}};
+}
+
+const Room kRoom([] { return std::vector<OpCase>{copy_case(), copy_into_case()}; });
+
+}  // namespace
+}  // namespace mica::cases

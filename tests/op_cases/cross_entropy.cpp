@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/op_cases/op_case.h"
+
+namespace mica::cases {
+namespace {
+
+/// The loss and each row's logsumexp; with `softmax` filled in.
+std::vector<HostArray> loss_of(const HostArray& logits, const HostArray& target,
+                               const CrossEntropyParams& p, HostArray* gradient = nullptr) {
+  const int64_t rows = logits.shape[0];
+  const int64_t classes = logits.shape[1];
+  HostArray lse{{rows}, {}};
+  double total = 0;
+  double counted = 0;
+  for (const double t : target.values) counted += t != static_cast<double>(p.ignore_index);
+  if (gradient) *gradient = {logits.shape, {}};
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* z = logits.values.data() + r * classes;
+    const double largest = *std::max_element(z, z + classes);
+    double sum = 0;
+    double mean = 0;
+    for (int64_t k = 0; k < classes; ++k)
+      sum += std::exp(z[k] - largest), mean += z[k] / static_cast<double>(classes);
+    lse.values.push_back(largest + std::log(sum));
+    const auto t = static_cast<int64_t>(target.values[static_cast<size_t>(r)]);
+    const bool ignored = t == p.ignore_index;
+    if (!ignored)
+      total += (1 - p.label_smoothing) * (lse.values.back() - z[t]) +
+               p.label_smoothing * (lse.values.back() - mean);
+    for (int64_t k = 0; k < classes && gradient; ++k) {
+      const double wanted =
+          (k == t ? 1 - p.label_smoothing : 0) + p.label_smoothing / static_cast<double>(classes);
+      gradient->values.push_back(ignored ? 0
+                                         : (std::exp(z[k] - lse.values.back()) - wanted) / counted);
+    }
+  }
+  return {HostArray{{}, {total / counted}}, lse};
+}
+
+struct Setup {
+  const char* name;
+  int64_t rows, classes;
+  CrossEntropyParams params;
+  bool ignores = false;
+};
+
+std::vector<Setup> setups() {
+  return {{"ten classes", 6, 10, {}},
+          {"smoothed", 5, 7, {.label_smoothing = 0.1}},
+          {"ignored rows", 8, 5, {.ignore_index = 2}, true},
+          {"smoothed and ignored", 8, 5, {.ignore_index = 2, .label_smoothing = 0.2}, true},
+          {"one class", 4, 1, {}},
+          {"one row", 1, 33, {}},
+          {"1000 classes", 3, 1000, {}},
+          {"many rows", 300, 11, {}}};
+}
+
+Input target_for(const Setup& s) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < s.rows; ++i) values.push_back(static_cast<double>(i * 7 % s.classes));
+  return x({s.rows}).of(values).as<DType::i64>();
+}
+
+OpCase cross_entropy_case() {
+  OpCase c{.op = "cross_entropy", .samples = {}, .second_order = false};
+  for (const Setup& s : setups()) {
+    c.samples.push_back(
+        {.name = s.name,
+         .in = {x({s.rows, s.classes}).in(-4, 4), target_for(s)},
+         .call = [s](const Args& a) -> Tensors { return {cross_entropy(a[0], a[1], s.params)}; },
+         .oracle =
+             [s](const HostArgs& in) { return std::vector{loss_of(in[0], in[1], s.params)[0]}; }});
+    c.samples.push_back(
+        {.name = std::string(s.name) + ", both outputs",
+         .in = {x({s.rows, s.classes}).in(-4, 4), target_for(s)},
+         .call = [s](const Args& a) { return call_op("cross_entropy", s.params, {a[0], a[1]}); },
+         .oracle = [s](const HostArgs& in) { return loss_of(in[0], in[1], s.params); },
+         .gradient = false});
+  }
+  const Setup plain{"plain", 5, 4, {}};
+  const auto run = [](const Args& a) -> Tensors { return {cross_entropy(a[0], a[1])}; };
+  const auto oracle = [](const HostArgs& in) { return std::vector{loss_of(in[0], in[1], {})[0]}; };
+  Sample large{.name = "large logits",
+               .in = {x({5, 4}).in(-30000, 30000), target_for(plain)},
+               .call = run,
+               .oracle = oracle};
+  large.gradient = false;  // all but one of its entries are zero
+  Sample i32{.name = "i32 targets",
+             .in = {x({5, 4}), target_for(plain).as<DType::i32>()},
+             .call = run,
+             .oracle = oracle};
+  Sample u8{.name = "u8 targets",
+            .in = {x({5, 4}), target_for(plain).as<DType::u8>()},
+            .call = run,
+            .oracle = oracle};
+  Sample single{.name = "one element",
+                .in = {x({1, 1}), x({1}).of({0}).as<DType::i64>()},
+                .call = run,
+                .oracle = oracle};
+  Sample none{.name = "no rows give NaN",
+              .in = {x({0, 3}), x({0}).as<DType::i64>()},
+              .call = run,
+              .oracle = [](const HostArgs&) { return std::vector{HostArray{{}, {NAN}}}; },
+              .gradient = false};
+  Sample ignored{.name = "all ignored give NaN",
+                 .in = {x({2, 3}), x({2}).of({-100, -100}).as<DType::i64>()},
+                 .call = run,
+                 .oracle = [](const HostArgs&) { return std::vector{HostArray{{}, {NAN}}}; },
+                 .gradient = false};
+  Sample nan{.name = "a NaN logit",
+             .in = {x({2, 3}).of({1, NAN, 2, 1, 2, 3}), x({2}).of({0, 1}).as<DType::i64>()},
+             .call = run,
+             .oracle = [](const HostArgs&) { return std::vector{HostArray{{}, {NAN}}}; },
+             .gradient = false};
+  for (const Sample& s : {large, i32, u8, single, none, ignored, nan}) c.samples.push_back(s);
+
+  const auto call = [](Device d, const Shape& logits, const Shape& target, DType dtype,
+                       const CrossEntropyParams& p) {
+    cross_entropy(zeros(logits, {.device = d}), zeros(target, {dtype, d}), p);
+  };
+  c.bad = {
+      bad<ShapeError>("cross_entropy: logits must be [N, C] with at least one class, got [3]",
+                      [=](Device d) { call(d, {3}, {3}, DType::i64, {}); }),
+      bad<ShapeError>("cross_entropy: logits must be [N, C] with at least one class, got [3, 0]",
+                      [=](Device d) { call(d, {3, 0}, {3}, DType::i64, {}); }),
+      bad<ShapeError>("cross_entropy: targets must be [N] with N = 3, got [4]",
+                      [=](Device d) { call(d, {3, 5}, {4}, DType::i64, {}); }),
+      bad<DTypeError>("cross_entropy: targets must be i64, i32 or u8, got f32",
+                      [=](Device d) { call(d, {3, 5}, {3}, DType::f32, {}); }),
+      bad<Error>("cross_entropy: label_smoothing must be in [0, 1), got 1",
+                 [=](Device d) { call(d, {3, 5}, {3}, DType::i64, {.label_smoothing = 1}); }),
+      bad<DTypeError>("cross_entropy: expected floating logits, got i64", [](Device d) {
+        cross_entropy(zeros({3, 5}, {DType::i64, d}), zeros({3}, {DType::i64, d}));
+      })};
+  return c;
+}
+
+OpCase cross_entropy_grad_case() {
+  OpCase c{.op = "cross_entropy_grad", .samples = {}};
+  for (const Setup& s : setups()) {
+    c.samples.push_back(
+        {.name = s.name,
+         .in = {x({}).in(0.5, 2).statistic(), x({s.rows, s.classes}).in(-4, 4), target_for(s)},
+         .call = [s](const Args& a) -> Tensors {
+           const Tensor lse = call_op("cross_entropy", s.params, {a[1], a[2]})[1];
+           return {cross_entropy_grad(a[0], a[1], a[2], lse, s.params)};
+         },
+         .oracle =
+             [s](const HostArgs& in) {
+               HostArray gradient;
+               loss_of(in[1], in[2], s.params, &gradient);
+               for (double& v : gradient.values) v *= in[0].values[0];
+               return std::vector{gradient};
+             }});
+  }
+  c.samples.push_back(
+      {.name = "no rows",
+       .in = {x({}).statistic(), x({0, 3}), x({0}).as<DType::i64>(), x({0}).statistic()},
+       .call = [](const Args& a) -> Tensors {
+         return {cross_entropy_grad(a[0], a[1], a[2], a[3], {})};
+       },
+       .oracle = [](const HostArgs& in) { return std::vector{in[1]}; }});
+  c.bad = {bad<ShapeError>(
+               "cross_entropy_grad: dloss must be [] and logsumexp [N] with N = 3, got [1] and [3]",
+               [](Device d) {
+                 const TensorOptions o{.device = d};
+                 cross_entropy_grad(zeros({1}, o), zeros({3, 5}, o), zeros({3}, {DType::i64, d}),
+                                    zeros({3}, o), {});
+               }),
+           bad<DTypeError>("cross_entropy_grad: dloss and logsumexp must be f32, got f64 and f32",
+                           [](Device d) {
+                             const TensorOptions o{.device = d};
+                             cross_entropy_grad(zeros({}, {DType::f64, d}), zeros({3, 5}, o),
+                                                zeros({3}, {DType::i64, d}), zeros({3}, o), {});
+                           })};
+  return c;
+}
+
+const Room kRoom([] {
+  return std::vector<OpCase>{cross_entropy_case(), cross_entropy_grad_case()};
+});
+
+}  // namespace
+}  // namespace mica::cases

@@ -1,0 +1,174 @@
+#include <cmath>
+
+#include "tests/op_cases/op_case.h"
+
+namespace mica::cases {
+namespace {
+
+/// Offset of matrix `index` of the broadcast batch in an operand.
+int64_t matrix_offset(const Shape& shape, const Shape& batch, int64_t index, int64_t size) {
+  int64_t at = 0;
+  int64_t step = size;
+  for (int b = batch.rank() - 1, own = shape.rank() - 3; b >= 0; --b, --own) {
+    const int64_t i = index % batch[b];
+    index /= batch[b];
+    if (own < 0) continue;
+    if (shape[own] != 1) at += i * step;
+    step *= shape[own];
+  }
+  return at;
+}
+
+Shape leading(const Shape& s, int dropped) {
+  return Shape(std::span(s.begin(), static_cast<size_t>(s.rank() - dropped)));
+}
+
+std::vector<HostArray> product(const HostArray& a, const HostArray& b) {
+  const int64_t m = a.shape[a.shape.rank() - 2];
+  const int64_t k = a.shape.back();
+  const int64_t n = b.shape.back();
+  const Shape batch = broadcast_shapes(leading(a.shape, 2), leading(b.shape, 2), "oracle");
+  HostArray out{batch, {}};
+  out.shape.push_back(m);
+  out.shape.push_back(n);
+  for (int64_t p = 0; p < numel(batch); ++p) {
+    const double* u = a.values.data() + matrix_offset(a.shape, batch, p, m * k);
+    const double* v = b.values.data() + matrix_offset(b.shape, batch, p, k * n);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        long double sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += static_cast<long double>(u[i * k + l]) * v[l * n + j];
+        out.values.push_back(static_cast<double>(sum));
+      }
+  }
+  return {out};
+}
+
+Sample matmul_sample(const char* name, const Shape& a, const Shape& b,
+                     std::vector<DType> dtypes = kFloats) {
+  return {.name = name,
+          .in = {x(a), x(b)},
+          .call = [](const Args& in) -> Tensors { return {matmul(in[0], in[1])}; },
+          .oracle = [](const HostArgs& in) { return product(in[0], in[1]); },
+          .dtypes = std::move(dtypes)};
+}
+
+OpCase matmul_case() {
+  Sample transposed{.name = "both transposed",
+                    .in = {x({7, 5}), x({6, 7})},
+                    .call = [](const Args& in) -> Tensors {
+                      return {matmul(transpose(in[0], 0, 1), transpose(in[1], 0, 1))};
+                    }};
+  Sample vectors{.name = "two vectors",
+                 .in = {x({9}), x({9})},
+                 .call = [](const Args& in) -> Tensors { return {matmul(in[0], in[1])}; }};
+  Sample row{.name = "vector and matrix",
+             .in = {x({9}), x({9, 4})},
+             .call = [](const Args& in) -> Tensors { return {matmul(in[0], in[1])}; }};
+  Sample column{.name = "matrices and vector",
+                .in = {x({2, 3, 9}), x({9})},
+                .call = [](const Args& in) -> Tensors { return {matmul(in[0], in[1])}; }};
+  Sample nan{.name = "NaN and infinity",
+             .in = {x({2, 2}).of({NAN, 1, 2, 3}), x({2, 2}).of({1, INFINITY, 2, 1})},
+             .call = [](const Args& in) -> Tensors { return {matmul(in[0], in[1])}; },
+             .oracle = [](const HostArgs& in) { return product(in[0], in[1]); },
+             .gradient = false};
+  const std::vector<DType> f32_bf16 = {DType::f32, DType::bf16};
+  return {
+      .op = "matmul",
+      .samples = {matmul_sample("small", {3, 4}, {4, 5}), matmul_sample("odd", {13, 17}, {17, 19}),
+                  matmul_sample("tall", {70, 3}, {3, 2}),
+                  matmul_sample("past a tile", {67, 130}, {130, 71}, f32_bf16),
+                  matmul_sample("long sum", {2, 2000}, {2000, 3}, f32_bf16),
+                  matmul_sample("batch", {3, 4, 5}, {3, 5, 2}),
+                  matmul_sample("batch and one matrix", {2, 3, 4, 5}, {5, 6}),
+                  matmul_sample("broadcast batch", {2, 1, 3, 4}, {3, 4, 2}),
+                  matmul_sample("one matrix and batch", {3, 4}, {2, 4, 5}),
+                  matmul_sample("one element", {1, 1}, {1, 1}),
+                  matmul_sample("no rows", {0, 3}, {3, 2}),
+                  matmul_sample("empty sum is 0", {2, 0}, {0, 3}),
+                  matmul_sample("no matrices", {0, 2, 3}, {0, 3, 4}), transposed, vectors, row,
+                  column, nan},
+      .bad = {bad<ShapeError>("matmul: expected (…, M, K) and (…, K, N), got [2, 3] and [4, 5]",
+                              [](Device d) {
+                                matmul(zeros({2, 3}, {.device = d}), zeros({4, 5}, {.device = d}));
+                              }),
+              bad<ShapeError>("matmul: shapes [2] and [3] do not broadcast",
+                              [](Device d) {
+                                matmul(zeros({2, 3, 4}, {.device = d}),
+                                       zeros({3, 4, 5}, {.device = d}));
+                              }),
+              bad<ShapeError>(
+                  "matmul: operands must have at least one dimension",
+                  [](Device d) { matmul(zeros({}, {.device = d}), zeros({2, 2}, {.device = d})); }),
+              bad<DTypeError>("matmul: operands must have one dtype, got f32 and f64",
+                              [](Device d) {
+                                matmul(zeros({2, 3}, {.device = d}),
+                                       zeros({3, 5}, {DType::f64, d}));
+                              }),
+              bad<DTypeError>("matmul: expected floating operands, got i64", [](Device d) {
+                matmul(zeros({2, 3}, {DType::i64, d}), zeros({3, 5}, {DType::i64, d}));
+              })}};
+}
+
+Sample linear_sample(const char* name, const Shape& in, int64_t out, bool bias,
+                     std::vector<DType> dtypes = kFloats) {
+  return {.name = name,
+          .in = {x(in), x({out, in.back()}), bias ? x({out}) : absent()},
+          .call = [](const Args& a) -> Tensors { return {linear(a[0], a[1], a[2])}; },
+          .oracle =
+              [](const HostArgs& h) {
+                const int64_t k = h[0].shape.back();
+                const int64_t n = h[1].shape[0];
+                HostArray y{leading(h[0].shape, 1), {}};
+                for (int64_t row = 0; row < numel(y.shape); ++row)
+                  for (int64_t j = 0; j < n; ++j) {
+                    long double sum = h[2].values.empty() ? 0 : h[2].values[static_cast<size_t>(j)];
+                    for (int64_t l = 0; l < k; ++l)
+                      sum +=
+                          static_cast<long double>(h[0].values[static_cast<size_t>(row * k + l)]) *
+                          h[1].values[static_cast<size_t>(j * k + l)];
+                    y.values.push_back(static_cast<double>(sum));
+                  }
+                y.shape.push_back(n);
+                return std::vector{y};
+              },
+          .dtypes = std::move(dtypes)};
+}
+
+OpCase linear_case() {
+  const std::vector<DType> f32_bf16 = {DType::f32, DType::bf16};
+  return {
+      .op = "linear",
+      .samples = {linear_sample("with bias", {4, 6}, 5, true),
+                  linear_sample("without bias", {4, 6}, 5, false),
+                  linear_sample("one row", {1, 9}, 3, true),
+                  linear_sample("a vector", {9}, 3, true),
+                  linear_sample("leading axes", {2, 3, 7}, 4, true),
+                  linear_sample("past a tile", {66, 130}, 37, true, f32_bf16),
+                  linear_sample("one element", {1, 1}, 1, true),
+                  linear_sample("no rows", {0, 3}, 2, true),
+                  linear_sample("no inputs gives the bias", {3, 0}, 2, true),
+                  linear_sample("no outputs", {3, 4}, 0, false)},
+      .bad = {
+          bad<ShapeError>(
+              "linear: weight must be [out, in], got [3]",
+              [](Device d) { linear(zeros({2, 3}, {.device = d}), zeros({3}, {.device = d})); }),
+          bad<ShapeError>(
+              "linear: input must be […, in] with in = 4, got [2, 3]",
+              [](Device d) { linear(zeros({2, 3}, {.device = d}), zeros({5, 4}, {.device = d})); }),
+          bad<ShapeError>("linear: bias must be [out] with out = 5, got [4]",
+                          [](Device d) {
+                            const TensorOptions o{.device = d};
+                            linear(zeros({2, 4}, o), zeros({5, 4}, o), zeros({4}, o));
+                          }),
+          bad<DTypeError>("linear: operands must have one dtype, got f32 and f64", [](Device d) {
+            linear(zeros({2, 4}, {.device = d}), zeros({5, 4}, {DType::f64, d}));
+          })}};
+}
+
+const Room kRoom([] { return std::vector<OpCase>{matmul_case(), linear_case()}; });
+
+}  // namespace
+}  // namespace mica::cases
