@@ -129,7 +129,7 @@ Tensors GradNode::apply(const Tensors& cotangents) {
   for (size_t i = 0; i < in_.size(); ++i) in[i] = unpack(in_[i]);
   for (size_t i = 0; i < out_.size(); ++i) {
     out[i] = unpack(out_[i]);
-    if (!out[i].defined() || !grad_enabled()) continue;
+    if (!out[i].defined() || !grad_enabled() || !is_floating(out[i].dtype())) continue;
     // For second order the output is again this node's output.
     out[i] = without_history(out[i]);
     meta_of(out[i]).node = Ref<GradNode>(this);

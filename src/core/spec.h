@@ -25,6 +25,11 @@ struct TensorSpec {
   bool is_channels_last() const;
   /// Has the strides of a dense (N, H, W, C) tensor, also where that is row-major too.
   bool is_channels_last_dense() const;
+  /// Both are dense with their elements in one order; strides of sizes of 1 do not matter.
+  bool lies_like(const TensorSpec& other) const {
+    return (is_contiguous() && other.is_contiguous()) ||
+           (is_channels_last_dense() && other.is_channels_last_dense());
+  }
   bool operator==(const TensorSpec&) const = default;
 };
 

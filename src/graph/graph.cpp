@@ -12,8 +12,9 @@ ValueId Graph::root(ValueId id) const {
 bool Graph::has_effect(const Node& node) const {
   const auto n = static_cast<int>(node.in.size());
   for (int i = 0; i < n; ++i) {
-    if (!node.op->writes(node.params.ref().data, i, n)) continue;
-    if ((*this)[root(node.in[static_cast<size_t>(i)])].kind == Value::Kind::external) return true;
+    const ValueId id = node.in[static_cast<size_t>(i)];
+    if (id == kNoValue || !node.op->writes(node.params.ref().data, i, n)) continue;
+    if ((*this)[root(id)].kind == Value::Kind::external) return true;
   }
   return false;
 }

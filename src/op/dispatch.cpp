@@ -101,16 +101,25 @@ Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> input
   return outputs;
 }
 
-void note_writes(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, bool grad) {
+/// A gradient that would be lost is an error, and one raised before anything is written.
+void check_gradient(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs) {
   const int n = static_cast<int>(inputs.size());
-  for (int i = 0; i < n; ++i) {
-    const Tensor& t = inputs[static_cast<size_t>(i)];
-    if (!t.defined() || !op.writes(params.data, i, n)) continue;
-    check(!(grad && t.requires_grad()),
+  for (int i = 0; i < n; ++i)
+    check(!op.writes(params.data, i, n) || !inputs[static_cast<size_t>(i)].requires_grad(),
           "{}: writes to a tensor that requires a gradient; do it under NoGrad, or on a detached "
           "tensor",
           op.name);
-    if (!t.is_traced()) t.storage()->bump_version();
+  check<Unsupported>(
+      op.vjp != nullptr,
+      "{}: has no gradient ({}), and an input requires one; detach() it if that is meant", op.name,
+      op.no_gradient ? op.no_gradient : "for no written reason");
+}
+
+void note_writes(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs) {
+  const int n = static_cast<int>(inputs.size());
+  for (int i = 0; i < n; ++i) {
+    const Tensor& t = inputs[static_cast<size_t>(i)];
+    if (t.defined() && !t.is_traced() && op.writes(params.data, i, n)) t.storage()->bump_version();
   }
 }
 
@@ -127,10 +136,7 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
                 inputs[i].defined() ? &inputs[i].spec() : &kUndefined, sizeof(TensorSpec));
   Device device = common_device(op, specs.span());
   const bool grad = grad_wanted(inputs);
-  check<Unsupported>(
-      !grad || op.vjp || op.mutates || !op.no_gradient,
-      "{}: has no gradient ({}), and an input requires one; detach() it if that is meant", op.name,
-      op.no_gradient ? op.no_gradient : "");
+  if (grad) check_gradient(op, params, inputs);
 
   Outputs outputs;
   if (op.view) {
@@ -148,8 +154,8 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
     outputs = t_recorder ? t_recorder->record(op, params, inputs, out.span())
                          : execute(op, params, inputs, specs.span(), out, device);
   }
-  if (op.mutates) note_writes(op, params, inputs, grad);
-  if (grad && op.vjp) record_on_tape(op, params, inputs, outputs);
+  if (op.mutates) note_writes(op, params, inputs);
+  if (grad) record_on_tape(op, params, inputs, outputs);
   return outputs;
 }
 

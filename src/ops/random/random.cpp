@@ -17,7 +17,7 @@ namespace mica {
 namespace {
 
 void infer_take(const RngTakeParams&, std::span<const TensorSpec> in, OutSpecs& out) {
-  check<DTypeError>(in[0].dtype == DType::i64 && in[0].shape == Shape{2},
+  check<DTypeError>(in[0].dtype == DType::i64 && in[0].shape == Shape{2} && in[0].is_contiguous(),
                     "rng_take: the state must be i64[2], got {}", to_string(in[0]));
   out.add({2}, DType::i64);
 }
@@ -31,8 +31,10 @@ void run_take(const RngTakeParams& p, const Call& c) {
   state[1] += p.count;
 }
 
-void infer_random(const RandomParams& p, std::span<const TensorSpec>, OutSpecs& out) {
+void infer_random(const RandomParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check<DTypeError>(is_floating(p.dtype), "random: expected a floating dtype, got {}", p.dtype);
+  check<DTypeError>(in[0].dtype == DType::i64 && in[0].shape == Shape{2} && in[0].is_contiguous(),
+                    "random: the counter must be i64[2], got {}", to_string(in[0]));
   out.add(p.shape, p.dtype);
 }
 

@@ -106,7 +106,7 @@ Support supports(const SgdParams& p, const Specs& s) {
   const auto n = static_cast<size_t>(p.count);
   for (size_t i = 1; i < s.in.size(); ++i) {
     const TensorSpec& param = s.in[1 + (i - 1) % n];
-    if (s.in[i].strides != param.strides)
+    if (!s.in[i].lies_like(param))
       return Support::no("a gradient is laid out otherwise than its parameter");
     if (param.dtype != s.in[1].dtype) return Support::no("the parameters differ in dtype");
   }

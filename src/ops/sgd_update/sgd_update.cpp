@@ -39,7 +39,7 @@ bool mutates(const SgdParams& p, int input, int) {
 Support supports(const SgdParams& p, const Specs& s) {
   const auto n = static_cast<size_t>(p.count);
   for (size_t i = 1; i < s.in.size(); ++i)
-    if (s.in[i].strides != s.in[1 + (i - 1) % n].strides)
+    if (!s.in[i].lies_like(s.in[1 + (i - 1) % n]))
       return Support::no("a gradient is laid out otherwise than its parameter");
   return Support::yes();
 }
