@@ -54,13 +54,13 @@ class Capture final : public Recorder, public GradWatcher {
       }
       node.out.push_back(add_value(v));
       outputs.add(traced(node.out.back()));
-      note_device(op, spec.device);
+      note_device(op.name, spec.device);
     }
     const int n = static_cast<int>(inputs.size());
     for (int i = 0; i < n; ++i) {
       const Tensor& t = inputs[static_cast<size_t>(i)];
       if (!t.defined()) continue;
-      note_device(op, t.device());
+      note_device(op.name, t.device());
       if (op.writes(params.data, i, n)) {
         write(node, index, t, node.in[static_cast<size_t>(i)]);
       } else {
@@ -94,6 +94,7 @@ class Capture final : public Recorder, public GradWatcher {
           to_string(t.spec()));
       graph_.outputs.push_back(value_of(t));
     }
+    for (const ValueId id : graph_.inputs) note_device("compile", graph_[id].spec.device);
     Captured c;
     c.results = results.size();
     finished_ = true;
@@ -126,9 +127,9 @@ class Capture final : public Recorder, public GradWatcher {
     exchange_grad_watcher(before_watcher_);
   }
 
-  void note_device(const OpDef& op, Device device) {
+  void note_device(const char* who, Device device) {
     check<Unsupported>(!device_known_ || device == device_,
-                       "{}: runs on {} in a graph captured on {}; a graph has one device", op.name,
+                       "{}: a tensor on {} in a graph captured on {}; a graph has one device", who,
                        device, device_);
     device_ = device;
     device_known_ = true;

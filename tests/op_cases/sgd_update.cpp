@@ -75,7 +75,7 @@ OpCase sgd_update_case() {
                             const Tensor w = zeros({3}, {.device = d});
                             sgd_update(zeros({}, {DType::f64, d}), {w}, {w}, {}, {});
                           }),
-          bad<ShapeError>("sgd_update: gradient 0 must be like its parameter f32[3], got f32[4]",
+          bad<ShapeError>("sgd_update: gradient 0 must be like its parameter f32[3]",
                           [](Device d) {
                             const TensorOptions o{.device = d};
                             sgd_update(zeros({}, o), {zeros({3}, o)}, {zeros({4}, o)}, {}, {});
