@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Times mica and its peers in one run on one machine, and keeps the answer.
+
+    python3 bench/side_by_side.py --out bench/results/lenet_h200
+    python3 bench/side_by_side.py --device cpu --peers torch --out bench/results/lenet_cpu
+
+Writes OUT.json (every measurement, the commands, the machine), OUT.md (a table of ratios) and
+OUT.svg (a picture). `mica` must be on PATH; a peer that is not installed is left out and said so.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+WORKLOADS = {"lenet_train": "LeNet, batch 256", "lenet_train_b64": "LeNet, batch 64"}
+
+
+def commands(device, peers):
+    yield ["mica", "bench", "lenet_train", "--device", device, "--batch", "256,64", "--json"]
+    if "torch" in peers:
+        yield [sys.executable, "bench/peers/torch_peer.py", "--device", device, "lenet"]
+    if "jax" in peers:
+        yield [sys.executable, "bench/peers/jax_peer.py", *WORKLOADS]
+
+
+def measure(command, repeats):
+    """Runs the command `repeats` times; each measurement is the median of its runs."""
+    runs = {}
+    for _ in range(repeats):
+        print("$", " ".join(command), file=sys.stderr, flush=True)
+        env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        result = subprocess.run(command, cwd=HERE.parent, env=env, capture_output=True, text=True)
+        for line in result.stdout.splitlines():
+            if line.startswith("{"):
+                row = json.loads(line)
+                runs.setdefault((row["peer"], row["workload"], row["variant"]), []).append(row)
+        if result.returncode != 0:
+            print(result.stderr[-2000:], file=sys.stderr)
+    for rows in runs.values():
+        rows.sort(key=lambda row: row["us_per_step"])
+        yield {**rows[len(rows) // 2], "runs": [row["us_per_step"] for row in rows]}
+
+
+def machine(device):
+    if device == "cuda":
+        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        return subprocess.run(query, capture_output=True, text=True).stdout.strip()
+    return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+
+
+def table(rows):
+    lines = ["| workload | who | µs per step | mica compiled is |", "|---|---|---|---|"]
+    for workload, title in WORKLOADS.items():
+        of_workload = [r for r in rows if r["workload"] == workload]
+        ours = [r for r in of_workload if r["peer"] == "mica" and r["variant"] == "compiled"]
+        for row in sorted(of_workload, key=lambda r: -r["us_per_step"]):
+            ratio = row["us_per_step"] / ours[0]["us_per_step"] if ours else 0
+            name = f"{row['peer']} {row['variant']}"
+            lines.append(
+                f"| {title} | {name} | {row['us_per_step']:.0f} | {ratio:.2f} times as fast |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def picture(rows, where):
+    """Bars, longest first; mica's are dark."""
+    width, bar, label = 720, 20, 230
+    parts, y = [], 34
+    longest = max(r["us_per_step"] for r in rows)
+    for workload, title in WORKLOADS.items():
+        parts.append(f'<text x="8" y="{y}" font-weight="bold">{title}, µs per training step</text>')
+        y += 10
+        of_workload = [r for r in rows if r["workload"] == workload]
+        for row in sorted(of_workload, key=lambda r: -r["us_per_step"]):
+            length = (width - label - 60) * row["us_per_step"] / longest
+            colour = "#1f6f8b" if row["peer"] == "mica" else "#b8c4c9"
+            name = f"{row['peer']} {row['variant']}"
+            parts.append(f'<text x="{label - 8}" y="{y + 15}" text-anchor="end">{name}</text>')
+            parts.append(
+                f'<rect x="{label}" y="{y + 2}" width="{length:.1f}" height="{bar - 4}" '
+                f'fill="{colour}"/>'
+            )
+            parts.append(
+                f'<text x="{label + length + 6:.1f}" y="{y + 15}">{row["us_per_step"]:.0f}</text>'
+            )
+            y += bar
+        y += 30
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" '
+        f'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="white"/>'
+        f'<text x="8" y="14" fill="#666">{where}</text>{"".join(parts)}</svg>\n'
+    )
+
+
+def main():
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument("--device", default="cuda")
+    p.add_argument("--peers", default="torch,jax", help="which to run, by commas")
+    p.add_argument("--repeats", type=int, default=3)
+    p.add_argument("--out", required=True, help="where the results go, without an ending")
+    args = p.parse_args()
+    peers = args.peers.split(",")
+    rows, said = [], []
+    for command in commands(args.device, peers):
+        said.append(" ".join(["python3" if c == sys.executable else c for c in command]))
+        rows.extend(measure(command, args.repeats))
+    where = machine(args.device)
+    out = Path(args.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    record = {"machine": where, "repeats": args.repeats, "commands": said, "rows": rows}
+    out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    head = f"Measured on {where}, medians of {args.repeats} runs, by `bench/side_by_side.py`.\n\n"
+    out.with_suffix(".md").write_text(head + table(rows))
+    out.with_suffix(".svg").write_text(picture(rows, where))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
