@@ -163,6 +163,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// Windows of K by K that a thread has under way together.
+template <int V, int K>
+inline constexpr int kWindows = V == 1 && K == 2 ? 4 : 1;
+
 /// Windows of K by K: a thread loads `kWindows` whole ones before it looks at any. Places beyond
 /// the edge are read at the edge, which belongs to the window too, so that neither the maximum nor
 /// which of equals is the first changes.
@@ -170,14 +174,14 @@ template <class T, int V, int K>
 __global__ void __launch_bounds__(kThreads)
     pool_square_windows(const __grid_constant__ PlaneLoop outputs, Axes axes, const Vec<T, V>* x,
                         Vec<T, V>* y, Vec<int, V>* positions) {
-  constexpr int kWindows = V == 1 && K == 2 ? 4 : 1;
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads * kWindows;
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads * kWindows + threadIdx.x;
+  constexpr int kMany = kWindows<V, K>;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads * kMany;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads * kMany + threadIdx.x;
        first < outputs.count; first += stride) {
-    Vec<T, V> values[kWindows][K * K];
-    int place[kWindows][K * K];
+    Vec<T, V> values[kMany][K * K];
+    int place[kMany][K * K];
 #pragma unroll
-    for (int n = 0; n < kWindows; ++n) {
+    for (int n = 0; n < kMany; ++n) {
       const PlaneLoop::Place o = outputs.place(min(first + n * kThreads, outputs.count - 1));
       const Vec<T, V>* plane = x + o.plane * axes.h.size * axes.w.size * outputs.inner + o.i;
 #pragma unroll
@@ -190,7 +194,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
 #pragma unroll
-    for (int n = 0; n < kWindows; ++n) {
+    for (int n = 0; n < kMany; ++n) {
       const int64_t i = first + n * kThreads;
       Largest<T, V> largest;
       largest.start(values[n][0], place[n][0]);
@@ -301,13 +305,19 @@ template <class T, int V>
 void pool(const PoolState& s, const Call& c) {
   const Axis& h = s.axes.h;
   const Axis& w = s.axes.w;
-  const bool square = h.kernel == w.kernel;
-  const auto kernel = square && h.kernel == 2   ? pool_square_windows<T, V, 2>
-                      : square && h.kernel == 3 ? pool_square_windows<T, V, 3>
-                                                : pool_windows<T, V>;
-  const unsigned grid = grid_for(s.loop.count, kThreads, c.encoder->multiprocessors());
-  c.encoder->launch(kernel, grid, kThreads, 0, s.loop, s.axes, c.in[0].as<const Vec<T, V>>(),
-                    c.out[0].as<Vec<T, V>>(), c.out[1].as<Vec<int, V>>());
+  const auto launch = [&](auto kernel, int64_t per_thread) {
+    const unsigned grid =
+        grid_for(s.loop.count, kThreads * per_thread, c.encoder->multiprocessors());
+    c.encoder->launch(kernel, grid, kThreads, 0, s.loop, s.axes, c.in[0].as<const Vec<T, V>>(),
+                      c.out[0].as<Vec<T, V>>(), c.out[1].as<Vec<int, V>>());
+  };
+  if (h.kernel == 2 && w.kernel == 2) {
+    launch(pool_square_windows<T, V, 2>, kWindows<V, 2>);
+  } else if (h.kernel == 3 && w.kernel == 3) {
+    launch(pool_square_windows<T, V, 3>, kWindows<V, 3>);
+  } else {
+    launch(pool_windows<T, V>, 1);
+  }
 }
 
 void run(const MaxPool2dParams&, const PoolState& state, const Call& c) {

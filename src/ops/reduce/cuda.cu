@@ -15,6 +15,8 @@ constexpr int kThreads = 256;
 /// A sum is split where it has fewer blocks than this: short blocks level out at the end.
 constexpr int64_t kBlocks = 4096;
 constexpr int64_t kMostBlocks = 65535;
+/// Rounds of loads, one after the other, that take as long as splitting and a second pass.
+constexpr int64_t kRounds = 8;
 
 /// Elements of a load where they lie side by side: 16 bytes, or 8 of one byte each.
 constexpr int vector_of(size_t element_bytes) {
@@ -230,7 +232,7 @@ int across_for(int64_t columns, int64_t length, bool vectors) {
   const int64_t least = vectors ? 8 : 32;
   int64_t across = 32;
   while (across < kThreads && length * across < in_flight * kThreads) across *= 2;
-  if (length * least < 4 * in_flight * kThreads)
+  if (length * least < kRounds * in_flight * kThreads)
     while (across > least && columns / across < kBlocks / 16) across /= 2;
   return static_cast<int>(
       std::min(static_cast<uint64_t>(across), std::bit_ceil(static_cast<uint64_t>(columns))));
@@ -262,10 +264,9 @@ std::shared_ptr<SumState> prepare_sum(const ReduceParams& p, const Specs& s) {
     blocks = ceil_div<int64_t>(axes.kept.count, state->width);
     rows = kThreads / state->width;
   }
-  // A second pass costs as much as a few loads one after the other.
-  const int64_t worth = 2 * rows * in_flight;
-  const int64_t wanted = std::min(kBlocks / blocks, length / worth);
-  if (wanted > 1 && length >= 2 * worth) {
+  const int64_t round = rows * in_flight;
+  const int64_t wanted = std::min(kBlocks / blocks, length / (2 * round));
+  if (wanted > 1 && length >= kRounds * round) {
     splits.length = ceil_div(length, wanted);
     splits.count = ceil_div(length, splits.length);
     // The sums lie in the order in which the kept axes are walked, those of an output side by side.
