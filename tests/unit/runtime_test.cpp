@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "mica/mica.h"
+#include "tests/unit/expect_error.h"
+
+namespace mica {
+namespace {
+
+// First in its file: no test before it asks for CUDA.
+TEST(CpuProcess, LoadsNoCudaLibrary) {
+  matmul(ones({8, 8}), ones({8, 8}));
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  while (std::getline(maps, line))
+    for (const char* library :
+         {"libcuda", "libcudart", "libcublas", "libcudnn", "libnvrtc", "libmica_cuda"})
+      EXPECT_EQ(line.find(library), std::string::npos) << line;
+}
+
+TEST(CpuRuntime, CachesFreedBlocks) {
+  DeviceRuntime& cpu = runtime(Device::cpu());
+  void* a = cpu.allocate(5000, 0);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(a) % 64, 0U);
+  cpu.deallocate(a, 5000, 0);
+  const size_t reserved = memory_stats(Device::cpu()).reserved;
+  void* b = cpu.allocate(4900, 0);  // of the same class
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(memory_stats(Device::cpu()).reserved, reserved);
+  cpu.deallocate(b, 4900, 0);
+  EXPECT_EQ(cpu.allocate(0, 0), nullptr);
+  cpu.deallocate(nullptr, 0, 0);
+}
+
+TEST(CpuRuntime, CountsBytes) {
+  DeviceRuntime& cpu = runtime(Device::cpu());
+  const MemoryStats before = memory_stats(Device::cpu());
+  cpu.reset_peak(0);
+  {
+    const Tensor t = empty({1000, 1000});
+    const MemoryStats now = memory_stats(Device::cpu());
+    EXPECT_GE(now.allocated, before.allocated + 4000000);
+    EXPECT_LE(now.allocated, before.allocated + 4000000 * 4 / 3 + 64);
+    EXPECT_GE(now.reserved, now.allocated);
+  }
+  const MemoryStats after = memory_stats(Device::cpu());
+  EXPECT_EQ(after.allocated, before.allocated);
+  EXPECT_GE(after.peak, before.allocated + 4000000);
+  cpu.empty_cache(0);
+  EXPECT_EQ(memory_stats(Device::cpu()).reserved, memory_stats(Device::cpu()).allocated);
+}
+
+TEST(CpuRuntime, OutOfMemoryIsAnErrorOneCanGoOnFrom) {
+  const MemoryStats before = memory_stats(Device::cpu());
+  expect_error<OutOfMemory>("out of memory on cpu: ", [] { empty({int64_t{1} << 50}); });
+  expect_error<OutOfMemory>("bytes requested", [] { empty({int64_t{1} << 60}); });
+  EXPECT_EQ(memory_stats(Device::cpu()).allocated, before.allocated);
+  EXPECT_EQ(memory_stats(Device::cpu()).reserved, before.reserved);
+  EXPECT_EQ(sum(ones({10})).item(), 10);
+}
+
+TEST(CpuRuntime, ServesSeveralThreads) {
+  const size_t before = memory_stats(Device::cpu()).allocated;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([] {
+      for (int64_t i = 1; i < 300; ++i) EXPECT_EQ(sum(ones({i})).item(), static_cast<double>(i));
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(memory_stats(Device::cpu()).allocated, before);
+}
+
+TEST(Runtime, NullCountsWhatItDoesNotHold) {
+  const MemoryStats before = memory_stats(Device::null());
+  const Tensor t = zeros({1000}, {.device = Device::null()});
+  EXPECT_EQ(memory_stats(Device::null()).allocated, before.allocated + 4000);
+  EXPECT_EQ(t.data(), nullptr);
+}
+
+TEST(Runtime, AskingForMissingCudaGivesOneSentence) {
+  if (cuda_available()) GTEST_SKIP() << "this machine has a CUDA device";
+  const std::string reason = cuda_unavailable_reason();
+  EXPECT_FALSE(reason.empty());
+  EXPECT_EQ(reason.find('\n'), std::string::npos) << reason;
+  expect_error<DeviceError>("cuda: " + reason, [] { zeros({2}, {.device = Device::cuda()}); });
+  expect_error<DeviceError>("cuda: ", [] { to(zeros({2}), Device::cuda()); });
+  EXPECT_EQ(sum(ones({3})).item(), 3);
+}
+
+}  // namespace
+}  // namespace mica

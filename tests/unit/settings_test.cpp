@@ -1,0 +1,122 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mica/mica.h"
+#include "mica/op/dispatch.h"
+#include "mica/op/select.h"
+#include "tests/unit/expect_error.h"
+
+namespace mica {
+namespace {
+
+using testing::HasSubstr;
+
+class Settings : public testing::Test {
+ protected:
+  void TearDown() override {
+    force_kernel("add", "");
+    force_kernel("matmul", "");
+    set_deterministic(false);
+    set_verbose_dispatch(false);
+  }
+};
+
+std::string chosen(const char* op, const Tensors& in, const Shape& out) {
+  std::vector<TensorSpec> specs;
+  for (const Tensor& t : in) specs.push_back(t.spec());
+  const TensorSpec result = TensorSpec::contiguous(out, in[0].dtype());
+  return select(find_op(op), ParamsRef::of(NoParams{}), {specs, {&result, 1}}, Device::cpu())
+      ->kernel->name;
+}
+
+TEST_F(Settings, AForcedKernelIsTaken) {
+  const Tensor a = ones({2, 2});
+  EXPECT_NE(chosen("add", {a, a}, {2, 2}), "reference");
+  force_kernel("add", "reference");
+  EXPECT_EQ(forced_kernel("add"), "reference");
+  EXPECT_EQ(chosen("add", {a, a}, {2, 2}), "reference");
+  force_kernel("add", "");
+  EXPECT_EQ(forced_kernel("add"), "");
+  EXPECT_NE(chosen("add", {a, a}, {2, 2}), "reference");
+}
+
+TEST_F(Settings, AnUnknownForcedKernelIsNamed) {
+  force_kernel("add", "magic");
+  expect_error<Unsupported>(
+      "add: the forced kernel 'magic' on cpu cannot take add(f32[2], f32[2]) {}: there is no such "
+      "kernel",
+      [] { add(ones({2}), ones({2})); });
+}
+
+TEST_F(Settings, AForcedKernelThatRefusesGivesItsReason) {
+  force_kernel("matmul", "blocked");
+  const Tensor a = ones({2, 2}, {.dtype = DType::f16});
+  expect_error<Unsupported>("blocked: computes f32 and f64 only", [&] { matmul(a, a); });
+}
+
+TEST_F(Settings, ChangesMoveTheStamp) {
+  const uint64_t before = settings_stamp();
+  set_deterministic(true);
+  EXPECT_TRUE(deterministic());
+  EXPECT_NE(settings_stamp(), before);
+  const uint64_t now = settings_stamp();
+  set_deterministic(true);
+  EXPECT_EQ(settings_stamp(), now);
+}
+
+TEST_F(Settings, VerboseDispatchTellsTheChoiceAndTheRefusals) {
+  set_verbose_dispatch(true);
+  testing::internal::CaptureStderr();
+  const Tensor a = ones({3, 5}, {.dtype = DType::f16});
+  const Tensor b = ones({5, 7}, {.dtype = DType::f16});
+  matmul(a, b);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("mica: matmul: blocked refuses: computes f32 and f64 only"));
+  EXPECT_THAT(text, HasSubstr("mica: matmul(f16[3, 5], f16[5, 7]) {} on cpu: reference"));
+  set_verbose_dispatch(false);
+  testing::internal::CaptureStderr();
+  matmul(a, b);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(Settings, VerboseDispatchTellsOfLayoutCopies) {
+  set_verbose_dispatch(true);
+  force_kernel("conv2d", "im2col");
+  testing::internal::CaptureStderr();
+  const Tensor x = transpose(ones({2, 3, 6, 6}), 2, 3);
+  conv2d(x, ones({4, 3, 3, 3}));
+  const std::string text = testing::internal::GetCapturedStderr();
+  force_kernel("conv2d", "");
+  EXPECT_THAT(text, HasSubstr("copies input 0"));
+}
+
+void infer_lonely(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  out.add(in[0].shape, in[0].dtype);
+}
+
+TEST_F(Settings, AnOpWithoutAKernelForADeviceSaysSo) {
+  OpDef op = Op<NoParams>("lonely").infer<infer_lonely>().no_gradient("it is a test").build();
+  expect_error<Unsupported>(
+      "lonely: no kernel on cpu takes lonely(f32[2]) {}: the op has none there",
+      [&] { dispatch(op, NoParams{}, Tensors{ones({2})}); });
+  expect_error<Unsupported>(
+      "lonely: has no gradient (it is a test), and an input requires one; detach() it if that is "
+      "meant",
+      [&] { dispatch(op, NoParams{}, Tensors{ones({2}).set_requires_grad()}); });
+}
+
+TEST_F(Settings, OperatorsAreFoundByName) {
+  EXPECT_STREQ(find_op("conv2d").name, "conv2d");
+  expect_error<Unsupported>("no operator is named 'conv3d'", [] { find_op("conv3d"); });
+}
+
+TEST_F(Settings, ThreadsAreCounted) {
+  const int before = num_threads();
+  set_num_threads(1);
+  EXPECT_EQ(num_threads(), 1);
+  set_num_threads(before);
+  expect_error<Error>("set_num_threads: expected at least 1, got 0", [] { set_num_threads(0); });
+}
+
+}  // namespace
+}  // namespace mica
