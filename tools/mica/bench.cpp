@@ -152,11 +152,11 @@ void add_bench(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--batch", o->batches, "Images per step; several may be given: 256,64")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(at_least_one())
       ->capture_default_str();
   command
       ->add_option("--steps", o->steps, "Steps per timed group (else 200 on CUDA, 20 on the CPU)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_flag("--tf32,!--no-tf32", o->tf32,
                     "Let f32 products on CUDA use TF32 (the default here, as with the peers)");
   command->add_flag("--json", o->json,

@@ -2,6 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdlib>
+#include <string>
+
 #include "mica/core/device.h"
 
 namespace mica::tool {
@@ -15,5 +18,14 @@ void add_ops(CLI::App& app);
 /// "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any. A CUDA device that cannot be had
 /// raises with the reason.
 Device choose_device(const std::string& name);
+
+/// For options that count something.
+inline CLI::Validator at_least_one() {
+  return {[](const std::string& text) {
+            const bool ok = std::strtoll(text.c_str(), nullptr, 10) >= 1;
+            return ok ? std::string() : "expected a number of at least 1, got " + text;
+          },
+          ""};
+}
 
 }  // namespace mica::tool

@@ -23,11 +23,14 @@ struct Options {
   double lr = 0.02;
   double momentum = 0.9;
   uint64_t seed = 0;
+  bool decay = true;
   bool compile = true;
   bool json = false;
   bool deterministic = false;
   bool tf32 = false;
 };
+
+constexpr int64_t kStepsPerRate = 16;  // the learning rate changes this often
 
 volatile std::sig_atomic_t g_interrupted = 0;
 
@@ -87,6 +90,8 @@ class Training {
         dataset,
         {.batch = options_.batch, .shuffle = options_.seed, .epoch = epoch, .device = device_});
     for (const auto& [x, y] : batches) {
+      if (options_.decay && result.steps % kStepsPerRate == 0)
+        set_rate(epoch * batches.size() + result.steps, options_.epochs * batches.size());
       step_(x, y);
       ++result.steps;
       result.images += x.size(0);
@@ -110,6 +115,11 @@ class Training {
     loss.backward();
     optimizer_.step();
     add_(loss_sum_, mul(loss.detach(), static_cast<double>(x.size(0))));
+  }
+
+  /// From the full learning rate linearly to none.
+  void set_rate(int64_t step, int64_t steps) {
+    optimizer_.set_lr(options_.lr * static_cast<double>(steps - step) / static_cast<double>(steps));
   }
 
   double mean_loss(int64_t images) const { return loss_sum_.item() / static_cast<double>(images); }
@@ -149,9 +159,11 @@ void train(const Options& options) {
   set_deterministic(options.deterministic);
   set_allow_tf32(options.tf32);
   manual_seed(options.seed);
-  const auto train_set =
-      data::fashion_mnist({.train = true, .directory = options.data}).first(options.limit);
-  const auto test_set = data::fashion_mnist({.train = false, .directory = options.data});
+  const auto load = [&](bool train) {
+    return data::fashion_mnist({.train = train, .directory = options.data, .normalize = true});
+  };
+  const data::ImageDataset train_set = load(true).first(options.limit);
+  const data::ImageDataset test_set = load(false);
   if (!options.json)
     fmt::print(stderr, "{} on {}, {} images, batch {}, {}\n", options.model, device,
                train_set.size(), options.batch, options.compile ? "compiled" : "eager");
@@ -178,12 +190,14 @@ void add_train(CLI::App& app) {
   command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
       ->capture_default_str();
   command->add_option("--epochs", o->epochs, "Passes over the images")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_one())
       ->capture_default_str();
   command->add_option("--batch", o->batch, "Images per step")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least_one())
       ->capture_default_str();
   command->add_option("--lr", o->lr, "Learning rate")->capture_default_str();
+  command->add_flag("--decay,!--no-decay", o->decay,
+                    "Lower the learning rate linearly to zero over the run (the default)");
   command->add_option("--momentum", o->momentum, "Momentum of SGD")->capture_default_str();
   command->add_option("--seed", o->seed, "Of the weights and the order of images")
       ->capture_default_str();
@@ -191,7 +205,7 @@ void add_train(CLI::App& app) {
                     "Capture the step once and replay it (the default), or run op by op");
   command->add_option("--data", o->data, "Directory with the IDX files (else $MICA_DATA)");
   command->add_option("--limit", o->limit, "Use only the first N training images")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");
   command->add_flag("--deterministic", o->deterministic, "Same seed, same bits");
   command->add_flag("--tf32", o->tf32, "Let f32 products on CUDA use TF32 tensor cores");

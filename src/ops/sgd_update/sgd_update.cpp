@@ -44,32 +44,45 @@ Support supports(const SgdParams& p, const Specs& s) {
   return Support::yes();
 }
 
+/// The update's constants in the type it is computed in.
+template <class Wide>
+struct Rates {
+  Wide lr, momentum, decay, fresh;
+};
+
+template <class Wide, class T>
+void descend(Rates<Wide> r, T* __restrict w, const T* __restrict grad, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto x = static_cast<Wide>(w[i]);
+    w[i] = static_cast<T>(x - r.lr * (static_cast<Wide>(grad[i]) + r.decay * x));
+  }
+}
+
+template <bool nesterov, class Wide, class T>
+void descend(Rates<Wide> r, T* __restrict w, const T* __restrict grad, T* __restrict m, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto x = static_cast<Wide>(w[i]);
+    const Wide g = static_cast<Wide>(grad[i]) + r.decay * x;
+    const Wide v = r.momentum * static_cast<Wide>(m[i]) + r.fresh * g;
+    m[i] = static_cast<T>(v);
+    w[i] = static_cast<T>(x - r.lr * (nesterov ? g + r.momentum * v : v));
+  }
+}
+
 template <class Wide>
 void run_in(const SgdParams& p, const Call& c) {
   const auto n = static_cast<size_t>(p.count);
-  const auto lr = static_cast<Wide>(*c.in[0].as<float>());
-  const auto momentum = static_cast<Wide>(p.momentum);
-  const auto decay = static_cast<Wide>(p.weight_decay);
-  const auto fresh = static_cast<Wide>(1 - p.dampening);
+  const Rates<Wide> rates = {static_cast<Wide>(*c.in[0].as<float>()), static_cast<Wide>(p.momentum),
+                             static_cast<Wide>(p.weight_decay), static_cast<Wide>(1 - p.dampening)};
   for (size_t k = 1; k <= n; ++k) {
     switch_float(c.in[k].dtype(), "sgd_update", [&]<class T>() {
-      T* w = c.in[k].as<T>();
-      const T* grad = c.in[k + n].as<T>();
-      T* m = p.momentum != 0 ? c.in[k + 2 * n].as<T>() : nullptr;
       parallel_for(c.in[k].numel(), 32768, [&](int64_t begin, int64_t end) {
-        if (!m) {
-          for (int64_t i = begin; i < end; ++i) {
-            const Wide g = static_cast<Wide>(grad[i]) + decay * static_cast<Wide>(w[i]);
-            w[i] = static_cast<T>(static_cast<Wide>(w[i]) - lr * g);
-          }
-          return;
-        }
-        for (int64_t i = begin; i < end; ++i) {
-          const Wide g = static_cast<Wide>(grad[i]) + decay * static_cast<Wide>(w[i]);
-          const Wide v = momentum * static_cast<Wide>(m[i]) + fresh * g;
-          m[i] = static_cast<T>(v);
-          w[i] = static_cast<T>(static_cast<Wide>(w[i]) - lr * (p.nesterov ? g + momentum * v : v));
-        }
+        T* w = c.in[k].as<T>() + begin;
+        const T* grad = c.in[k + n].as<T>() + begin;
+        if (p.momentum == 0) return descend(rates, w, grad, end - begin);
+        T* m = c.in[k + 2 * n].as<T>() + begin;
+        p.nesterov ? descend<true>(rates, w, grad, m, end - begin)
+                   : descend<false>(rates, w, grad, m, end - begin);
       });
     });
   }
