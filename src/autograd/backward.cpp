@@ -114,7 +114,7 @@ void start(Pass& pass, const Tensors& outputs, const Tensors& cotangents) {
     const Tensor& out = outputs[i];
     check(out.requires_grad(),
           "backward: output {} ({}) does not depend on a tensor that requires a gradient", i,
-          to_string(out.spec()));
+          out.spec());
     Tensor cotangent = cotangents.empty() ? Tensor() : cotangents[i];
     if (!cotangent.defined()) {
       check<ShapeError>(

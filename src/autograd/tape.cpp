@@ -114,7 +114,7 @@ Tensor GradNode::unpack(const Saved& saved) const {
   check(saved.tensor.storage()->version() == saved.version,
         "{}: a tensor it saved for backward ({}) was modified afterwards; use it before, or "
         "clone() it",
-        op_->name, to_string(saved.tensor.spec()));
+        op_->name, saved.tensor.spec());
   return saved.tensor;
 }
 

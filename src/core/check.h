@@ -6,6 +6,7 @@
 #include "mica/core/dims.h"
 #include "mica/core/dtype.h"
 #include "mica/core/error.h"
+#include "mica/core/spec.h"
 
 namespace mica {
 
@@ -39,6 +40,18 @@ struct fmt::formatter<mica::Device> : mica::PlainFormatter {
     return write(mica::to_string(d), context);
   }
 };
+template <>
+struct fmt::formatter<mica::Size2> : mica::PlainFormatter {
+  auto format(mica::Size2 s, fmt::format_context& context) const {
+    return write(fmt::format("{{{}, {}}}", s.h, s.w), context);
+  }
+};
+template <>
+struct fmt::formatter<mica::TensorSpec> : mica::PlainFormatter {
+  auto format(const mica::TensorSpec& s, fmt::format_context& context) const {
+    return write(mica::to_string(s), context);
+  }
+};
 
 namespace mica {
 
@@ -48,7 +61,8 @@ template <class E = Error, class... Args>
   throw E(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// `check<ShapeError>(condition, "conv2d: …", …)`: throws when the condition does not hold.
+/// `check<ShapeError>(condition, "conv2d: …", …)`: throws when the condition does not hold. Give it
+/// specs and sizes as they are: they become text only in the message.
 template <class E = Error, class... Args>
 void check(bool condition, fmt::format_string<Args...> format, Args&&... args) {
   if (!condition) [[unlikely]]

@@ -22,7 +22,7 @@ const Ref<Storage>& Tensor::storage() const {
       static_cast<bool>(impl_->storage),
       "the value of a {} tensor was asked for while a graph is captured: it is computed when "
       "the graph runs. Return it from the compiled function and read it afterwards",
-      to_string(impl_->spec));
+      impl_->spec);
   return impl_->storage;
 }
 

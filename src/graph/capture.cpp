@@ -91,7 +91,7 @@ class Capture final : public Recorder, public GradWatcher {
           !edge.node || edge.node->used(),
           "compile: a result ({}) requires a gradient, and its history ends with the capture; call "
           "backward inside the compiled function, or detach() the result",
-          to_string(t.spec()));
+          t.spec());
       graph_.outputs.push_back(value_of(t));
     }
     for (const ValueId id : graph_.inputs) note_device("compile", graph_[id].spec.device);
@@ -156,10 +156,10 @@ class Capture final : public Recorder, public GradWatcher {
     check<Unsupported>(
         trace >> kValueBits == serial_,
         "a tensor made while another graph was captured ({}) was used; it never had a value",
-        to_string(t.spec()));
+        t.spec());
     const auto id = static_cast<ValueId>(trace & ((int64_t{1} << kValueBits) - 1));
     check(!graph_[id].superseded, "a tensor ({}) was modified after it was saved for backward",
-          to_string(t.spec()));
+          t.spec());
     return id;
   }
 

@@ -78,11 +78,11 @@ Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const
   check<ShapeError>(weight.rank() == 4, "{}: weight must be [C_out, C_in/groups, kH, kW], got {}",
                     op, weight);
   check<ShapeError>(params.stride.h >= 1 && params.stride.w >= 1,
-                    "{}: stride must be at least 1, got {}", op, print_field(params.stride));
+                    "{}: stride must be at least 1, got {}", op, params.stride);
   check<ShapeError>(params.dilation.h >= 1 && params.dilation.w >= 1,
-                    "{}: dilation must be at least 1, got {}", op, print_field(params.dilation));
+                    "{}: dilation must be at least 1, got {}", op, params.dilation);
   check<ShapeError>(params.padding.h >= 0 && params.padding.w >= 0,
-                    "{}: padding must not be negative, got {}", op, print_field(params.padding));
+                    "{}: padding must not be negative, got {}", op, params.padding);
   check<ShapeError>(
       params.groups >= 1 && x[1] % params.groups == 0 && weight[0] % params.groups == 0,
       "{}: groups must divide C_in = {} and C_out = {}, got {}", op, x[1], weight[0],

@@ -12,7 +12,7 @@ void infer(const DropoutParams& p, std::span<const TensorSpec> in, OutSpecs& out
   check<DTypeError>(is_floating(in[0].dtype), "dropout: expected a floating dtype, got {}",
                     in[0].dtype);
   check<ShapeError>(in[1].dtype == DType::i64 && in[1].shape == Shape{2} && in[1].is_contiguous(),
-                    "dropout: the counter must be i64[2], got {}", to_string(in[1]));
+                    "dropout: the counter must be i64[2], got {}", in[1]);
   out.add(in[0].shape, in[0].dtype);
 }
 

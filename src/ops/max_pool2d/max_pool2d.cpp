@@ -39,13 +39,13 @@ Pool2dGeometry pool2d_geometry(const char* op, const MaxPool2dParams& params, co
   check<ShapeError>(x.rank() == 4, "{}: input must be [N, C, H, W], got {}", op, x);
   const Size2 kernel = params.kernel;
   check<ShapeError>(kernel.h >= 1 && kernel.w >= 1, "{}: kernel must be at least 1, got {}", op,
-                    print_field(kernel));
+                    kernel);
   check<ShapeError>(params.stride.h >= 0 && params.stride.w >= 0,
-                    "{}: stride must not be negative, got {}", op, print_field(params.stride));
+                    "{}: stride must not be negative, got {}", op, params.stride);
   check<ShapeError>(params.padding.h >= 0 && params.padding.w >= 0 &&
                         2 * params.padding.h <= kernel.h && 2 * params.padding.w <= kernel.w,
-                    "{}: padding must be in [0, kernel / 2] with kernel = {}, got {}", op,
-                    print_field(kernel), print_field(params.padding));
+                    "{}: padding must be in [0, kernel / 2] with kernel = {}, got {}", op, kernel,
+                    params.padding);
   check<ShapeError>(
       x[2] + 2 * params.padding.h >= kernel.h && x[3] + 2 * params.padding.w >= kernel.w,
       "{}: kernel of {} by {} does not fit the padded input of {} by {}", op, kernel.h, kernel.w,

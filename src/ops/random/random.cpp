@@ -18,7 +18,7 @@ namespace {
 
 void infer_take(const RngTakeParams&, std::span<const TensorSpec> in, OutSpecs& out) {
   check<DTypeError>(in[0].dtype == DType::i64 && in[0].shape == Shape{2} && in[0].is_contiguous(),
-                    "rng_take: the state must be i64[2], got {}", to_string(in[0]));
+                    "rng_take: the state must be i64[2], got {}", in[0]);
   out.add({2}, DType::i64);
 }
 bool take_mutates(const RngTakeParams&, int input, int) { return input == 0; }
@@ -34,7 +34,7 @@ void run_take(const RngTakeParams& p, const Call& c) {
 void infer_random(const RandomParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check<DTypeError>(is_floating(p.dtype), "random: expected a floating dtype, got {}", p.dtype);
   check<DTypeError>(in[0].dtype == DType::i64 && in[0].shape == Shape{2} && in[0].is_contiguous(),
-                    "random: the counter must be i64[2], got {}", to_string(in[0]));
+                    "random: the counter must be i64[2], got {}", in[0]);
   out.add(p.shape, p.dtype);
 }
 

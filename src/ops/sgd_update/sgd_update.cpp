@@ -15,19 +15,18 @@ void infer(const SgdParams& p, std::span<const TensorSpec> in, OutSpecs&) {
   check(in.size() == 1 + groups * n, "sgd_update: expected {} inputs, got {}", 1 + groups * n,
         in.size());
   check<DTypeError>(in[0].rank() == 0 && in[0].dtype == DType::f32,
-                    "sgd_update: lr must be a 0-d f32 tensor, got {}", to_string(in[0]));
+                    "sgd_update: lr must be a 0-d f32 tensor, got {}", in[0]);
   for (size_t i = 1; i <= n; ++i) {
     const TensorSpec& param = in[i];
     check<DTypeError>(is_floating(param.dtype), "sgd_update: parameter {} must be floating, got {}",
                       i - 1, param.dtype);
     check(param.is_contiguous() || param.is_channels_last(),
-          "sgd_update: parameter {} must be dense, got {}", i - 1, to_string(param));
+          "sgd_update: parameter {} must be dense, got {}", i - 1, param);
     for (size_t g = 1; g < groups; ++g) {
       const TensorSpec& other = in[i + g * n];
       check<ShapeError>(other.shape == param.shape && other.dtype == param.dtype,
                         "sgd_update: {} {} must be like its parameter {}, got {}",
-                        g == 1 ? "gradient" : "momentum", i - 1, to_string(param),
-                        to_string(other));
+                        g == 1 ? "gradient" : "momentum", i - 1, param, other);
     }
   }
 }

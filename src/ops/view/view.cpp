@@ -49,8 +49,8 @@ std::optional<Strides> reshaped_strides(const TensorSpec& in, const Shape& shape
 
 ViewSpec reshape_view(const DimsParams& p, const TensorSpec& in) {
   const auto strides = reshaped_strides(in, p.dims);
-  check<ShapeError>(strides.has_value(), "reshape: {} cannot be seen as {} without a copy",
-                    to_string(in), p.dims);
+  check<ShapeError>(strides.has_value(), "reshape: {} cannot be seen as {} without a copy", in,
+                    p.dims);
   return {with_layout(in, p.dims, *strides), 0};
 }
 
