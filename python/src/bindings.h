@@ -15,7 +15,7 @@
 namespace mica::python {
 
 namespace nb = nanobind;
-using namespace nb::literals;  // NOLINT(google-build-using-namespace): "name"_a
+using namespace nb::literals;
 
 void bind_errors(nb::module_& m);
 void bind_types(nb::module_& m);

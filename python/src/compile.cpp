@@ -111,10 +111,9 @@ class PythonCompiled {
   std::map<const Plan*, Structure> structures_;
 };
 
-PyType_Slot slots[] = {  // NOLINT(modernize-avoid-c-arrays): what Python takes
-    {Py_tp_traverse, reinterpret_cast<void*>(PythonCompiled::traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(PythonCompiled::clear)},
-    {0, nullptr}};
+PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(PythonCompiled::traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(PythonCompiled::clear)},
+                       {0, nullptr}};
 
 }  // namespace
 

@@ -56,7 +56,7 @@ void bind_sequential(nb::module_& nn) {
 }  // namespace
 
 void bind_layers(nb::module_& nn) {
-  using namespace mica::nn;  // NOLINT(google-build-using-namespace): the layers bound below
+  using namespace mica::nn;
 
   auto linear = add_layer<LinearImpl>(nn, "Linear", "(…, in_features) to (…, out_features).");
   linear.def(

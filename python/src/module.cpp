@@ -16,7 +16,7 @@ NB_MODULE(_mica, m) {
   // Classes then say that they are mica.Tensor, where users find them.
   m.attr("__name__") = "mica";
   m.attr("__version__") = MICA_VERSION;
-  using namespace mica::python;  // NOLINT(google-build-using-namespace)
+  using namespace mica::python;
   bind_errors(m);
   bind_types(m);
   bind_tensor(m);

@@ -26,7 +26,7 @@ nn::Module module_from(nb::handle object);
 nb::object module_to_python(const nn::Module& module);
 
 /// How the garbage collector looks into a module; for every class that is bound.
-extern PyType_Slot module_slots[];  // NOLINT(modernize-avoid-c-arrays): what Python takes
+extern PyType_Slot module_slots[];
 
 /// A module class that Python can derive from: where the derived class defines `forward`, C++ calls
 /// that.

@@ -51,9 +51,9 @@ void bind_creation(nb::module_& m) {
        {std::pair<const char*, Create>{"zeros", zeros}, {"ones", ones}, {"empty", empty}}) {
     m.def(
         name,
-        [create = create](const nb::args& shape, nb::handle dtype, nb::handle device) {
+        [make = create](const nb::args& shape, nb::handle dtype, nb::handle device) {
           const TensorOptions options = parse_options(dtype, device);
-          return without_gil([&, s = parse_dims(shape)] { return create(s, options); });
+          return without_gil([&, s = parse_dims(shape)] { return make(s, options); });
         },
         "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
   }
@@ -94,9 +94,9 @@ void bind_random(nb::module_& m) {
        {std::pair<const char*, Draw>{"rand", uniform}, {"randn", normal}}) {
     m.def(
         name,
-        [draw = draw](const nb::args& shape, nb::handle dtype, nb::handle device) {
+        [make = draw](const nb::args& shape, nb::handle dtype, nb::handle device) {
           const TensorOptions options = parse_options(dtype, device);
-          return without_gil([&, s = parse_dims(shape)] { return draw(s, 0, 1, options); });
+          return without_gil([&, s = parse_dims(shape)] { return make(s, 0, 1, options); });
         },
         "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
   }

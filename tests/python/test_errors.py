@@ -67,9 +67,10 @@ def test_unsupported_names_the_reason():
 
 
 def test_settings():
+    threads = mica.num_threads()
     mica.set_num_threads(1)
     assert mica.num_threads() == 1
-    mica.set_num_threads(2)
+    mica.set_num_threads(threads)
     mica.set_deterministic(True)
     assert mica.deterministic()
     mica.set_allow_tf32(True)

@@ -57,7 +57,7 @@ def test_batches(fashion):
 
 
 @pytest.mark.skipif(not EXAMPLE.exists(), reason="the examples are not here")
-def test_example(device):
+def test_example(fashion, device):
     command = [
         sys.executable,
         str(EXAMPLE),
