@@ -6,6 +6,7 @@
 #include <iostream>
 #include <string>
 
+#include "tests/op_cases/device.h"
 #include "tests/op_cases/harness.h"
 
 namespace mica::cases {
@@ -102,6 +103,11 @@ TEST(Coverage, GradientsAreChecked) {
 
 }  // namespace
 
+Device& tested_device() {
+  static Device device;
+  return device;
+}
+
 Room::Room(std::vector<OpCase> (*list)()) { rooms().push_back(list); }
 
 std::vector<OpCase> all_cases() {
@@ -117,15 +123,17 @@ std::vector<OpCase> all_cases() {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  mica::Device device;
+  mica::Device& device = mica::cases::tested_device();
   bool time = false;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
+    const std::string value = i + 1 < argc ? argv[i + 1] : "";
     if (argument == "--time") {
       time = true;
-    } else if (argument == "--device" && i + 1 < argc) {
+    } else if (argument == "--device" &&
+               (value == "cpu" || value == "null" || value.starts_with("cuda"))) {
       device = mica::device_from_name(argv[++i]);
-    } else if (argument == "--filter" && i + 1 < argc) {
+    } else if (argument == "--filter" && !value.empty()) {
       ::testing::GTEST_FLAG(filter) = std::string("*").append(argv[++i]).append("*");
     } else {
       std::cerr << "usage: " << argv[0] << " [--device cpu|cuda|null] [--filter TEXT] [--time]\n";
@@ -133,7 +141,5 @@ int main(int argc, char** argv) {
     }
   }
   mica::cases::register_tests(device, time);
-  if (device.is_cuda() && !mica::cuda_available())
-    std::cout << "skipped: no CUDA device: " << mica::cuda_unavailable_reason() << "\n";
   return RUN_ALL_TESTS();
 }

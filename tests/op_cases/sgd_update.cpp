@@ -69,27 +69,26 @@ OpCase sgd_update_case() {
                   update("forty parameters", many, {.momentum = 0.9}),
                   update("one element", {{1}}, {}),
                   update("an empty parameter", {{0}, {3}}, {.momentum = 0.9}), threads},
-      .bad = {
-          bad<DTypeError>("sgd_update: lr must be a 0-d f32 tensor, got f64[]",
-                          [](Device d) {
-                            const Tensor w = zeros({3}, {.device = d});
-                            sgd_update(zeros({}, {DType::f64, d}), {w}, {w}, {}, {});
-                          }),
-          bad<ShapeError>("sgd_update: gradient 0 must be like its parameter f32[3]",
-                          [](Device d) {
-                            const TensorOptions o{.device = d};
-                            sgd_update(zeros({}, o), {zeros({3}, o)}, {zeros({4}, o)}, {}, {});
-                          }),
-          bad<Error>("sgd_update: expected 4 inputs, got 3",
-                     [](Device d) {
-                       const TensorOptions o{.device = d};
-                       sgd_update(zeros({}, o), {zeros({3}, o)}, {zeros({3}, o)}, {},
-                                  {.momentum = 0.9});
-                     }),
-          bad<DTypeError>("sgd_update: parameter 0 must be floating, got i64", [](Device d) {
-            const Tensor w = zeros({3}, {DType::i64, d});
-            sgd_update(zeros({}, {.device = d}), {w}, {w}, {}, {});
-          })}};
+      .bad = {bad<DTypeError>("sgd_update: lr must be a 0-d f32 tensor, got f64[]",
+                              [](Device d) {
+                                const Tensor w = zeros({3}, {.device = d});
+                                sgd_update(zeros({}, {DType::f64, d}), {w}, {w}, {}, {});
+                              }),
+              bad<ShapeError>("sgd_update: gradient 0 must be like its parameter f32[3]",
+                              [](Device d) {
+                                const TensorOptions o{.device = d};
+                                sgd_update(zeros({}, o), {zeros({3}, o)}, {zeros({4}, o)}, {}, {});
+                              }),
+              bad<Error>("sgd_update: expected 4 inputs, got 3",
+                         [](Device d) {
+                           const TensorOptions o{.device = d};
+                           sgd_update(zeros({}, o), {zeros({3}, o)}, {zeros({3}, o)}, {},
+                                      {.momentum = 0.9});
+                         }),
+              bad<DTypeError>("sgd_update: parameter 0 must be floating, got i64", [](Device d) {
+                const Tensor w = zeros({3}, {DType::i64, d});
+                sgd_update(zeros({}, {.device = d}), {w}, {w}, {}, {});
+              })}};
 }
 
 const Room kRoom([] { return std::vector<OpCase>{sgd_update_case()}; });
