@@ -59,32 +59,43 @@ bool is_member(const ModuleImpl& impl, const std::string& name) {
          find_member(impl.own_buffers(), name);
 }
 
+/// Takes a member out so that `value` can take its place; true when the new one is to be a buffer.
+bool make_room(ModuleImpl& impl, const std::string& name, nb::handle value) {
+  // A layer of C++ reads its parameters by itself, and Sequential goes by the order of its
+  // children.
+  check<Unsupported>(
+      dynamic_cast<Overridable<ModuleImpl>*>(&impl) != nullptr,
+      "nn.Module: '{}' belongs to a layer made in C++ and cannot be replaced; copy values into it "
+      "with copy_()",
+      name);
+  const bool to_buffer = find_member(impl.own_buffers(), name) && nb::isinstance<Tensor>(value);
+  const bool fits =
+      nb::isinstance<ModuleImpl>(value) || nb::isinstance<Parameter>(value) || value.is_none();
+  if (!fits && !to_buffer) {
+    raise_type_error("nn.Module: the member '{}' cannot be replaced by {}", name,
+                     class_name(value));
+  }
+  impl.unregister(name);
+  return to_buffer && !nb::isinstance<Parameter>(value);
+}
+
 /// Modules and parameters become members; a buffer that exists takes the new tensor; the rest are
 /// plain attributes.
 void set_attribute(nb::handle self, nb::handle key, nb::handle value) {
-  const bool is_module = nb::isinstance<ModuleImpl>(value);
-  const bool is_parameter = nb::isinstance<Parameter>(value);
   const auto name = nb::cast<std::string>(key);
-  const bool replaces = nb::inst_ready(self) && is_member(impl_of(self), name);
-  if (!is_module && !is_parameter && !replaces) {
-    if (PyObject_GenericSetAttr(self.ptr(), key.ptr(), value.ptr()) < 0) nb::raise_python_error();
-    return;
+  if (nb::inst_ready(self) && is_member(impl_of(self), name) &&
+      make_room(impl_of(self), name, value)) {
+    return impl_of(self).register_buffer(name, nb::cast<Tensor>(value));
   }
-  ModuleImpl& impl = impl_of(self);
-  if (replaces) {
-    const bool was_buffer = find_member(impl.own_buffers(), name) != nullptr;
-    const bool fits = is_module || is_parameter || (was_buffer && nb::isinstance<Tensor>(value)) ||
-                      value.is_none();
-    if (!fits)
-      raise_type_error("nn.Module: the member '{}' cannot be replaced by {}", name,
-                       class_name(value));
-    impl.unregister(name);
-    if (was_buffer && !is_module && !is_parameter && !value.is_none()) {
-      impl.register_buffer(name, nb::cast<Tensor>(value));
-    }
+  const bool is_module = nb::isinstance<ModuleImpl>(value);
+  if (is_module || nb::isinstance<Parameter>(value)) {
+    ModuleImpl& impl = impl_of(self);
+    // self.part = None may have stood there before, and would hide the member.
+    if (nb::hasattr(self, "__dict__")) self.attr("__dict__").attr("pop")(key, nb::none());
+    if (is_module) return impl.register_module(name, module_from(value));
+    return register_parameter(impl, name, nb::cast<Tensor>(value));
   }
-  if (is_module) impl.register_module(name, module_from(value));
-  if (is_parameter) register_parameter(impl, name, nb::cast<Tensor>(value));
+  if (PyObject_GenericSetAttr(self.ptr(), key.ptr(), value.ptr()) < 0) nb::raise_python_error();
 }
 
 /// Called when there is no plain attribute of that name.
@@ -162,7 +173,7 @@ void bind_state(ModuleClass& module) {
 }
 
 void bind_registration(ModuleClass& module) {
-  module.def("__setattr__", set_attribute);
+  module.def("__setattr__", set_attribute, "name"_a, nb::arg("value").none());
   module.def("__getattr__", get_attribute);
   module.def("__delattr__", delete_attribute);
   module.def("register_parameter", register_parameter, "name"_a, "param"_a);

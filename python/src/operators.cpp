@@ -42,12 +42,15 @@ void bind_operators(nb::class_<Tensor>& tensor) {
   tensor.def("__neg__", neg, ReleaseGil());
   tensor.def("__pos__", [](const Tensor& t) { return t; });
 
-  tensor.def("__getitem__", index, "key"_a);
-  tensor.def("__setitem__", [](const Tensor& t, nb::handle key, nb::handle value) {
-    const Tensor destination = index(t, key);
-    const Tensor source = source_for(destination, value);
-    without_gil([&] { copy_(destination, source); });
-  });
+  tensor.def("__getitem__", index, nb::arg("key").none());
+  tensor.def(
+      "__setitem__",
+      [](const Tensor& t, nb::handle key, nb::handle value) {
+        const Tensor destination = index(t, key);
+        const Tensor source = source_for(destination, value);
+        without_gil([&] { copy_(destination, source); });
+      },
+      nb::arg("key").none(), "value"_a);
   tensor.def("__len__", [](const Tensor& t) {
     if (t.rank() == 0) throw nb::type_error("len() of a 0-d tensor");
     return t.shape()[0];

@@ -141,8 +141,18 @@ def test_members_can_be_replaced_and_deleted():
     assert net.state_dict()["scale.calls"].item() == 7
     del net.fc2
     assert "fc2.weight" not in names(net) and not hasattr(net, "fc2")
+    net.extra = None
+    net.extra = nn.Linear(5, 5)
+    assert "extra.weight" in names(net) and net.extra is not None
+    net.extra = None
+    assert "extra.weight" not in names(net) and net.extra is None
     with pytest.raises(TypeError, match="'fc1' cannot be replaced by int"):
         net.fc1 = 3
+    with pytest.raises(mica.Unsupported, match="copy_"):
+        net.fc1.weight = nn.Parameter(mica.zeros(8, 4))
+    with mica.no_grad():
+        net.fc1.weight.copy_(mica.zeros(8, 4))
+    assert net.state_dict()["fc1.weight"].sum().item() == 0
 
 
 def test_state_dict_round_trip(device):

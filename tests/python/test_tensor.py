@@ -81,6 +81,7 @@ def test_matmul_and_negation(pair):
         (None, 1),
         (slice(None), None, 2, None),
         np.int64(2),
+        None,
         (),
     ],
 )
