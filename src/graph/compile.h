@@ -56,7 +56,7 @@ class Compiled {
       });
     }
     const std::array<Tensor, sizeof...(Arguments)> in = {arguments...};
-    const Tensors out = (*compiled_)(in);
+    Tensors out = (*compiled_)(in);
     if constexpr (std::is_same_v<Result, Tensor>) {
       return out[0];
     } else if constexpr (std::is_same_v<Result, Tensors>) {

@@ -16,6 +16,7 @@ const TensorSpec kVector = TensorSpec::contiguous({4}, DType::f32);
 
 std::vector<std::string> ops_of(const Graph& graph) {
   std::vector<std::string> names;
+  names.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
   return names;
 }

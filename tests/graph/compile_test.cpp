@@ -338,6 +338,7 @@ TEST(Plan, SeveralThreadsMayRunOne) {
   auto f = compile([](const Tensor& x) { return sum(mul(x, x)); });
   f(ones({1000}));
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 1; t <= 4; ++t)
     threads.emplace_back([&, t] {
       for (int i = 0; i < 50; ++i) EXPECT_EQ(f(full({1000}, t)).item(), 1000.0 * t * t);

@@ -5,6 +5,12 @@
 namespace mica::cases {
 namespace {
 
+/// Values in each channel of (N, C, …).
+double count_of(const HostArray& x) {
+  const auto channels = static_cast<double>(x.shape[1]);
+  return channels > 0 ? static_cast<double>(x.values.size()) / channels : 0;
+}
+
 /// The values of each channel of (N, C, …): calls f(channel, index).
 template <class F>
 void each_value(const Shape& shape, F&& f) {
@@ -20,7 +26,7 @@ struct Statistics {
 
 Statistics statistics_of(const HostArray& x) {
   const auto channels = static_cast<size_t>(x.shape[1]);
-  const double count = channels ? static_cast<double>(x.values.size() / channels) : 0;
+  const double count = count_of(x);
   Statistics s{std::vector<double>(channels), std::vector<double>(channels)};
   each_value(x.shape, [&](size_t c, size_t i) { s.mean[c] += x.values[i] / count; });
   each_value(x.shape, [&](size_t c, size_t i) {
@@ -47,7 +53,7 @@ std::vector<HostArray> normalised(const HostArgs& in, const BatchNormParams& p) 
   if (!running) return {y};
   HostArray mean = in[3];
   HostArray variance = in[4];
-  const double count = channels ? static_cast<double>(in[0].values.size() / channels) : 0;
+  const double count = count_of(in[0]);
   for (size_t c = 0; c < channels && p.training && count > 0; ++c) {
     mean.values[c] = (1 - p.momentum) * mean.values[c] + p.momentum * s.mean[c];
     variance.values[c] =
@@ -160,7 +166,7 @@ OpCase batch_norm_grad_case() {
                   .oracle =
                       [p](const HostArgs& in) {
                         const auto n = static_cast<size_t>(in[0].shape[1]);
-                        const double count = static_cast<double>(in[0].values.size() / n);
+                        const double count = count_of(in[0]);
                         HostArray dx = in[0];
                         HostArray dw{{static_cast<int64_t>(n)}, std::vector<double>(n)};
                         HostArray db = dw;

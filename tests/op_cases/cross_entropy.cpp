@@ -1,6 +1,9 @@
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "tests/op_cases/device.h"
 #include "tests/op_cases/op_case.h"
 
 namespace mica::cases {
@@ -59,6 +62,7 @@ std::vector<Setup> setups() {
 
 Input target_for(const Setup& s) {
   std::vector<double> values;
+  values.reserve(static_cast<size_t>(s.rows));
   for (int64_t i = 0; i < s.rows; ++i) values.push_back(static_cast<double>(i * 7 % s.classes));
   return x({s.rows}).of(values).as<DType::i64>();
 }
@@ -176,6 +180,31 @@ OpCase cross_entropy_grad_case() {
                                                 zeros({3}, {DType::i64, d}), zeros({3}, o), {});
                            })};
   return c;
+}
+
+// The host sees the targets before it computes; a device gives NaN rather than waiting to be asked.
+TEST(CrossEntropy, ATargetOutsideTheClasses) {
+  const Device device = tested_device();
+  if (device.is_null() || (device.is_cuda() && !cuda_available()))
+    GTEST_SKIP() << "skipped: no values on " << to_string(device);
+  for (const int64_t wrong : {int64_t{3}, int64_t{-1}}) {
+    const auto loss = [&] {
+      return cross_entropy(zeros({2, 3}, {.device = device}),
+                           tensor({int64_t{0}, wrong}, {2}, device));
+    };
+    if (device.is_cuda()) {
+      EXPECT_TRUE(std::isnan(loss().item()));
+      continue;
+    }
+    try {
+      loss();
+      ADD_FAILURE() << "a target of " << wrong << " was taken";
+    } catch (const IndexError& e) {
+      const std::string expected =
+          "cross_entropy: target " + std::to_string(wrong) + " of row 1 is outside [0, 3)";
+      EXPECT_EQ(e.what(), expected);
+    }
+  }
 }
 
 const Room kRoom([] {

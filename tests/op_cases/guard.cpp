@@ -88,6 +88,7 @@ Tensors GuardedRun::run(const OpDef& op, ParamsRef params, std::span<const Tenso
 
   std::vector<Arg> in_args;
   std::vector<Arg> out_args;
+  out_args.reserve(out.size());
   std::vector<std::vector<std::byte>> before;
   for (const Tensor& t : in) {
     in_args.push_back(t.defined() ? Arg{t.data(), &t.spec()} : Arg{nullptr, &undefined});

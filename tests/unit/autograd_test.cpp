@@ -255,6 +255,7 @@ TEST(Autograd, ThreadsHaveTheirOwnModeAndShareLeaves) {
   const NoGrad guard;
   std::vector<Tensor> grads(2);
   std::vector<std::thread> threads;
+  threads.reserve(2);
   for (size_t t = 0; t < 2; ++t)
     threads.emplace_back([&, t] {
       EXPECT_TRUE(grad_enabled());

@@ -65,6 +65,7 @@ TEST(CpuRuntime, OutOfMemoryIsAnErrorOneCanGoOnFrom) {
 TEST(CpuRuntime, ServesSeveralThreads) {
   const size_t before = memory_stats(Device::cpu()).allocated;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([] {
       for (int64_t i = 1; i < 300; ++i) EXPECT_EQ(sum(ones({i})).item(), static_cast<double>(i));

@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
 #include "mica/mica.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/select.h"
@@ -116,6 +120,32 @@ TEST_F(Settings, ThreadsAreCounted) {
   EXPECT_EQ(num_threads(), 1);
   set_num_threads(before);
   expect_error<Error>("set_num_threads: expected at least 1, got 0", [] { set_num_threads(0); });
+}
+
+/// Runs the test below in a process of its own with these variables set; gives what it prints.
+std::string output_with(const std::string& variables) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command =
+      "GTEST_OUTPUT= " + variables + " '" + self +
+      "' --gtest_filter=Environment.DISABLED_Child --gtest_also_run_disabled_tests 2>&1";
+  const std::unique_ptr<FILE, int (*)(FILE*)> child(popen(command.c_str(), "r"), pclose);
+  std::string text;
+  char buffer[512];
+  while (child && std::fgets(buffer, sizeof buffer, child.get())) text += buffer;
+  return text;
+}
+
+TEST(Environment, DISABLED_Child) { add(ones({2}), ones({2})); }
+
+TEST(Environment, VariablesForceKernelsAndMakeDispatchTalk) {
+  EXPECT_THAT(output_with("MICA_VERBOSE=dispatch"),
+              HasSubstr("mica: add(f32[2], f32[2]) {} on cpu: vectorized"));
+  EXPECT_THAT(output_with("MICA_VERBOSE=dispatch MICA_KERNEL=mul:reference,add:reference"),
+              HasSubstr("mica: add(f32[2], f32[2]) {} on cpu: reference"));
+  EXPECT_THAT(output_with("MICA_KERNEL=add:magic"), HasSubstr("add: the forced kernel 'magic'"));
+  EXPECT_THAT(output_with("MICA_KERNEL=add"),
+              HasSubstr("MICA_KERNEL: expected op:kernel[,op:kernel…], got 'add'"));
+  EXPECT_THAT(output_with(""), testing::Not(HasSubstr("mica:")));
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ TEST(Tensor, Printing) {
 
 TEST(Tensor, CopiesShareAndViewsShareMemory) {
   const Tensor a = zeros({2, 3});
-  const Tensor handle = a;
+  Tensor handle = zeros({1});
+  handle = a;
   fill_(handle, 1);
   EXPECT_EQ(a.to_vector<float>(), Floats(6, 1));
   const Tensor view = transpose(a, 0, 1);
