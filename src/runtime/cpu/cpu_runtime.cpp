@@ -32,6 +32,11 @@ size_t class_of(size_t block) {
   return 2 * log + (std::has_single_bit(block) ? 0 : 1);
 }
 
+/// Empty tensors have no memory, and memcpy wants some even for nothing.
+void copy_bytes(void* destination, const void* source, size_t bytes) {
+  if (bytes > 0) std::memcpy(destination, source, bytes);
+}
+
 /// Keeps freed blocks by size: fresh pages cost several times a copy.
 class CpuRuntime final : public DeviceRuntime {
  public:
@@ -110,12 +115,12 @@ class CpuRuntime final : public DeviceRuntime {
   }
 
   void copy_from_host(void* d, const void* s, size_t bytes, int) override {
-    std::memcpy(d, s, bytes);
+    copy_bytes(d, s, bytes);
   }
   void copy_to_host(void* d, const void* s, size_t bytes, int) override {
-    std::memcpy(d, s, bytes);
+    copy_bytes(d, s, bytes);
   }
-  void copy(void* d, const void* s, size_t bytes, int) override { std::memcpy(d, s, bytes); }
+  void copy(void* d, const void* s, size_t bytes, int) override { copy_bytes(d, s, bytes); }
   void synchronize(int) override {}
   Encoder* encoder(int) override { return nullptr; }
   std::unique_ptr<Replay> record(int, const std::function<void()>&) override { return nullptr; }
