@@ -2,6 +2,7 @@
 
 // Everything a program needs.
 #include "mica/autograd/autograd.h"
+#include "mica/autograd/gradcheck.h"
 #include "mica/core/error.h"
 #include "mica/core/tensor.h"
 #include "mica/data/batches.h"
