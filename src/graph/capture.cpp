@@ -173,7 +173,7 @@ class Capture final : public Recorder, public GradWatcher {
     Value v{t.spec(), Value::Kind::external, t.detach(), -1, kNoValue, 0, false};
     const ValueId id = add_value(v);
     known.push_back(id);
-    if (is_floating(t.dtype())) guards_.leaves.push_back({t, t.requires_grad()});
+    if (is_floating(t.dtype())) guards_.leaves.push_back({t, t.storage(), t.requires_grad()});
     return id;
   }
 
@@ -242,9 +242,11 @@ bool Guards::hold() const {
     const Tensor now = g.leaf.grad();
     return now.defined() ? now.storage() == g.grad : !g.grad;
   };
+  const auto same_leaf = [](const Leaf& l) {
+    return l.tensor.storage() == l.storage && l.tensor.requires_grad() == l.requires_grad;
+  };
   return std::all_of(grads.begin(), grads.end(), same_grad) &&
-         std::all_of(leaves.begin(), leaves.end(),
-                     [](const Leaf& l) { return l.tensor.requires_grad() == l.requires_grad; }) &&
+         std::all_of(leaves.begin(), leaves.end(), same_leaf) &&
          std::all_of(flags.begin(), flags.end(), [](const Flag& f) { return *f.flag == f.value; });
 }
 

@@ -20,6 +20,7 @@ struct Guards {
   };
   struct Leaf {
     Tensor tensor;
+    Ref<Storage> storage;  ///< Module::to gives a tensor other memory
     bool requires_grad;
   };
   struct Flag {

@@ -36,8 +36,8 @@ class Module {
   void eval() const { train(false); }
   bool training() const;
 
-  /// Moves parameters, their gradients and buffers to a device. Every handle to them stays valid; a
-  /// function compiled before goes on with the memory it knew, so move first.
+  /// Moves parameters, their gradients and buffers to a device. Every handle to them stays valid,
+  /// and a function compiled before is captured again; an optimizer has to be made anew.
   void to(Device device) const;
 
   /// Frozen parameters require no gradient, and optimizers leave them alone.

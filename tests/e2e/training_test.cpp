@@ -116,11 +116,11 @@ TEST_F(FashionTraining, LenetLearnsCompiled) {
 }
 
 /// The state after 50 steps over changing batches.
-std::vector<float> state_after_steps(nn::Sequential (*make)(), bool compiled) {
+std::vector<float> state_after_steps(nn::Sequential (*make)(), bool compiled,
+                                     const optim::SGDOptions& options) {
   manual_seed(3);
   const nn::Sequential model = make();
-  optim::SGD optimizer(model.parameters(),
-                       {.lr = 0.02, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true});
+  optim::SGD optimizer(model.parameters(), options);
   const auto eager_step = step_of(model, optimizer);
   auto compiled_step = compile(eager_step);
   for (int i = 0; i < 50; ++i) {
@@ -134,18 +134,22 @@ TEST_F(Training, EagerAndCompiledAgreeAfterFiftySteps) {
   for (const auto make : {lenet_on_device, noisy_net}) {
     manual_seed(3);
     const auto start = values_of(make());
-    const auto eager = state_after_steps(make, false);
-    const auto compiled = state_after_steps(make, true);
+    // Small steps: with large ones rounding grows so fast that two eager runs on CUDA, whose
+    // convolutions may add in any order, end far apart.
+    const auto eager = state_after_steps(make, false, {.lr = 0.01});
+    const auto compiled = state_after_steps(make, true, {.lr = 0.01});
     const double moved = distance(start, eager);
-    EXPECT_GT(moved, 0.1);
+    EXPECT_GT(moved, 0.01);
     EXPECT_LE(distance(eager, compiled), 0.01 * moved);
   }
 }
 
 TEST_F(Training, EagerAndCompiledAreBitEqualWhenDeterministic) {
   set_deterministic(true);
+  const optim::SGDOptions options = {
+      .lr = 0.02, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true};
   for (const auto make : {lenet_on_device, noisy_net})
-    EXPECT_EQ(state_after_steps(make, false), state_after_steps(make, true));
+    EXPECT_EQ(state_after_steps(make, false, options), state_after_steps(make, true, options));
 }
 
 TEST_F(Training, LossOfStepOneStaysAfterStepTwo) {

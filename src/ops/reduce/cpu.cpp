@@ -86,13 +86,20 @@ double sum_run(const T* x, int64_t n) {
   return total;
 }
 
+/// How many outputs lie beside each other in the input and in the output; 0 if none do.
+int64_t columns_of(const TensorSpec& in, const ReduceParams& p, const Split& split) {
+  const int last = in.rank() - 1;
+  if (last >= 0 && !p.axes.contains(last) && in.strides[last] == 1) return in.shape[last];
+  // One axis is kept, wherever it stands: the channels of channels_last.
+  return split.kept.rank == 1 && split.kept.inner_stride(0) == 1 ? split.kept.numel : 0;
+}
+
 Support supports_vectorized(const ReduceParams& p, const Specs& s) {
   if (!is_floating(s.in[0].dtype)) return Support::no("it sums floats only");
   if (s.in[0].numel() == 0) return Support::no("the input is empty");
   const Split split = Split::of(s.in[0], p.axes);
-  const bool along = split.reduced.inner_stride(0) == 1;
-  const bool across = split.kept.inner_stride(0) == 1;
-  if (!along && !across) return Support::no("no axis has stride 1");
+  if (split.reduced.inner_stride(0) != 1 && columns_of(s.in[0], p, split) == 0)
+    return Support::no("neither summed nor kept elements lie beside each other");
   return Support::yes();
 }
 
@@ -137,17 +144,17 @@ void sum_along(const ReduceParams& p, const Split& split, const Call& c) {
                });
 }
 
-/// Columns: neighbouring outputs are summed side by side.
+/// Columns: neighbouring outputs, `width` of them in a row, are summed side by side.
 template <class T>
-void sum_across(const ReduceParams& p, const Split& split, const Call& c) {
+void sum_across(const ReduceParams& p, const Split& split, int64_t width, const Call& c) {
   constexpr int64_t kColumns = 256;
   const Arg& in = c.in[0];
   T* out = c.out[0].as<T>();
-  const int64_t width =
-      in.shape()[in.shape().rank() - 1];  // kept, of stride 1, and innermost in the output
   const int64_t rows = c.out[0].numel() / width;
   const int64_t pieces = (width + kColumns - 1) / kColumns;
   const int64_t n = split.reduced.numel;
+  const int64_t inner = split.reduced.inner();
+  const int64_t step = split.reduced.inner_stride(0);
   parallel_for(rows * pieces, std::max<int64_t>(1, kElementGrain / (n * std::min(width, kColumns))),
                [&](int64_t begin, int64_t end) {
                  for (int64_t k = begin; k < end; ++k) {
@@ -156,10 +163,11 @@ void sum_across(const ReduceParams& p, const Split& split, const Call& c) {
                    const int64_t o = k / pieces * width + first;
                    const T* x = in.as<T>() + kept_offset(in, p.axes, o);
                    double s[kColumns] = {};
-                   for (int64_t i = 0; i < n; ++i) {
-                     const T* row = x + offset_of(split.reduced, i, split.reduced.rank);
-                     for (int64_t j = 0; j < m; ++j)
-                       s[j] += static_cast<double>(static_cast<Compute<T>>(row[j]));
+                   for (int64_t run = 0; run < n / inner; ++run) {
+                     const T* row = x + offset_of(split.reduced, run, split.reduced.rank - 1);
+                     for (int64_t i = 0; i < inner; ++i, row += step)
+                       for (int64_t j = 0; j < m; ++j)
+                         s[j] += static_cast<double>(static_cast<Compute<T>>(row[j]));
                    }
                    for (int64_t j = 0; j < m; ++j) out[o + j] = static_cast<T>(s[j]);
                  }
@@ -167,32 +175,11 @@ void sum_across(const ReduceParams& p, const Split& split, const Call& c) {
 }
 
 void run_vectorized(const ReduceParams& p, const SumState& state, const Call& c) {
-  const Arg& in = c.in[0];
-  const int last = in.shape().rank() - 1;
-  const bool columns = last >= 0 && !p.axes.contains(last) && in.strides()[last] == 1;
-  switch_float(in.dtype(), "sum", [&]<class T>() {
+  switch_float(c.in[0].dtype(), "sum", [&]<class T>() {
     if (state.split.reduced.inner_stride(0) == 1) {
       sum_along<T>(p, state.split, c);
-    } else if (columns) {
-      sum_across<T>(p, state.split, c);
     } else {
-      // The kept axis of stride 1 is not the output's last one, as in channels_last to channels.
-      const int64_t n = state.split.reduced.numel;
-      const int64_t width = state.split.kept.inner();
-      T* out = c.out[0].as<T>();
-      parallel_for(c.out[0].numel() / width, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k) {
-          for (int64_t j = 0; j < width; ++j) {
-            const int64_t o = k * width + j;
-            const T* x = in.as<T>() + kept_offset(in, p.axes, o);
-            double s = 0;
-            for (int64_t i = 0; i < n; ++i)
-              s += static_cast<double>(static_cast<Compute<T>>(
-                  x[offset_of(state.split.reduced, i, state.split.reduced.rank)]));
-            out[o] = static_cast<T>(s);
-          }
-        }
-      });
+      sum_across<T>(p, state.split, columns_of(*c.in[0].spec, p, state.split), c);
     }
   });
 }
