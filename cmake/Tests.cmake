@@ -29,6 +29,16 @@ foreach(folder unit graph op_cases e2e)
   endif()
 endforeach()
 
+# Every example runs, on a small part of its data.
+file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/cpp/*.cpp)
+foreach(source ${examples})
+  cmake_path(GET source STEM name)
+  add_executable(example_${name} ${source})
+  mica_set_flags(example_${name})
+  target_link_libraries(example_${name} PRIVATE mica::mica)
+  add_test(NAME example_${name} COMMAND example_${name} 1280)
+endforeach()
+
 file(GLOB mica_bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
 find_package(benchmark QUIET)
 if(mica_bench_sources AND benchmark_FOUND)
