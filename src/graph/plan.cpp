@@ -15,11 +15,35 @@ constexpr size_t kAlignment = 256;
 
 size_t bytes_of(const TensorSpec& s) { return static_cast<size_t>(s.numel()) * size_of(s.dtype); }
 
+/// Bytes from the first element of a tensor to the end of its last.
+size_t extent_bytes(const TensorSpec& s) {
+  if (s.numel() == 0) return 0;
+  int64_t last = 0;
+  for (int i = 0; i < s.rank(); ++i) last += (s.shape[i] - 1) * s.strides[i];
+  return static_cast<size_t>(last + 1) * size_of(s.dtype);
+}
+
 /// Elements between the start of a value and the start of its root.
 int64_t offset_in_root(const Graph& g, ValueId id) {
   int64_t elements = 0;
   for (; g[id].base != kNoValue; id = g[id].base) elements += g[id].offset;
   return elements;
+}
+
+/// Memory that is reused at once orders the steps that use it. Where it costs little, blocks live
+/// some steps longer than they are needed, so that steps beside each other can run side by side.
+MemoryPlan plan_for_branches(const std::vector<Block>& blocks) {
+  constexpr double kMostGrowth = 1.1;
+  const MemoryPlan tight = plan_memory(blocks, kAlignment);
+  for (int slack = 8; slack > 0; slack /= 2) {
+    std::vector<Block> longer = blocks;
+    for (Block& b : longer) b.last += slack;
+    MemoryPlan plan = plan_memory(longer, kAlignment);
+    if (static_cast<double>(plan.bytes) > kMostGrowth * static_cast<double>(tight.bytes)) continue;
+    plan.live = tight.live;
+    return plan;
+  }
+  return tight;
 }
 
 /// The device's arena if it is large enough, else a new one; plans made before keep theirs.
@@ -43,7 +67,10 @@ Plan::Plan(Captured captured) : captured_(std::move(captured)) {
   place();
   bind();
   if (!captured_.device.is_null() && !steps_.empty())
-    replay_ = runtime(captured_.device).record(captured_.device.index, [&] { run_steps(); });
+    replay_ =
+        runtime(captured_.device).record(captured_.device.index, schedule(accesses()), [&](int i) {
+          run_step(i);
+        });
 }
 
 void Plan::lower() {
@@ -144,7 +171,8 @@ void Plan::place() {
     if (block != kNone) blocks[block].last = end;
   }
 
-  const MemoryPlan plan = plan_memory(blocks, kAlignment);
+  const MemoryPlan plan =
+      captured_.device.is_cuda() ? plan_for_branches(blocks) : plan_memory(blocks, kAlignment);
   planned_bytes_ = plan.bytes;
   live_bytes_ = plan.live;
   offset_.resize(g.values.size());
@@ -177,12 +205,33 @@ void Plan::bind() {
   }
 }
 
-void Plan::run_steps() {
+std::vector<std::vector<Access>> Plan::accesses() const {
+  const auto access = [](const Arg& arg, bool writes) {
+    const auto* begin = static_cast<const std::byte*>(arg.data);
+    return Access{begin, begin + extent_bytes(*arg.spec), writes};
+  };
+  std::vector<std::vector<Access>> all;
+  for (const Step& step : steps_) {
+    std::vector<Access>& of_step = all.emplace_back();
+    const int n = static_cast<int>(step.in_args.size());
+    for (int i = 0; i < n; ++i) {
+      const Arg& arg = step.in_args[static_cast<size_t>(i)];
+      if (arg.data) of_step.push_back(access(arg, step.op->writes(step.params.ref().data, i, n)));
+    }
+    for (const Arg& arg : step.out_args)
+      if (arg.data) of_step.push_back(access(arg, true));
+    const std::byte* workspace = arena_->storage->data() + step.workspace_offset;
+    of_step.push_back({workspace, workspace + step.prepared->state->workspace_bytes, true});
+  }
+  return all;
+}
+
+void Plan::run_step(int i) {
+  const Step& step = steps_[static_cast<size_t>(i)];
   Encoder* encoder = runtime(captured_.device).encoder(captured_.device.index);
-  for (const Step& step : steps_)
-    step.prepared->kernel->run(
-        step.params.ref().data, *step.prepared->state,
-        {step.in_args, step.out_args, arena_->storage->data() + step.workspace_offset, encoder});
+  step.prepared->kernel->run(
+      step.params.ref().data, *step.prepared->state,
+      {step.in_args, step.out_args, arena_->storage->data() + step.workspace_offset, encoder});
 }
 
 void Plan::copy_in(ValueId slot, const Tensor& argument) {
@@ -223,7 +272,7 @@ Tensors Plan::run(std::span<const Tensor> arguments) {
   if (replay_) {
     replay_->launch();
   } else if (!captured_.device.is_null()) {
-    run_steps();
+    for (int i = 0; i < static_cast<int>(steps_.size()); ++i) run_step(i);
   }
   for (const Tensor& t : captured_.written) t.storage()->bump_version();
   Tensors results;

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "mica/graph/capture.h"
+#include "mica/graph/schedule.h"
 #include "mica/op/select.h"
 #include "mica/runtime/runtime.h"
 
@@ -52,7 +53,9 @@ class Plan {
                 const std::vector<ValueId>& out);
   void place();
   void bind();
-  void run_steps();
+  /// What every step reads and writes, in the order of the steps.
+  std::vector<std::vector<Access>> accesses() const;
+  void run_step(int i);
   void* address(ValueId id) const;
   void copy_in(ValueId slot, const Tensor& argument);
   Tensor copy_out(ValueId id, std::span<const Tensor> arguments);

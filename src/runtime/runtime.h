@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "mica/core/device.h"
 
@@ -57,9 +58,15 @@ class DeviceRuntime {
 
   /// The current stream's encoder; null on devices without streams.
   virtual Encoder* encoder(int index) = 0;
-  /// Records what `launches` sends to the encoder without running it; null where that is not
-  /// possible and the launches have to be made one by one.
-  virtual std::unique_ptr<Replay> record(int index, const std::function<void()>& launches) = 0;
+  /// Records what `launch(i)` sends to the encoder for each step i, without running it. Step i runs
+  /// after the steps `after[i]`; others may run beside it. Null where that is not possible and the
+  /// launches have to be made one by one.
+  virtual std::unique_ptr<Replay> record(int index, const std::vector<std::vector<int>>& after,
+                                         const std::function<void(int step)>& launch) = 0;
+  /// The same for a single step.
+  std::unique_ptr<Replay> record(int index, const std::function<void()>& launches) {
+    return record(index, {{}}, [&](int) { launches(); });
+  }
 };
 
 /// The runtime of a kind of device. Raises DeviceError with the reason when there is none.

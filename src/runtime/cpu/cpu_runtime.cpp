@@ -117,13 +117,14 @@ class CpuRuntime final : public DeviceRuntime {
   void copy_from_host(void* d, const void* s, size_t bytes, int) override {
     copy_bytes(d, s, bytes);
   }
-  void copy_to_host(void* d, const void* s, size_t bytes, int) override {
-    copy_bytes(d, s, bytes);
-  }
+  void copy_to_host(void* d, const void* s, size_t bytes, int) override { copy_bytes(d, s, bytes); }
   void copy(void* d, const void* s, size_t bytes, int) override { copy_bytes(d, s, bytes); }
   void synchronize(int) override {}
   Encoder* encoder(int) override { return nullptr; }
-  std::unique_ptr<Replay> record(int, const std::function<void()>&) override { return nullptr; }
+  std::unique_ptr<Replay> record(int, const std::vector<std::vector<int>>&,
+                                 const std::function<void(int)>&) override {
+    return nullptr;
+  }
 
  private:
   void* fresh(size_t block) {

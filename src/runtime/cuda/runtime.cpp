@@ -1,7 +1,9 @@
 #include "mica/runtime/cuda/runtime.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"
@@ -69,6 +71,22 @@ class StreamCapture {
   }
   StreamCapture(const StreamCapture&) = delete;
   StreamCapture& operator=(const StreamCapture&) = delete;
+
+  /// What the next launch waits for, instead of the one before it.
+  void set_waits(std::vector<cudaGraphNode_t> nodes) {
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    check_cuda(cudaStreamUpdateCaptureDependencies(stream_, nodes.data(), nullptr, nodes.size(),
+                                                   cudaStreamSetCaptureDependencies));
+  }
+  std::vector<cudaGraphNode_t> waits() const {
+    cudaStreamCaptureStatus status{};
+    const cudaGraphNode_t* nodes = nullptr;
+    size_t count = 0;
+    check_cuda(
+        cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, &nodes, nullptr, &count));
+    return {nodes, nodes + count};
+  }
 
   Graph finish() {
     const auto [code, graph] = end_capture();
@@ -160,11 +178,22 @@ void CudaRuntime::synchronize(int index) { use(index).encoder.synchronize(); }
 
 Encoder* CudaRuntime::encoder(int index) { return &use(index).encoder; }
 
-std::unique_ptr<Replay> CudaRuntime::record(int index, const std::function<void()>& launches) {
+std::unique_ptr<Replay> CudaRuntime::record(int index, const std::vector<std::vector<int>>& after,
+                                            const std::function<void(int step)>& launch) {
   PerDevice& device = use(index);
   const Graph graph = [&] {
     StreamCapture capture(device.encoder.stream(), device.allocator);
-    launches();
+    std::vector<std::vector<cudaGraphNode_t>> last(after.size());  // nodes each step ends with
+    for (size_t i = 0; i < after.size(); ++i) {
+      std::vector<cudaGraphNode_t> waits;
+      for (const int step : after[i]) {
+        const auto& nodes = last[static_cast<size_t>(step)];
+        waits.insert(waits.end(), nodes.begin(), nodes.end());
+      }
+      capture.set_waits(waits);
+      launch(static_cast<int>(i));
+      last[i] = capture.waits();
+    }
     return capture.finish();
   }();
   cudaGraphExec_t raw = nullptr;

@@ -47,7 +47,9 @@ class CudaRuntime : public DeviceRuntime {
   void copy(void* destination, const void* source, size_t bytes, int index) override;
   void synchronize(int index) override;
   Encoder* encoder(int index) override;
-  std::unique_ptr<Replay> record(int index, const std::function<void()>& launches) override;
+  using DeviceRuntime::record;
+  std::unique_ptr<Replay> record(int index, const std::vector<std::vector<int>>& after,
+                                 const std::function<void(int step)>& launch) override;
 
  private:
   struct PerDevice {

@@ -23,7 +23,10 @@ class NullRuntime final : public DeviceRuntime {
   void copy(void*, const void*, size_t, int) override {}
   void synchronize(int) override {}
   Encoder* encoder(int) override { return nullptr; }
-  std::unique_ptr<Replay> record(int, const std::function<void()>&) override { return nullptr; }
+  std::unique_ptr<Replay> record(int, const std::vector<std::vector<int>>&,
+                                 const std::function<void(int)>&) override {
+    return nullptr;
+  }
 
  private:
   MemoryStats stats_;
