@@ -6,7 +6,7 @@ namespace mica {
 namespace {
 
 bool conflict(const Access& a, const Access& b) {
-  return (a.writes || b.writes) && a.begin < b.end && b.begin < a.end;
+  return (a.writes || b.writes) && std::max(a.begin, b.begin) < std::min(a.end, b.end);
 }
 
 bool conflict(const std::vector<Access>& a, const std::vector<Access>& b) {

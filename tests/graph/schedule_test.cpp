@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -64,7 +65,7 @@ TEST(Schedule, EveryConflictIsOrdered) {
       for (size_t j = 0; j < i; ++j)
         for (const Access& a : steps[i])
           for (const Access& b : steps[j])
-            if ((a.writes || b.writes) && a.begin < b.end && b.begin < a.end) {
+            if ((a.writes || b.writes) && std::max(a.begin, b.begin) < std::min(a.end, b.end)) {
               EXPECT_TRUE(reaches[i][j]) << i << " must wait for " << j;
             }
   }

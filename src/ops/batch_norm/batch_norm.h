@@ -18,22 +18,26 @@ struct BatchNormParams {
   }
 };
 
-/// Normalises x (N, C, …) over every axis but the second; weight, bias, running_mean and running_var are
-/// (C). Statistics and parameters are f32 for f16 and bf16 inputs, else of x's dtype.
+/// Normalises x (N, C, …) over every axis but the second; weight, bias, running_mean and
+/// running_var are (C). Statistics and parameters are f32 for f16 and bf16 inputs, else of x's
+/// dtype.
 ///
-/// Training: by the batch's statistics (biased variance), and writes the running ones (with the unbiased
-/// variance), when they are defined. Inference: by the running statistics.
-/// weight and bias may be left out. Op inputs: x, weight, bias, running_mean, running_var; outputs: y, and
-/// mean (C) and 1/std (C) for the gradient.
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                  const Tensor& running_var, const BatchNormParams& params = {});
+/// Training: by the batch's statistics (biased variance), and writes the running ones (with the
+/// unbiased variance), when they are defined. Inference: by the running statistics. weight and bias
+/// may be left out. Op inputs: x, weight, bias, running_mean, running_var; outputs: y, and mean (C)
+/// and 1/std (C) for the gradient.
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_var,
+                  const BatchNormParams& params = {});
 
-/// Op inputs: dy, x, weight (may be undefined), mean (C), invstd (C). Outputs: dx (N, C, …), dweight (C),
-/// dbias (C). With params.training the statistics depend on x, otherwise they are constants.
+/// Op inputs: dy, x, weight (may be undefined), mean (C), invstd (C). Outputs: dx (N, C, …),
+/// dweight (C), dbias (C). With params.training the statistics depend on x, otherwise they are
+/// constants.
 struct BatchNormGrads {
   Tensor dx, dweight, dbias;
 };
-BatchNormGrads batch_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                               const Tensor& invstd, const BatchNormParams& params);
+BatchNormGrads batch_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                               const Tensor& mean, const Tensor& invstd,
+                               const BatchNormParams& params);
 
 }  // namespace mica

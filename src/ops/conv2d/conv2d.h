@@ -32,9 +32,10 @@ struct Conv2dGradParams {
   }
 };
 
-/// Cross-correlation of x (N, C_in, H, W) with weight (C_out, C_in/groups, kH, kW), plus bias (C_out)
-/// where defined. The result is (N, C_out, H', W').
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv2dParams& params = {});
+/// Cross-correlation of x (N, C_in, H, W) with weight (C_out, C_in/groups, kH, kW), plus bias
+/// (C_out) where defined. The result is (N, C_out, H', W').
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv2dParams& params = {});
 
 /// Gradient of conv2d for its input: inputs dy (N, C_out, H', W'), weight; output (N, C_in, H, W).
 Tensor conv2d_dgrad(const Tensor& dy, const Tensor& weight, const Conv2dGradParams& params);

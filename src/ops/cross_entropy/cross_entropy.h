@@ -18,9 +18,11 @@ struct CrossEntropyParams {
 
 /// Mean over the rows of -log softmax(logits)[target]. logits (N, C) of a float type, target (N) of
 /// i64, i32 or u8. The result is 0-d: f32 for f16 and bf16 logits, else their dtype. It is NaN when
-/// every row is ignored. The op has a second output that the gradient reads: (N) logsumexp per row, in
-/// the result's dtype. A target outside [0, C) raises IndexError on the CPU and gives NaN on CUDA.
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params = {});
+/// every row is ignored. The op has a second output that the gradient reads: (N) logsumexp per row,
+/// in the result's dtype. A target outside [0, C) raises IndexError on the CPU and gives NaN on
+/// CUDA.
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyParams& params = {});
 
 /// Gradient for logits: inputs dloss (0-d), logits (N, C), target (N), logsumexp (N).
 Tensor cross_entropy_grad(const Tensor& dloss, const Tensor& logits, const Tensor& target,

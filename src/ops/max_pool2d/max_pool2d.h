@@ -36,6 +36,7 @@ struct MaxPool2dGradParams {
 Tensor max_pool2d(const Tensor& x, const MaxPool2dParams& params = {});
 
 /// Sends dy (N, C, H', W') back to the positions (N, C, H', W') the maxima came from.
-Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions, const MaxPool2dGradParams& params);
+Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions,
+                       const MaxPool2dGradParams& params);
 
 }  // namespace mica
