@@ -156,18 +156,18 @@ void bind_functional(nb::module_& f) {
       "eps"_a = 1e-5, ReleaseGil());
 }
 
-/// Ops without parameters need no binding of their own: an op that is new in C++ is here at once.
+/// Elementwise ops without parameters need no binding of their own: an op that is new in C++ is
+/// here at once.
 void bind_plain(const nb::module_& m, nb::module_& f) {
   // What describes NoParams inside the library; this extension, whose symbols are hidden, has a
   // copy elsewhere.
   const ParamsInfo* const no_params = find_op("relu").params_info;
   for (const OpDef* op : all_ops()) {
-    const bool internal = op->mutates || std::string_view(op->name).ends_with("_grad");
+    const bool internal = op->elementwise == 0 || std::string_view(op->name).ends_with("_grad");
     if (op->params_info != no_params || internal) continue;
     if (nb::hasattr(m, op->name) || nb::hasattr(f, op->name)) continue;
     f.def(op->name, [op](const nb::args& inputs) {
       const Tensors in = parse_tensors(inputs, op->name);
-      if (in.empty()) raise_type_error("{}: expected tensors, got none", op->name);
       const NoParams none;
       const ParamsRef params{&none, op->params_info};
       return without_gil([&] { return dispatch(*op, params, std::span<const Tensor>(in))[0]; });

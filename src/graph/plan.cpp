@@ -136,7 +136,7 @@ void Plan::place() {
     for (const ValueId id : step.out) {
       // An elementwise result may be written over an operand that nobody needs afterwards.
       for (const ValueId operand : step.in) {
-        if (!step.op->elementwise || operand == kNoValue ||
+        if (step.op->elementwise == 0 || operand == kNoValue ||
             block_of[static_cast<size_t>(id)] != kNone)
           continue;
         const ValueId root = g.root(operand);

@@ -134,6 +134,8 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
   for (size_t i = 0; i < inputs.size(); ++i)
     std::memcpy(static_cast<void*>(&specs[i]),
                 inputs[i].defined() ? &inputs[i].spec() : &kUndefined, sizeof(TensorSpec));
+  check(op.elementwise == 0 || static_cast<size_t>(op.elementwise) == inputs.size(),
+        "{}: expected {} operands, got {}", op.name, op.elementwise, inputs.size());
   Device device = common_device(op, specs.span());
   const bool grad = grad_wanted(inputs);
   if (grad) check_gradient(op, params, inputs);

@@ -64,9 +64,9 @@ struct OpDef {
   ViewSpec (*view)(const void* params, const TensorSpec& in) = nullptr;
   /// True for inputs the op writes to.
   bool (*mutates)(const void* params, int input, int inputs) = nullptr;
-  /// Element i of the output depends on element i of the inputs alone, so it may be written over an
-  /// input that lies in memory alike.
-  bool elementwise = false;
+  /// The number of operands of an op whose output element i depends on elements i of them alone, so
+  /// that it may be written over one that lies in memory alike; 0 for other ops.
+  int elementwise = 0;
   std::array<KernelList, kDeviceKinds> kernels;
   std::shared_ptr<KernelCache> cache;
 
@@ -133,8 +133,8 @@ class Op {
     def_.mutates = [](const void* p, int i, int n) { return fn(*static_cast<const P*>(p), i, n); };
     return *this;
   }
-  Op& elementwise() {
-    def_.elementwise = true;
+  Op& elementwise(int operands) {
+    def_.elementwise = operands;
     return *this;
   }
   Op& cpu(KernelList kernels) {

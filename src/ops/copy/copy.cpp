@@ -72,7 +72,7 @@ const OpDef& copy_op() {
   static OpDef def = Op<CopyParams>("copy")
                          .infer<infer>()
                          .vjp<vjp>({})
-                         .elementwise()
+                         .elementwise(1)
                          .cpu({kernel<supports_all<CopyParams>, run>("strided")})
                          .build();
   return def;

@@ -94,7 +94,7 @@ const OpDef& add_op() {
   static OpDef def = Op<NoParams>("add")
                          .infer<infer_add>()
                          .vjp<vjp_add>({})
-                         .elementwise()
+                         .elementwise(2)
                          .cpu(binary::cpu_kernels<functor::Add>())
                          .build();
   return def;
@@ -104,7 +104,7 @@ const OpDef& sub_op() {
   static OpDef def = Op<NoParams>("sub")
                          .infer<infer_sub>()
                          .vjp<vjp_sub>({})
-                         .elementwise()
+                         .elementwise(2)
                          .cpu(binary::cpu_kernels<functor::Sub>())
                          .build();
   return def;
@@ -114,7 +114,7 @@ const OpDef& mul_op() {
   static OpDef def = Op<NoParams>("mul")
                          .infer<infer_mul>()
                          .vjp<vjp_mul>({.in = {0, 1}})
-                         .elementwise()
+                         .elementwise(2)
                          .cpu(binary::cpu_kernels<functor::Mul>())
                          .build();
   return def;
@@ -124,7 +124,7 @@ const OpDef& div_op() {
   static OpDef def = Op<NoParams>("div")
                          .infer<infer_div>()
                          .vjp<vjp_div>({.in = {1}, .out = {0}})
-                         .elementwise()
+                         .elementwise(2)
                          .cpu(binary::cpu_kernels<functor::Div>())
                          .build();
   return def;
@@ -134,7 +134,7 @@ const OpDef& neg_op() {
   static OpDef def = Op<NoParams>("neg")
                          .infer<infer_neg>()
                          .vjp<vjp_neg>({})
-                         .elementwise()
+                         .elementwise(1)
                          .cpu(unary_cpu_kernels<functor::Neg, Takes::numbers>())
                          .build();
   return def;
@@ -144,7 +144,7 @@ const OpDef& relu_op() {
   static OpDef def = Op<NoParams>("relu")
                          .infer<infer_relu>()
                          .vjp<vjp_relu>({.out = {0}})
-                         .elementwise()
+                         .elementwise(1)
                          .cpu(unary_cpu_kernels<functor::Relu, Takes::numbers>())
                          .build();
   return def;
@@ -154,7 +154,7 @@ const OpDef& relu_grad_op() {
   static OpDef def = Op<NoParams>("relu_grad")
                          .infer<infer_relu_grad>()
                          .vjp<vjp_relu_grad>({.in = {1}})
-                         .elementwise()
+                         .elementwise(2)
                          .cpu(binary::cpu_kernels<functor::ReluGrad>())
                          .build();
   return def;

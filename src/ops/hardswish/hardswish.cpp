@@ -28,7 +28,7 @@ const OpDef& hardswish_op() {
   static OpDef def = Op<NoParams>("hardswish")
                          .infer<infer>()
                          .vjp<vjp>({.in = {0}})
-                         .elementwise()
+                         .elementwise(1)
                          .cpu(unary_cpu_kernels<functor::Hardswish>())
                          .build();
   return def;
@@ -38,7 +38,7 @@ const OpDef& hardswish_grad_op() {
   static OpDef def = Op<NoParams>("hardswish_grad")
                          .infer<infer_grad>()
                          .no_gradient("the second derivative of hardswish is not written")
-                         .elementwise()
+                         .elementwise(2)
                          .cpu(binary::cpu_kernels<functor::HardswishGrad>())
                          .build();
   return def;
