@@ -35,6 +35,9 @@ void bind_settings(nb::module_& m) {
   m.def("set_allow_tf32", set_allow_tf32, "on"_a,
         "Lets float32 products on CUDA use TF32 tensor cores.");
   m.def("allow_tf32", allow_tf32);
+  m.def("set_autotune", set_autotune, "on"_a,
+        "Times the kernels that can compute a convolution on CUDA once, and takes the fastest.");
+  m.def("autotune", autotune);
   m.def("set_num_threads", set_num_threads, "threads"_a, "Threads used by CPU kernels.");
   m.def("num_threads", num_threads);
   m.def("set_verbose_dispatch", set_verbose_dispatch, "on"_a,

@@ -31,6 +31,7 @@ std::map<std::string, std::string> parse_forced(const char* text) {
 struct Settings {
   std::atomic<bool> deterministic{false};
   std::atomic<bool> tf32{false};
+  std::atomic<bool> autotune{false};
   std::atomic<bool> verbose{false};
   std::atomic<uint64_t> stamp{0};
   std::mutex mutex;
@@ -39,6 +40,8 @@ struct Settings {
   Settings() {
     const char* v = std::getenv("MICA_VERBOSE");
     verbose = v && std::string(v).find("dispatch") != std::string::npos;
+    const char* tune = std::getenv("MICA_AUTOTUNE");
+    autotune = tune && std::string(tune) == "1";
   }
 };
 
@@ -57,6 +60,8 @@ void set_deterministic(bool on) { set(settings().deterministic, on); }
 bool deterministic() { return settings().deterministic; }
 void set_allow_tf32(bool on) { set(settings().tf32, on); }
 bool allow_tf32() { return settings().tf32; }
+void set_autotune(bool on) { set(settings().autotune, on); }
+bool autotune() { return settings().autotune; }
 void set_verbose_dispatch(bool on) { set(settings().verbose, on); }
 bool verbose_dispatch() { return settings().verbose; }
 

@@ -13,6 +13,11 @@ bool deterministic();
 void set_allow_tf32(bool on);
 bool allow_tf32();
 
+/// Times the candidates on the device where several can compute an op, and takes the fastest; off
+/// by default, also turned on by MICA_AUTOTUNE=1. Ignored while `deterministic` is on.
+void set_autotune(bool on);
+bool autotune();
+
 /// Prints each candidate, refusal and choice to stderr, as MICA_VERBOSE=dispatch does.
 void set_verbose_dispatch(bool on);
 bool verbose_dispatch();

@@ -76,5 +76,8 @@ def test_settings():
     mica.set_allow_tf32(True)
     assert mica.allow_tf32()
     mica.set_allow_tf32(False)
+    mica.set_autotune(True)
+    assert mica.autotune()
+    mica.set_autotune(False)
     assert mica.devices()[0] == mica.device("cpu")
     assert mica.memory_stats("cpu")["allocated"] >= 0

@@ -21,6 +21,7 @@ class Settings : public testing::Test {
     force_kernel("add", "");
     force_kernel("matmul", "");
     set_deterministic(false);
+    set_autotune(false);
     set_verbose_dispatch(false);
   }
 };
@@ -66,6 +67,9 @@ TEST_F(Settings, ChangesMoveTheStamp) {
   const uint64_t now = settings_stamp();
   set_deterministic(true);
   EXPECT_EQ(settings_stamp(), now);
+  set_autotune(true);
+  EXPECT_TRUE(autotune());
+  EXPECT_NE(settings_stamp(), now);
 }
 
 TEST_F(Settings, VerboseDispatchTellsTheChoiceAndTheRefusals) {
@@ -135,7 +139,10 @@ std::string output_with(const std::string& variables) {
   return text;
 }
 
-TEST(Environment, DISABLED_Child) { add(ones({2}), ones({2})); }
+TEST(Environment, DISABLED_Child) {
+  add(ones({2}), ones({2}));
+  if (autotune()) std::puts("autotune is on");
+}
 
 TEST(Environment, VariablesForceKernelsAndMakeDispatchTalk) {
   EXPECT_THAT(output_with("MICA_VERBOSE=dispatch"),
@@ -146,6 +153,8 @@ TEST(Environment, VariablesForceKernelsAndMakeDispatchTalk) {
   EXPECT_THAT(output_with("MICA_KERNEL=add"),
               HasSubstr("MICA_KERNEL: expected op:kernel[,op:kernel…], got 'add'"));
   EXPECT_THAT(output_with(""), testing::Not(HasSubstr("mica:")));
+  EXPECT_THAT(output_with("MICA_AUTOTUNE=1"), HasSubstr("autotune is on"));
+  EXPECT_THAT(output_with("MICA_AUTOTUNE=0"), testing::Not(HasSubstr("autotune is on")));
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct Options {
   bool json = false;
   bool deterministic = false;
   bool tf32 = false;
+  bool autotune = false;
 };
 
 constexpr int64_t kStepsPerRate = 16;  // the learning rate changes this often
@@ -158,6 +159,7 @@ void train(const Options& options) {
   const Device device = choose_device(options.device);
   set_deterministic(options.deterministic);
   set_allow_tf32(options.tf32);
+  if (options.autotune) set_autotune(true);
   manual_seed(options.seed);
   const auto load = [&](bool train) {
     return data::fashion_mnist({.train = train, .directory = options.data, .normalize = true});
@@ -209,6 +211,8 @@ void add_train(CLI::App& app) {
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");
   command->add_flag("--deterministic", o->deterministic, "Same seed, same bits");
   command->add_flag("--tf32", o->tf32, "Let f32 products on CUDA use TF32 tensor cores");
+  command->add_flag("--autotune", o->autotune,
+                    "Time the kernels that can compute a convolution on CUDA and take the fastest");
   command->footer(
       "Examples:\n"
       "  mica train lenet\n"

@@ -3,13 +3,14 @@
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
 #include "mica/ops/conv2d/cuda_kernels.h"
-#include "mica/ops/conv2d/geometry.h"
+#include "mica/ops/conv2d/cuda_trial.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/runtime.h"
 
@@ -22,42 +23,33 @@ using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
 constexpr size_t kWorkspaceAlignment = 256;
 constexpr size_t kMostPlans = 512;
+constexpr size_t kMostTimed = 8;
 
-enum class Pass { forward, dgrad, wgrad };
-
-/// Everything a plan depends on but the settings.
-struct Problem {
-  Pass pass;
-  Conv2dGeometry geometry;
-  DType dtype;
-  int device;
-  bool channels_last;
-  bool bias;
-
-  Shape x() const { return {geometry.n, geometry.c, geometry.h, geometry.w}; }
-  Shape y() const { return geometry.y_shape(); }
-  Shape weight() const { return {geometry.o, geometry.group_in(), geometry.kh, geometry.kw}; }
-  std::string key() const {
-    const auto& g = geometry;
-    return fmt::format("{} {} {} {} {} {} {} {} {}x{} {}x{} {}x{} {} {}", static_cast<int>(pass),
-                       dtype, device, channels_last, bias, x(), weight(), g.groups, g.stride.h,
-                       g.stride.w, g.padding.h, g.padding.w, g.dilation.h, g.dilation.w,
-                       deterministic(), allow_tf32());
-  }
-};
+/// Everything a plan depends on.
+std::string key_of(const ConvProblem& p) {
+  const auto& g = p.geometry;
+  return fmt::format("{} {} {} {} {} {} {} {} {}x{} {}x{} {}x{} {} {} {}", p.op(), p.dtype,
+                     p.device, p.channels_last, p.bias, p.x(), p.weight(), g.groups, g.stride.h,
+                     g.stride.w, g.padding.h, g.padding.w, g.dilation.h, g.dilation.w,
+                     deterministic(), allow_tf32(), autotune());
+}
 
 struct CudnnState : KernelState {
   std::shared_ptr<const fe::graph::Graph> graph;
+  int64_t plan = 0;  ///< which of the graph's plans
   bool bias_in_graph = false;
   /// Bytes at the start of the workspace for a channels_last weight gradient, which is then copied
   /// to the row-major output.
   size_t weight_bytes = 0;
 };
 
+using States = std::vector<std::shared_ptr<CudnnState>>;
+
 /// A plan, or why there is none.
 struct Plan {
   std::shared_ptr<CudnnState> state;
   std::string reason;
+  bool direct_is_faster = false;  ///< as timed
 };
 
 fe::DataType_t data_type(DType t) {
@@ -71,7 +63,8 @@ std::vector<int64_t> to_vector(const Dims& dims) { return {dims.begin(), dims.en
 /// output.
 enum Uid : int64_t { kFirst = 1, kSecond = 2, kBias = 3, kOutput = 4 };
 
-void describe(fe::graph::Tensor_attributes& tensor, Uid uid, const Problem& p, const Shape& shape) {
+void describe(fe::graph::Tensor_attributes& tensor, Uid uid, const ConvProblem& p,
+              const Shape& shape) {
   tensor.set_uid(uid)
       .set_data_type(data_type(p.dtype))
       .set_dim(to_vector(shape))
@@ -79,7 +72,7 @@ void describe(fe::graph::Tensor_attributes& tensor, Uid uid, const Problem& p, c
           to_vector(p.channels_last ? channels_last_strides(shape) : contiguous_strides(shape)));
 }
 
-TensorPtr add_input(fe::graph::Graph& graph, Uid uid, const Problem& p, const Shape& shape) {
+TensorPtr add_input(fe::graph::Graph& graph, Uid uid, const ConvProblem& p, const Shape& shape) {
   fe::graph::Tensor_attributes tensor;
   describe(tensor, uid, p, shape);
   return graph.tensor(tensor);
@@ -94,7 +87,7 @@ Attributes conv_attributes(const Conv2dGeometry& g) {
   return a;
 }
 
-std::shared_ptr<fe::graph::Graph> describe_graph(const Problem& p, bool bias) {
+std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias) {
   auto graph = std::make_shared<fe::graph::Graph>();
   graph->set_io_data_type(data_type(p.dtype))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -102,7 +95,7 @@ std::shared_ptr<fe::graph::Graph> describe_graph(const Problem& p, bool bias) {
   TensorPtr out;
   Shape out_shape;
   switch (p.pass) {
-    case Pass::forward: {
+    case ConvPass::forward: {
       out_shape = p.y();
       const TensorPtr x = add_input(*graph, kFirst, p, p.x());
       const TensorPtr weight = add_input(*graph, kSecond, p, p.weight());
@@ -115,7 +108,7 @@ std::shared_ptr<fe::graph::Graph> describe_graph(const Problem& p, bool bias) {
       }
       break;
     }
-    case Pass::dgrad: {
+    case ConvPass::dgrad: {
       out_shape = p.x();
       const TensorPtr dy = add_input(*graph, kFirst, p, p.y());
       const TensorPtr weight = add_input(*graph, kSecond, p, p.weight());
@@ -123,7 +116,7 @@ std::shared_ptr<fe::graph::Graph> describe_graph(const Problem& p, bool bias) {
                               conv_attributes<fe::graph::Conv_dgrad_attributes>(p.geometry));
       break;
     }
-    case Pass::wgrad: {
+    case ConvPass::wgrad: {
       out_shape = p.weight();
       const TensorPtr dy = add_input(*graph, kFirst, p, p.y());
       const TensorPtr x = add_input(*graph, kSecond, p, p.x());
@@ -150,11 +143,11 @@ void deselect(fe::graph::Graph& graph, DType dtype) {
   graph.deselect_workspace_greater_than(kWorkspaceLimit);
 }
 
-/// The first plan of the heuristic that builds.
-Plan build_graph(const Problem& p, bool bias) {
+/// Adds the graph's first plans by the heuristic that build, until there are `most`; gives the
+/// reason where it adds none.
+std::string add_plans(States& states, const ConvProblem& p, bool bias, size_t most) {
   const auto graph = describe_graph(p, bias);
   const cudnnHandle_t handle = runtime(DeviceKind::cuda).encoder(p.device)->cudnn();
-  int64_t bytes = 0;
   std::string reason;
   const auto good = [&](fe::error_t status) {
     if (status.is_bad()) reason = status.get_message();
@@ -164,57 +157,134 @@ Plan build_graph(const Problem& p, bool bias) {
     if (good(graph->validate()) && good(graph->build_operation_graph(handle)) &&
         good(graph->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}))) {
       deselect(*graph, p.dtype);
-      if (good(graph->check_support()) &&
-          good(graph->build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE)) &&
-          good(graph->get_workspace_size(bytes))) {
-        auto state = std::make_shared<CudnnState>();
-        state->graph = graph;
-        state->bias_in_graph = bias;
-        state->workspace_bytes = static_cast<size_t>(bytes);
-        return {state, {}};
+      if (good(graph->check_support())) {
+        for (int64_t i = 0; i < graph->get_execution_plan_count() && states.size() < most; ++i) {
+          int64_t bytes = 0;
+          if (!good(graph->build_plan_at_index(i)) ||
+              !good(graph->get_workspace_size_plan_at_index(i, bytes)))
+            continue;
+          auto state = std::make_shared<CudnnState>();
+          state->graph = graph;
+          state->plan = i;
+          state->bias_in_graph = bias;
+          state->workspace_bytes = static_cast<size_t>(bytes);
+          states.push_back(std::move(state));
+        }
       }
     }
   } catch (const fe::cudnnException& e) {
     reason = e.what();
   }
-  return {nullptr, "cuDNN has no plan: " + reason.substr(0, reason.find('\n'))};
+  return "cuDNN has no plan: " + reason.substr(0, reason.find('\n'));
 }
 
-Plan build_plan(const Problem& p) {
-  // With the bias in the graph f16 and bf16 save a pass; for f32 there are few such engines.
-  if (p.bias && p.dtype != DType::f32)
-    if (Plan fused = build_graph(p, true); fused.state) return fused;
-  Plan plan = build_graph(p, false);
-  const Shape weight = p.weight();
-  if (plan.state && p.pass == Pass::wgrad && p.channels_last && weight[1] > 1 &&
-      weight[2] * weight[3] > 1) {
-    const size_t bytes = static_cast<size_t>(numel(weight)) * size_of(p.dtype);
-    plan.state->weight_bytes =
-        (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-    plan.state->workspace_bytes += plan.state->weight_bytes;
+void execute(const char* op, const CudnnState& state, const Call& call, std::span<void*> pointers,
+             void* workspace) {
+  auto status =
+      state.graph->execute_plan_at_index(call.encoder->cudnn(), pointers.data(),
+                                         static_cast<int>(pointers.size()), workspace, state.plan);
+  if (status.is_bad()) fail<DeviceError>("{}: cuDNN: {}", op, status.get_message());
+}
+
+void run(const Conv2dParams&, const CudnnState& state, const Call& call) {
+  const Arg& bias = call.in[2];
+  if (state.bias_in_graph) {
+    void* pointers[] = {call.in[0].data, call.in[1].data, bias.data, call.out[0].data};
+    execute("conv2d", state, call, pointers, call.workspace);
+    return;
   }
-  return plan;
+  void* pointers[] = {call.in[0].data, call.in[1].data, call.out[0].data};
+  execute("conv2d", state, call, pointers, call.workspace);
+  if (bias.defined()) add_channel_bias(*call.encoder, call.out[0], bias);
+}
+
+void run_gradient(const Conv2dGradParams&, const CudnnState& state, const Call& call) {
+  auto* workspace = static_cast<std::byte*>(call.workspace);
+  const bool copies = state.weight_bytes > 0;
+  void* pointers[] = {call.in[0].data, call.in[1].data, copies ? workspace : call.out[0].data};
+  execute("conv2d gradient", state, call, pointers,
+          copies ? workspace + state.weight_bytes : workspace);
+  if (copies) weight_to_row_major(*call.encoder, workspace, call.out[0]);
+}
+
+/// Times the plans and our own kernel.
+Plan fastest(const ConvProblem& p, const States& states) {
+  Plan best{states[0], {}};
+  const auto tell = [&](const std::string& name, double time) {
+    if (verbose_dispatch())
+      fmt::print(stderr, "mica: {}: {} takes {:.1f} µs\n", p.op(), name, time);
+  };
+  try {
+    const ConvTrial trial(p);
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& state : states) {
+      const double time = trial.microseconds(
+          state->workspace_bytes,
+          [&](const Call& call) {
+            if (p.pass == ConvPass::forward) {
+              run({}, *state, call);
+            } else {
+              run_gradient({}, *state, call);
+            }
+          },
+          least);
+      std::string name;
+      if (state->graph->get_plan_name_at_index(state->plan, name).is_bad()) name = "a plan";
+      tell("cudnn's " + name + (state->bias_in_graph ? " with the bias" : ""), time);
+      if (time >= least) continue;
+      least = time;
+      best.state = state;
+    }
+    const double direct = trial.direct_microseconds(least);
+    tell("direct", direct);
+    best.direct_is_faster = direct < least;
+  } catch (const OutOfMemory&) {
+    // No room to time in: the heuristic's choice stands.
+  }
+  return best;
+}
+
+Plan build_plan(const ConvProblem& p) {
+  const bool timed = autotune() && !deterministic();
+  const size_t most = timed ? kMostTimed : 1;
+  States states;
+  std::string reason;
+  // With the bias in the graph f16 and bf16 save a pass; for f32 there are few such engines, which
+  // only timing finds worth it.
+  if (p.bias && (timed || p.dtype != DType::f32)) add_plans(states, p, true, (most + 1) / 2);
+  if (timed || states.empty()) reason = add_plans(states, p, false, most);
+  if (states.empty()) return {nullptr, reason};
+  const Shape weight = p.weight();
+  if (p.pass == ConvPass::wgrad && p.channels_last && weight[1] > 1 && weight[2] * weight[3] > 1) {
+    const size_t bytes = static_cast<size_t>(numel(weight)) * size_of(p.dtype);
+    for (const auto& state : states) {
+      state->weight_bytes =
+          (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+      state->workspace_bytes += state->weight_bytes;
+    }
+  }
+  return timed ? fastest(p, states) : Plan{states[0], {}};
 }
 
 /// `supports` has to build a plan to know that there is one; `prepare` finds it here.
-Plan find_plan(const Problem& p) {
+Plan find_plan(const ConvProblem& p) {
   struct Cache {
     std::mutex mutex;
     std::unordered_map<std::string, Plan> plans;
   };
   // Never destroyed: at exit the library may be gone before the plans.
   static auto* cache = new Cache;
-  const std::string key = p.key();
+  const std::string key = key_of(p);
   const std::lock_guard lock(cache->mutex);
   if (const auto it = cache->plans.find(key); it != cache->plans.end()) return it->second;
   if (cache->plans.size() >= kMostPlans) cache->plans.clear();
   return cache->plans.emplace(key, build_plan(p)).first->second;
 }
 
-Problem problem_of(const Conv2dParams& params, const Specs& specs) {
+ConvProblem problem_of(const Conv2dParams& params, const Specs& specs) {
   const TensorSpec& x = specs.in[0];
   const TensorSpec& out = specs.out[0];
-  return {Pass::forward,
+  return {ConvPass::forward,
           conv2d_geometry("conv2d", params, x.shape, specs.in[1].shape),
           out.dtype,
           out.device.index,
@@ -222,10 +292,10 @@ Problem problem_of(const Conv2dParams& params, const Specs& specs) {
           specs.in[2].defined};
 }
 
-Problem dgrad_problem_of(const Conv2dGradParams& params, const Specs& specs) {
+ConvProblem dgrad_problem_of(const Conv2dGradParams& params, const Specs& specs) {
   const TensorSpec& dy = specs.in[0];
   const TensorSpec& out = specs.out[0];
-  return {Pass::dgrad,
+  return {ConvPass::dgrad,
           conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape),
           out.dtype,
           out.device.index,
@@ -233,10 +303,10 @@ Problem dgrad_problem_of(const Conv2dGradParams& params, const Specs& specs) {
           false};
 }
 
-Problem wgrad_problem_of(const Conv2dGradParams& params, const Specs& specs) {
+ConvProblem wgrad_problem_of(const Conv2dGradParams& params, const Specs& specs) {
   const TensorSpec& dy = specs.in[0];
   const TensorSpec& x = specs.in[1];
-  return {Pass::wgrad,
+  return {ConvPass::wgrad,
           conv2d_geometry("conv2d_wgrad", params.conv, x.shape, params.shape),
           dy.dtype,
           dy.device.index,
@@ -250,7 +320,7 @@ Support supports(const P& params, const Specs& specs) {
   if (out.dtype == DType::f64) return Support::no("f64 is left to the direct kernel");
   if (out.numel() == 0 || specs.in[0].numel() == 0 || specs.in[1].numel() == 0)
     return Support::no("a tensor is empty");
-  const Problem p = problem(params, specs);
+  const ConvProblem p = problem(params, specs);
   const auto has_layout = [&](const TensorSpec& s) {
     return p.channels_last ? s.is_channels_last_dense() : s.is_contiguous();
   };
@@ -258,11 +328,11 @@ Support supports(const P& params, const Specs& specs) {
     if (s.defined && !s.aligned && (s.rank() == 1 || has_layout(s)))
       return Support::no("an input does not lie on a 16-byte boundary");
   if (!out.aligned) return Support::no("the output does not lie on a 16-byte boundary");
-  if (p.pass == Pass::wgrad ? !out.is_contiguous() : !has_layout(out))
+  if (p.pass == ConvPass::wgrad ? !out.is_contiguous() : !has_layout(out))
     return Support::no("the output is neither row-major nor channels_last");
   const Plan plan = find_plan(p);
   if (!plan.state) return Support::no(plan.reason);
-  Support support = Support::yes();
+  Support support = plan.direct_is_faster ? Support::possible() : Support::yes();
   (p.channels_last ? support.channels_last : support.contiguous) = 0b11;
   if (p.bias) support.contiguous |= 0b100;
   return support;
@@ -275,27 +345,6 @@ std::shared_ptr<CudnnState> prepare(const P& params, const Specs& specs) {
   // A plan from the cache may come to a stream that has no handle yet, and `run` must not make one.
   runtime(DeviceKind::cuda).encoder(specs.out[0].device.index)->cudnn();
   return plan.state;
-}
-
-void run(const Conv2dParams&, const CudnnState& state, const Call& call) {
-  const Arg& bias = call.in[2];
-  void* fused[] = {call.in[0].data, call.in[1].data, bias.data, call.out[0].data};
-  void* plain[] = {call.in[0].data, call.in[1].data, call.out[0].data};
-  auto status = state.bias_in_graph
-                    ? state.graph->execute(call.encoder->cudnn(), fused, 4, call.workspace)
-                    : state.graph->execute(call.encoder->cudnn(), plain, 3, call.workspace);
-  if (status.is_bad()) fail<DeviceError>("conv2d: cuDNN: {}", status.get_message());
-  if (bias.defined() && !state.bias_in_graph) add_channel_bias(*call.encoder, call.out[0], bias);
-}
-
-void run_gradient(const Conv2dGradParams&, const CudnnState& state, const Call& call) {
-  auto* workspace = static_cast<std::byte*>(call.workspace);
-  const bool copies = state.weight_bytes > 0;
-  void* pointers[] = {call.in[0].data, call.in[1].data, copies ? workspace : call.out[0].data};
-  auto status = state.graph->execute(call.encoder->cudnn(), pointers, 3,
-                                     copies ? workspace + state.weight_bytes : workspace);
-  if (status.is_bad()) fail<DeviceError>("conv2d gradient: cuDNN: {}", status.get_message());
-  if (copies) weight_to_row_major(*call.encoder, workspace, call.out[0]);
 }
 
 }  // namespace
