@@ -33,13 +33,14 @@ int64_t offset_in_root(const Graph& g, ValueId id) {
 /// Memory that is reused at once orders the steps that use it. Where it costs little, blocks live
 /// some steps longer than they are needed, so that steps beside each other can run side by side.
 MemoryPlan plan_for_branches(const std::vector<Block>& blocks) {
-  constexpr double kMostGrowth = 1.1;
+  constexpr size_t kSmallGrowth = size_t{16} << 20;
   const MemoryPlan tight = plan_memory(blocks, kAlignment);
+  const size_t most = tight.bytes + std::max(tight.bytes / 10, kSmallGrowth);
   for (int slack = 8; slack > 0; slack /= 2) {
     std::vector<Block> longer = blocks;
     for (Block& b : longer) b.last += slack;
     MemoryPlan plan = plan_memory(longer, kAlignment);
-    if (static_cast<double>(plan.bytes) > kMostGrowth * static_cast<double>(tight.bytes)) continue;
+    if (plan.bytes > most) continue;
     plan.live = tight.live;
     return plan;
   }
