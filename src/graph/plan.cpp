@@ -34,7 +34,7 @@ int64_t offset_in_root(const Graph& g, ValueId id) {
 /// some steps longer than they are needed, so that steps beside each other can run side by side.
 MemoryPlan plan_for_branches(const std::vector<Block>& blocks) {
   constexpr size_t kSmallGrowth = size_t{16} << 20;
-  const MemoryPlan tight = plan_memory(blocks, kAlignment);
+  MemoryPlan tight = plan_memory(blocks, kAlignment);
   const size_t most = tight.bytes + std::max(tight.bytes / 10, kSmallGrowth);
   for (int slack = 8; slack > 0; slack /= 2) {
     std::vector<Block> longer = blocks;

@@ -168,11 +168,12 @@ void bench_lenet_train(const Options& options, int64_t batch, Device device) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto* command = app.add_subcommand("bench", "Time a workload, eager and compiled");
+  auto* command =
+      app.add_subcommand("bench", "Time a training step, eager and compiled, or operators alone");
   auto o = std::make_shared<Options>();
   command->add_option("workload", o->workload, "What to time")
       ->required()
-      ->check(CLI::IsMember({"lenet_train"}));
+      ->check(CLI::IsMember({"lenet_train", "memory"}));
   command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
       ->capture_default_str();
   command->add_option("--batch", o->batches, "Images per step; several may be given: 256,64")
@@ -192,11 +193,13 @@ void add_bench(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  mica bench lenet_train --batch 256,64\n"
-      "  mica bench lenet_train --device cpu --batch 64 --json");
+      "  mica bench lenet_train --device cpu --batch 64 --json\n"
+      "  mica bench memory");
   command->callback([o] {
     const Device device = choose_device(o->device);
     set_allow_tf32(o->tf32);
     set_autotune(o->autotune);
+    if (o->workload == "memory") return bench_memory(device, o->json);
     for (const int64_t batch : o->batches) bench_lenet_train(*o, batch, device);
   });
 }
