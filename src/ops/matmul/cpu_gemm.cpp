@@ -22,10 +22,10 @@ int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit
 
 template <class T>
 struct VectorOf {
-  typedef T type __attribute__((vector_size(32)));
+  typedef T Type __attribute__((vector_size(32)));
 };
 template <class T>
-using Vector = typename VectorOf<T>::type;
+using Vector = typename VectorOf<T>::Type;
 
 template <class T>
 Vector<T> load(const T* p) {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "mica/core/check.h"
 #include "mica/ops/max_pool2d/geometry.h"
@@ -20,14 +21,14 @@ using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
 template <class T, int Lanes>
 struct VectorOf {
-  typedef T values __attribute__((vector_size(Lanes * sizeof(T))));
-  typedef Index<T> indices __attribute__((vector_size(Lanes * sizeof(T))));
+  typedef T Values __attribute__((vector_size(Lanes * sizeof(T))));
+  typedef Index<T> Indices __attribute__((vector_size(Lanes * sizeof(T))));
 };
 
 template <class T, int Lanes>
 struct Largest {
-  using V = typename VectorOf<T, Lanes>::values;
-  using I = typename VectorOf<T, Lanes>::indices;
+  using V = typename VectorOf<T, Lanes>::Values;
+  using I = typename VectorOf<T, Lanes>::Indices;
   V value;
   I position;
 
@@ -54,7 +55,7 @@ V load(const T* p) {
 // only.
 template <int Lanes, int Stride, class T>
 auto load_windows(const T* line, int64_t stride, int64_t j, [[maybe_unused]] int64_t kernel) {
-  using V = typename VectorOf<T, Lanes>::values;
+  using V = typename VectorOf<T, Lanes>::Values;
   if constexpr (Stride == 1) {
     return load<V>(line + j);
   } else if constexpr (Stride == 2) {  // kernel >= 2: two whole vectors lie inside
@@ -62,12 +63,10 @@ auto load_windows(const T* line, int64_t stride, int64_t j, [[maybe_unused]] int
     const T* start = line + j - (last ? 1 : 0);
     const V low = load<V>(start);
     const V high = load<V>(start + Lanes);
-    typename VectorOf<T, Lanes>::indices even, odd;
-    for (int l = 0; l < Lanes; ++l) {
-      even[l] = 2 * l;
-      odd[l] = 2 * l + 1;
-    }
-    return last ? __builtin_shuffle(low, high, odd) : __builtin_shuffle(low, high, even);
+    return [&]<int... l>(std::integer_sequence<int, l...>) {
+      return last ? __builtin_shufflevector(low, high, (2 * l + 1)...)
+                  : __builtin_shufflevector(low, high, (2 * l)...);
+    }(std::make_integer_sequence<int, Lanes>());
   } else {
     V v;
     for (int l = 0; l < Lanes; ++l) v[l] = line[l * stride + j];
@@ -97,7 +96,7 @@ void pool_one(const Pool2dGeometry& g, const T* x, int64_t step, PoolRange rows,
 template <int Lanes, int Stride, class T>
 void pool_columns(const Pool2dGeometry& g, const T* x, PoolRange rows, int64_t ow, T* y,
                   int32_t* positions) {
-  using I = typename VectorOf<T, Lanes>::indices;
+  using I = typename VectorOf<T, Lanes>::Indices;
   const int64_t start = ow * g.stride.w - g.padding.w;
   I lanes;
   for (int l = 0; l < Lanes; ++l) lanes[l] = static_cast<Index<T>>(l * g.stride.w);
@@ -155,8 +154,8 @@ void pool_planes(const Pool2dGeometry& g, const T* x, T* y, int32_t* positions) 
 template <int Lanes, class T>
 void pool_channels(const Pool2dGeometry& g, const T* x, PoolRange rows, PoolRange cols, int64_t c,
                    T* y, int32_t* positions) {
-  using V = typename VectorOf<T, Lanes>::values;
-  using I = typename VectorOf<T, Lanes>::indices;
+  using V = typename VectorOf<T, Lanes>::Values;
+  using I = typename VectorOf<T, Lanes>::Indices;
   Largest<T, Lanes> largest(I{} + static_cast<Index<T>>(rows.first * g.w + cols.first));
   for (int64_t h = rows.first; h < rows.last; ++h)
     for (int64_t w = cols.first; w < cols.last; ++w) {
