@@ -36,7 +36,7 @@ std::string message_of(F&& f) {
 }
 
 struct NetImpl : nn::ModuleImpl {
-  explicit NetImpl(int64_t classes = 3) : classes_(classes) {}
+  explicit NetImpl(int64_t count = 3) : classes(count) {}
 
   nn::Conv2d conv = add("conv", nn::Conv2d({.in = 1, .out = 2, .kernel = 3}));
   nn::BatchNorm2d norm = add("norm", nn::BatchNorm2d(2));
@@ -44,7 +44,7 @@ struct NetImpl : nn::ModuleImpl {
   Tensor seen = buffer("seen", zeros({1}));
 
   Tensor forward(const Tensor& x) override { return mul(relu(norm(conv(x))), scale); }
-  int64_t classes_;
+  int64_t classes;
 };
 using Net = nn::Handle<NetImpl>;
 
@@ -71,7 +71,7 @@ TEST(Module, LenetHasTheShapesOfThePeers) {
 
 TEST(Module, OwnModuleRunsAndLearns) {
   const Net net(5);
-  EXPECT_EQ(net->classes_, 5);
+  EXPECT_EQ(net->classes, 5);
   const Tensor y = net(uniform({2, 1, 6, 6}));
   EXPECT_EQ(y.shape(), Shape({2, 2, 4, 4}));
   sum(y).backward();
