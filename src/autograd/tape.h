@@ -25,7 +25,6 @@ class GradNode : public RefCounted {
   uint64_t sequence() const { return sequence_; }
   const std::vector<GradEdge>& edges() const { return edges_; }
   size_t outputs() const { return out_specs_.size(); }
-  const TensorSpec& out_spec(int i) const { return out_specs_[static_cast<size_t>(i)]; }
 
   /// Applies the op's vjp to one cotangent per output. Raises if a saved tensor was modified since,
   /// or freed by an earlier backward.

@@ -115,7 +115,6 @@ class Tensor {
 
  private:
   void* data_checked(DType expected) const;
-  void copy_to_host(void* destination) const;
 
   Ref<TensorImpl> impl_;
 };
