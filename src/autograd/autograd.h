@@ -10,16 +10,22 @@ namespace mica {
 bool grad_enabled();
 void set_grad_enabled(bool on);
 
-/// Records nothing while it lives: `NoGrad guard;`.
-class NoGrad {
+/// Records, or does not, while it lives.
+class GradMode {
  public:
-  NoGrad() : before_(grad_enabled()) { set_grad_enabled(false); }
-  ~NoGrad() { set_grad_enabled(before_); }
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
+  explicit GradMode(bool on) : before_(grad_enabled()) { set_grad_enabled(on); }
+  ~GradMode() { set_grad_enabled(before_); }
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
 
  private:
   bool before_;
+};
+
+/// Records nothing while it lives: `NoGrad guard;`.
+class NoGrad : public GradMode {
+ public:
+  NoGrad() : GradMode(false) {}
 };
 
 struct BackwardOptions {

@@ -11,17 +11,6 @@
 namespace mica {
 namespace {
 
-class GradMode {
- public:
-  explicit GradMode(bool on) : before_(grad_enabled()) { set_grad_enabled(on); }
-  ~GradMode() { set_grad_enabled(before_); }
-  GradMode(const GradMode&) = delete;
-  GradMode& operator=(const GradMode&) = delete;
-
- private:
-  bool before_;
-};
-
 void accumulate(Tensor& sum, const Tensor& more) { sum = sum.defined() ? add(sum, more) : more; }
 
 /// One backward pass. Consumers have higher sequence numbers than producers, so taking the highest
@@ -37,7 +26,9 @@ class Pass {
     check(!e.empty(), "grad: input {} does not require a gradient", slot);
     if (e.node) {
       kept_nodes_[e.node.get()].emplace_back(e.output, slot);
+      oldest_kept_ = std::min(oldest_kept_, e.node->sequence());
     } else {
+      oldest_kept_ = 0;
       kept_leaves_[e.leaf.impl()].push_back(slot);
     }
     only_kept_ = true;
@@ -46,7 +37,7 @@ class Pass {
   void send(const GradEdge& edge, const Tensor& cotangent) {
     if (edge.leaf.defined()) {
       reach_leaf(edge.leaf, cotangent);
-    } else if (edge.node) {
+    } else if (edge.node && (!only_kept_ || edge.node->sequence() >= oldest_kept_)) {
       auto [it, fresh] = waiting_.try_emplace(edge.node.get());
       if (fresh) {
         it->second.resize(edge.node->outputs());
@@ -64,6 +55,7 @@ class Pass {
       if (const auto it = kept_nodes_.find(node.get()); it != kept_nodes_.end())
         for (const auto& [output, slot] : it->second)
           slots[slot] = cotangents[static_cast<size_t>(output)];
+      if (only_kept_ && node->sequence() == oldest_kept_) continue;
       const Tensors grads = node->apply(cotangents);
       check(grads.size() == node->edges().size(), "{}: its vjp gave {} gradients for {} inputs",
             node->op().name, grads.size(), node->edges().size());
@@ -105,6 +97,7 @@ class Pass {
   std::unordered_map<GradNode*, std::vector<std::pair<int, size_t>>> kept_nodes_;
   std::unordered_map<TensorImpl*, std::vector<size_t>> kept_leaves_;
   bool only_kept_ = false;
+  uint64_t oldest_kept_ = ~uint64_t{0};  // nothing older leads to an input that is kept
 };
 
 void start(Pass& pass, const Tensors& outputs, const Tensors& cotangents) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 namespace mica {
@@ -16,6 +17,34 @@ constexpr size_t size_of(DType t) {
 }
 
 constexpr bool is_floating(DType t) { return t <= DType::bf16; }
+
+/// A set of dtypes, bit i for dtype i.
+class DTypeSet {
+ public:
+  constexpr DTypeSet(std::initializer_list<DType> types, const char* words) : words_(words) {
+    for (const DType t : types) bits_ |= 1U << static_cast<unsigned>(t);
+  }
+  constexpr bool contains(DType t) const { return (bits_ >> static_cast<unsigned>(t) & 1U) != 0; }
+  /// "a floating dtype", for messages.
+  constexpr const char* words() const { return words_; }
+
+ private:
+  unsigned bits_ = 0;
+  const char* words_;
+};
+
+inline constexpr DTypeSet kFloatDTypes{{DType::f64, DType::f32, DType::f16, DType::bf16},
+                                       "a floating dtype"};
+inline constexpr DTypeSet kIntegerDTypes{{DType::i64, DType::i32, DType::u8}, "an integer dtype"};
+inline constexpr DTypeSet kNumberDTypes{
+    {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8},
+    "numbers"};
+inline constexpr DTypeSet kBitDTypes{{DType::i64, DType::i32, DType::u8, DType::boolean},
+                                     "integers or bool"};
+inline constexpr DTypeSet kBoolDType{{DType::boolean}, "bool"};
+inline constexpr DTypeSet kAllDTypes{{DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64,
+                                      DType::i32, DType::u8, DType::boolean},
+                                     "any dtype"};
 
 /// "f32", "bool", …
 std::string_view name_of(DType t);

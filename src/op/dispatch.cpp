@@ -45,6 +45,11 @@ Device common_device(const OpDef& op, std::span<const TensorSpec> in) {
   return first ? first->device : Device();
 }
 
+void check_dtype(const OpDef& op, DType t) {
+  check<DTypeError>(op.dtypes.contains(t), "{}: expected {}, got {}", op.name, op.dtypes.words(),
+                    t);
+}
+
 /// Outputs whose strides the op left open take the memory format of the first 4-d input that has
 /// just one.
 void finish_specs(OutSpecs& out, std::span<const TensorSpec> in, Device device) {
@@ -137,6 +142,7 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
   check(op.elementwise == 0 || static_cast<size_t>(op.elementwise) == inputs.size(),
         "{}: expected {} operands, got {}", op.name, op.elementwise, inputs.size());
   Device device = common_device(op, specs.span());
+  if (!inputs.empty() && specs[0].defined) check_dtype(op, specs[0].dtype);
   const bool grad = grad_wanted(inputs);
   if (grad) check_gradient(op, params, inputs);
 
@@ -149,8 +155,9 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
       outputs.add(view_of(inputs[0], v.spec, inputs[0].offset() + v.offset));
     }
   } else {
-    OutSpecs out;
+    OutSpecs out(op.name);
     op.infer(params.data, specs.span(), out);
+    if (inputs.empty()) check_dtype(op, out[0].dtype);
     finish_specs(out, specs.span(), device);
     if (inputs.empty()) device = out[0].device;
     outputs = t_recorder ? t_recorder->record(op, params, inputs, out.span())

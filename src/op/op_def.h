@@ -16,6 +16,9 @@ class KernelCache;  // op/select.h
 class OutSpecs {
  public:
   static constexpr int kMaxOutputs = 4;
+  explicit OutSpecs(const char* op) : op_(op) {}
+  /// The op's name, for the messages of checks that several ops share.
+  const char* op() const { return op_; }
   void add(const Shape& shape, DType dtype) {
     TensorSpec& s = specs_[static_cast<size_t>(count_++)];
     s.shape = shape;
@@ -27,6 +30,7 @@ class OutSpecs {
   std::span<TensorSpec> span() { return {specs_.data(), static_cast<size_t>(count_)}; }
 
  private:
+  const char* op_;
   std::array<TensorSpec, kMaxOutputs> specs_;
   int count_ = 0;
 };
@@ -53,6 +57,8 @@ struct ViewSpec {
 struct OpDef {
   const char* name = nullptr;
   const ParamsInfo* params_info = nullptr;
+  /// What the first input may be (of an op without inputs: the output); dispatch checks it.
+  DTypeSet dtypes = kAllDTypes;
   /// Checks the arguments and gives the outputs' shapes and dtypes.
   void (*infer)(const void* params, std::span<const TensorSpec> in, OutSpecs& out) = nullptr;
   /// One gradient per input, undefined where none is needed. Written with ops.
@@ -101,6 +107,10 @@ class Op {
     def_.params_info = &mica::params_info<P>();
   }
 
+  Op& dtypes(DTypeSet set) {
+    def_.dtypes = set;
+    return *this;
+  }
   template <auto fn>
   Op& infer() {
     def_.infer = [](const void* p, std::span<const TensorSpec> in, OutSpecs& out) {
@@ -158,6 +168,9 @@ OpDef Op<P>::build() {
 /// Every operator, in the order of ops/op_list.h, with the kernels of all providers that were
 /// built. Implemented in ops/all_ops.cpp.
 std::span<OpDef* const> all_ops();
+
+/// Functions that are made of other ops alone and have no definition of their own, by name.
+std::span<const char* const> composite_ops();
 
 /// The op named `name`; raises Unsupported.
 OpDef& find_op(const std::string& name);

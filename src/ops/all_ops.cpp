@@ -9,12 +9,10 @@
 namespace mica {
 
 #define MICA_OP(name) const OpDef& name##_op();
+#define MICA_CPU_OP(name) const OpDef& name##_op();
 #define MICA_VIEW_OP(name) const OpDef& name##_op();
 #define MICA_ONEDNN_KERNEL(name) Kernel name##_onednn_kernel();
 #include "mica/ops/op_list.h"
-#undef MICA_OP
-#undef MICA_VIEW_OP
-#undef MICA_ONEDNN_KERNEL
 
 namespace {
 
@@ -29,21 +27,13 @@ void prepend(const OpDef& def, Kernel kernel) {
 std::vector<OpDef*> build() {
   std::vector<OpDef*> ops = {
 #define MICA_OP(name) open(name##_op()),
+#define MICA_CPU_OP(name) open(name##_op()),
 #define MICA_VIEW_OP(name) open(name##_op()),
-#define MICA_ONEDNN_KERNEL(name)
 #include "mica/ops/op_list.h"
-#undef MICA_OP
-#undef MICA_VIEW_OP
-#undef MICA_ONEDNN_KERNEL
   };
 #ifdef MICA_HAVE_ONEDNN
-#define MICA_OP(name)
-#define MICA_VIEW_OP(name)
 #define MICA_ONEDNN_KERNEL(name) prepend(name##_op(), name##_onednn_kernel());
 #include "mica/ops/op_list.h"
-#undef MICA_OP
-#undef MICA_VIEW_OP
-#undef MICA_ONEDNN_KERNEL
 #else
   (void)&prepend;
 #endif
@@ -55,6 +45,14 @@ std::vector<OpDef*> build() {
 std::span<OpDef* const> all_ops() {
   static const std::vector<OpDef*> ops = build();
   return ops;
+}
+
+std::span<const char* const> composite_ops() {
+  static const std::vector<const char*> names = {
+#define MICA_COMPOSITE(name) #name,
+#include "mica/ops/op_list.h"
+  };
+  return names;
 }
 
 OpDef& find_op(const std::string& name) {

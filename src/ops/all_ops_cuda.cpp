@@ -4,17 +4,13 @@
 
 namespace mica {
 
-#define MICA_VIEW_OP(name)
-#define MICA_ONEDNN_KERNEL(name)
 #define MICA_OP(name) KernelList name##_cuda_kernels();
 #include "mica/ops/op_list.h"
-#undef MICA_OP
 
 void attach_cuda_kernels() {
   constexpr auto kCuda = static_cast<size_t>(DeviceKind::cuda);
 #define MICA_OP(name) find_op(#name).kernels[kCuda] = name##_cuda_kernels();
 #include "mica/ops/op_list.h"
-#undef MICA_OP
 }
 
 }  // namespace mica

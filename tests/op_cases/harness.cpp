@@ -34,8 +34,9 @@ class Deterministic {
   Deterministic& operator=(const Deterministic&) = delete;
 };
 
-bool has_kernel(const OpDef& op, const char* name) {
-  for (const Kernel& k : op.kernels[static_cast<int>(DeviceKind::cpu)])
+bool has_kernel(const OpDef* op, const char* name) {
+  if (!op) return false;
+  for (const Kernel& k : op->kernels[static_cast<int>(DeviceKind::cpu)])
     if (std::string_view(k.name) == name) return true;
   return false;
 }
@@ -86,10 +87,12 @@ Tensors run_with_gradient(const Sample& sample, const Args& args, bool gradient)
 }  // namespace
 
 Harness::Harness(const OpCase& op_case, Device device)
-    : case_(op_case), op_(find_op(op_case.op)), device_(device) {
+    : case_(op_case), op_(definition_of(op_case)), device_(device) {
   if (!device.is_null()) runtime(device);  // brings the device's kernels
-  for (const Kernel& k : op_.kernels[static_cast<int>(device.kind)]) kernels_.emplace_back(k.name);
-  if (kernels_.empty()) kernels_.emplace_back();  // a view
+  if (op_)
+    for (const Kernel& k : op_->kernels[static_cast<int>(device.kind)])
+      kernels_.emplace_back(k.name);
+  if (kernels_.empty()) kernels_.emplace_back();  // a view or a composite
   uses_.resize(kernels_.size());
 }
 
@@ -137,7 +140,7 @@ void Harness::for_each_kernel_and_layout(const Sample& sample, DType dtype, F&& 
 }
 
 bool Harness::differentiable(const Sample& sample) const {
-  if (!op_.vjp || !sample.gradient) return false;
+  if (!has_gradient(case_) || !sample.gradient) return false;
   return std::any_of(sample.in.begin(), sample.in.end(),
                      [](const Input& in) { return in.differentiable; });
 }
@@ -225,7 +228,7 @@ std::vector<HostArray> Harness::derivatives(const Sample& sample, const HostArgs
 }
 
 void Harness::gradient() {
-  if (!op_.vjp) return;
+  if (!has_gradient(case_)) return;
   for (const Sample& sample : case_.samples) {
     if (!differentiable(sample)) continue;
     if (device_.is_cpu()) {
@@ -259,7 +262,7 @@ void Harness::gradient() {
 }
 
 void Harness::second_order() {
-  if (!op_.vjp) return;
+  if (!has_gradient(case_)) return;
   for (const Sample& sample : case_.samples) {
     if (!differentiable(sample)) continue;
     const std::string where = fmt::format("{}, case '{}'", case_.op, sample.name);

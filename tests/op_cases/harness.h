@@ -42,7 +42,7 @@ class Harness {
   };
 
   const OpCase& case_;
-  OpDef& op_;
+  OpDef* op_;  // null for a composite
   Device device_;
   std::vector<std::string> kernels_;
   std::vector<Use> uses_;

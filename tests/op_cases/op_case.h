@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <typeinfo>
@@ -131,6 +132,19 @@ class Room {
   explicit Room(std::vector<OpCase> (*cases)());
 };
 std::vector<OpCase> all_cases();
+
+/// The op's definition; null for a composite.
+inline OpDef* definition_of(const OpCase& c) {
+  for (const char* name : composite_ops())
+    if (std::string_view(name) == c.op) return nullptr;
+  return &find_op(c.op);
+}
+/// Whether the case claims a gradient: a composite has one unless no sample asks for it.
+inline bool has_gradient(const OpCase& c) {
+  if (const OpDef* op = definition_of(c)) return op->vjp != nullptr;
+  return std::any_of(c.samples.begin(), c.samples.end(),
+                     [](const Sample& s) { return s.gradient; });
+}
 
 /// Calls an operator as dispatch does, for outputs its public function does not return.
 template <class P>

@@ -36,6 +36,7 @@ struct ToleranceRow {
 // clang-format off
 inline constexpr ToleranceRow kTolerances[] = {
     // op                     forward                              gradient
+    // shape
     {"reshape",             {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"permute",             {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"expand",              {0, 0, 0, 0},                        {1e-15, 4e-7, 1e-3, 8e-3}},
@@ -43,6 +44,7 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"copy",                {0, 0, 0, 0},                        {1e-15, 1e-7, 5e-4, 4e-3}},
     {"copy_into",           {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"full",                {0, 6e-8, 5e-4, 4e-3},               {0, 0, 0, 0}},
+    // elementwise
     {"add",                 {2e-16, 6.1e-8, 5e-4, 4e-3},         {1e-15, 4e-7, 1e-3, 8e-3}},
     {"sub",                 {2e-16, 6.1e-8, 5e-4, 4e-3},         {1e-15, 4e-7, 1e-3, 8e-3}},
     {"mul",                 {2e-16, 6.1e-8, 5e-4, 4e-3},         {1e-15, 4e-7, 2e-3, 1.6e-2}},
@@ -50,19 +52,24 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"neg",                 {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"relu",                {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"relu_grad",           {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    // reduction, scans, order
     {"sum",                 {1e-14, 1e-6, 5e-4, 4e-3},           {0, 0, 0, 0}},
     {"argmax",              {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    // linear algebra
     {"matmul",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"linear",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    // convolution, pooling, sampling
     {"conv2d",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"conv2d_dgrad",        {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"conv2d_wgrad",        {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"max_pool2d",          {0, 0, 0, 0},                        {1e-15, 3e-7, 1e-3, 8e-3}},
     {"max_pool2d_grad",     {1e-15, 3e-7, 1e-3, 8e-3},           {0, 0, 0, 0}},
+    // normalisation and loss
     {"batch_norm",          {1e-13, 4e-6, 1e-3, 8e-3},           {1e-12, 1e-5, 2e-3, 1.6e-2}},
     {"batch_norm_grad",     {1e-13, 4e-6, 1e-3, 8e-3},           {0, 0, 0, 0}},
     {"cross_entropy",       {1e-14, 1e-6, 1e-6, 1e-6},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"cross_entropy_grad",  {1e-14, 2e-6, 1e-3, 8e-3},           {0, 0, 0, 0}},
+    // random, updates
     {"rng_take",            {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"uniform",             {1e-15, 1.2e-7, 5e-4, 4e-3},         {0, 0, 0, 0}},
     {"normal",              {1e-12, 1e-6, 6e-4, 5e-3},           {0, 0, 0, 0}},
