@@ -47,6 +47,12 @@ struct fmt::formatter<mica::Size2> : mica::PlainFormatter {
   }
 };
 template <>
+struct fmt::formatter<mica::Size3> : mica::PlainFormatter {
+  auto format(mica::Size3 s, fmt::format_context& context) const {
+    return write(fmt::format("{{{}, {}, {}}}", s.d, s.h, s.w), context);
+  }
+};
+template <>
 struct fmt::formatter<mica::TensorSpec> : mica::PlainFormatter {
   auto format(const mica::TensorSpec& s, fmt::format_context& context) const {
     return write(mica::to_string(s), context);

@@ -53,6 +53,18 @@ struct Size2 {
   bool operator==(const Size2&) const = default;
 };
 
+/// A depth, a height and a width: `3` means 3 by 3 by 3.
+struct Size3 {
+  int64_t d = 0;
+  int64_t h = 0;
+  int64_t w = 0;
+
+  constexpr Size3() = default;
+  constexpr Size3(int64_t all) : d(all), h(all), w(all) {}  // NOLINT(google-explicit-constructor)
+  constexpr Size3(int64_t depth, int64_t height, int64_t width) : d(depth), h(height), w(width) {}
+  bool operator==(const Size3&) const = default;
+};
+
 /// Number of elements; 1 for a scalar. A product past 2^63 raises ShapeError.
 int64_t numel(const Shape& shape);
 

@@ -26,6 +26,7 @@ std::string print_field(DType v);
 std::string print_field(Device v);
 std::string print_field(const Dims& v);
 std::string print_field(Size2 v);
+std::string print_field(Size3 v);
 
 inline uint64_t hash_field(uint64_t h, bool v) { return hash_mix(h, v); }
 inline uint64_t hash_field(uint64_t h, int64_t v) { return hash_mix(h, static_cast<uint64_t>(v)); }
@@ -39,6 +40,9 @@ inline uint64_t hash_field(uint64_t h, Device v) {
   return hash_mix(h, static_cast<uint64_t>(v.kind) * 256 + static_cast<uint64_t>(v.index));
 }
 inline uint64_t hash_field(uint64_t h, Size2 v) { return hash_field(hash_field(h, v.h), v.w); }
+inline uint64_t hash_field(uint64_t h, Size3 v) {
+  return hash_field(hash_field(hash_field(h, v.d), v.h), v.w);
+}
 inline uint64_t hash_field(uint64_t h, const Dims& v) {
   h = hash_mix(h, static_cast<uint64_t>(v.rank()));
   for (const int64_t d : v) h = hash_mix(h, static_cast<uint64_t>(d));
