@@ -71,6 +71,7 @@ MICA_OP(cross_entropy_grad)
 MICA_OP(rng_take)
 MICA_OP(uniform)
 MICA_OP(normal)
+MICA_CPU_OP(randint)
 MICA_OP(dropout)
 
 // updates

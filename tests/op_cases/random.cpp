@@ -116,8 +116,61 @@ OpCase normal_case() {
           .no_single = "its input is a counter; one sample's output has one element"};
 }
 
+OpCase randint_case() {
+  // A seed past 32 bits, blocks on both sides of 2^32.
+  const auto sample = [](const char* name, const Shape& shape, int64_t low, int64_t high,
+                         std::vector<DType> dtypes = {DType::i64}) {
+    return Sample{
+        .name = name,
+        .in = {counter(77e9, 4294967294)},
+        .call =
+            [=](const Args& a) {
+              return call_op("randint", RandintParams{shape, low, high, a.dtype}, {a[0]});
+            },
+        .oracle =
+            [=](const HostArgs&) {
+              HostArray out{shape, {}};
+              for (int64_t i = 0; i < numel(shape); ++i) {
+                const double word =
+                    philox(77'000'000'000, 4294967294 + static_cast<uint64_t>(i / 4)).v[i % 4];
+                out.values.push_back(
+                    static_cast<double>(low) +
+                    std::floor(word * static_cast<double>(high - low) / 4294967296.0));
+              }
+              return std::vector{out};
+            },
+        .dtypes = std::move(dtypes),
+        .layouts = false};
+  };
+  const auto call = [](Device d, int64_t low, int64_t high, DType t) {
+    randint(low, high, {3}, {t, d});
+  };
+  return {
+      .op = "randint",
+      .samples = {sample("digits", {5, 6}, 0, 10, kIntegers),
+                  sample("both signs", {13}, -7, 8, {DType::i64, DType::i32}),
+                  sample("every byte", {4, 9}, 0, 256, {DType::u8}),
+                  sample("every word", {10}, -(int64_t{1} << 31), int64_t{1} << 31,
+                         {DType::i64, DType::i32}),
+                  sample("one number", {5}, 3, 4), sample("one", {1}, 0, 1 << 20),
+                  sample("nothing", {0, 3}, 0, 10),
+                  sample("several threads", {40000}, -1000, 1000)},
+      .bad = {bad<Error>("randint: expected low < high, at most 2^32 apart, got 3 and 3",
+                         [=](Device d) { call(d, 3, 3, DType::i64); }),
+              bad<Error>("randint: expected low < high, at most 2^32 apart, got -1 and 4294967296",
+                         [=](Device d) { call(d, -1, int64_t{1} << 32, DType::i64); }),
+              bad<Error>("randint: u8 does not hold every number from 0 to 256",
+                         [=](Device d) { call(d, 0, 257, DType::u8); }),
+              bad<DTypeError>("randint: expected an integer dtype, got f32",
+                              [=](Device d) { call(d, 0, 3, DType::f32); }),
+              bad<ShapeError>("shape [-1] has a negative size",
+                              [](Device d) { randint(0, 3, {-1}, {DType::i64, d}); })},
+      .no_empty = "its input is a counter; one sample's output is empty",
+      .no_single = "its input is a counter; one sample's output has one element"};
+}
+
 const Room kRoom([] {
-  return std::vector<OpCase>{rng_take_case(), uniform_case(), normal_case()};
+  return std::vector<OpCase>{rng_take_case(), uniform_case(), normal_case(), randint_case()};
 });
 
 }  // namespace

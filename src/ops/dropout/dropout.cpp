@@ -1,5 +1,7 @@
 #include "mica/ops/dropout/dropout.h"
 
+#include <cmath>
+
 #include "mica/op/dispatch.h"
 #include "mica/ops/random/cpu.h"
 #include "mica/ops/random/random.h"
@@ -36,18 +38,34 @@ int64_t strided_offset(const Shape& shape, const Strides& strides, int64_t i) {
 void run(const DropoutParams& p, const Call& c) {
   const Arg& in = c.in[0];
   const Arg& out = c.out[0];
-  const auto threshold = static_cast<float>(p.p);
-  const auto scale = static_cast<float>(1.0 / (1.0 - p.p));
-  const bool dense = in.spec->is_contiguous() && out.spec->is_contiguous();
   const int64_t n = in.numel();
+  if (n == 0) return;
+  // unit_float(word) >= p, asked of the 24 bits it is made of.
+  const auto limit = static_cast<int32_t>(std::ceil(static_cast<float>(p.p) * 16777216.0F));
+  const bool dense = in.spec->is_contiguous() && out.spec->is_contiguous();
+  const int64_t length = dense ? n : in.shape().back();
+  const int64_t in_step = dense ? 1 : in.strides().back();
+  const int64_t out_step = dense ? 1 : out.strides().back();
   switch_float(in.dtype(), "dropout", [&]<class T>() {
-    for_blocks(c.in[1].as<int64_t>(), n, [&](int64_t i, const Philox4& block) {
-      for (int64_t lane = 0; lane < std::min<int64_t>(4, n - i); ++lane) {
-        const int64_t from = dense ? i + lane : strided_offset(in.shape(), in.strides(), i + lane);
-        const int64_t to = dense ? i + lane : strided_offset(out.shape(), out.strides(), i + lane);
-        const bool keep = unit_float(block.v[lane]) >= threshold;
-        const auto x = static_cast<Compute<T>>(in.as<T>()[from]);
-        out.as<T>()[to] = static_cast<T>(keep ? x * static_cast<Compute<T>>(scale) : Compute<T>(0));
+    using C = Compute<T>;
+    const auto scale = static_cast<C>(static_cast<float>(1.0 / (1.0 - p.p)));
+    const auto drop = [limit, scale](T x, uint32_t word) {
+      const C kept = static_cast<C>(x) * scale;
+      return static_cast<T>(static_cast<int32_t>(word >> 8) >= limit ? kept : C(0));
+    };
+    for_words(c.in[1].as<int64_t>(), n, [&, drop](int64_t i, const uint32_t* words, int64_t count) {
+      // Runs along the last axis.
+      for (const uint32_t* end = words + count; words < end;) {
+        const int64_t run = std::min<int64_t>(end - words, length - i % length);
+        const T* from = in.as<T>() + (dense ? i : strided_offset(in.shape(), in.strides(), i));
+        T* to = out.as<T>() + (dense ? i : strided_offset(out.shape(), out.strides(), i));
+        if (in_step == 1 && out_step == 1) {
+          for (int64_t k = 0; k < run; ++k) to[k] = drop(from[k], words[k]);
+        } else {
+          for (int64_t k = 0; k < run; ++k) to[k * out_step] = drop(from[k * in_step], words[k]);
+        }
+        words += run;
+        i += run;
       }
     });
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <numbers>
@@ -31,48 +32,87 @@ void run_take(const RngTakeParams& p, const Call& c) {
   state[1] += p.count;
 }
 
+void check_counter(const TensorSpec& counter) {
+  check<DTypeError>(
+      counter.dtype == DType::i64 && counter.shape == Shape{2} && counter.is_contiguous(),
+      "random: the counter must be i64[2], got {}", counter);
+}
+
 void infer_random(const RandomParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check<DTypeError>(is_floating(p.dtype), "random: expected a floating dtype, got {}", p.dtype);
-  check<DTypeError>(in[0].dtype == DType::i64 && in[0].shape == Shape{2} && in[0].is_contiguous(),
-                    "random: the counter must be i64[2], got {}", in[0]);
+  check_counter(in[0]);
   out.add(p.shape, p.dtype);
 }
 
-template <class Make>
-void fill_random(const RandomParams& p, const Call& c, Make make) {
-  const auto* counter = c.in[0].as<int64_t>();
-  switch_float(p.dtype, "random", [&]<class T>() {
-    T* out = c.out[0].as<T>();
-    const int64_t n = c.out[0].numel();
-    for_blocks(counter, n, [&](int64_t i, const Philox4& block) {
-      const int64_t lanes = std::min<int64_t>(4, n - i);
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        out[i + lane] = make.template operator()<T>(block, lane);
-    });
-  });
+void infer_randint(const RandintParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  check<DTypeError>(kIntegerDTypes.contains(p.dtype), "randint: expected {}, got {}",
+                    kIntegerDTypes.words(), p.dtype);
+  check_counter(in[0]);
+  const uint64_t range = static_cast<uint64_t>(p.high) - static_cast<uint64_t>(p.low);
+  check(p.low < p.high && range <= uint64_t{1} << 32,
+        "randint: expected low < high, at most 2^32 apart, got {} and {}", p.low, p.high);
+  const int64_t least = p.dtype == DType::u8 ? 0 : std::numeric_limits<int32_t>::min();
+  const int64_t most = p.dtype == DType::u8 ? 255 : std::numeric_limits<int32_t>::max();
+  check(p.dtype == DType::i64 || (p.low >= least && p.high - 1 <= most),
+        "randint: {} does not hold every number from {} to {}", p.dtype, p.low, p.high - 1);
+  out.add(p.shape, p.dtype);
 }
 
 void run_uniform(const RandomParams& p, const Call& c) {
-  fill_random(p, c, [&]<class T>(const Philox4& block, int64_t lane) {
+  switch_float(p.dtype, "uniform", [&]<class T>() {
     using C = Compute<T>;
-    const C u = static_cast<C>(unit_float(block.v[lane]));
-    const C range = static_cast<C>(p.b) - static_cast<C>(p.a);
-    const volatile C scaled = range * u;  // rounded before the addition, as on the device
-    return static_cast<T>(static_cast<C>(p.a) + scaled);
+    T* out = c.out[0].as<T>();
+    const auto low = static_cast<C>(p.a);
+    const C range = static_cast<C>(p.b) - low;
+    for_words(c.in[0].as<int64_t>(), c.out[0].numel(),
+              [&](int64_t i, const uint32_t* words, int64_t count) {
+                // The product is rounded before the addition, as on the device: in a loop of its
+                // own, so that no fused multiply-add comes of the two.
+                std::array<C, kWordsAtOnce> scaled;
+                for (int64_t k = 0; k < count; ++k)
+                  scaled[static_cast<size_t>(k)] = range * static_cast<C>(unit_float(words[k]));
+                for (int64_t k = 0; k < count; ++k)
+                  out[i + k] = static_cast<T>(low + scaled[static_cast<size_t>(k)]);
+              });
   });
 }
 
 /// Box-Muller on the lane's pair.
 void run_normal(const RandomParams& p, const Call& c) {
-  fill_random(p, c, [&]<class T>(const Philox4& block, int64_t lane) {
-    const int64_t pair = lane & ~int64_t{1};
-    const double u = unit_float(block.v[pair]);
-    const double v = unit_float(block.v[pair + 1]);
-    const double r = std::sqrt(-2.0 * std::log(1.0 - u));
-    const double angle = 2.0 * std::numbers::pi * v;
-    const double z = r * (lane & 1 ? std::sin(angle) : std::cos(angle));
-    return static_cast<T>(static_cast<Compute<T>>(p.a + p.b * z));
+  switch_float(p.dtype, "normal", [&]<class T>() {
+    T* out = c.out[0].as<T>();
+    for_words(c.in[0].as<int64_t>(), c.out[0].numel(),
+              [&](int64_t i, const uint32_t* words, int64_t count) {
+                for (int64_t k = 0; k < count; k += 2) {
+                  const double u = unit_float(words[k]);
+                  const double r = std::sqrt(-2.0 * std::log(1.0 - u));
+                  const double angle = 2.0 * std::numbers::pi * unit_float(words[k + 1]);
+                  const auto put = [&](int64_t at, double z) {
+                    if (at < count)
+                      out[i + at] = static_cast<T>(static_cast<Compute<T>>(p.a + p.b * z));
+                  };
+                  put(k, r * std::cos(angle));
+                  put(k + 1, r * std::sin(angle));
+                }
+              });
   });
+}
+
+template <class T>
+void fill_integers(const RandintParams& p, const Call& c) {
+  T* out = c.out[0].as<T>();
+  const auto range = static_cast<uint64_t>(p.high) - static_cast<uint64_t>(p.low);
+  for_words(c.in[0].as<int64_t>(), c.out[0].numel(),
+            [&](int64_t i, const uint32_t* words, int64_t count) {
+              for (int64_t k = 0; k < count; ++k)
+                out[i + k] = static_cast<T>(p.low + static_cast<int64_t>(words[k] * range >> 32));
+            });
+}
+
+void run_randint(const RandintParams& p, const Call& c) {
+  if (p.dtype == DType::i64) return fill_integers<int64_t>(p, c);
+  if (p.dtype == DType::i32) return fill_integers<int32_t>(p, c);
+  fill_integers<uint8_t>(p, c);
 }
 
 /// One generator per device; the states are tensors, so that captured graphs advance them.
@@ -95,9 +135,8 @@ Tensor draw(const OpDef& op, const Shape& shape, double a, double b, TensorOptio
 /// 0 … n-1 by a stable sort of random keys: the same order everywhere, without rejection.
 Tensor sorted_by_keys(int64_t n, const int64_t* counter) {
   std::vector<uint32_t> keys(static_cast<size_t>(n));
-  for_blocks(counter, n, [&](int64_t i, const Philox4& block) {
-    for (int64_t lane = 0; lane < std::min<int64_t>(4, n - i); ++lane)
-      keys[static_cast<size_t>(i + lane)] = block.v[lane];
+  for_words(counter, n, [&](int64_t i, const uint32_t* words, int64_t count) {
+    std::copy_n(words, count, keys.begin() + i);
   });
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
@@ -137,6 +176,15 @@ const OpDef& normal_op() {
   return def;
 }
 
+const OpDef& randint_op() {
+  static OpDef def = Op<RandintParams>("randint")
+                         .infer<infer_randint>()
+                         .no_gradient("its input is a counter")
+                         .cpu({kernel<supports_all<RandintParams>, run_randint>("reference")})
+                         .build();
+  return def;
+}
+
 void manual_seed(uint64_t seed) {
   Generators& g = generators();
   const std::lock_guard lock(g.mutex);
@@ -162,6 +210,19 @@ Tensor uniform(const Shape& shape, double low, double high, TensorOptions option
 
 Tensor normal(const Shape& shape, double mean, double std, TensorOptions options) {
   return draw(normal_op(), shape, mean, std, options);
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options) {
+  const Tensor counter = rng_take(numel(shape), options.device);
+  return dispatch(randint_op(), RandintParams{shape, low, high, options.dtype}, {counter})[0];
+}
+
+Tensor uniform_like(const Tensor& x, double low, double high) {
+  return uniform(x.shape(), low, high, {x.dtype(), x.device()});
+}
+
+Tensor normal_like(const Tensor& x, double mean, double std) {
+  return normal(x.shape(), mean, std, {x.dtype(), x.device()});
 }
 
 Tensor randperm(int64_t n) {

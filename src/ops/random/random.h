@@ -29,6 +29,21 @@ struct RandomParams {
   }
 };
 
+struct RandintParams {
+  Shape shape;
+  int64_t low = 0;
+  int64_t high = 1;
+  DType dtype = DType::i64;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("shape", self.shape);
+    f("low", self.low);
+    f("high", self.high);
+    f("dtype", self.dtype);
+  }
+};
+
 /// Restarts every device's generator.
 void manual_seed(uint64_t seed);
 
@@ -43,6 +58,12 @@ Tensor rng_take(int64_t n, Device device);
 
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {});
 Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {});
+/// Integers in [low, high), at most 2^32 different ones: low + floor(word * (high - low) / 2^32).
+Tensor randint(int64_t low, int64_t high, const Shape& shape,
+               TensorOptions options = {.dtype = DType::i64});
+// As `uniform` and `normal`, with the shape, dtype and device of x.
+Tensor uniform_like(const Tensor& x, double low = 0, double high = 1);
+Tensor normal_like(const Tensor& x, double mean = 0, double std = 1);
 /// 0 … n-1 in random order, i64.
 Tensor randperm(int64_t n);
 /// The order that the nth call of randperm(n) after manual_seed(seed) gives, whatever else was
