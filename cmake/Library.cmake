@@ -35,6 +35,10 @@ target_include_directories(mica PUBLIC
 target_compile_definitions(mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 # {fmt} is compiled into src/core/format.cpp, so an installed mica does not need it.
 target_link_libraries(mica PRIVATE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS})
+find_library(mica_mvec mvec)
+if(mica_mvec)
+  target_link_libraries(mica PRIVATE mvec)  # glibc's vector mathematics, on the processors it has it for
+endif()
 if(mica_with_onednn)
   # On the one file that asks: the others then compile alike with and without, and a cache serves both.
   set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/ops/all_ops.cpp APPEND PROPERTY COMPILE_DEFINITIONS MICA_HAVE_ONEDNN=1)

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "mica/autograd/autograd.h"
+#include "mica/ops/copy/copy.h"
 #include "mica/ops/view/view.h"
 
 namespace mica {
@@ -14,6 +15,11 @@ Tensor alias(const Tensor& x) {
   Dims axes = Dims::filled(x.rank(), 0);
   std::iota(axes.begin(), axes.end(), 0);
   return permute(x, axes);
+}
+
+/// Half types are computed with in f32, as kernels do: between ops they would round too much away.
+Tensor in_f32(const Tensor& x) {
+  return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? cast(x, DType::f32) : x;
 }
 
 }  // namespace
@@ -29,11 +35,13 @@ Tensors differentiate(const std::function<Tensors(std::span<const Tensor> in)>& 
   for (size_t i = 0; i < in.size(); ++i) {
     if (!in[i].defined() || !is_floating(in[i].dtype())) continue;
     if (!args.needs(static_cast<int>(i))) {
-      in[i] = in[i].detach();
+      in[i] = in_f32(in[i].detach());
       continue;
     }
-    in[i] = again && in[i].requires_grad() ? alias(in[i]) : in[i].detach().set_requires_grad();
-    ends.push_back(in[i]);
+    const Tensor end =
+        again && in[i].requires_grad() ? alias(in[i]) : in[i].detach().set_requires_grad();
+    ends.push_back(end);
+    in[i] = in_f32(end);
     slots.push_back(i);
   }
   Tensors grads(in.size());
@@ -43,7 +51,7 @@ Tensors differentiate(const std::function<Tensors(std::span<const Tensor> in)>& 
   for (size_t i = 0; i < made.size(); ++i) {
     if (i >= args.grad.size() || !args.grad[i].defined() || !made[i].requires_grad()) continue;
     outputs.push_back(made[i]);
-    cotangents.push_back(args.grad[i]);
+    cotangents.push_back(cast(args.grad[i], made[i].dtype()));
   }
   if (outputs.empty() || ends.empty()) return grads;
   const Tensors found =

@@ -8,7 +8,8 @@ namespace mica {
 
 /// The gradients of a composition of ops for the inputs that are asked for, by recording the
 /// composition and going back through it; undefined for the others. What it is given of the inputs
-/// has the history they have, so the result can be differentiated again. Implemented in autograd.
+/// has the history they have, so the result can be differentiated again; f16 and bf16 arrive as
+/// f32. Implemented in autograd.
 Tensors differentiate(const std::function<Tensors(std::span<const Tensor> in)>& composition,
                       const VjpArgs& args);
 

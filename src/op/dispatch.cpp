@@ -1,5 +1,6 @@
 #include "mica/op/dispatch.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "mica/core/check.h"
@@ -106,18 +107,25 @@ Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> input
   return outputs;
 }
 
-/// A gradient that would be lost is an error, and one raised before anything is written.
-void check_gradient(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs) {
+/// Whether the call goes on the tape. A gradient that would be lost is an error, and one raised
+/// before anything is written; results that are not floats have none to lose.
+bool records(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+             std::span<const TensorSpec> out) {
+  if (!grad_wanted(inputs)) return false;
   const int n = static_cast<int>(inputs.size());
   for (int i = 0; i < n; ++i)
     check(!op.writes(params.data, i, n) || !inputs[static_cast<size_t>(i)].requires_grad(),
           "{}: writes to a tensor that requires a gradient; do it under NoGrad, or on a detached "
           "tensor",
           op.name);
+  if (!out.empty() && std::none_of(out.begin(), out.end(),
+                                   [](const TensorSpec& s) { return is_floating(s.dtype); }))
+    return false;
   check<Unsupported>(
       op.vjp != nullptr,
       "{}: has no gradient ({}), and an input requires one; detach() it if that is meant", op.name,
       op.no_gradient ? op.no_gradient : "for no written reason");
+  return true;
 }
 
 void note_writes(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs) {
@@ -143,12 +151,12 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
         "{}: expected {} operands, got {}", op.name, op.elementwise, inputs.size());
   Device device = common_device(op, specs.span());
   if (!inputs.empty() && specs[0].defined) check_dtype(op, specs[0].dtype);
-  const bool grad = grad_wanted(inputs);
-  if (grad) check_gradient(op, params, inputs);
 
   Outputs outputs;
+  bool recorded = false;
   if (op.view) {
     const ViewSpec v = op.view(params.data, specs[0]);
+    recorded = records(op, params, inputs, {&v.spec, 1});
     if (t_recorder) {
       outputs = t_recorder->record(op, params, inputs, {&v.spec, 1});
     } else {
@@ -160,11 +168,12 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
     if (inputs.empty()) check_dtype(op, out[0].dtype);
     finish_specs(out, specs.span(), device);
     if (inputs.empty()) device = out[0].device;
+    recorded = records(op, params, inputs, out.span());
     outputs = t_recorder ? t_recorder->record(op, params, inputs, out.span())
                          : execute(op, params, inputs, specs.span(), out, device);
   }
   if (op.mutates) note_writes(op, params, inputs);
-  if (grad) record_on_tape(op, params, inputs, outputs);
+  if (recorded) record_on_tape(op, params, inputs, outputs);
   return outputs;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 // Every operator's functions.
+#include "mica/ops/activation/activation.h"
 #include "mica/ops/batch_norm/batch_norm.h"
+#include "mica/ops/compare/compare.h"
 #include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
@@ -9,9 +11,11 @@
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/hardswish/hardswish.h"
+#include "mica/ops/math/math_ops.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/max_pool2d/max_pool2d.h"
 #include "mica/ops/random/random.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/sgd_update/sgd_update.h"
 #include "mica/ops/view/view.h"
+#include "mica/ops/where/where.h"

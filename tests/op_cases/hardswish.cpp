@@ -32,8 +32,7 @@ Sample backward_sample(const char* name, const Shape& shape, std::vector<double>
   return {.name = name,
           .in = {x(shape), x(shape).of(std::move(at))},
           .call = backward,
-          .oracle = backward_oracle,
-          .gradient = false};
+          .oracle = backward_oracle};
 }
 
 OpCase forward_case() {
@@ -46,8 +45,7 @@ OpCase forward_case() {
                   forward_sample("odd length", x({1037})), forward_sample("one element", x({1})),
                   forward_sample("empty", x({2, 0})), hostile},
       .bad = {bad<DTypeError>("hardswish: expected a floating dtype, got i64",
-                              [](Device d) { hardswish(zeros({2}, {DType::i64, d})); })},
-      .second_order = false};
+                              [](Device d) { hardswish(zeros({2}, {DType::i64, d})); })}};
 }
 
 OpCase backward_case() {
@@ -55,12 +53,10 @@ OpCase backward_case() {
       .op = "hardswish_grad",
       .samples = {backward_sample("both sides", {3, 4}, kBothSides),
                   backward_sample("one element", {1}, {1.5}), backward_sample("empty", {0}, {})},
-      .bad = {bad<ShapeError>("hardswish_grad: shapes [2] and [3] do not broadcast",
-                              [](Device d) {
-                                call_op("hardswish_grad", NoParams{},
-                                        {zeros({2}, {.device = d}), zeros({3}, {.device = d})});
-                              })},
-      .second_order = false};
+      .bad = {bad<ShapeError>("hardswish_grad: shapes [2] and [3] do not broadcast", [](Device d) {
+        call_op("hardswish_grad", NoParams{},
+                {zeros({2}, {.device = d}), zeros({3}, {.device = d})});
+      })}};
 }
 
 const Room kRoom([] { return std::vector<OpCase>{forward_case(), backward_case()}; });

@@ -52,6 +52,10 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"neg",                 {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"relu",                {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"relu_grad",           {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"sigmoid",             {4e-16, 2.4e-7, 1e-3, 8e-3},         {2e-15, 6e-7, 3e-3, 2.4e-2}},
+    {"gelu_tanh_grad",      {4e-15, 1e-6, 1e-3, 8e-3},           {1e-13, 1e-5, 3e-3, 2.4e-2}},  // 1 - t^2
+    {"mish_grad",           {2e-15, 1e-6, 1e-3, 8e-3},           {1e-13, 1e-5, 3e-3, 2.4e-2}},
+    {"softplus_grad",       {4e-16, 2.4e-7, 1e-3, 8e-3},         {1e-14, 2e-6, 3e-3, 2.4e-2}},
     // reduction, scans, order
     {"sum",                 {1e-14, 1e-6, 5e-4, 4e-3},           {0, 0, 0, 0}},
     {"argmax",              {0, 0, 0, 0},                        {0, 0, 0, 0}},

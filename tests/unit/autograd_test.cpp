@@ -218,12 +218,18 @@ TEST(Autograd, GradientsHaveTheDtypeOfTheirInput) {
   EXPECT_EQ(d.grad().dtype(), DType::f64);
 }
 
-TEST(Autograd, AnOpWithoutAGradientNamesItself) {
-  expect_error<Unsupported>(
-      "argmax: has no gradient (an index does not change smoothly), and an input requires one",
-      [] { argmax(leaf({1, 2})); });
-  const NoGrad guard;
+TEST(Autograd, ResultsThatAreNotFloatsHaveNoHistory) {
   EXPECT_EQ(argmax(leaf({1, 2})).item(), 1);
+  EXPECT_FALSE(argmax(leaf({1, 2})).requires_grad());
+  EXPECT_FALSE(gt(leaf({1, 2}), 1.5).requires_grad());
+}
+
+TEST(Autograd, EqualsShareTheGradientOfTheSmaller) {
+  const Tensor a = leaf({1, 2, 3});
+  const Tensor b = leaf({1, 5, 1});
+  sum(minimum(a, b)).backward();
+  EXPECT_EQ(a.grad().to_vector<float>(), (std::vector<float>{0.5F, 1, 0}));
+  EXPECT_EQ(b.grad().to_vector<float>(), (std::vector<float>{0.5F, 0, 1}));
 }
 
 void chain(int64_t length) {

@@ -3,41 +3,59 @@
 #include <map>
 #include <mutex>
 
-#include "mica/op/dispatch.h"
-#include "mica/ops/copy/copy.h"
-#include "mica/ops/elementwise/binary.h"
+#include "mica/ops/compare/compare.h"
+#include "mica/ops/elementwise/calls.h"
+#include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/functors.h"
-#include "mica/ops/elementwise/unary.h"
-#include "mica/ops/reduce/reduce.h"
+#include "mica/ops/math/math_ops.h"
+#include "mica/ops/where/where.h"
 
 namespace mica {
+namespace elementwise {
 namespace {
 
-using Specs1 = std::span<const TensorSpec>;
-
-void infer_add(const NoParams&, Specs1 in, OutSpecs& out) { binary::infer_as("add", in, out); }
-void infer_sub(const NoParams&, Specs1 in, OutSpecs& out) { binary::infer_as("sub", in, out); }
-void infer_mul(const NoParams&, Specs1 in, OutSpecs& out) { binary::infer_as("mul", in, out); }
-void infer_relu_grad(const NoParams&, Specs1 in, OutSpecs& out) {
-  binary::infer_as("relu_grad", in, out);
-}
-void infer_neg(const NoParams&, Specs1 in, OutSpecs& out) {
-  unary::infer_as<Takes::numbers>("neg", in, out);
-}
-void infer_relu(const NoParams&, Specs1 in, OutSpecs& out) {
-  unary::infer_as<Takes::numbers>("relu", in, out);
-}
-void infer_div(const NoParams&, Specs1 in, OutSpecs& out) {
-  check<DTypeError>(is_floating(in[0].dtype), "div: expected a floating dtype, got {}",
-                    in[0].dtype);
-  binary::infer_as("div", in, out);
+/// A 0-d tensor of a number, made once: a loop that scales by 0.5 must not copy to the device each
+/// time.
+Tensor constant(double value, DType dtype, Device device) {
+  static std::mutex mutex;
+  static auto* const constants = new std::map<std::tuple<double, DType, DeviceKind, int>, Tensor>;
+  constexpr size_t kMost = 256;
+  if (value != value) return scalar(value, {dtype, device});  // no key: it equals nothing
+  const std::lock_guard lock(mutex);
+  if (constants->size() > kMost) constants->clear();
+  Tensor& t = (*constants)[{value, dtype, device.kind, device.index}];
+  if (!t.defined()) t = scalar(value, {dtype, device});
+  return t;
 }
 
-/// The gradient g of a broadcast operand, summed to its shape; undefined where nobody asks.
-template <class F>
-Tensor for_input(const VjpArgs& a, int i, F&& g) {
-  return a.needs(i) ? sum_to(g(), a.in_specs[static_cast<size_t>(i)].shape) : Tensor();
+bool is_whole(double value) {
+  return value >= -0x1p63 && value < 0x1p63 &&
+         value == static_cast<double>(static_cast<int64_t>(value));
 }
+
+}  // namespace
+
+Tensor number(double value, const Tensor& like) {
+  const bool fits = is_floating(like.dtype()) || is_whole(value);
+  return constant(value, fits ? like.dtype() : DType::f32, like.device());
+}
+
+Tensor call(const OpDef& op, const Tensor& a, const Tensor& b) {
+  if (a.dtype() == b.dtype()) return dispatch(op, NoParams{}, {a, b})[0];
+  const DType t = promote(a.dtype(), b.dtype());
+  return dispatch(op, NoParams{}, {cast(a, t), cast(b, t)})[0];
+}
+
+Tensor float_call(const OpDef& op, const Tensor& a, const Tensor& b) {
+  const DType t = promote(a.dtype(), b.dtype());
+  return is_floating(t) ? call(op, a, b) : call(op, cast(a, DType::f32), cast(b, DType::f32));
+}
+
+}  // namespace elementwise
+
+namespace {
+
+using namespace elementwise;
 
 Tensors vjp_add(const NoParams&, const VjpArgs& a) {
   return {for_input(a, 0, [&] { return a.grad[0]; }), for_input(a, 1, [&] { return a.grad[0]; })};
@@ -54,6 +72,53 @@ Tensors vjp_div(const NoParams&, const VjpArgs& a) {
   return {for_input(a, 0, [&] { return div(a.grad[0], a.in[1]); }),
           for_input(a, 1, [&] { return neg(div(mul(a.grad[0], a.out[0]), a.in[1])); })};
 }
+Tensors vjp_remainder(const NoParams&, const VjpArgs& a) {
+  return {for_input(a, 0, [&] { return a.grad[0]; }),
+          for_input(a, 1, [&] { return neg(mul(a.grad[0], floor_divide(a.in[0], a.in[1]))); })};
+}
+Tensors vjp_pow(const NoParams&, const VjpArgs& args) {
+  const Tensor& a = args.in[0];
+  const Tensor& b = args.in[1];
+  const Tensor& dy = args.grad[0];
+  const auto zero = [&] { return zeros_like(dy); };
+  return {
+      for_input(args, 0,
+                [&] { return where(eq(b, 0.0), zero(), mul(dy, mul(b, pow(a, sub(b, 1.0))))); }),
+      for_input(args, 1, [&] {
+        // Where a is 0 the power is constant in b.
+        const Tensor flat = logical_and(eq(a, 0.0), ge(b, 0.0));
+        const Tensor base = where(flat, ones_like(a), a);
+        return where(flat, zero(), mul(dy, mul(args.out[0], log(base))));
+      })};
+}
+/// The part of the gradient that goes to the first of two operands: all, half of equals, none.
+Tensors choice_vjp(const Tensor& first, const VjpArgs& args) {
+  const Tensor& dy = args.grad[0];
+  const Tensor same = mul(cast(eq(args.in[0], args.in[1]), dy.dtype()), 0.5);
+  const Tensor part = add(cast(first, dy.dtype()), same);
+  return {for_input(args, 0, [&] { return mul(dy, part); }),
+          for_input(args, 1, [&] { return mul(dy, sub(1.0, part)); })};
+}
+Tensors vjp_minimum(const NoParams&, const VjpArgs& a) {
+  return choice_vjp(lt(a.in[0], a.in[1]), a);
+}
+Tensors vjp_maximum(const NoParams&, const VjpArgs& a) {
+  return choice_vjp(gt(a.in[0], a.in[1]), a);
+}
+Tensors vjp_atan2(const NoParams&, const VjpArgs& args) {
+  const Tensor& y = args.in[0];
+  const Tensor& x = args.in[1];
+  const Tensor scaled = div(args.grad[0], add(mul(x, x), mul(y, y)));
+  return {for_input(args, 0, [&] { return mul(scaled, x); }),
+          for_input(args, 1, [&] { return neg(mul(scaled, y)); })};
+}
+Tensors vjp_lerp(const NoParams&, const VjpArgs& args) {
+  const Tensor& dy = args.grad[0];
+  const Tensor& weight = args.in[2];
+  return {for_input(args, 0, [&] { return mul(dy, sub(1.0, weight)); }),
+          for_input(args, 1, [&] { return mul(dy, weight); }),
+          for_input(args, 2, [&] { return mul(dy, sub(args.in[1], args.in[0])); })};
+}
 Tensors vjp_neg(const NoParams&, const VjpArgs& a) { return {neg(a.grad[0])}; }
 Tensors vjp_relu(const NoParams&, const VjpArgs& a) { return {relu_grad(a.grad[0], a.out[0])}; }
 // The gradient is linear in dy; in y it is zero wherever it exists.
@@ -61,123 +126,116 @@ Tensors vjp_relu_grad(const NoParams&, const VjpArgs& a) {
   return {for_input(a, 0, [&] { return relu_grad(a.grad[0], a.in[1]); }), Tensor()};
 }
 
-/// A 0-d tensor of a number, made once: a loop that scales by 0.5 must not copy to the device each
-/// time.
-Tensor constant(double value, DType dtype, Device device) {
-  static std::mutex mutex;
-  static auto* const constants = new std::map<std::tuple<double, DType, DeviceKind, int>, Tensor>;
-  constexpr size_t kMost = 256;
-  const std::lock_guard lock(mutex);
-  if (constants->size() > kMost) constants->clear();
-  Tensor& t = (*constants)[{value, dtype, device.kind, device.index}];
-  if (!t.defined()) t = scalar(value, {dtype, device});
-  return t;
-}
-
-/// A number is weak: it takes the tensor's dtype, unless it has a fraction and the tensor is of
-/// integers.
-Tensor operand(double value, const Tensor& like) {
-  const bool fits =
-      is_floating(like.dtype()) || value == static_cast<double>(static_cast<int64_t>(value));
-  return constant(value, fits ? like.dtype() : DType::f32, like.device());
-}
-
-Tensor binary_call(const OpDef& op, const Tensor& a, const Tensor& b) {
-  if (a.dtype() == b.dtype()) return dispatch(op, NoParams{}, {a, b})[0];
-  const DType t = promote(a.dtype(), b.dtype());
-  return dispatch(op, NoParams{}, {cast(a, t), cast(b, t)})[0];
+/// A binary op of floats and integers, or of floats alone.
+template <class F, Takes takes, auto vjp>
+OpDef binary(const char* name, Op<NoParams>::Saves saves) {
+  return elementwise_op<F, 2, takes>(name).template vjp<vjp>(saves).build();
 }
 
 }  // namespace
 
 const OpDef& add_op() {
-  static OpDef def = Op<NoParams>("add")
-                         .infer<infer_add>()
-                         .vjp<vjp_add>({})
-                         .elementwise(2)
-                         .cpu(binary::cpu_kernels<functor::Add>())
-                         .build();
+  static OpDef def = binary<functor::Add, Takes::all, vjp_add>("add", {});
   return def;
 }
-
 const OpDef& sub_op() {
-  static OpDef def = Op<NoParams>("sub")
-                         .infer<infer_sub>()
-                         .vjp<vjp_sub>({})
-                         .elementwise(2)
-                         .cpu(binary::cpu_kernels<functor::Sub>())
-                         .build();
+  static OpDef def = binary<functor::Sub, Takes::all, vjp_sub>("sub", {});
   return def;
 }
-
 const OpDef& mul_op() {
-  static OpDef def = Op<NoParams>("mul")
-                         .infer<infer_mul>()
-                         .vjp<vjp_mul>({.in = {0, 1}})
-                         .elementwise(2)
-                         .cpu(binary::cpu_kernels<functor::Mul>())
-                         .build();
+  static OpDef def = binary<functor::Mul, Takes::all, vjp_mul>("mul", {.in = {0, 1}});
   return def;
 }
-
 const OpDef& div_op() {
-  static OpDef def = Op<NoParams>("div")
-                         .infer<infer_div>()
-                         .vjp<vjp_div>({.in = {1}, .out = {0}})
-                         .elementwise(2)
-                         .cpu(binary::cpu_kernels<functor::Div>())
-                         .build();
+  static OpDef def = binary<functor::Div, Takes::floats, vjp_div>("div", {.in = {1}, .out = {0}});
   return def;
 }
-
+const OpDef& floor_divide_op() {
+  static OpDef def =
+      binary<functor::FloorDivide, Takes::all, zero_vjp<NoParams>>("floor_divide", {});
+  return def;
+}
+const OpDef& remainder_op() {
+  static OpDef def =
+      binary<functor::Remainder, Takes::all, vjp_remainder>("remainder", {.in = {0, 1}});
+  return def;
+}
+const OpDef& pow_op() {
+  static OpDef def = binary<functor::Pow, Takes::all, vjp_pow>("pow", {.in = {0, 1}, .out = {0}});
+  return def;
+}
+const OpDef& minimum_op() {
+  static OpDef def = binary<functor::Minimum, Takes::all, vjp_minimum>("minimum", {.in = {0, 1}});
+  return def;
+}
+const OpDef& maximum_op() {
+  static OpDef def = binary<functor::Maximum, Takes::all, vjp_maximum>("maximum", {.in = {0, 1}});
+  return def;
+}
+const OpDef& atan2_op() {
+  static OpDef def = binary<functor::Atan2, Takes::floats, vjp_atan2>("atan2", {.in = {0, 1}});
+  return def;
+}
+const OpDef& lerp_op() {
+  static OpDef def =
+      elementwise_op<functor::Lerp, 3>("lerp").vjp<vjp_lerp>({.in = {0, 1, 2}}).build();
+  return def;
+}
 const OpDef& neg_op() {
-  static OpDef def = Op<NoParams>("neg")
-                         .infer<infer_neg>()
+  static OpDef def = elementwise_op<functor::Neg, 1, Takes::all>("neg")
+                         .dtypes(kNumberDTypes)
                          .vjp<vjp_neg>({})
-                         .elementwise(1)
-                         .cpu(unary_cpu_kernels<functor::Neg, Takes::numbers>())
                          .build();
   return def;
 }
-
 const OpDef& relu_op() {
-  static OpDef def = Op<NoParams>("relu")
-                         .infer<infer_relu>()
+  static OpDef def = elementwise_op<functor::Relu, 1, Takes::all>("relu")
+                         .dtypes(kNumberDTypes)
                          .vjp<vjp_relu>({.out = {0}})
-                         .elementwise(1)
-                         .cpu(unary_cpu_kernels<functor::Relu, Takes::numbers>())
                          .build();
   return def;
 }
-
 const OpDef& relu_grad_op() {
-  static OpDef def = Op<NoParams>("relu_grad")
-                         .infer<infer_relu_grad>()
-                         .vjp<vjp_relu_grad>({.in = {1}})
-                         .elementwise(2)
-                         .cpu(binary::cpu_kernels<functor::ReluGrad>())
-                         .build();
+  static OpDef def =
+      elementwise_op<functor::ReluGrad, 2>("relu_grad").vjp<vjp_relu_grad>({.in = {1}}).build();
   return def;
 }
-
-Tensor add(const Tensor& a, const Tensor& b) { return binary_call(add_op(), a, b); }
-Tensor sub(const Tensor& a, const Tensor& b) { return binary_call(sub_op(), a, b); }
-Tensor mul(const Tensor& a, const Tensor& b) { return binary_call(mul_op(), a, b); }
-Tensor div(const Tensor& a, const Tensor& b) {
-  const DType t = promote(a.dtype(), b.dtype());
-  if (is_floating(t)) return binary_call(div_op(), a, b);
-  return binary_call(div_op(), cast(a, DType::f32), cast(b, DType::f32));
-}
-
-Tensor add(const Tensor& a, double b) { return add(a, operand(b, a)); }
-Tensor sub(const Tensor& a, double b) { return sub(a, operand(b, a)); }
-Tensor mul(const Tensor& a, double b) { return mul(a, operand(b, a)); }
-Tensor div(const Tensor& a, double b) { return div(a, operand(b, a)); }
 
 Tensor neg(const Tensor& x) { return dispatch(neg_op(), NoParams{}, {x})[0]; }
 Tensor relu(const Tensor& x) { return dispatch(relu_op(), NoParams{}, {x})[0]; }
 Tensor relu_grad(const Tensor& dy, const Tensor& y) {
   return dispatch(relu_grad_op(), NoParams{}, {dy, y})[0];
+}
+
+Tensor add(const Tensor& a, const Tensor& b) { return call(add_op(), a, b); }
+Tensor sub(const Tensor& a, const Tensor& b) { return call(sub_op(), a, b); }
+Tensor mul(const Tensor& a, const Tensor& b) { return call(mul_op(), a, b); }
+Tensor div(const Tensor& a, const Tensor& b) { return float_call(div_op(), a, b); }
+Tensor floor_divide(const Tensor& a, const Tensor& b) { return call(floor_divide_op(), a, b); }
+Tensor remainder(const Tensor& a, const Tensor& b) { return call(remainder_op(), a, b); }
+Tensor pow(const Tensor& a, const Tensor& b) { return call(pow_op(), a, b); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return call(minimum_op(), a, b); }
+Tensor maximum(const Tensor& a, const Tensor& b) { return call(maximum_op(), a, b); }
+Tensor atan2(const Tensor& y, const Tensor& x) { return float_call(atan2_op(), y, x); }
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
+  const DType t = promote(promote(a.dtype(), b.dtype()), weight.dtype());
+  return dispatch(lerp_op(), NoParams{}, {cast(a, t), cast(b, t), cast(weight, t)})[0];
+}
+
+Tensor add(const Tensor& a, double b) { return add(a, number(b, a)); }
+Tensor sub(const Tensor& a, double b) { return sub(a, number(b, a)); }
+Tensor mul(const Tensor& a, double b) { return mul(a, number(b, a)); }
+Tensor div(const Tensor& a, double b) { return div(a, number(b, a)); }
+Tensor floor_divide(const Tensor& a, double b) { return floor_divide(a, number(b, a)); }
+Tensor remainder(const Tensor& a, double b) { return remainder(a, number(b, a)); }
+Tensor minimum(const Tensor& a, double b) { return minimum(a, number(b, a)); }
+Tensor maximum(const Tensor& a, double b) { return maximum(a, number(b, a)); }
+Tensor sub(double a, const Tensor& b) { return sub(number(a, b), b); }
+Tensor div(double a, const Tensor& b) { return div(number(a, b), b); }
+Tensor pow(double a, const Tensor& b) { return pow(number(a, b), b); }
+Tensor pow(const Tensor& a, double b) { return b == 2 ? square(a) : pow(a, number(b, a)); }
+Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
+  return lerp(a, b, number(weight, a));
 }
 
 }  // namespace mica

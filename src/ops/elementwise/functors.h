@@ -1,15 +1,18 @@
 #pragma once
 
-// One functor per function, a template over the value type. The CPU loops and the CUDA kernels use
-// the same functor; the header has no includes but the one below, so that run-time compilation can
-// take it.
-#include "mica/runtime/portable.h"
+// One functor per function, a template over the value type: float, double, a vector of them,
+// int64_t. The CPU loops and the CUDA kernels use the same functor; the header has no includes but
+// the one below, so that run-time compilation can take it.
+#include "mica/ops/elementwise/math.h"
 
 namespace mica::functor {
+
+using namespace math;
 
 struct Add {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
+    if constexpr (is_integer<T>) return wrapped<T>(0ULL + a + b);
     return a + b;
   }
 };
@@ -17,6 +20,7 @@ struct Add {
 struct Sub {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
+    if constexpr (is_integer<T>) return wrapped<T>(0ULL + a - b);
     return a - b;
   }
 };
@@ -24,6 +28,7 @@ struct Sub {
 struct Mul {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
+    if constexpr (is_integer<T>) return wrapped<T>(1ULL * a * b);
     return a * b;
   }
 };
@@ -38,6 +43,7 @@ struct Div {
 struct Neg {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
+    if constexpr (is_integer<T>) return wrapped<T>(0ULL - x);
     return -x;
   }
 };
@@ -45,14 +51,92 @@ struct Neg {
 struct Relu {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
-    return x < T(0) ? T(0) : x;  // keeps NaN
+    return select(x < T(0), T(0), x);  // keeps NaN
   }
 };
 
 struct ReluGrad {
   template <class T>
   MICA_PORTABLE T operator()(T dy, T y) const {
-    return y > T(0) ? dy : T(0);
+    return select(y > T(0), dy, T(0));
+  }
+};
+
+/// The smaller one; NaN wins.
+struct Minimum {
+  template <class T>
+  MICA_PORTABLE T operator()(T a, T b) const {
+    return select((a < b) | (a != a), a, b);
+  }
+};
+
+struct Maximum {
+  template <class T>
+  MICA_PORTABLE T operator()(T a, T b) const {
+    return select((a > b) | (a != a), a, b);
+  }
+};
+
+/// a - b * floor(a / b), with the sign of b; by integer zero it is 0.
+struct Remainder {
+  template <class T>
+  MICA_PORTABLE T operator()(T a, T b) const {
+    if constexpr (is_integer<T>) {
+      if (b == 0 || b == -1) return 0;
+      const T r = a % b;
+      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    } else {
+      const T r = fmod(a, b);
+      return select(((r < T(0)) & (b > T(0))) | ((r > T(0)) & (b < T(0))), r + b, r);
+    }
+  }
+};
+
+/// floor(a / b) without the rounding of a / b; by integer zero it is 0.
+struct FloorDivide {
+  template <class T>
+  MICA_PORTABLE T operator()(T a, T b) const {
+    if constexpr (is_integer<T>) {
+      if (b == 0) return 0;
+      if (b == -1) return wrapped<T>(0ULL - a);
+      const T q = a / b;
+      return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+    } else {
+      const T q = (a - Remainder()(a, b)) / b;
+      const T down = floor(q);
+      return select(b == T(0), a / b, select(q - down > T(0.5), down + T(1), down));
+    }
+  }
+};
+
+/// Integers to a negative power are 1 / a^|b| rounded to zero.
+struct Pow {
+  template <class T>
+  MICA_PORTABLE T operator()(T a, T b) const {
+    if constexpr (is_integer<T>) {
+      if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+      unsigned long long result = 1;
+      for (unsigned long long base = a; b > 0; b >>= 1, base *= base)
+        if (b & 1) result *= base;
+      return wrapped<T>(result);
+    } else {
+      return pow(a, b);
+    }
+  }
+};
+
+struct Atan2 {
+  template <class T>
+  MICA_PORTABLE T operator()(T y, T x) const {
+    return atan2(y, x);
+  }
+};
+
+/// From a to b by the part `weight`; exact at both ends.
+struct Lerp {
+  template <class T>
+  MICA_PORTABLE T operator()(T a, T b, T weight) const {
+    return select(weight < T(0.5), a + weight * (b - a), b - (b - a) * (T(1) - weight));
   }
 };
 

@@ -1,8 +1,12 @@
 #include "mica/ops/hardswish/hardswish.h"
 
+#include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
-#include "mica/ops/elementwise/binary.h"
-#include "mica/ops/elementwise/unary.h"
+#include "mica/ops/compare/compare.h"
+#include "mica/ops/elementwise/cpu.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/ops/where/where.h"
 
 namespace mica {
 
@@ -10,36 +14,28 @@ const OpDef& hardswish_grad_op();
 
 namespace {
 
-void infer(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
-  unary::infer_as<Takes::floats>("hardswish", in, out);
-}
-
-void infer_grad(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
-  binary::infer_as("hardswish_grad", in, out);
-}
-
 Tensors vjp(const NoParams&, const VjpArgs& a) {
   return {dispatch(hardswish_grad_op(), NoParams{}, {a.grad[0], a.in[0]})[0]};
+}
+
+/// What hardswish_grad computes, with other ops: its own gradient follows from it.
+Tensors grad_composition(const NoParams&, std::span<const Tensor> in) {
+  const Tensor& dy = in[0];
+  const Tensor& x = in[1];
+  const Tensor slope = where(lt(x, 3.0), add(div(x, 3.0), 0.5), ones_like(x));
+  return {mul(dy, where(le(x, -3.0), zeros_like(x), slope))};
 }
 
 }  // namespace
 
 const OpDef& hardswish_op() {
-  static OpDef def = Op<NoParams>("hardswish")
-                         .infer<infer>()
-                         .vjp<vjp>({.in = {0}})
-                         .elementwise(1)
-                         .cpu(unary_cpu_kernels<functor::Hardswish>())
-                         .build();
+  static OpDef def = elementwise_op<functor::Hardswish>("hardswish").vjp<vjp>({.in = {0}}).build();
   return def;
 }
 
 const OpDef& hardswish_grad_op() {
-  static OpDef def = Op<NoParams>("hardswish_grad")
-                         .infer<infer_grad>()
-                         .no_gradient("the second derivative of hardswish is not written")
-                         .elementwise(2)
-                         .cpu(binary::cpu_kernels<functor::HardswishGrad>())
+  static OpDef def = elementwise_op<functor::HardswishGrad, 2>("hardswish_grad")
+                         .vjp<vjp_by<grad_composition, NoParams>>({.in = {0, 1}})
                          .build();
   return def;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "mica/core/tensor.h"
-#include "mica/runtime/portable.h"
+#include "mica/ops/elementwise/math.h"
 
 namespace mica {
 
@@ -10,19 +10,21 @@ Tensor hardswish(const Tensor& x);
 
 namespace functor {
 
+using namespace math;
+
 struct Hardswish {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
-    if (x <= T(-3)) return T(0);
-    return x < T(3) ? x * (x + T(3)) / T(6) : x;
+    const T inside = select(x < T(3), x * (x + T(3)) / T(6), x);
+    return select(x <= T(-3), T(0), inside);
   }
 };
 
 struct HardswishGrad {
   template <class T>
   MICA_PORTABLE T operator()(T dy, T x) const {
-    if (x <= T(-3)) return T(0);
-    return x < T(3) ? dy * (x / T(3) + T(0.5)) : dy;
+    const T inside = select(x < T(3), dy * (x / T(3) + T(0.5)), dy);
+    return select(x <= T(-3), T(0), inside);
   }
 };
 

@@ -1,0 +1,187 @@
+#pragma once
+
+// Each activation f(x) and its gradient, dy * f'(x), as functors. Those with parameters are the
+// op's Params at the same time.
+#include "mica/ops/elementwise/math.h"
+
+namespace mica {
+
+struct LeakyReluParams {
+  double slope = 0.01;  ///< for x < 0
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("slope", self.slope);
+  }
+};
+
+struct EluParams {
+  double alpha = 1.0;  ///< the limit at minus infinity is -alpha
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("alpha", self.alpha);
+  }
+};
+
+struct SoftplusParams {
+  double beta = 1.0;
+  double threshold = 20.0;  ///< x itself where beta * x is above
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("beta", self.beta);
+    f("threshold", self.threshold);
+  }
+};
+
+namespace functor {
+
+using namespace math;
+
+template <class T>
+MICA_PORTABLE T logistic(T x) {
+  return T(1) / (T(1) + exp(-x));
+}
+
+struct LeakyRelu : LeakyReluParams {
+  template <class T>
+  MICA_PORTABLE T operator()(T x) const {
+    return select(x > T(0), x, x * T(slope));
+  }
+};
+struct LeakyReluGrad : LeakyReluParams {
+  template <class T>
+  MICA_PORTABLE T operator()(T dy, T x) const {
+    return select(x > T(0), dy, dy * T(slope));
+  }
+};
+
+struct Elu : EluParams {
+  template <class T>
+  MICA_PORTABLE T operator()(T x) const {
+    return select(x > T(0), x, T(alpha) * expm1(x));
+  }
+};
+struct EluGrad : EluParams {
+  template <class T>
+  MICA_PORTABLE T operator()(T dy, T x) const {
+    return select(x > T(0), dy, dy * T(alpha) * exp(x));
+  }
+};
+
+inline constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
+inline constexpr double kSeluScale = 1.0507009873554804934193349852946;
+struct Selu {
+  template <class T>
+  MICA_PORTABLE T operator()(T x) const {
+    return T(kSeluScale) * select(x > T(0), x, T(kSeluAlpha) * expm1(x));
+  }
+};
+struct SeluGrad {
+  template <class T>
+  MICA_PORTABLE T operator()(T dy, T x) const {
+    return T(kSeluScale) * dy * select(x > T(0), T(1), T(kSeluAlpha) * exp(x));
+  }
+};
+
+inline constexpr double kSqrtHalf = 0.70710678118654752440;     // 1 / sqrt(2)
+inline constexpr double kInvSqrt2Pi = 0.39894228040143267794;   // 1 / sqrt(2 pi)
+inline constexpr double kSqrt2OverPi = 0.79788456080286535588;  // sqrt(2 / pi)
+inline constexpr double kGeluCubic = 0.044715;
+struct Gelu {
+  template <class T>
+  MICA_PORTABLE T operator()(T x) const {
+    return T(0.5) * x * (T(1) + erf(x * T(kSqrtHalf)));
+  }
+};
+struct GeluGrad {
+  template <class T>
+  MICA_PORTABLE T operator()(T dy, T x) const {
+    const T below = T(0.5) * (T(1) + erf(x * T(kSqrtHalf)));
+    return dy * (below + x * T(kInvSqrt2Pi) * exp(T(-0.5) * x * x));
+  }
+};
+struct GeluTanh {
+  template <class T>
+  MICA_PORTABLE T operator()(T x) const {
+    const T inner = T(kSqrt2OverPi) * (x + T(kGeluCubic) * x * x * x);
+    return T(0.5) * x * (T(1) + tanh(inner));
+  }
+};
+struct GeluTanhGrad {
+  template <class T>
+  MICA_PORTABLE T operator()(T dy, T x) const {
+    const T t = tanh(T(kSqrt2OverPi) * (x + T(kGeluCubic) * x * x * x));
+    const T inner = T(kSqrt2OverPi) * (T(1) + T(3 * kGeluCubic) * x * x);
+    return dy * T(0.5) * ((T(1) + t) + x * (T(1) - t * t) * inner);
+  }
+};
+
+struct Silu {
+  template <class T>
+  MICA_PORTABLE T operator()(T x) const {
+    return x * logistic(x);
+  }
+};
+struct SiluGrad {
+  template <class T>
+  MICA_PORTABLE T operator()(T dy, T x) const {
+    const T s = logistic(x);
+    return dy * s * (T(1) + x * (T(1) - s));
+  }
+};
+
+struct Softplus : SoftplusParams {
+  template <class T>
+  MICA_PORTABLE T operator()(T x) const {
+    const T scaled = x * T(beta);
+    return select(scaled > T(threshold), x, log1p(exp(scaled)) / T(beta));
+  }
+};
+struct SoftplusGrad : SoftplusParams {
+  template <class T>
+  MICA_PORTABLE T operator()(T dy, T x) const {
+    const T scaled = x * T(beta);
+    return select(scaled > T(threshold), dy, dy * logistic(scaled));
+  }
+};
+
+struct Hardsigmoid {
+  template <class T>
+  MICA_PORTABLE T operator()(T x) const {
+    const T y = x / T(6) + T(0.5);
+    return select(y < T(0), T(0), select(y > T(1), T(1), y));
+  }
+};
+struct HardsigmoidGrad {
+  template <class T>
+  MICA_PORTABLE T operator()(T dy, T x) const {
+    return select((x > T(-3)) & (x < T(3)), dy / T(6), T(0));
+  }
+};
+
+/// x * tanh(log(1 + exp(x))); the tanh is 1 in every float type where exp(x) would overflow.
+struct Mish {
+  template <class T>
+  MICA_PORTABLE T operator()(T x) const {
+    return x * select(x > T(20), T(1), tanh(log1p(exp(x))));
+  }
+};
+struct MishGrad {
+  template <class T>
+  MICA_PORTABLE T operator()(T dy, T x) const {
+    const T t = select(x > T(20), T(1), tanh(log1p(exp(x))));
+    return dy * (t + x * logistic(x) * (T(1) - t * t));
+  }
+};
+
+struct Prelu {
+  template <class T>
+  MICA_PORTABLE T operator()(T x, T weight) const {
+    return select(x > T(0), x, x * weight);
+  }
+};
+
+}  // namespace functor
+}  // namespace mica

@@ -1,0 +1,142 @@
+#include "mica/ops/compare/compare.h"
+
+#include "mica/ops/compare/functors.h"
+#include "mica/ops/elementwise/calls.h"
+#include "mica/ops/elementwise/cpu.h"
+
+namespace mica {
+namespace {
+
+using elementwise::call;
+using elementwise::number;
+
+constexpr const char* kTruth = "a truth value does not change smoothly";
+constexpr const char* kBits = "integers have no gradient";
+
+template <class F, size_t N>
+OpDef truth(const char* name) {
+  return elementwise_op<F, N, Takes::all>(name).no_gradient(kTruth).build();
+}
+template <class F, size_t N>
+OpDef bits(const char* name) {
+  return elementwise_op<F, N, Takes::bits>(name).no_gradient(kBits).build();
+}
+
+}  // namespace
+
+const OpDef& eq_op() {
+  static OpDef def = truth<functor::Eq, 2>("eq");
+  return def;
+}
+const OpDef& ne_op() {
+  static OpDef def = truth<functor::Ne, 2>("ne");
+  return def;
+}
+const OpDef& lt_op() {
+  static OpDef def = truth<functor::Lt, 2>("lt");
+  return def;
+}
+const OpDef& le_op() {
+  static OpDef def = truth<functor::Le, 2>("le");
+  return def;
+}
+const OpDef& gt_op() {
+  static OpDef def = truth<functor::Gt, 2>("gt");
+  return def;
+}
+const OpDef& ge_op() {
+  static OpDef def = truth<functor::Ge, 2>("ge");
+  return def;
+}
+const OpDef& logical_and_op() {
+  static OpDef def = truth<functor::LogicalAnd, 2>("logical_and");
+  return def;
+}
+const OpDef& logical_or_op() {
+  static OpDef def = truth<functor::LogicalOr, 2>("logical_or");
+  return def;
+}
+const OpDef& logical_xor_op() {
+  static OpDef def = truth<functor::LogicalXor, 2>("logical_xor");
+  return def;
+}
+const OpDef& logical_not_op() {
+  static OpDef def = truth<functor::LogicalNot, 1>("logical_not");
+  return def;
+}
+const OpDef& isnan_op() {
+  static OpDef def = truth<functor::IsNan, 1>("isnan");
+  return def;
+}
+const OpDef& isinf_op() {
+  static OpDef def = truth<functor::IsInf, 1>("isinf");
+  return def;
+}
+const OpDef& isfinite_op() {
+  static OpDef def = truth<functor::IsFinite, 1>("isfinite");
+  return def;
+}
+const OpDef& bitwise_and_op() {
+  static OpDef def = bits<functor::BitwiseAnd, 2>("bitwise_and");
+  return def;
+}
+const OpDef& bitwise_or_op() {
+  static OpDef def = bits<functor::BitwiseOr, 2>("bitwise_or");
+  return def;
+}
+const OpDef& bitwise_xor_op() {
+  static OpDef def = bits<functor::BitwiseXor, 2>("bitwise_xor");
+  return def;
+}
+const OpDef& bitwise_not_op() {
+  static OpDef def = elementwise_op<functor::BitwiseNot, 1, Takes::bits>("bitwise_not")
+                         .dtypes(kIntegerDTypes)
+                         .no_gradient(kBits)
+                         .build();
+  return def;
+}
+const OpDef& left_shift_op() {
+  static OpDef def = elementwise_op<functor::LeftShift, 2, Takes::bits>("left_shift")
+                         .dtypes(kIntegerDTypes)
+                         .no_gradient(kBits)
+                         .build();
+  return def;
+}
+const OpDef& right_shift_op() {
+  static OpDef def = elementwise_op<functor::RightShift, 2, Takes::bits>("right_shift")
+                         .dtypes(kIntegerDTypes)
+                         .no_gradient(kBits)
+                         .build();
+  return def;
+}
+
+Tensor eq(const Tensor& a, const Tensor& b) { return call(eq_op(), a, b); }
+Tensor ne(const Tensor& a, const Tensor& b) { return call(ne_op(), a, b); }
+Tensor lt(const Tensor& a, const Tensor& b) { return call(lt_op(), a, b); }
+Tensor le(const Tensor& a, const Tensor& b) { return call(le_op(), a, b); }
+Tensor gt(const Tensor& a, const Tensor& b) { return call(gt_op(), a, b); }
+Tensor ge(const Tensor& a, const Tensor& b) { return call(ge_op(), a, b); }
+Tensor logical_and(const Tensor& a, const Tensor& b) { return call(logical_and_op(), a, b); }
+Tensor logical_or(const Tensor& a, const Tensor& b) { return call(logical_or_op(), a, b); }
+Tensor logical_xor(const Tensor& a, const Tensor& b) { return call(logical_xor_op(), a, b); }
+Tensor bitwise_and(const Tensor& a, const Tensor& b) { return call(bitwise_and_op(), a, b); }
+Tensor bitwise_or(const Tensor& a, const Tensor& b) { return call(bitwise_or_op(), a, b); }
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return call(bitwise_xor_op(), a, b); }
+Tensor left_shift(const Tensor& a, const Tensor& b) { return call(left_shift_op(), a, b); }
+Tensor right_shift(const Tensor& a, const Tensor& b) { return call(right_shift_op(), a, b); }
+Tensor eq(const Tensor& a, double b) { return eq(a, number(b, a)); }
+Tensor ne(const Tensor& a, double b) { return ne(a, number(b, a)); }
+Tensor lt(const Tensor& a, double b) { return lt(a, number(b, a)); }
+Tensor le(const Tensor& a, double b) { return le(a, number(b, a)); }
+Tensor gt(const Tensor& a, double b) { return gt(a, number(b, a)); }
+Tensor ge(const Tensor& a, double b) { return ge(a, number(b, a)); }
+Tensor logical_not(const Tensor& x) { return dispatch(logical_not_op(), NoParams{}, {x})[0]; }
+Tensor isnan(const Tensor& x) { return dispatch(isnan_op(), NoParams{}, {x})[0]; }
+Tensor isinf(const Tensor& x) { return dispatch(isinf_op(), NoParams{}, {x})[0]; }
+Tensor isfinite(const Tensor& x) { return dispatch(isfinite_op(), NoParams{}, {x})[0]; }
+Tensor bitwise_not(const Tensor& x) {
+  if (x.dtype() == DType::boolean) return logical_not(x);
+  return dispatch(bitwise_not_op(), NoParams{}, {x})[0];
+}
+
+}  // namespace mica

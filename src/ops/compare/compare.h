@@ -1,0 +1,42 @@
+#pragma once
+
+#include "mica/core/tensor.h"
+
+namespace mica {
+
+// Comparisons and tests give bool. Operands broadcast and promote; a number takes the tensor's
+// dtype. NaN equals nothing.
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+Tensor eq(const Tensor& a, double b);
+Tensor ne(const Tensor& a, double b);
+Tensor lt(const Tensor& a, double b);
+Tensor le(const Tensor& a, double b);
+Tensor gt(const Tensor& a, double b);
+Tensor ge(const Tensor& a, double b);
+
+/// Whatever is not zero counts as true.
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+
+Tensor isnan(const Tensor& x);
+Tensor isinf(const Tensor& x);
+Tensor isfinite(const Tensor& x);
+
+// Of integers and bool.
+Tensor bitwise_and(const Tensor& a, const Tensor& b);
+Tensor bitwise_or(const Tensor& a, const Tensor& b);
+Tensor bitwise_xor(const Tensor& a, const Tensor& b);
+Tensor bitwise_not(const Tensor& x);
+/// Integers only; to the right with the sign. A shift by the whole width or more, or by a negative
+/// number, leaves nothing but the sign.
+Tensor left_shift(const Tensor& a, const Tensor& b);
+Tensor right_shift(const Tensor& a, const Tensor& b);
+
+}  // namespace mica

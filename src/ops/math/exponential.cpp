@@ -1,0 +1,118 @@
+// Exponentials, logarithms, roots, and what is made of them.
+#include <numbers>
+
+#include "mica/op/composition.h"
+#include "mica/ops/elementwise/calls.h"
+#include "mica/ops/elementwise/cpu.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/math/functors.h"
+#include "mica/ops/math/math_ops.h"
+
+namespace mica {
+namespace {
+
+using namespace elementwise;
+
+/// A function of floats with `Tensor gradient(const VjpArgs&)`.
+template <class F, auto gradient>
+OpDef function(const char* name, Op<NoParams>::Saves saves) {
+  return elementwise_op<F>(name).template vjp<only<gradient>>(saves).build();
+}
+
+Tensor grad_exp(const VjpArgs& a) { return mul(a.grad[0], a.out[0]); }
+Tensor grad_exp2(const VjpArgs& a) { return mul(a.grad[0], mul(a.out[0], std::numbers::ln2)); }
+Tensor grad_expm1(const VjpArgs& a) { return mul(a.grad[0], add(a.out[0], 1.0)); }
+Tensor grad_log(const VjpArgs& a) { return div(a.grad[0], a.in[0]); }
+Tensor grad_log2(const VjpArgs& a) { return div(a.grad[0], mul(a.in[0], std::numbers::ln2)); }
+Tensor grad_log10(const VjpArgs& a) { return div(a.grad[0], mul(a.in[0], std::numbers::ln10)); }
+Tensor grad_log1p(const VjpArgs& a) { return div(a.grad[0], add(a.in[0], 1.0)); }
+Tensor grad_sqrt(const VjpArgs& a) { return mul(div(a.grad[0], a.out[0]), 0.5); }
+Tensor grad_erf(const VjpArgs& a) {
+  return mul(a.grad[0], mul(exp(neg(square(a.in[0]))), 2 * std::numbers::inv_sqrtpi));
+}
+Tensor grad_rsqrt(const VjpArgs& a) {
+  return mul(mul(a.grad[0], -0.5), mul(a.out[0], square(a.out[0])));
+}
+Tensor grad_reciprocal(const VjpArgs& a) { return neg(mul(a.grad[0], square(a.out[0]))); }
+Tensor grad_sigmoid(const VjpArgs& a) { return sigmoid_grad(a.grad[0], a.out[0]); }
+
+Tensors sigmoid_grad_parts(const NoParams&, std::span<const Tensor> in) {
+  return {mul(in[0], mul(in[1], sub(1.0, in[1])))};
+}
+
+}  // namespace
+
+const OpDef& exp_op() {
+  static OpDef def = function<functor::Exp, grad_exp>("exp", {.out = {0}});
+  return def;
+}
+const OpDef& exp2_op() {
+  static OpDef def = function<functor::Exp2, grad_exp2>("exp2", {.out = {0}});
+  return def;
+}
+const OpDef& expm1_op() {
+  static OpDef def = function<functor::Expm1, grad_expm1>("expm1", {.out = {0}});
+  return def;
+}
+const OpDef& log_op() {
+  static OpDef def = function<functor::Log, grad_log>("log", {.in = {0}});
+  return def;
+}
+const OpDef& log2_op() {
+  static OpDef def = function<functor::Log2, grad_log2>("log2", {.in = {0}});
+  return def;
+}
+const OpDef& log10_op() {
+  static OpDef def = function<functor::Log10, grad_log10>("log10", {.in = {0}});
+  return def;
+}
+const OpDef& log1p_op() {
+  static OpDef def = function<functor::Log1p, grad_log1p>("log1p", {.in = {0}});
+  return def;
+}
+const OpDef& sqrt_op() {
+  static OpDef def = function<functor::Sqrt, grad_sqrt>("sqrt", {.out = {0}});
+  return def;
+}
+const OpDef& erf_op() {
+  static OpDef def = function<functor::Erf, grad_erf>("erf", {.in = {0}});
+  return def;
+}
+const OpDef& rsqrt_op() {
+  static OpDef def = function<functor::Rsqrt, grad_rsqrt>("rsqrt", {.out = {0}});
+  return def;
+}
+const OpDef& reciprocal_op() {
+  static OpDef def = function<functor::Reciprocal, grad_reciprocal>("reciprocal", {.out = {0}});
+  return def;
+}
+const OpDef& sigmoid_op() {
+  static OpDef def = function<functor::Sigmoid, grad_sigmoid>("sigmoid", {.out = {0}});
+  return def;
+}
+const OpDef& sigmoid_grad_op() {
+  static OpDef def = elementwise_op<functor::SigmoidGrad, 2>("sigmoid_grad")
+                         .vjp<vjp_by<sigmoid_grad_parts, NoParams>>({.in = {0, 1}})
+                         .build();
+  return def;
+}
+
+Tensor exp(const Tensor& x) { return dispatch(exp_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor exp2(const Tensor& x) { return dispatch(exp2_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor expm1(const Tensor& x) { return dispatch(expm1_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor log(const Tensor& x) { return dispatch(log_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor log2(const Tensor& x) { return dispatch(log2_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor log10(const Tensor& x) { return dispatch(log10_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor log1p(const Tensor& x) { return dispatch(log1p_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor sqrt(const Tensor& x) { return dispatch(sqrt_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor erf(const Tensor& x) { return dispatch(erf_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor rsqrt(const Tensor& x) { return dispatch(rsqrt_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor reciprocal(const Tensor& x) {
+  return dispatch(reciprocal_op(), NoParams{}, {as_float(x)})[0];
+}
+Tensor sigmoid(const Tensor& x) { return dispatch(sigmoid_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor sigmoid_grad(const Tensor& dy, const Tensor& y) {
+  return dispatch(sigmoid_grad_op(), NoParams{}, {dy, y})[0];
+}
+
+}  // namespace mica

@@ -1,0 +1,110 @@
+// Trigonometric and hyperbolic functions and their inverses.
+#include "mica/op/composition.h"
+#include "mica/ops/elementwise/calls.h"
+#include "mica/ops/elementwise/cpu.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/math/functors.h"
+#include "mica/ops/math/math_ops.h"
+
+namespace mica {
+namespace {
+
+using namespace elementwise;
+
+/// A function of floats with `Tensor gradient(const VjpArgs&)`.
+template <class F, auto gradient>
+OpDef function(const char* name, Op<NoParams>::Saves saves) {
+  return elementwise_op<F>(name).template vjp<only<gradient>>(saves).build();
+}
+
+Tensor grad_sin(const VjpArgs& a) { return mul(a.grad[0], cos(a.in[0])); }
+Tensor grad_cos(const VjpArgs& a) { return neg(mul(a.grad[0], sin(a.in[0]))); }
+Tensor grad_tan(const VjpArgs& a) { return mul(a.grad[0], add(square(a.out[0]), 1.0)); }
+Tensor grad_asin(const VjpArgs& a) { return mul(a.grad[0], rsqrt(sub(1.0, square(a.in[0])))); }
+Tensor grad_acos(const VjpArgs& a) { return neg(mul(a.grad[0], rsqrt(sub(1.0, square(a.in[0]))))); }
+Tensor grad_atan(const VjpArgs& a) { return div(a.grad[0], add(square(a.in[0]), 1.0)); }
+Tensor grad_sinh(const VjpArgs& a) { return mul(a.grad[0], cosh(a.in[0])); }
+Tensor grad_cosh(const VjpArgs& a) { return mul(a.grad[0], sinh(a.in[0])); }
+Tensor grad_asinh(const VjpArgs& a) { return mul(a.grad[0], rsqrt(add(square(a.in[0]), 1.0))); }
+Tensor grad_acosh(const VjpArgs& a) { return mul(a.grad[0], rsqrt(sub(square(a.in[0]), 1.0))); }
+Tensor grad_atanh(const VjpArgs& a) { return div(a.grad[0], sub(1.0, square(a.in[0]))); }
+Tensor grad_tanh(const VjpArgs& a) { return tanh_grad(a.grad[0], a.out[0]); }
+
+Tensors tanh_grad_parts(const NoParams&, std::span<const Tensor> in) {
+  return {mul(in[0], sub(1.0, square(in[1])))};
+}
+
+}  // namespace
+
+const OpDef& sin_op() {
+  static OpDef def = function<functor::Sin, grad_sin>("sin", {.in = {0}});
+  return def;
+}
+const OpDef& cos_op() {
+  static OpDef def = function<functor::Cos, grad_cos>("cos", {.in = {0}});
+  return def;
+}
+const OpDef& tan_op() {
+  static OpDef def = function<functor::Tan, grad_tan>("tan", {.out = {0}});
+  return def;
+}
+const OpDef& asin_op() {
+  static OpDef def = function<functor::Asin, grad_asin>("asin", {.in = {0}});
+  return def;
+}
+const OpDef& acos_op() {
+  static OpDef def = function<functor::Acos, grad_acos>("acos", {.in = {0}});
+  return def;
+}
+const OpDef& atan_op() {
+  static OpDef def = function<functor::Atan, grad_atan>("atan", {.in = {0}});
+  return def;
+}
+const OpDef& sinh_op() {
+  static OpDef def = function<functor::Sinh, grad_sinh>("sinh", {.in = {0}});
+  return def;
+}
+const OpDef& cosh_op() {
+  static OpDef def = function<functor::Cosh, grad_cosh>("cosh", {.in = {0}});
+  return def;
+}
+const OpDef& asinh_op() {
+  static OpDef def = function<functor::Asinh, grad_asinh>("asinh", {.in = {0}});
+  return def;
+}
+const OpDef& acosh_op() {
+  static OpDef def = function<functor::Acosh, grad_acosh>("acosh", {.in = {0}});
+  return def;
+}
+const OpDef& atanh_op() {
+  static OpDef def = function<functor::Atanh, grad_atanh>("atanh", {.in = {0}});
+  return def;
+}
+const OpDef& tanh_op() {
+  static OpDef def = function<functor::Tanh, grad_tanh>("tanh", {.out = {0}});
+  return def;
+}
+const OpDef& tanh_grad_op() {
+  static OpDef def = elementwise_op<functor::TanhGrad, 2>("tanh_grad")
+                         .vjp<vjp_by<tanh_grad_parts, NoParams>>({.in = {0, 1}})
+                         .build();
+  return def;
+}
+
+Tensor sin(const Tensor& x) { return dispatch(sin_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor cos(const Tensor& x) { return dispatch(cos_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor tan(const Tensor& x) { return dispatch(tan_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor asin(const Tensor& x) { return dispatch(asin_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor acos(const Tensor& x) { return dispatch(acos_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor atan(const Tensor& x) { return dispatch(atan_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor sinh(const Tensor& x) { return dispatch(sinh_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor cosh(const Tensor& x) { return dispatch(cosh_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor asinh(const Tensor& x) { return dispatch(asinh_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor acosh(const Tensor& x) { return dispatch(acosh_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor atanh(const Tensor& x) { return dispatch(atanh_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor tanh(const Tensor& x) { return dispatch(tanh_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor tanh_grad(const Tensor& dy, const Tensor& y) {
+  return dispatch(tanh_grad_op(), NoParams{}, {dy, y})[0];
+}
+
+}  // namespace mica

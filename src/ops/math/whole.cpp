@@ -1,0 +1,73 @@
+// Functions that keep integers.
+#include "mica/ops/elementwise/calls.h"
+#include "mica/ops/elementwise/cpu.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/math/functors.h"
+#include "mica/ops/math/math_ops.h"
+
+namespace mica {
+namespace {
+
+using namespace elementwise;
+
+Tensor grad_square(const VjpArgs& a) { return mul(a.grad[0], mul(a.in[0], 2.0)); }
+Tensor grad_abs(const VjpArgs& a) { return mul(a.grad[0], sign(a.in[0])); }
+
+/// Rounds floats; integers are whole already.
+template <class F>
+OpDef rounding(const char* name) {
+  return elementwise_op<F>(name).template vjp<zero_vjp<NoParams>>({}).build();
+}
+Tensor rounded(const OpDef& op, const Tensor& x) {
+  return is_floating(x.dtype()) ? dispatch(op, NoParams{}, {x})[0] : x;
+}
+
+}  // namespace
+
+const OpDef& square_op() {
+  static OpDef def = elementwise_op<functor::Square, 1, Takes::all>("square")
+                         .dtypes(kNumberDTypes)
+                         .vjp<only<grad_square>>({.in = {0}})
+                         .build();
+  return def;
+}
+const OpDef& abs_op() {
+  static OpDef def = elementwise_op<functor::Abs, 1, Takes::all>("abs")
+                         .dtypes(kNumberDTypes)
+                         .vjp<only<grad_abs>>({.in = {0}})
+                         .build();
+  return def;
+}
+const OpDef& sign_op() {
+  static OpDef def = elementwise_op<functor::Sign, 1, Takes::all>("sign")
+                         .dtypes(kNumberDTypes)
+                         .vjp<zero_vjp<NoParams>>({})
+                         .build();
+  return def;
+}
+const OpDef& floor_op() {
+  static OpDef def = rounding<functor::Floor>("floor");
+  return def;
+}
+const OpDef& ceil_op() {
+  static OpDef def = rounding<functor::Ceil>("ceil");
+  return def;
+}
+const OpDef& trunc_op() {
+  static OpDef def = rounding<functor::Trunc>("trunc");
+  return def;
+}
+const OpDef& round_op() {
+  static OpDef def = rounding<functor::Round>("round");
+  return def;
+}
+
+Tensor square(const Tensor& x) { return dispatch(square_op(), NoParams{}, {x})[0]; }
+Tensor abs(const Tensor& x) { return dispatch(abs_op(), NoParams{}, {x})[0]; }
+Tensor sign(const Tensor& x) { return dispatch(sign_op(), NoParams{}, {x})[0]; }
+Tensor floor(const Tensor& x) { return rounded(floor_op(), x); }
+Tensor ceil(const Tensor& x) { return rounded(ceil_op(), x); }
+Tensor trunc(const Tensor& x) { return rounded(trunc_op(), x); }
+Tensor round(const Tensor& x) { return rounded(round_op(), x); }
+
+}  // namespace mica
