@@ -148,6 +148,13 @@ MICA_OP(cross_entropy)
 MICA_OP(cross_entropy_grad)
 
 // indexing
+MICA_CPU_OP(gather)
+MICA_CPU_OP(scatter)
+MICA_CPU_OP(scatter_add)
+MICA_CPU_OP(index_select)
+MICA_CPU_OP(index_add)
+MICA_COMPOSITE(index_copy)
+MICA_COMPOSITE(take_along_axis)
 
 // random
 MICA_OP(rng_take)

@@ -10,6 +10,7 @@
 #include "mica/ops/dropout/dropout.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
+#include "mica/ops/gather/gather.h"
 #include "mica/ops/hardswish/hardswish.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/matmul/matmul.h"
