@@ -77,6 +77,10 @@ Tensors permute_vjp(const DimsParams& p, const VjpArgs& a) {
 ViewSpec expand_view(const DimsParams& p, const TensorSpec& in) {
   const int shift = p.dims.rank() - in.rank();
   check<ShapeError>(shift >= 0, "expand: cannot lower the rank, {} to {}", in.shape, p.dims);
+  for (const int64_t d : p.dims)
+    check<ShapeError>(
+        d >= 0, "expand: a size must be at least 0, or -1 of an axis there is, got {}", p.dims);
+  numel(p.dims);  // raises where the product overflows
   Strides strides = Dims::filled(p.dims.rank(), 0);
   for (int i = 0; i < in.rank(); ++i) {
     check<ShapeError>(in.shape[i] == p.dims[i + shift] || in.shape[i] == 1,
@@ -88,15 +92,6 @@ ViewSpec expand_view(const DimsParams& p, const TensorSpec& in) {
 
 Tensors expand_vjp(const DimsParams&, const VjpArgs& a) {
   return {sum_to(a.grad[0], a.in_specs[0].shape)};
-}
-
-ViewSpec slice_view(const SliceParams& p, const TensorSpec& in) {
-  const int axis = static_cast<int>(p.axis);
-  Shape shape = in.shape;
-  Strides strides = in.strides;
-  shape[axis] = std::max<int64_t>(0, (p.stop - p.start + p.step - 1) / p.step);
-  strides[axis] *= p.step;
-  return {with_layout(in, shape, strides), shape[axis] == 0 ? 0 : p.start * in.strides[axis]};
 }
 
 }  // namespace
@@ -113,26 +108,17 @@ const OpDef& expand_op() {
   static OpDef def = Op<DimsParams>("expand").view<expand_view>().vjp<expand_vjp>({}).build();
   return def;
 }
-const OpDef& slice_op() {
-  static OpDef def = Op<SliceParams>("slice")
-                         .view<slice_view>()
-                         .no_gradient("its gradient needs a padding op")
-                         .build();
-  return def;
-}
-
 Tensor reshape(const Tensor& x, const Shape& shape) {
   Shape full = shape;
   int open = -1;
-  int64_t known = 1;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] == -1) {
-      check<ShapeError>(open < 0, "reshape: only one size may be -1, got {}", shape);
-      open = i;
-    } else {
-      known *= shape[i];
-    }
+    check<ShapeError>(shape[i] >= -1, "reshape: a size must be at least 0, or -1, got {}", shape);
+    if (shape[i] != -1) continue;
+    check<ShapeError>(open < 0, "reshape: only one size may be -1, got {}", shape);
+    open = i;
+    full[i] = 1;
   }
+  const int64_t known = numel(full);
   if (open >= 0) {
     check<ShapeError>(known > 0 && x.numel() % known == 0, "reshape: {} does not divide into {}",
                       x.shape(), shape);
@@ -160,6 +146,25 @@ Tensor flatten(const Tensor& x, int64_t start) {
   return reshape(x, shape);
 }
 
+Tensor squeeze(const Tensor& x, const Dims& axes) {
+  uint32_t named = axes.empty() ? ~0U : 0;
+  for (const int64_t axis : axes) named |= 1U << normalize_axis(axis, x.rank(), "squeeze");
+  Shape shape;
+  for (int i = 0; i < x.rank(); ++i)
+    if (x.shape()[i] != 1 || (named >> i & 1U) == 0) shape.push_back(x.shape()[i]);
+  return reshape(x, shape);
+}
+
+Tensor unsqueeze(const Tensor& x, int64_t axis) {
+  check<ShapeError>(x.rank() < Dims::kMaxRank, "unsqueeze: {} has {} dimensions already, the most",
+                    x.spec(), Dims::kMaxRank);
+  const int at = normalize_axis(axis, x.rank() + 1, "unsqueeze");
+  Shape shape;
+  for (int i = 0; i <= x.rank(); ++i)
+    shape.push_back(i == at ? 1 : x.shape()[i - (i > at ? 1 : 0)]);
+  return reshape(x, shape);
+}
+
 Tensor permute(const Tensor& x, const Dims& axes) {
   check<ShapeError>(axes.rank() == x.rank(), "permute: a tensor of shape {} needs {} axes, got {}",
                     x.shape(), x.rank(), axes);
@@ -181,17 +186,36 @@ Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
   return permute(x, axes);
 }
 
-Tensor expand(const Tensor& x, const Shape& shape) {
-  return dispatch(expand_op(), DimsParams{shape}, {x})[0];
+Tensor swapaxes(const Tensor& x, int64_t a, int64_t b) { return transpose(x, a, b); }
+
+Tensor movedim(const Tensor& x, const Dims& from, const Dims& to) {
+  check<ShapeError>(from.rank() == to.rank(), "movedim: {} axes {} go to {} places {}", from.rank(),
+                    from, to.rank(), to);
+  Dims order = Dims::filled(x.rank(), -1);  // of the result's axes
+  uint32_t moved = 0;
+  for (int i = 0; i < from.rank(); ++i) {
+    const int source = normalize_axis(from[i], x.rank(), "movedim");
+    const int place = normalize_axis(to[i], x.rank(), "movedim");
+    check<ShapeError>((moved >> source & 1U) == 0 && order[place] == -1,
+                      "movedim: axes {} to {} name one twice", from, to);
+    order[place] = source;
+    moved |= 1U << source;
+  }
+  int next = 0;
+  for (int64_t& axis : order) {
+    if (axis != -1) continue;
+    while ((moved >> next & 1U) != 0) ++next;
+    axis = next++;
+  }
+  return permute(x, order);
 }
 
-Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t stop, int64_t step) {
-  check<IndexError>(step >= 1, "slice: step must be at least 1, got {}", step);
-  const int a = normalize_axis(axis, x.rank(), "slice");
-  const int64_t n = x.shape()[a];
-  const auto clip = [n](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
-  const SliceParams p{a, clip(start), std::max(clip(start), clip(stop)), step};
-  return dispatch(slice_op(), p, {x})[0];
+Tensor expand(const Tensor& x, const Shape& shape) {
+  Shape full = shape;
+  const int shift = shape.rank() - x.rank();
+  for (int i = std::max(shift, 0); i < shape.rank(); ++i)
+    if (shape[i] == -1) full[i] = x.shape()[i - shift];
+  return dispatch(expand_op(), DimsParams{full}, {x})[0];
 }
 
 }  // namespace mica

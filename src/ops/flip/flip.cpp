@@ -1,0 +1,115 @@
+#include "mica/ops/flip/flip.h"
+
+#include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/flip/cpu_axis_map.h"
+#include "mica/ops/view/view.h"
+
+namespace mica {
+namespace {
+
+void infer_flip(const FlipParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  uint32_t seen = 0;
+  for (const int64_t axis : p.axes) {
+    const uint32_t bit = 1U << normalize_axis(axis, in[0].rank(), "flip");
+    check<ShapeError>((seen & bit) == 0, "flip: axes {} name one twice", p.axes);
+    seen |= bit;
+  }
+  out.add(in[0].shape, in[0].dtype);
+}
+
+Tensors flip_vjp(const FlipParams& p, const VjpArgs& a) { return {flip(a.grad[0], p.axes)}; }
+
+std::shared_ptr<MappedCopy> prepare_flip(const FlipParams& p, const Specs& s) {
+  std::array<AxisMap, Dims::kMaxRank> maps;
+  for (int i = 0; i < s.in[0].rank(); ++i) {
+    const int64_t n = s.in[0].shape[i];
+    if (p.axes.contains(i)) {
+      maps[static_cast<size_t>(i)].add({.length = n, .first = n - 1, .step = -1});
+    } else {
+      maps[static_cast<size_t>(i)] = AxisMap::identity(n);
+    }
+  }
+  return std::make_shared<MappedCopy>(s.out[0], s.in[0], maps);
+}
+
+void infer_roll(const RollParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  check<ShapeError>(p.shifts.rank() == in[0].rank(), "roll: expected {} shifts, got {}",
+                    in[0].rank(), p.shifts);
+  out.add(in[0].shape, in[0].dtype);
+}
+
+Tensors roll_vjp(const RollParams& p, const VjpArgs& a);
+
+std::shared_ptr<MappedCopy> prepare_roll(const RollParams& p, const Specs& s) {
+  std::array<AxisMap, Dims::kMaxRank> maps;
+  for (int i = 0; i < s.in[0].rank(); ++i) {
+    const int64_t n = s.in[0].shape[i];
+    if (n == 0) continue;
+    const int64_t shift = (p.shifts[i] % n + n) % n;
+    maps[static_cast<size_t>(i)].add({.length = shift, .first = n - shift});
+    maps[static_cast<size_t>(i)].add({.length = n - shift});
+  }
+  return std::make_shared<MappedCopy>(s.out[0], s.in[0], maps);
+}
+
+template <class P>
+void run(const P&, const MappedCopy& state, const Call& c) {
+  state.run(c.out[0], c.in[0], nullptr);
+}
+
+}  // namespace
+
+const OpDef& flip_op() {
+  static OpDef def =
+      Op<FlipParams>("flip")
+          .infer<infer_flip>()
+          .vjp<flip_vjp>({})
+          .cpu({kernel<supports_all<FlipParams>, prepare_flip, run<FlipParams>>("runs")})
+          .build();
+  return def;
+}
+
+const OpDef& roll_op() {
+  static OpDef def =
+      Op<RollParams>("roll")
+          .infer<infer_roll>()
+          .vjp<roll_vjp>({})
+          .cpu({kernel<supports_all<RollParams>, prepare_roll, run<RollParams>>("runs")})
+          .build();
+  return def;
+}
+
+namespace {
+
+Tensors roll_vjp(const RollParams& p, const VjpArgs& a) {
+  RollParams back;
+  for (const int64_t shift : p.shifts) back.shifts.push_back(-shift);
+  return {dispatch(roll_op(), back, {a.grad[0]})[0]};
+}
+
+}  // namespace
+
+Tensor flip(const Tensor& x, const Dims& axes) {
+  FlipParams p;
+  for (const int64_t axis : axes) p.axes.push_back(normalize_axis(axis, x.rank(), "flip"));
+  return dispatch(flip_op(), p, {x})[0];
+}
+
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
+  if (axes.empty()) {
+    check<ShapeError>(shifts.rank() == 1, "roll: without axes expected one shift, got {}", shifts);
+    return reshape(roll(flatten(x), shifts, {0}), x.shape());
+  }
+  check<ShapeError>(shifts.rank() == axes.rank(), "roll: {} shifts {} for {} axes {}",
+                    shifts.rank(), shifts, axes.rank(), axes);
+  RollParams p{Dims::filled(x.rank(), 0)};
+  for (int i = 0; i < axes.rank(); ++i) {
+    const int axis = normalize_axis(axes[i], x.rank(), "roll");
+    const int64_t n = x.shape()[axis];
+    if (n > 0) p.shifts[axis] = (p.shifts[axis] + shifts[i] % n) % n;
+  }
+  return dispatch(roll_op(), p, {x})[0];
+}
+
+}  // namespace mica
