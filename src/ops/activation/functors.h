@@ -161,17 +161,24 @@ struct HardsigmoidGrad {
   }
 };
 
-/// x * tanh(log(1 + exp(x))); the tanh is 1 in every float type where exp(x) would overflow.
+/// tanh(log(1 + exp(x))) = e (e + 2) / (e (e + 2) + 2) for e = exp(x); it is 1 long before e^2
+/// overflows.
+template <class T>
+MICA_PORTABLE T tanh_softplus(T x) {
+  const T e = exp(x);
+  const T n = e * (e + T(2));
+  return select(x > T(20), T(1), n / (n + T(2)));
+}
 struct Mish {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
-    return x * select(x > T(20), T(1), tanh(log1p(exp(x))));
+    return x * tanh_softplus(x);
   }
 };
 struct MishGrad {
   template <class T>
   MICA_PORTABLE T operator()(T dy, T x) const {
-    const T t = select(x > T(20), T(1), tanh(log1p(exp(x))));
+    const T t = tanh_softplus(x);
     return dy * (t + x * logistic(x) * (T(1) - t * t));
   }
 };

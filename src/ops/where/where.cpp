@@ -46,7 +46,11 @@ void choose(const StridedLoop<4>& loop, const Call& c) {
     const Bits* a = c.in[1].as<Bits>() + at[2];
     const Bits* b = c.in[2].as<Bits>() + at[3];
     if (so == 1 && sc == 1 && sa == 1 && sb == 1) {
-      for (int64_t i = 0; i < n; ++i) out[i] = condition[i] ? a[i] : b[i];
+      for (int64_t i = 0; i < n; ++i) {
+        const Bits u = a[i];  // read both: then the loop has no branch
+        const Bits v = b[i];
+        out[i] = condition[i] ? u : v;
+      }
     } else if (so == 1 && sc == 1 && sa == 1 && sb == 0) {
       const Bits value = *b;
       for (int64_t i = 0; i < n; ++i) out[i] = condition[i] ? a[i] : value;

@@ -209,9 +209,26 @@ Vec<T> abs(Vec<T> x) {
   return Vec<T>(reinterpret_cast<typename Vec<T>::Raw>(reinterpret_cast<Raw>(x.v) & ~kSign));
 }
 template <class T>
+bool any(Mask<T> mask) {
+  typename Mask<T>::Lane some = 0;
+  for (int i = 0; i < Vec<T>::width; ++i) some |= mask.m[i];
+  return some != 0;
+}
+
+/// The remainder of x / y with the sign of x, exact: while the quotient is small, the product of
+/// its whole part with y is taken off in one rounding; a quotient rounded up is seen by the sign.
+template <class T>
 Vec<T> fmod(Vec<T> x, Vec<T> y) {
-  for (int i = 0; i < Vec<T>::width; ++i) x.v[i] = std::fmod(x.v[i], y.v[i]);
-  return x;
+  const Vec<T> whole = trunc(x / y);
+  if (any(!(abs(whole) < Vec<T>(1 << 22)))) {
+    for (int i = 0; i < Vec<T>::width; ++i) x.v[i] = std::fmod(x.v[i], y.v[i]);
+    return x;
+  }
+  Vec<T> r;
+  for (int i = 0; i < Vec<T>::width; ++i) r.v[i] = std::fma(-whole.v[i], y.v[i], x.v[i]);
+  const Vec<T> zero(0);
+  const Vec<T> step = select(x < zero, -abs(y), abs(y));
+  return select(((r < zero) & (x > zero)) | ((r > zero) & (x < zero)), r + step, r);
 }
 
 }  // namespace mica::simd
