@@ -3,9 +3,10 @@
 
     python3 bench/side_by_side.py --out bench/results/lenet_h200
     python3 bench/side_by_side.py --device cpu --peers torch --out bench/results/lenet_cpu
+    python3 bench/side_by_side.py ops --device cpu --threads 2 --out bench/results/ops_cpu
 
-Writes OUT.json (every measurement, the commands, the machine), OUT.md (a table of ratios) and
-OUT.svg (a picture). `mica` must be on PATH; a peer that is not installed is left out and said so.
+Writes OUT.json (every measurement, the commands, the machine), OUT.md (a table of ratios) and, for
+training, OUT.svg (a picture). `mica` must be on PATH; a peer that is not installed is left out and said so.
 """
 
 import argparse
@@ -20,7 +21,12 @@ HERE = Path(__file__).resolve().parent
 WORKLOADS = {"lenet_train": "LeNet, batch 256", "lenet_train_b64": "LeNet, batch 64"}
 
 
-def commands(device, peers):
+def commands(what, device, threads, peers):
+    if what == "ops":
+        yield ["mica", "bench", "ops", "--device", device, "--json"]
+        peer = [sys.executable, "bench/peers/torch_ops.py", "--device", device]
+        yield [*peer, "--threads", str(threads)] if threads else peer
+        return
     yield ["mica", "bench", "lenet_train", "--device", device, "--batch", "256,64", "--json"]
     if "torch" in peers:
         yield [sys.executable, "bench/peers/torch_peer.py", "--device", device, "lenet"]
@@ -28,12 +34,14 @@ def commands(device, peers):
         yield [sys.executable, "bench/peers/jax_peer.py", *WORKLOADS]
 
 
-def measure(command, repeats):
+def measure(command, repeats, threads, key):
     """Runs the command `repeats` times; each measurement is the median of its runs."""
     runs = {}
     for _ in range(repeats):
         print("$", " ".join(command), file=sys.stderr, flush=True)
         env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        if threads:
+            env["OMP_NUM_THREADS"] = str(threads)
         result = subprocess.run(command, cwd=HERE.parent, env=env, capture_output=True, text=True)
         for line in result.stdout.splitlines():
             if line.startswith("{"):
@@ -42,8 +50,8 @@ def measure(command, repeats):
         if result.returncode != 0:
             print(result.stderr[-2000:], file=sys.stderr)
     for rows in runs.values():
-        rows.sort(key=lambda row: row["us_per_step"])
-        yield {**rows[len(rows) // 2], "runs": [row["us_per_step"] for row in rows]}
+        rows.sort(key=lambda row: row[key])
+        yield {**rows[len(rows) // 2], "runs": [row[key] for row in rows]}
 
 
 def machine(device):
@@ -64,6 +72,27 @@ def table(rows):
             lines.append(
                 f"| {title} | {name} | {row['us_per_step']:.0f} | {ratio:.2f} times as fast |"
             )
+    return "\n".join(lines) + "\n"
+
+
+def ops_table(rows):
+    """Each operator of ours beside the peer's, and the part of copy's bandwidth it reaches."""
+    ours = {r["variant"]: r for r in rows if r["peer"] == "mica"}
+    theirs = {r["variant"]: r for r in rows if r["peer"] != "mica"}
+    peer = next(iter(theirs.values()))["peer"] if theirs else "peer"
+    copy = ours["copy"]["value"]
+    lines = [
+        f"| operator | mica µs | {peer} µs | mica is | rate | of copy's |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in ours.items():
+        other = theirs.get(name)
+        times = f"{other['us'] / row['us']:.2f} times as fast" if other else ""
+        part = f"{row['value'] / copy:.0%}" if row["unit"] == "GB/s" else ""
+        lines.append(
+            f"| {name} | {row['us']:.0f} | {other['us'] if other else 0:.0f} | {times} "
+            f"| {row['value']:.1f} {row['unit']} | {part} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -101,25 +130,32 @@ def main():
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    p.add_argument("what", nargs="?", default="training", choices=["training", "ops"])
     p.add_argument("--device", default="cuda")
+    p.add_argument("--threads", type=int, default=0, help="of both sides on the CPU; 0: all")
     p.add_argument("--peers", default="torch,jax", help="which to run, by commas")
     p.add_argument("--repeats", type=int, default=3)
     p.add_argument("--out", required=True, help="where the results go, without an ending")
     args = p.parse_args()
     peers = args.peers.split(",")
     rows, said = [], []
-    for command in commands(args.device, peers):
+    key = "us" if args.what == "ops" else "us_per_step"
+    for command in commands(args.what, args.device, args.threads, peers):
         said.append(" ".join(["python3" if c == sys.executable else c for c in command]))
-        rows.extend(measure(command, args.repeats))
+        rows.extend(measure(command, args.repeats, args.threads, key))
     where = machine(args.device)
     out = Path(args.out)
     out.parent.mkdir(parents=True, exist_ok=True)
+    if args.threads:
+        where += f", {args.threads} threads"
     record = {"machine": where, "repeats": args.repeats, "commands": said, "rows": rows}
     out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
     head = f"Measured on {where}, medians of {args.repeats} runs, by `bench/side_by_side.py`.\n\n"
-    out.with_suffix(".md").write_text(head + table(rows))
-    out.with_suffix(".svg").write_text(picture(rows, where))
-    print(table(rows))
+    text = ops_table(rows) if args.what == "ops" else table(rows)
+    out.with_suffix(".md").write_text(head + text)
+    if args.what == "training":
+        out.with_suffix(".svg").write_text(picture(rows, where))
+    print(text)
 
 
 if __name__ == "__main__":

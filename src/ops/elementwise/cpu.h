@@ -5,17 +5,11 @@
 // compiled for those types alone and not for each dtype and stride.
 #include "mica/op/op_def.h"
 #include "mica/ops/elementwise/cpu_loop.h"
+#include "mica/ops/elementwise/takes.h"
 #include "mica/runtime/cpu/convert.h"
 #include "mica/runtime/cpu/simd.h"
 
 namespace mica {
-
-/// The Params of an elementwise op: the functor itself, if it has any state.
-template <class F>
-using ParamsOf = std::conditional_t<std::is_empty_v<F>, NoParams, F>;
-
-/// What an elementwise function computes with: floats; those and integers; integers and bool alone.
-enum class Takes { floats, all, bits };
 
 namespace elementwise {
 

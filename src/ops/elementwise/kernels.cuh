@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "mica/op/kernel.h"
+#include "mica/ops/elementwise/takes.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/strided.cuh"
 
@@ -27,19 +28,28 @@ __device__ auto widen(T x) {
   }
 }
 
-template <class F, class T>
-__device__ T apply(const T (&x)[1]) {
-  return convert<T>(F{}(widen(x[0])));
-}
-template <class F, class T>
-__device__ T apply(const T (&x)[2]) {
-  return convert<T>(F{}(widen(x[0]), widen(x[1])));
+template <class F, class T, size_t... I>
+__device__ auto apply(const F& f, const T* x, std::index_sequence<I...>) {
+  return f(widen(x[I])...);
 }
 
-/// out = F(in…), V elements per step.
-template <class F, class T, int Arity, int V>
+/// What F gives for operands of type T: T itself, or bool.
+template <class F, class T, int Arity>
+using ResultOf =
+    std::conditional_t<std::is_same_v<decltype(apply(std::declval<F>(), std::declval<const T*>(),
+                                                     std::make_index_sequence<Arity>())),
+                                      bool>,
+                       bool, T>;
+
+template <int Arity, class F, class T>
+__device__ ResultOf<F, T, Arity> apply(const F& f, const T (&x)[Arity]) {
+  return convert<ResultOf<F, T, Arity>>(apply(f, x, std::make_index_sequence<Arity>()));
+}
+
+/// out = f(in…), V elements per step.
+template <class F, class T, class Out, int Arity, int V>
 __global__ void __launch_bounds__(kElementThreads)
-    elementwise(const __grid_constant__ StridedLoop<Arity + 1> loop, T* out,
+    elementwise(const __grid_constant__ StridedLoop<Arity + 1> loop, const F f, Out* out,
                 const Inputs<T, Arity> in) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kElementThreads;
@@ -58,13 +68,13 @@ __global__ void __launch_bounds__(kElementThreads)
         for (int e = 0; e < V; ++e) x[k].v[e] = value;
       }
     }
-    Vec<T, V> y;
+    Vec<Out, V> y;
 #pragma unroll
     for (int e = 0; e < V; ++e) {
       T values[Arity];
 #pragma unroll
       for (int k = 0; k < Arity; ++k) values[k] = x[k].v[e];
-      y.v[e] = apply<F>(values);
+      y.v[e] = apply<Arity>(f, values);
     }
     store_vec<V>(out + at[0], y);
   }
@@ -74,7 +84,7 @@ __global__ void __launch_bounds__(kElementThreads)
 #pragma unroll
     for (int k = 0; k < Arity; ++k)
       values[k] = in.data[k][(loop.unit >> (k + 1) & 1U) != 0 ? i : 0];
-    out[i] = apply<F>(values);
+    out[i] = apply<Arity>(f, values);
   }
 }
 
@@ -84,8 +94,8 @@ struct ElementwiseState : KernelState {
   bool vectorized = false;
 };
 
-template <int Arity>
-std::shared_ptr<ElementwiseState<Arity>> prepare_elementwise(const NoParams&, const Specs& s) {
+template <int Arity, class P>
+std::shared_ptr<ElementwiseState<Arity>> prepare_elementwise(const P&, const Specs& s) {
   const TensorSpec& out = s.out[0];
   std::array<Strides, Arity + 1> strides{out.strides};
   std::array<bool, Arity + 1> aligned{out.aligned};
@@ -95,33 +105,44 @@ std::shared_ptr<ElementwiseState<Arity>> prepare_elementwise(const NoParams&, co
   }
   auto state = std::make_shared<ElementwiseState<Arity>>();
   state->loop = strided_loop<Arity + 1>(out.shape, strides);
-  if (is_floating(out.dtype))
-    state->vectorized = state->loop.vectorize(static_cast<int>(16 / size_of(out.dtype)), aligned);
+  if (is_floating(s.in[0].dtype))
+    state->vectorized =
+        state->loop.vectorize(static_cast<int>(16 / size_of(s.in[0].dtype)), aligned);
   return state;
 }
 
-template <class F, int Arity>
-void run_elementwise(const NoParams&, const ElementwiseState<Arity>& state, const Call& c) {
+template <class F, int Arity, Takes takes>
+void run_elementwise(const ParamsOf<F>& params, const ElementwiseState<Arity>& state,
+                     const Call& c) {
   const unsigned grid = grid_for(state.loop.count, kElementThreads, c.encoder->multiprocessors());
-  cuda_switch_all(c.out[0].dtype(), [&]<class T>() {
-    Inputs<T, Arity> in;
-    for (size_t k = 0; k < Arity; ++k) in.data[k] = c.in[k].as<const T>();
-    T* out = c.out[0].as<T>();
-    if constexpr (std::is_floating_point_v<Compute<T>>) {
-      if (state.vectorized) {
-        c.encoder->launch(elementwise<F, T, Arity, kVec16<T>>, grid, kElementThreads, 0, state.loop,
-                          out, in);
-        return;
+  F f{};
+  if constexpr (!std::is_empty_v<F>) f = params;
+  cuda_switch_all(c.in[0].dtype(), [&]<class T>() {
+    constexpr bool kFloat = std::is_floating_point_v<Compute<T>>;
+    if constexpr (takes == Takes::all || kFloat == (takes == Takes::floats)) {
+      Inputs<T, Arity> in;
+      for (size_t k = 0; k < Arity; ++k) in.data[k] = c.in[k].template as<const T>();
+      using Out = ResultOf<F, T, Arity>;
+      Out* out = c.out[0].template as<Out>();
+      if constexpr (kFloat) {
+        if (state.vectorized) {
+          c.encoder->launch(elementwise<F, T, Out, Arity, kVec16<T>>, grid, kElementThreads, 0,
+                            state.loop, f, out, in);
+          return;
+        }
       }
+      c.encoder->launch(elementwise<F, T, Out, Arity, 1>, grid, kElementThreads, 0, state.loop, f,
+                        out, in);
     }
-    c.encoder->launch(elementwise<F, T, Arity, 1>, grid, kElementThreads, 0, state.loop, out, in);
   });
 }
 
-/// The list of an op with `Arity` operands of the output's dtype, broadcast to its shape.
-template <class F, int Arity>
+/// The list of an op with `Arity` operands of one dtype, broadcast to the output's shape; F is the
+/// functor that elementwise_op was given on the CPU side.
+template <class F, int Arity, Takes takes = Takes::floats>
 KernelList elementwise_kernels() {
-  return {kernel<supports_all<NoParams>, prepare_elementwise<Arity>, run_elementwise<F, Arity>>(
+  using P = ParamsOf<F>;
+  return {kernel<supports_all<P>, prepare_elementwise<Arity, P>, run_elementwise<F, Arity, takes>>(
       "strided")};
 }
 
