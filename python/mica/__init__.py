@@ -5,8 +5,29 @@ Everything is computed in C++; this package gives it Python's names.
 
 from mica import cuda, data, models, nn, optim, train
 from mica._grad_mode import enable_grad, no_grad
+
+# Tensors and their types
 from mica._mica import (
-    CompiledFunction,
+    Tensor,
+    __version__,
+    bfloat16,
+    bool,
+    channels_last,
+    contiguous_format,
+    device,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    memory_format,
+    uint8,
+)
+
+# isort: split
+# Errors
+from mica._mica import (
     DeviceError,
     DTypeError,
     Error,
@@ -14,141 +35,194 @@ from mica._mica import (
     IoError,
     OutOfMemory,
     ShapeError,
-    Tensor,
     Unsupported,
-    __version__,
-    add,
-    allow_tf32,
-    arange,
-    argmax,
-    autotune,
-    bfloat16,
-    bool,
-    channels_last,
+)
+
+# isort: split
+# Gradients and compiled functions
+from mica._mica import (
+    CompiledFunction,
     compile,
-    contiguous_format,
-    deterministic,
-    device,
-    devices,
-    div,
-    dtype,
-    empty,
-    float16,
-    float32,
-    float64,
-    force_kernel,
-    from_dlpack,
-    from_numpy,
-    full,
     grad,
-    int32,
-    int64,
     is_grad_enabled,
-    manual_seed,
-    matmul,
-    mean,
-    memory_format,
+    set_grad_enabled,
+)
+
+# isort: split
+# Settings
+from mica._mica import (
+    allow_tf32,
+    autotune,
+    deterministic,
+    devices,
+    force_kernel,
     memory_stats,
-    mul,
-    neg,
-    normal,
     num_threads,
-    ones,
-    ones_like,
-    rand,
-    randn,
-    randperm,
-    relu,
-    rng_state,
     set_allow_tf32,
     set_autotune,
     set_deterministic,
-    set_grad_enabled,
     set_num_threads,
     set_verbose_dispatch,
-    sub,
-    sum,
+)
+
+# isort: split
+# New tensors
+from mica._mica import (
+    arange,
+    empty,
+    from_dlpack,
+    from_numpy,
+    full,
+    ones,
+    ones_like,
     tensor,
-    uint8,
-    uniform,
     zeros,
     zeros_like,
 )
 
-__all__ = [
-    "CompiledFunction",
-    "DTypeError",
-    "DeviceError",
-    "Error",
-    "IndexError",
-    "IoError",
-    "OutOfMemory",
-    "ShapeError",
-    "Tensor",
-    "Unsupported",
-    "__version__",
-    "add",
-    "allow_tf32",
-    "arange",
-    "argmax",
-    "autotune",
-    "bfloat16",
-    "bool",
-    "channels_last",
-    "compile",
-    "contiguous_format",
-    "cuda",
-    "data",
-    "deterministic",
-    "device",
-    "devices",
-    "div",
-    "dtype",
-    "empty",
-    "enable_grad",
-    "float16",
-    "float32",
-    "float64",
-    "force_kernel",
-    "from_dlpack",
-    "from_numpy",
-    "full",
-    "grad",
-    "int32",
-    "int64",
-    "is_grad_enabled",
-    "manual_seed",
-    "matmul",
-    "mean",
-    "memory_format",
-    "memory_stats",
-    "models",
-    "mul",
-    "neg",
-    "nn",
-    "no_grad",
-    "normal",
-    "num_threads",
-    "ones",
-    "ones_like",
-    "optim",
-    "rand",
-    "randn",
-    "randperm",
-    "relu",
-    "rng_state",
-    "set_allow_tf32",
-    "set_autotune",
-    "set_deterministic",
-    "set_grad_enabled",
-    "set_num_threads",
-    "set_verbose_dispatch",
-    "sub",
-    "sum",
-    "tensor",
-    "train",
-    "uint8",
-    "uniform",
-    "zeros",
-    "zeros_like",
-]
+# isort: split
+# Random numbers
+from mica._mica import (
+    manual_seed,
+    normal,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    randperm,
+    rng_state,
+    uniform,
+)
+
+# isort: split
+# Functions of one number
+from mica._mica import (
+    abs,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    ceil,
+    clamp,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    log,
+    log1p,
+    log2,
+    log10,
+    neg,
+    reciprocal,
+    relu,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    square,
+    tan,
+    tanh,
+    trunc,
+)
+
+# isort: split
+# Functions of two and three
+from mica._mica import (
+    add,
+    atan2,
+    div,
+    floor_divide,
+    lerp,
+    maximum,
+    minimum,
+    mul,
+    pow,
+    remainder,
+    sub,
+    where,
+)
+
+# isort: split
+# Comparisons, logic and bits
+from mica._mica import (
+    bitwise_and,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    eq,
+    ge,
+    gt,
+    isfinite,
+    isinf,
+    isnan,
+    le,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    lt,
+    ne,
+)
+
+# isort: split
+# Reductions
+from mica._mica import (
+    argmax,
+    mean,
+    sum,
+)
+
+# isort: split
+# Linear algebra
+from mica._mica import (
+    matmul,
+)
+
+# isort: split
+# Shapes
+from mica._mica import (
+    cat,
+    chunk,
+    concat,
+    diagonal,
+    expand,
+    flatten,
+    flip,
+    movedim,
+    narrow,
+    permute,
+    reshape,
+    roll,
+    select,
+    split,
+    squeeze,
+    stack,
+    swapaxes,
+    transpose,
+    unsqueeze,
+)
+
+# isort: split
+# Indexing
+from mica._mica import (
+    gather,
+    index_add,
+    index_copy,
+    index_select,
+    scatter,
+    scatter_add,
+    take_along_dim,
+)
+
+__all__ = [name for name in globals() if not name.startswith("_") or name == "__version__"]

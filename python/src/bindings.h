@@ -75,6 +75,6 @@ nb::tuple to_tuple(const Tensors& tensors);
 /// An array, a (nested) list or a number as a new tensor.
 Tensor tensor_from(nb::handle data, nb::handle dtype, nb::handle device);
 /// t[key] for integers, slices, Ellipsis, None and tuples of them: always a view.
-Tensor index(const Tensor& t, nb::handle key);
+Tensor get_item(const Tensor& t, nb::handle key);
 
 }  // namespace mica::python

@@ -15,7 +15,7 @@ std::vector<nb::object> entries_of(nb::handle key) {
 
 }  // namespace
 
-Tensor index(const Tensor& t, nb::handle key) {
+Tensor get_item(const Tensor& t, nb::handle key) {
   const std::vector<nb::object> entries = entries_of(key);
   const bool has_ellipsis =
       std::ranges::any_of(entries, [](const auto& e) { return e.is(Py_Ellipsis); });
@@ -37,12 +37,12 @@ Tensor index(const Tensor& t, nb::handle key) {
     } else if (e.is(Py_Ellipsis)) {
       keep_axes(t.rank() - used);
     } else if (nb::isinstance<nb::slice>(e)) {
-      const int64_t n = t.shape()[axis];
+      const int64_t n = result.shape()[axis];
       const auto [start, stop, step, length] =
           nb::borrow<nb::slice>(e).compute(static_cast<size_t>(n));
-      check<IndexError>(step > 0, "index: a slice's step must be positive, got {}", step);
-      if (length != static_cast<size_t>(n))
-        result = slice(result, axis, start, std::max(start, stop), step);
+      // Counted from the end, as for Python, -1 is the last element: before the first is -n - 1.
+      if (step < 0 || length != static_cast<size_t>(n))
+        result = slice(result, axis, start, stop < 0 ? -n - 1 : stop, step);
       keep_axes(1);
     } else if (!PyBool_Check(e.ptr()) && read_int(e, i)) {
       const int64_t n = t.shape()[axis];

@@ -57,17 +57,7 @@ void bind_properties(nb::class_<Tensor>& tensor) {
   });
 }
 
-void bind_views(nb::class_<Tensor>& tensor) {
-  tensor.def("reshape",
-             [](const Tensor& t, const nb::args& shape) { return reshape(t, parse_dims(shape)); });
-  tensor.def(
-      "flatten", [](const Tensor& t, int64_t start_dim) { return flatten(t, start_dim); },
-      "start_dim"_a = 0);
-  tensor.def("permute",
-             [](const Tensor& t, const nb::args& dims) { return permute(t, parse_dims(dims)); });
-  tensor.def("transpose", transpose, "dim0"_a, "dim1"_a);
-  tensor.def("expand",
-             [](const Tensor& t, const nb::args& shape) { return expand(t, parse_dims(shape)); });
+void bind_memory(nb::class_<Tensor>& tensor) {
   tensor.def("contiguous", contiguous, "memory_format"_a = MemoryFormat::contiguous, ReleaseGil());
   tensor.def(
       "is_contiguous",
@@ -118,7 +108,7 @@ void bind_tensor(nb::module_& m) {
   nb::class_<Tensor> tensor(m, "Tensor", nb::is_weak_referenceable(),
                             "An n-dimensional array on one device.");
   bind_properties(tensor);
-  bind_views(tensor);
+  bind_memory(tensor);
   bind_methods(tensor);
   bind_operators(tensor);
   bind_arrays(m, tensor);

@@ -225,13 +225,3 @@ def test_functional(pair, device):
     dropped = F.dropout(mica.ones(1000, device=device), p=0.25).cpu().numpy()
     assert set(np.unique(dropped)) == {np.float32(0), np.float32(4 / 3)}
     assert F.dropout(tx, training=False).sum().item() == tx.sum().item()
-
-
-def test_operators_without_parameters_are_there_by_themselves(device):
-    x = mica.tensor([-4.0, -1.0, 0.0, 1.5, 4.0], device=device)
-    expected = [0, -1 / 3, 0, 1.125, 4]
-    np.testing.assert_allclose(F.hardswish(x).cpu().numpy(), expected, rtol=1e-6)
-    with pytest.raises(mica.Error, match="hardswish: expected 1 operands, got 2"):
-        F.hardswish(x, x)
-    with pytest.raises(TypeError, match="expected tensors, got float"):
-        F.hardswish(1.0)

@@ -1,0 +1,48 @@
+#pragma once
+
+// How operators are bound: as functions of mica, as methods of Tensor, or both, from tables.
+#include "python/src/bindings.h"
+
+namespace mica::python {
+
+using MaybeTensor = std::optional<Tensor>;
+using MaybeDims = std::optional<Dims>;
+using MaybeInt = std::optional<int64_t>;
+
+/// Where operators go.
+struct Scope {
+  nb::module_ m;           ///< mica
+  nb::module_ functional;  ///< mica.nn.functional
+  nb::class_<Tensor> tensor;
+
+  /// As mica.name(input, …) and Tensor.name(…).
+  template <class F, class... Extra>
+  void both(const char* name, F f, const Extra&... extra) {
+    m.def(name, f, "input"_a, extra..., ReleaseGil());
+    tensor.def(name, f, extra..., ReleaseGil());
+  }
+  /// The same for a function that reads Python objects: it lets go of the GIL itself.
+  template <class F, class... Extra>
+  void both_with_gil(const char* name, F f, const Extra&... extra) {
+    m.def(name, f, "input"_a, extra...);
+    tensor.def(name, f, extra...);
+  }
+  /// mica.name(input, dims) and Tensor.name(*dims), the method with a tuple or with integers.
+  void dims(const char* name, Tensor (*f)(const Tensor&, const Dims&), const char* argument) {
+    m.def(name, f, "input"_a, nb::arg(argument), ReleaseGil());
+    tensor.def(name, [f](const Tensor& t, const nb::args& args) {
+      return without_gil([&, d = parse_dims(args)] { return f(t, d); });
+    });
+  }
+};
+
+// One file per family.
+void bind_elementwise(Scope& scope);
+void bind_activations(Scope& scope);
+void bind_reductions(Scope& scope);
+void bind_shapes(Scope& scope);
+void bind_indexing(Scope& scope);
+void bind_creation(Scope& scope);
+void bind_layer_functions(Scope& scope);
+
+}  // namespace mica::python

@@ -1,0 +1,91 @@
+// New tensors: filled, counted and random ones.
+#include "python/src/def.h"
+
+namespace mica::python {
+namespace {
+
+void bind_filled(nb::module_& m) {
+  using Create = Tensor (*)(const Shape&, TensorOptions);
+  for (const auto& [name, create] :
+       {std::pair<const char*, Create>{"zeros", zeros}, {"ones", ones}, {"empty", empty}}) {
+    m.def(
+        name,
+        [make = create](const nb::args& shape, nb::handle dtype, nb::handle device) {
+          const TensorOptions options = parse_options(dtype, device);
+          return without_gil([&, s = parse_dims(shape)] { return make(s, options); });
+        },
+        "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+  }
+  m.def(
+      "full",
+      [](const Dims& shape, double value, nb::handle dtype, nb::handle device) {
+        const TensorOptions options = parse_options(dtype, device);
+        return without_gil([&] { return full(shape, value, options); });
+      },
+      "shape"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+  m.def(
+      "arange",
+      [](int64_t end, nb::handle dtype, nb::handle device) {
+        const TensorOptions options = parse_options(dtype, device, {DType::i64, Device::cpu()});
+        return without_gil([&] { return arange(end, options); });
+      },
+      "end"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(), "0, 1, … end - 1.");
+  m.def("zeros_like", zeros_like, "input"_a, ReleaseGil());
+  m.def("ones_like", ones_like, "input"_a, ReleaseGil());
+}
+
+void bind_random(nb::module_& m) {
+  using Draw = Tensor (*)(const Shape&, double, double, TensorOptions);
+  const auto def_draw = [&](const char* name, Draw draw, const char* a, const char* b) {
+    m.def(
+        name,
+        [draw](const Dims& shape, double first, double second, nb::handle dtype,
+               nb::handle device) {
+          const TensorOptions options = parse_options(dtype, device);
+          return without_gil([&] { return draw(shape, first, second, options); });
+        },
+        "shape"_a, nb::arg(a) = 0.0, nb::arg(b) = 1.0, nb::kw_only(), "dtype"_a = nb::none(),
+        "device"_a = nb::none());
+  };
+  def_draw("uniform", uniform, "low", "high");
+  def_draw("normal", normal, "mean", "std");
+  for (const auto& [name, draw] :
+       {std::pair<const char*, Draw>{"rand", uniform}, {"randn", normal}}) {
+    m.def(
+        name,
+        [make = draw](const nb::args& shape, nb::handle dtype, nb::handle device) {
+          const TensorOptions options = parse_options(dtype, device);
+          return without_gil([&, s = parse_dims(shape)] { return make(s, 0, 1, options); });
+        },
+        "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+  }
+  const auto integers = [](int64_t low, int64_t high, const Dims& size, nb::handle dtype,
+                           nb::handle device) {
+    const TensorOptions options = parse_options(dtype, device, {.dtype = DType::i64});
+    return without_gil([&] { return randint(low, high, size, options); });
+  };
+  m.def("randint", integers, "low"_a, "high"_a, "size"_a, nb::kw_only(), "dtype"_a = nb::none(),
+        "device"_a = nb::none(), "Integers in [low, high).");
+  m.def(
+      "randint",
+      [integers](int64_t high, const Dims& size, nb::handle dtype, nb::handle device) {
+        return integers(0, high, size, dtype, device);
+      },
+      "high"_a, "size"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+  m.def("rand_like", [](const Tensor& x) { return uniform_like(x); }, "input"_a, ReleaseGil());
+  m.def("randn_like", [](const Tensor& x) { return normal_like(x); }, "input"_a, ReleaseGil());
+  m.def("randperm", randperm, "n"_a, ReleaseGil());
+  m.def("manual_seed", manual_seed, "seed"_a, ReleaseGil(), "Restarts every device's generator.");
+  m.def(
+      "rng_state", [](nb::handle device) { return rng_state(parse_device(device)); },
+      "device"_a = "cpu");
+}
+
+}  // namespace
+
+void bind_creation(Scope& scope) {
+  bind_filled(scope.m);
+  bind_random(scope.m);
+}
+
+}  // namespace mica::python

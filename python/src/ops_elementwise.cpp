@@ -1,0 +1,173 @@
+// Functions of one, two and three operands, element by element. A number in place of an operand is
+// weak: it takes the tensor's dtype.
+#include "python/src/def.h"
+
+namespace mica::python {
+namespace {
+
+using Unary = Tensor (*)(const Tensor&);
+using Binary = Tensor (*)(const Tensor&, const Tensor&);
+using BinaryNumber = Tensor (*)(const Tensor&, double);
+using NumberBinary = Tensor (*)(double, const Tensor&);
+
+constexpr std::pair<const char*, Unary> kUnary[] = {
+    {"neg", neg},
+    {"abs", abs},
+    {"sign", sign},
+    {"square", square},
+    {"sqrt", sqrt},
+    {"rsqrt", rsqrt},
+    {"reciprocal", reciprocal},
+    {"exp", exp},
+    {"exp2", exp2},
+    {"expm1", expm1},
+    {"log", log},
+    {"log2", log2},
+    {"log10", log10},
+    {"log1p", log1p},
+    {"sin", sin},
+    {"cos", cos},
+    {"tan", tan},
+    {"asin", asin},
+    {"acos", acos},
+    {"atan", atan},
+    {"sinh", sinh},
+    {"cosh", cosh},
+    {"tanh", tanh},
+    {"asinh", asinh},
+    {"acosh", acosh},
+    {"atanh", atanh},
+    {"erf", erf},
+    {"sigmoid", sigmoid},
+    {"relu", relu},
+    {"floor", floor},
+    {"ceil", ceil},
+    {"round", round},
+    {"trunc", trunc},
+    {"isnan", isnan},
+    {"isinf", isinf},
+    {"isfinite", isfinite},
+    {"logical_not", logical_not},
+    {"bitwise_not", bitwise_not},
+};
+
+struct BinaryRow {
+  const char* name;
+  Binary tensors;
+  BinaryNumber number = nullptr;  ///< with a number for the second operand
+  NumberBinary number_first = nullptr;
+  const char* second = "other";  ///< the second argument's name
+};
+
+constexpr BinaryRow kBinary[] = {
+    {"add", add, add},
+    {"sub", sub, sub, sub},
+    {"mul", mul, mul},
+    {"div", div, div, div},
+    {"floor_divide", floor_divide, floor_divide},
+    {"remainder", remainder, remainder},
+    {"pow", pow, pow, pow, "exponent"},
+    {"minimum", minimum, minimum},
+    {"maximum", maximum, maximum},
+    {"atan2", atan2},
+    {"eq", eq, eq},
+    {"ne", ne, ne},
+    {"lt", lt, lt},
+    {"le", le, le},
+    {"gt", gt, gt},
+    {"ge", ge, ge},
+    {"logical_and", logical_and},
+    {"logical_or", logical_or},
+    {"logical_xor", logical_xor},
+    {"bitwise_and", bitwise_and},
+    {"bitwise_or", bitwise_or},
+    {"bitwise_xor", bitwise_xor},
+    {"bitwise_left_shift", left_shift},
+    {"bitwise_right_shift", right_shift},
+};
+
+void bind_binary(Scope& scope, const BinaryRow& row) {
+  const nb::arg second(row.second);
+  scope.both(row.name, row.tensors, second);
+  if (row.number) scope.both(row.name, row.number, second);
+  if (row.number_first) scope.m.def(row.name, row.number_first, "input"_a, second, ReleaseGil());
+}
+
+void bind_where(Scope& scope) {
+  nb::module_& m = scope.m;
+  using Three = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
+  using LastNumber = Tensor (*)(const Tensor&, const Tensor&, double);
+  using MiddleNumber = Tensor (*)(const Tensor&, double, const Tensor&);
+  m.def("where", Three(where), "condition"_a, "input"_a, "other"_a, ReleaseGil());
+  m.def("where", LastNumber(where), "condition"_a, "input"_a, "other"_a, ReleaseGil());
+  m.def("where", MiddleNumber(where), "condition"_a, "input"_a, "other"_a, ReleaseGil());
+  const auto method = [](const Tensor& x, const Tensor& condition, const Tensor& other) {
+    return where(condition, x, other);
+  };
+  const auto method_number = [](const Tensor& x, const Tensor& condition, double other) {
+    return where(condition, x, other);
+  };
+  scope.tensor.def("where", method, "condition"_a, "other"_a, ReleaseGil());
+  scope.tensor.def("where", method_number, "condition"_a, "other"_a, ReleaseGil());
+  scope.both("lerp", Three(lerp), "end"_a, "weight"_a);
+  scope.both("lerp", LastNumber(lerp), "end"_a, "weight"_a);
+  scope.both(
+      "clamp",
+      [](const Tensor& x, std::optional<double> min, std::optional<double> max) {
+        ClampParams params;
+        params.low = min.value_or(params.low);
+        params.high = max.value_or(params.high);
+        return clamp(x, params);
+      },
+      "min"_a = nb::none(), "max"_a = nb::none());
+  scope.both("clamp", Three(clamp), "min"_a, "max"_a);
+}
+
+}  // namespace
+
+void bind_elementwise(Scope& scope) {
+  for (const auto& [name, f] : kUnary) scope.both(name, f);
+  for (const BinaryRow& row : kBinary) bind_binary(scope, row);
+  bind_where(scope);
+}
+
+void bind_activations(Scope& scope) {
+  nb::module_& f = scope.functional;
+  constexpr std::pair<const char*, Unary> kPlain[] = {
+      {"relu", relu},
+      {"sigmoid", sigmoid},
+      {"tanh", tanh},
+      {"selu", selu},
+      {"silu", silu},
+      {"mish", mish},
+      {"hardswish", hardswish},
+      {"hardsigmoid", hardsigmoid},
+      {"logsigmoid", log_sigmoid},
+  };
+  for (const auto& [name, op] : kPlain) f.def(name, op, "input"_a, ReleaseGil());
+  f.def(
+      "leaky_relu", [](const Tensor& x, double slope) { return leaky_relu(x, {.slope = slope}); },
+      "input"_a, "negative_slope"_a = 0.01, ReleaseGil());
+  f.def("prelu", prelu, "input"_a, "weight"_a, ReleaseGil());
+  f.def("clipped_relu", clipped_relu, "input"_a, "limit"_a = 6.0, ReleaseGil(),
+        "input in [0, limit].");
+  f.def(
+      "elu", [](const Tensor& x, double alpha) { return elu(x, {.alpha = alpha}); }, "input"_a,
+      "alpha"_a = 1.0, ReleaseGil());
+  f.def(
+      "gelu",
+      [](const Tensor& x, const std::string& approximate) {
+        check<Unsupported>(approximate == "none" || approximate == "tanh",
+                           "gelu: approximate must be 'none' or 'tanh', got '{}'", approximate);
+        return gelu(x, approximate == "tanh" ? GeluForm::tanh : GeluForm::erf);
+      },
+      "input"_a, "approximate"_a = "none", ReleaseGil());
+  f.def(
+      "softplus",
+      [](const Tensor& x, double beta, double threshold) {
+        return softplus(x, {.beta = beta, .threshold = threshold});
+      },
+      "input"_a, "beta"_a = 1.0, "threshold"_a = 20.0, ReleaseGil());
+}
+
+}  // namespace mica::python

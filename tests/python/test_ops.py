@@ -1,0 +1,178 @@
+"""Every operator has a function in Python; operators on tensors and indexing against NumPy."""
+
+import operator
+
+import mica
+import mica.nn.functional as F
+import numpy as np
+import pytest
+from mica import _mica
+
+# What has another name than the operator.
+RENAMED = {
+    "gelu_tanh": "gelu",  # approximate="tanh"
+    "left_shift": "bitwise_left_shift",
+    "log_sigmoid": "logsigmoid",
+    "right_shift": "bitwise_right_shift",
+    "take_along_axis": "take_along_dim",
+    "copy": "to",
+    "copy_into": "copy_",
+    "slice": "__getitem__",
+    "cast": "to",
+}
+
+# What Python has no function for, and why.
+MISSING = {
+    "conv2d_dgrad": "a gradient",
+    "conv2d_wgrad": "a gradient",
+    "rng_take": "what random operators draw from",
+    "sgd_update": "a step of mica.optim.SGD",
+}
+
+
+def test_every_operator_has_a_function():
+    names = [op["name"] for op in _mica._ops()]
+    assert len(names) == len(set(names)) > 100
+    places = (mica, mica.Tensor, F)
+    wanted = [n for n in names if n not in MISSING and not n.endswith("_grad")]
+    missing = [n for n in wanted if not any(hasattr(p, RENAMED.get(n, n)) for p in places)]
+    assert missing == []
+    assert [n for n in MISSING if n not in names] == [], "an exception that no operator has"
+
+
+def test_every_function_of_the_extension_is_public():
+    hidden = [n for n in vars(_mica) if not n.startswith("_") and not hasattr(mica, n)]
+    assert [n for n in hidden if n != "functional"] == []
+    assert set(mica.__all__) >= {"Tensor", "add", "nn", "no_grad", "__version__"}
+
+
+def array(rng, *shape, dtype=np.float32):
+    if np.issubdtype(dtype, np.floating):
+        return rng.uniform(0.5, 3, shape).astype(dtype)
+    return rng.integers(1, 7, shape).astype(dtype)
+
+
+ARITHMETIC = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    operator.pow,
+]
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+BITS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+
+
+@pytest.mark.parametrize("op", ARITHMETIC + COMPARISONS)
+def test_operators_with_tensors_and_numbers(op, rng):
+    a, b = array(rng, 3, 1, 4), array(rng, 2, 4)
+    ta, tb = mica.tensor(a), mica.tensor(b)
+    for got, expected in ((op(ta, tb), op(a, b)), (op(ta, 2), op(a, 2)), (op(2, ta), op(2, a))):
+        assert isinstance(got, mica.Tensor)
+        assert got.dtype is (mica.bool if op in COMPARISONS else mica.float32)
+        np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("op", BITS)
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+def test_operators_on_bits(op, dtype, rng):
+    a, b = array(rng, 3, 4, dtype=dtype), array(rng, 4, dtype=dtype)
+    ta, tb = mica.tensor(a), mica.tensor(b)
+    for got, expected in ((op(ta, tb), op(a, b)), (op(ta, 3), op(a, 3)), (op(3, ta), op(3, a))):
+        np.testing.assert_array_equal(got.numpy(), expected)
+
+
+def test_bits_of_large_numbers_are_exact():
+    t = mica.tensor([2**62 + 1, -1])
+    assert (t & (2**62 + 1)).numpy().tolist() == [2**62 + 1, 2**62 + 1]
+    assert (2**62 + 3 ^ t).numpy().tolist() == [2, -(2**62) - 4]
+
+
+def test_signs_and_inversion(rng):
+    a = array(rng, 3) - 2
+    np.testing.assert_array_equal(abs(mica.tensor(a)).numpy(), abs(a))
+    np.testing.assert_array_equal((-mica.tensor(a)).numpy(), -a)
+    mask = a > 0
+    np.testing.assert_array_equal((~mica.tensor(mask)).numpy(), ~mask)
+    np.testing.assert_array_equal((~mica.tensor([1, 2])).numpy(), [-2, -3])
+
+
+def test_tensors_are_keys_by_identity():
+    a, b = mica.ones(2), mica.ones(2)
+    assert {a: 1, b: 2}[b] == 2 and len({a, b, a}) == 2
+    assert a in {a} and b not in {a}
+    assert (a == None) is False  # noqa: E711
+
+
+def test_numbers_in_functions(rng):
+    a = array(rng, 3)
+    t = mica.tensor(a)
+    np.testing.assert_allclose(mica.pow(2, t).numpy(), 2**a, rtol=1e-6)
+    np.testing.assert_allclose(mica.pow(t, exponent=2).numpy(), a**2, rtol=1e-6)
+    np.testing.assert_allclose(t.maximum(1.5).numpy(), np.maximum(a, 1.5), rtol=1e-6)
+    np.testing.assert_allclose(mica.clamp(t, min=1).numpy(), np.maximum(a, 1), rtol=1e-6)
+    np.testing.assert_allclose(t.clamp(1, max=2).numpy(), np.clip(a, 1, 2), rtol=1e-6)
+    np.testing.assert_allclose(t.clamp(t - 1, t - 0.5).numpy(), a - 0.5, rtol=1e-6)
+    np.testing.assert_allclose(mica.where(t > 1, t, -1).numpy(), np.where(a > 1, a, -1), rtol=1e-6)
+    np.testing.assert_allclose(mica.where(t > 1, 0.0, t).numpy(), np.where(a > 1, 0, a), rtol=1e-6)
+    np.testing.assert_allclose(t.where(t > 1, 0).numpy(), np.where(a > 1, a, 0), rtol=1e-6)
+    np.testing.assert_allclose(t.lerp(t + 2, 0.25).numpy(), a + 0.5, rtol=1e-6)
+
+
+def test_activations(device):
+    x = mica.tensor([-4.0, -1.0, 0.0, 1.5, 4.0], device=device)
+    expected = [0, -1 / 3, 0, 1.125, 4]
+    np.testing.assert_allclose(F.hardswish(input=x).cpu().numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(F.clipped_relu(x, 2).cpu().numpy(), [0, 0, 0, 1.5, 2])
+    assert F.gelu(x)[3].item() != F.gelu(x, approximate="tanh")[3].item()
+    with pytest.raises(mica.Unsupported, match="gelu: approximate must be 'none' or 'tanh'"):
+        F.gelu(x, "erf")
+    np.testing.assert_allclose(F.leaky_relu(x, negative_slope=0.5)[0].item(), -2)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        slice(None, None, -1),
+        slice(3, 0, -2),
+        slice(0, 3, -1),
+        slice(-1, -10, -3),
+        (slice(None), slice(None, None, -2), 1),
+        (..., slice(2, None, -1)),
+        (0, slice(None, None, -1), None),
+    ],
+)
+def test_slices_backwards(key, rng):
+    a = array(rng, 4, 3, 5)
+    np.testing.assert_array_equal(mica.tensor(a)[key].numpy(), a[key])
+
+
+def test_an_assignment_that_would_be_lost_is_refused():
+    t = mica.zeros(4)
+    with pytest.raises(mica.Unsupported, match="these indices give a copy"):
+        t[::-1] = 1
+
+
+def test_joins_and_parts(rng):
+    a, b = array(rng, 2, 3), array(rng, 2, 3)
+    ta, tb = mica.tensor(a), mica.tensor(b)
+    np.testing.assert_array_equal(mica.cat([ta, tb], dim=1).numpy(), np.concatenate([a, b], 1))
+    np.testing.assert_array_equal(mica.stack((ta, tb), -1).numpy(), np.stack([a, b], -1))
+    assert [p.shape for p in mica.split(ta, 2, dim=1)] == [(2, 2), (2, 1)]
+    assert [p.shape for p in ta.split([1, 2], dim=1)] == [(2, 1), (2, 2)]
+    assert [p.shape for p in ta.chunk(3, 1)] == [(2, 1)] * 3
+    with pytest.raises(TypeError, match="cat: expected tensors, got ndarray"):
+        mica.cat([a, b])
+    assert ta.flip(0, 1).shape == ta.flip((0, 1)).shape == mica.flip(ta, dims=(0, 1)).shape
+    assert mica.reshape(ta, (3, 2)).shape == (3, 2) and mica.permute(ta, (1, 0)).shape == (3, 2)
+    assert ta.unsqueeze(0).squeeze().shape == ta.unsqueeze(0).squeeze(dim=(0, 1)).shape == (2, 3)
+
+
+def test_random_numbers():
+    t = mica.randint(3, 9, (500,))
+    assert t.dtype is mica.int64 and set(t.numpy()) == {3, 4, 5, 6, 7, 8}
+    assert mica.randint(high=2, size=(2, 3), dtype=mica.uint8).dtype is mica.uint8
+    like = mica.ones(3, dtype=mica.float64)
+    assert mica.rand_like(like).dtype is mica.randn_like(like).dtype is mica.float64
