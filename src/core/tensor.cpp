@@ -49,7 +49,9 @@ double Tensor::item() const {
 }
 
 Tensor empty(const TensorSpec& spec) {
-  const auto bytes = static_cast<size_t>(numel(spec.shape)) * size_of(spec.dtype);
+  size_t bytes;  // too many become more than there can be
+  if (__builtin_mul_overflow(static_cast<size_t>(numel(spec.shape)), size_of(spec.dtype), &bytes))
+    bytes = size_t{1} << 63;
   auto impl = make_ref<TensorImpl>();
   impl->spec = spec;
   impl->spec.defined = true;

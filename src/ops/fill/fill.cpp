@@ -1,15 +1,18 @@
 #include "mica/ops/fill/fill.h"
 
-#include <numeric>
+#include <cmath>
 
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/cpu_loop.h"
+#include "mica/ops/view/view.h"
 
 namespace mica {
 namespace {
 
 void infer(const FullParams& p, std::span<const TensorSpec>, OutSpecs& out) {
+  check_value("full", p.value, p.dtype);
+  numel(p.shape);  // raises where a size is negative or the product overflows
   out.add(p.shape, p.dtype);
   out[0].device = p.device;
 }
@@ -41,14 +44,91 @@ Tensor full(const Shape& shape, double value, TensorOptions options) {
 }
 Tensor zeros(const Shape& shape, TensorOptions options) { return full(shape, 0, options); }
 Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.device()}); }
-Tensor ones_like(const Tensor& x) { return ones(x.shape(), {x.dtype(), x.device()}); }
+Tensor full_like(const Tensor& x, double value) {
+  return full(x.shape(), value, {x.dtype(), x.device()});
+}
+Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
+Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
+Tensor empty_like(const Tensor& x) {
+  TensorSpec spec = TensorSpec::contiguous(x.shape(), x.dtype(), x.device());
+  if (x.spec().is_channels_last()) spec.strides = channels_last_strides(x.shape());
+  return empty(spec);
+}
+
+namespace {
+
+/// n values of type T, f(i) each, in another dtype.
+template <class T, class F>
+Tensor tabulated(const char* op, int64_t n, TensorOptions options, F&& f) {
+  check<DTypeError>(options.dtype != DType::boolean, "{}: expected numbers, got bool", op);
+  Tensor values = empty({n}, {.dtype = dtype_of<T>});
+  T* data = values.data_as<T>();
+  parallel_for(n, kElementGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) data[i] = f(static_cast<T>(i));
+  });
+  if (!options.device.is_cpu())
+    values = tensor_from_bytes(data, {n}, {dtype_of<T>, options.device});
+  return cast(values, options.dtype);
+}
+
+}  // namespace
 
 Tensor arange(int64_t n, TensorOptions options) {
   check<ShapeError>(n >= 0, "arange: expected a size of at least 0, got {}", n);
-  std::vector<int64_t> values(static_cast<size_t>(n));
-  std::iota(values.begin(), values.end(), 0);
-  return cast(tensor(values, {n}, options.device), options.dtype);
+  return tabulated<int64_t>("arange", n, options, [](int64_t i) { return i; });
+}
+
+Tensor arange(double start, double stop, double step, TensorOptions options) {
+  const bool whole = !is_floating(options.dtype);
+  check<ShapeError>(std::isfinite(start) && std::isfinite(stop) && std::isfinite(step),
+                    "arange: expected finite numbers, got {} to {} by {}", start, stop, step);
+  if (whole)
+    for (const double number : {start, stop, step}) check_value("arange", number, DType::i64);
+  check<ShapeError>((whole ? std::trunc(step) : step) != 0,
+                    "arange: expected a step other than 0, got {} for {}", step, options.dtype);
+  check<ShapeError>(step > 0 ? start <= stop : start >= stop,
+                    "arange: {} to {} is not the direction of step {}", start, stop, step);
+  if (options.dtype == DType::i64) {  // the others count before they truncate
+    start = std::trunc(start);
+    stop = std::trunc(stop);
+    step = std::trunc(step);
+  }
+  const double count = std::ceil((stop - start) / step);
+  check<OutOfMemory>(count < 0x1p62, "arange: {} elements are more than a machine holds", count);
+  const auto n = static_cast<int64_t>(count);
+  if (!whole)
+    return tabulated<double>("arange", n, options, [&](double i) { return start + i * step; });
+  const auto first = static_cast<int64_t>(start);
+  const auto each = static_cast<int64_t>(step);
+  return tabulated<int64_t>("arange", n, options, [&](int64_t i) { return first + i * each; });
+}
+
+Tensor linspace(double start, double stop, int64_t steps, TensorOptions options) {
+  check<ShapeError>(steps >= 0, "linspace: expected at least 0 steps, got {}", steps);
+  for (const double number : {start, stop}) check_value("linspace", number, options.dtype);
+  const auto last = static_cast<double>(steps - 1);
+  const double step = steps > 1 ? (stop - start) / last : 0;
+  // From both ends, so that the last is exact too.
+  const auto half = static_cast<double>(std::max<int64_t>(steps / 2, 1));
+  return tabulated<double>("linspace", steps, options, [&](double i) {
+    return i < half ? start + step * i : stop - step * (last - i);
+  });
+}
+
+Tensor eye(int64_t rows, int64_t columns, TensorOptions options) {
+  const Shape shape = {rows, columns == -1 ? rows : columns};
+  check<ShapeError>(shape[0] >= 0 && shape[1] >= 0, "eye: expected sizes of at least 0, got {}",
+                    shape);
+  return diagonal_grad(ones({std::min(shape[0], shape[1])}, options), {{}, shape});
+}
+
+void check_value(const char* op, double value, DType dtype) {
+  if (is_floating(dtype) || dtype == DType::boolean) return;
+  // The least and the first number past the largest whose truncation fits.
+  const auto [low, high] = dtype == DType::u8    ? std::pair(-1.0, 256.0)
+                           : dtype == DType::i32 ? std::pair(-0x1p31 - 1, 0x1p31)
+                                                 : std::pair(-0x1p63 - 2048, 0x1p63);
+  check<DTypeError>(value > low && value < high, "{}: {} does not fit {}", op, value, dtype);
 }
 
 void fill_(const Tensor& x, double value) { copy_(x, full({}, value, {x.dtype(), x.device()})); }

@@ -24,12 +24,28 @@ struct FullParams {
 Tensor full(const Shape& shape, double value, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});
+// As x in shape, dtype and device.
+Tensor full_like(const Tensor& x, double value);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
+/// Uninitialised memory, in x's memory format.
+Tensor empty_like(const Tensor& x);
+
 /// 0, 1, … n-1.
 Tensor arange(int64_t n, TensorOptions options = {.dtype = DType::i64, .device = {}});
+/// start, start + step, … without stop; ceil((stop - start) / step) of them. Integer dtypes take
+/// the numbers truncated.
+Tensor arange(double start, double stop, double step, TensorOptions options = {});
+/// `steps` numbers from start to stop, both included.
+Tensor linspace(double start, double stop, int64_t steps, TensorOptions options = {});
+/// Ones on the diagonal of a matrix of zeros; square when no columns are given.
+Tensor eye(int64_t rows, int64_t columns = -1, TensorOptions options = {});
 
 /// Sets every element of x.
 void fill_(const Tensor& x, double value);
+
+/// Raises DTypeError where an integer dtype cannot hold `value`, truncated; `op` names the
+/// operator.
+void check_value(const char* op, double value, DType dtype);
 
 }  // namespace mica

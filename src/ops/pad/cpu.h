@@ -1,0 +1,9 @@
+#pragma once
+
+#include "mica/op/kernel.h"
+
+namespace mica {
+
+KernelList pad_grad_cpu_kernels();
+
+}  // namespace mica

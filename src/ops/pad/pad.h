@@ -1,0 +1,57 @@
+#pragma once
+
+#include "mica/core/tensor.h"
+#include "mica/op/params.h"
+
+namespace mica {
+
+/// What lies outside: a value; the mirror image without the edge itself; the edge; the other end.
+enum class PadMode : uint8_t { constant, reflect, replicate, circular };
+
+const char* name_of(PadMode mode);
+inline std::string print_field(PadMode v) { return name_of(v); }
+inline uint64_t hash_field(uint64_t h, PadMode v) { return hash_mix(h, static_cast<uint64_t>(v)); }
+
+/// Elements added before and after each axis: of the last axes where there are fewer than axes,
+/// none where left out. Constant mode cuts where they are negative.
+struct PadParams {
+  Dims before = {};
+  Dims after = {};
+  PadMode mode = PadMode::constant;
+  double value = 0;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("before", self.before);
+    f("after", self.after);
+    f("mode", self.mode);
+    f("value", self.value);
+  }
+};
+
+/// Parameters of padding's gradient along one axis of `size` elements; not of constant mode.
+struct PadGradParams {
+  int64_t axis = 0;
+  int64_t size = 0;
+  int64_t before = 0;
+  int64_t after = 0;
+  PadMode mode = PadMode::reflect;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("axis", self.axis);
+    f("size", self.size);
+    f("before", self.before);
+    f("after", self.after);
+    f("mode", self.mode);
+  }
+};
+
+/// x with more elements around it: `pad(x, {.before = {1, 1}, .after = {1, 1}, .mode =
+/// PadMode::reflect})`.
+Tensor pad(const Tensor& x, const PadParams& params);
+
+/// Adds what came from an element of x outside to the element itself: the adjoint of padding.
+Tensor pad_grad(const Tensor& dy, const PadGradParams& params);
+
+}  // namespace mica
