@@ -3,31 +3,14 @@
 #include <random>
 
 #include "tests/op_cases/device.h"
-#include "tests/op_cases/op_case.h"
+#include "tests/op_cases/positions.h"
 
 namespace mica::cases {
 namespace {
 
-using Position = std::vector<int64_t>;
-
-/// Calls f for each position of a shape in row-major order.
-template <class F>
-void each(const Shape& shape, F&& f) {
-  Position at(static_cast<size_t>(shape.rank()));
-  for (int64_t n = numel(shape); n > 0; --n) {
-    f(at);
-    for (size_t i = at.size(); i-- > 0 && ++at[i] == shape[static_cast<int>(i)];) at[i] = 0;
-  }
-}
-size_t flat(const Shape& shape, const Position& at) {
-  int64_t n = 0;
-  for (int i = 0; i < shape.rank(); ++i) n = n * shape[i] + at[static_cast<size_t>(i)];
-  return static_cast<size_t>(n);
-}
-
 HostArray gathered(const HostArray& x, int axis, const HostArray& index) {
   HostArray y{index.shape, {}};
-  each(index.shape, [&](Position at) {
+  each_position(index.shape, [&](Position at) {
     auto k = static_cast<int64_t>(index.values[flat(index.shape, at)]);
     if (k < 0) k += x.shape[axis];
     if (!at.empty()) at[static_cast<size_t>(axis)] = k;
@@ -37,7 +20,7 @@ HostArray gathered(const HostArray& x, int axis, const HostArray& index) {
 }
 
 HostArray scattered(HostArray x, int axis, const HostArray& index, const HostArray& src, bool add) {
-  each(index.shape, [&](const Position& at) {
+  each_position(index.shape, [&](const Position& at) {
     Position to = at;
     if (!at.empty())
       to[static_cast<size_t>(axis)] = static_cast<int64_t>(index.values[flat(index.shape, at)]);
@@ -50,7 +33,7 @@ HostArray scattered(HostArray x, int axis, const HostArray& index, const HostArr
 /// The 1-d index of index_select as gather's.
 HostArray spread(const HostArray& index, int axis, const Shape& shape) {
   HostArray all{shape, {}};
-  each(shape, [&](const Position& at) {
+  each_position(shape, [&](const Position& at) {
     all.values.push_back(index.values[static_cast<size_t>(at[static_cast<size_t>(axis)])]);
   });
   return all;
@@ -68,7 +51,7 @@ std::vector<double> indices(const Shape& shape, int64_t size, int64_t low = 0) {
 /// Each position along the axis once in each line.
 std::vector<double> permuted(const Shape& shape, int axis) {
   std::vector<double> values;
-  each(shape, [&](const Position& at) {
+  each_position(shape, [&](const Position& at) {
     int64_t sum = 0;
     for (const int64_t i : at) sum += i;
     values.push_back(static_cast<double>((3 * sum + 1) % shape[axis]));
@@ -219,7 +202,6 @@ OpCase scatter_case(bool add) {
   };
   for (const Setup& s : setups()) sample(s, s.index, index_values(s));
   sample({"larger source", {4, 3}, 0, {2, 2}}, {3, 4}, {0, 3, 1, 0});
-  c.samples.back().gradient = false;  // slice has none yet
   sample({"all to one element", {6}, 0, {40}}, {40}, std::vector<double>(40, 2));
   return c;
 }
@@ -373,10 +355,8 @@ OpCase take_along_axis_case() {
              [s](const HostArgs& in) {
                const auto whole = [](const HostArray& part, const Shape& shape) {
                  HostArray all{shape, {}};
-                 each(shape, [&](Position at) {
-                   for (size_t i = 0; i < at.size(); ++i)
-                     if (part.shape[static_cast<int>(i)] == 1) at[i] = 0;
-                   all.values.push_back(part.values[flat(part.shape, at)]);
+                 each_position(shape, [&](const Position& at) {
+                   all.values.push_back(broadcast_at(part, at));
                  });
                  return all;
                };

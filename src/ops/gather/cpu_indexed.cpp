@@ -36,16 +36,19 @@ void walk(const StridedLoop<N>& loop, int64_t begin, int64_t end, F&& f) {
   }
 }
 
-/// The same for the whole loop in parallel; a thread's part may begin and end inside a run, but not
-/// inside a cache line of a dense operand.
+/// The same for the whole loop in parallel. A thread's part may begin and end inside a run, but
+/// only at multiples of `block`.
 template <int N, class F>
-void walk_parallel(const StridedLoop<N>& loop, int64_t grain, F&& f) {
-  constexpr int64_t kBlock = 64;
-  const int64_t blocks = (loop.numel + kBlock - 1) / kBlock;
-  parallel_for(blocks, std::max<int64_t>(1, grain / kBlock), [&](int64_t begin, int64_t end) {
-    walk(loop, begin * kBlock, std::min(end * kBlock, loop.numel), f);
+void walk_parallel(const StridedLoop<N>& loop, int64_t grain, int64_t block, F&& f) {
+  const int64_t blocks = (loop.numel + block - 1) / block;
+  parallel_for(blocks, std::max<int64_t>(1, grain / block), [&](int64_t begin, int64_t end) {
+    walk(loop, begin * block, std::min(end * block, loop.numel), f);
   });
 }
+
+/// Elements of a cache line: threads that write to one wait for each other.
+template <class T>
+constexpr int64_t kLine = 64 / sizeof(T);
 
 template <class F>
 void switch_index(DType t, F&& f) {
@@ -106,7 +109,7 @@ void read_words(const Indexed& how, const W* table, W* dense) {
   const int64_t sk = loop.inner_stride(1);
   const int64_t st = loop.inner_stride(2);
   const auto row_of = [&](int64_t index) { return how.scale * wrapped(index, how.size); };
-  walk_parallel(loop, kElementGrain, [&](const std::array<int64_t, 3>& at, int64_t n) {
+  walk_parallel(loop, kElementGrain, kLine<W>, [&](const std::array<int64_t, 3>& at, int64_t n) {
     W* d = dense + at[0];
     const int64_t* k = how.indices + at[1];
     const W* t = table + at[2];
@@ -164,30 +167,30 @@ void combine_indexed(const Indexed& how, const D* dense, T* table) {
   const bool lines_inside = lines.inner() > 1 && (ld <= ad || along.inner() == 1);
   const auto row_of = [&](int64_t index) { return how.scale * wrapped(index, how.size); };
   const Combine combine;
-  walk_parallel(lines, kElementGrain / along.numel,
-                [&](const std::array<int64_t, 3>& l, int64_t n) {
-                  walk(along, 0, along.numel, [&](const std::array<int64_t, 3>& a, int64_t m) {
-                    T* t = table + l[0];
-                    const int64_t* k = how.indices + l[1] + a[1];
-                    const D* d = dense + l[2] + a[2];
-                    if (!lines_inside) {
-                      for (int64_t i = 0; i < n; ++i)
-                        for (int64_t j = 0; j < m; ++j)
-                          combine(t[i * lt + row_of(k[i * lk + j * ak])], d[i * ld + j * ad]);
-                    } else if (lk == 0 && lt == 1 && ld == 1) {
-                      for (int64_t j = 0; j < m; ++j) {
-                        T* row = t + row_of(k[j * ak]);
-                        const D* from = d + j * ad;
+  const auto combine_runs = [&](T* t, const int64_t* k, const D* d, int64_t n, int64_t m) {
+    if (!lines_inside) {
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < m; ++j)
+          combine(t[i * lt + row_of(k[i * lk + j * ak])], d[i * ld + j * ad]);
+    } else if (lk == 0 && lt == 1 && ld == 1) {
+      for (int64_t j = 0; j < m; ++j) {
+        T* row = t + row_of(k[j * ak]);
+        const D* from = d + j * ad;
 #pragma omp simd
-                        for (int64_t i = 0; i < n; ++i) combine(row[i], from[i]);
-                      }
-                    } else {
-                      for (int64_t j = 0; j < m; ++j)
-                        for (int64_t i = 0; i < n; ++i)
-                          combine(t[i * lt + row_of(k[i * lk + j * ak])], d[i * ld + j * ad]);
-                    }
-                  });
-                });
+        for (int64_t i = 0; i < n; ++i) combine(row[i], from[i]);
+      }
+    } else {
+      for (int64_t j = 0; j < m; ++j)
+        for (int64_t i = 0; i < n; ++i)
+          combine(t[i * lt + row_of(k[i * lk + j * ak])], d[i * ld + j * ad]);
+    }
+  };
+  using At = std::array<int64_t, 3>;
+  walk_parallel(lines, kElementGrain / along.numel, kLine<T>, [&](const At& l, int64_t n) {
+    walk(along, 0, along.numel, [&](const At& a, int64_t m) {
+      combine_runs(table + l[0], how.indices + l[1] + a[1], dense + l[2] + a[2], n, m);
+    });
+  });
 }
 
 /// The table's values are f32 where the dtype is f16 or bf16; integers wrap around.
@@ -237,7 +240,7 @@ void check_index(const IndexedAxis& a, const Arg& index) {
   const int64_t step = loop.inner_stride(0);
   std::atomic<bool> outside = false;
   switch_index(index.dtype(), [&]<class I>() {
-    walk_parallel(loop, kElementGrain, [&](const std::array<int64_t, 1>& at, int64_t n) {
+    walk_parallel(loop, kElementGrain, kLine<I>, [&](const std::array<int64_t, 1>& at, int64_t n) {
       const I* k = index.as<I>() + at[0];
       const auto is_outside = [&](I value) {
         return static_cast<uint64_t>(static_cast<int64_t>(value)) - static_cast<uint64_t>(low) >=
@@ -279,14 +282,15 @@ void index_offsets(const IndexedAxis& a, const Arg& index, const Shape& shape, i
                             {contiguous_strides(shape), broadcast_strides(*index.spec, shape)});
   const int64_t step = loop.inner_stride(1);
   switch_index(index.dtype(), [&]<class I>() {
-    walk_parallel(loop, kElementGrain, [&](const std::array<int64_t, 2>& at, int64_t n) {
-      const I* k = index.as<I>() + at[1];
-      int64_t* to = offsets + at[0];
-      for (int64_t i = 0; i < n; ++i) {
-        const int64_t offset = scale * wrapped(static_cast<int64_t>(k[i * step]), a.size);
-        to[i] = add ? to[i] + offset : offset;
-      }
-    });
+    walk_parallel(
+        loop, kElementGrain, kLine<int64_t>, [&](const std::array<int64_t, 2>& at, int64_t n) {
+          const I* k = index.as<I>() + at[1];
+          int64_t* to = offsets + at[0];
+          for (int64_t i = 0; i < n; ++i) {
+            const int64_t offset = scale * wrapped(static_cast<int64_t>(k[i * step]), a.size);
+            to[i] = add ? to[i] + offset : offset;
+          }
+        });
   });
 }
 
@@ -302,18 +306,19 @@ void write_indexed(const Indexed& how, const void* dense, void* table, DType dty
   });
 }
 
-void start_table(const Arg& x, const Arg& out) {
-  if (x.defined()) {
-    const Strides none = Dims::filled(out.shape().rank(), 0);
-    const int64_t zero = 0;
-    read_indexed({out.shape(), out.strides(), none, x.strides(), &zero, 0}, x.data, out.data,
-                 out.dtype());
-    return;
-  }
+void clear_table(const Arg& out) {
   const auto size = static_cast<int64_t>(size_of(out.dtype()));
   parallel_for(out.numel(), kElementGrain, [&](int64_t begin, int64_t end) {
     std::memset(out.as<std::byte>() + begin * size, 0, static_cast<size_t>((end - begin) * size));
   });
+}
+
+void start_table(const Arg& x, const Arg& out) {
+  if (!x.defined()) return clear_table(out);
+  const Strides none = Dims::filled(out.shape().rank(), 0);
+  const int64_t zero = 0;
+  read_indexed({out.shape(), out.strides(), none, x.strides(), &zero, 0}, x.data, out.data,
+               out.dtype());
 }
 
 size_t add_workspace(const TensorSpec& out) {

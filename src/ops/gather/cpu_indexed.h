@@ -55,6 +55,8 @@ void read_indexed(const Indexed& how, const void* table, void* dense, DType dtyp
 /// Writes the dense tensor to the table; where two elements meet the last in row-major order stays.
 void write_indexed(const Indexed& how, const void* dense, void* table, DType dtype);
 
+/// Fills `out` with zeros.
+void clear_table(const Arg& out);
 /// Fills `out` with x, or with zeros where x was left out.
 void start_table(const Arg& x, const Arg& out);
 

@@ -2,11 +2,11 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
-#include "mica/ops/copy/copy.h"
-#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/compare/compare.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/cpu_indexed.h"
 #include "mica/ops/view/view.h"
+#include "mica/ops/where/where.h"
 
 namespace mica {
 
@@ -56,20 +56,20 @@ void infer_scatter(const ScatterParams& p, std::span<const TensorSpec> in, OutSp
   out.add(shape, in[2].dtype);
 }
 
-/// 1 for the elements of src that stay, 0 for those that a later one overwrites.
+/// Where the elements of src that stay are: false where a later one overwrites.
 Tensor stays(const ScatterParams& p, const VjpArgs& a) {
   const TensorSpec& src = a.in_specs[2];
   const TensorOptions order{DType::i64, src.device};
   const Tensor own = reshape(arange(src.numel(), order), src.shape);
   const Tensor last =
       gather(scatter(zeros(a.out_specs[0].shape, order), p.axis, a.in[1], own), p.axis, a.in[1]);
-  return cast(relu(add(sub(own, last), 1)), src.dtype);
+  return eq(own, last);
 }
 
 Tensors vjp_scatter(const ScatterParams& p, const VjpArgs& a) {
   Tensors grads(3);
   if (a.needs(0)) grads[0] = scatter(a.grad[0], p.axis, a.in[1], 0.0);
-  if (a.needs(2)) grads[2] = mul(gather(a.grad[0], p.axis, a.in[1]), stays(p, a));
+  if (a.needs(2)) grads[2] = where(stays(p, a), gather(a.grad[0], p.axis, a.in[1]), 0.0);
   return grads;
 }
 
