@@ -165,6 +165,13 @@ MICA_OP(linear)
 MICA_OP(conv2d)
 MICA_OP(conv2d_dgrad)
 MICA_OP(conv2d_wgrad)
+MICA_CPU_OP(conv3d)
+MICA_CPU_OP(conv3d_dgrad)
+MICA_CPU_OP(conv3d_wgrad)
+MICA_COMPOSITE(conv1d)
+MICA_COMPOSITE(conv_transpose1d)
+MICA_COMPOSITE(conv_transpose2d)
+MICA_COMPOSITE(conv_transpose3d)
 MICA_OP(max_pool2d)
 MICA_OP(max_pool2d_grad)
 
@@ -209,6 +216,9 @@ MICA_ONEDNN_KERNEL(linear)
 MICA_ONEDNN_KERNEL(conv2d)
 MICA_ONEDNN_KERNEL(conv2d_dgrad)
 MICA_ONEDNN_KERNEL(conv2d_wgrad)
+MICA_ONEDNN_KERNEL(conv3d)
+MICA_ONEDNN_KERNEL(conv3d_dgrad)
+MICA_ONEDNN_KERNEL(conv3d_wgrad)
 
 #undef MICA_OP
 #undef MICA_CPU_OP

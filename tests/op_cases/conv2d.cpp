@@ -131,7 +131,7 @@ OpCase conv2d_case() {
                              conv2d(zeros({1, 3, 8, 8}, {.device = d}),
                                     zeros({8, 3, 3, 3}, {DType::f64, d}));
                            }),
-           bad<DTypeError>("conv2d: expected floating operands, got i32", [](Device d) {
+           bad<DTypeError>("conv2d: expected a floating dtype, got i32", [](Device d) {
              conv2d(zeros({1, 3, 8, 8}, {DType::i32, d}), zeros({8, 3, 3, 3}, {DType::i32, d}));
            })};
   return c;

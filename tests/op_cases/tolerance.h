@@ -66,6 +66,13 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"conv2d",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"conv2d_dgrad",        {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"conv2d_wgrad",        {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv3d",               {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv3d_dgrad",         {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv3d_wgrad",         {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv1d",               {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv_transpose1d",     {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv_transpose2d",     {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"conv_transpose3d",     {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"max_pool2d",          {0, 0, 0, 0},                        {1e-15, 3e-7, 1e-3, 8e-3}},
     {"max_pool2d_grad",     {1e-15, 3e-7, 1e-3, 8e-3},           {0, 0, 0, 0}},
     // normalisation and loss

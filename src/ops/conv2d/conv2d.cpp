@@ -2,6 +2,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/ops/reduce/reduce.h"
 
@@ -9,18 +10,12 @@ namespace mica {
 namespace {
 
 void check_dtypes(const char* op, DType a, DType b) {
-  check<DTypeError>(is_floating(a), "{}: expected floating operands, got {}", op, a);
   check<DTypeError>(a == b, "{}: operands must have one dtype, got {} and {}", op, a, b);
 }
 
 void infer(const Conv2dParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
-  check_dtypes("conv2d", in[0].dtype, in[1].dtype);
   const Conv2dGeometry g = conv2d_geometry("conv2d", params, in[0].shape, in[1].shape);
-  if (in[2].defined) {
-    check_dtypes("conv2d", in[0].dtype, in[2].dtype);
-    check<ShapeError>(in[2].shape == Shape{g.o},
-                      "conv2d: bias must be [C_out] with C_out = {}, got {}", g.o, in[2].shape);
-  }
+  check_conv_operands("conv2d", in[0], in[1], in[2], g.o);
   out.add(g.y_shape(), in[0].dtype);
 }
 
@@ -74,22 +69,10 @@ Tensors vjp_wgrad(const Conv2dGradParams& params, const VjpArgs& args) {
 
 Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const Shape& x,
                                const Shape& weight) {
-  check<ShapeError>(x.rank() == 4, "{}: input must be [N, C_in, H, W], got {}", op, x);
-  check<ShapeError>(weight.rank() == 4, "{}: weight must be [C_out, C_in/groups, kH, kW], got {}",
-                    op, weight);
-  check<ShapeError>(params.stride.h >= 1 && params.stride.w >= 1,
-                    "{}: stride must be at least 1, got {}", op, params.stride);
-  check<ShapeError>(params.dilation.h >= 1 && params.dilation.w >= 1,
-                    "{}: dilation must be at least 1, got {}", op, params.dilation);
-  check<ShapeError>(params.padding.h >= 0 && params.padding.w >= 0,
-                    "{}: padding must not be negative, got {}", op, params.padding);
-  check<ShapeError>(
-      params.groups >= 1 && x[1] % params.groups == 0 && weight[0] % params.groups == 0,
-      "{}: groups must divide C_in = {} and C_out = {}, got {}", op, x[1], weight[0],
-      params.groups);
-  check<ShapeError>(weight[1] == x[1] / params.groups,
-                    "{}: weight must be [C_out, C_in/groups, kH, kW] with C_in/groups = {}, got {}",
-                    op, x[1] / params.groups, weight);
+  const Dims padding = dims_of(params.padding);
+  const Shape y = conv_shape(
+      op, x, weight,
+      {dims_of(params.stride), padding, padding, dims_of(params.dilation), params.groups});
   Conv2dGeometry g;
   g.n = x[0];
   g.c = x[1];
@@ -98,24 +81,18 @@ Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const
   g.o = weight[0];
   g.kh = weight[2];
   g.kw = weight[3];
+  g.oh = y[2];
+  g.ow = y[3];
   g.stride = params.stride;
   g.padding = params.padding;
   g.dilation = params.dilation;
   g.groups = params.groups;
-  const int64_t reach_h = (g.kh - 1) * g.dilation.h + 1;
-  const int64_t reach_w = (g.kw - 1) * g.dilation.w + 1;
-  const int64_t padded_h = g.h + 2 * g.padding.h;
-  const int64_t padded_w = g.w + 2 * g.padding.w;
-  check<ShapeError>(g.kh >= 1 && g.kw >= 1 && reach_h <= padded_h && reach_w <= padded_w,
-                    "{}: kernel of {} by {} does not fit the padded input of {} by {}", op, reach_h,
-                    reach_w, padded_h, padded_w);
-  g.oh = (padded_h - reach_h) / g.stride.h + 1;
-  g.ow = (padded_w - reach_w) / g.stride.w + 1;
   return g;
 }
 
 const OpDef& conv2d_op() {
   static OpDef def = Op<Conv2dParams>("conv2d")
+                         .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}})
                          .cpu({conv2d_im2col_kernel(), conv2d_reference_kernel()})
@@ -125,6 +102,7 @@ const OpDef& conv2d_op() {
 
 const OpDef& conv2d_dgrad_op() {
   static OpDef def = Op<Conv2dGradParams>("conv2d_dgrad")
+                         .dtypes(kFloatDTypes)
                          .infer<infer_dgrad>()
                          .vjp<vjp_dgrad>({.in = {0, 1}})
                          .cpu({conv2d_dgrad_im2col_kernel(), conv2d_dgrad_reference_kernel()})
@@ -134,6 +112,7 @@ const OpDef& conv2d_dgrad_op() {
 
 const OpDef& conv2d_wgrad_op() {
   static OpDef def = Op<Conv2dGradParams>("conv2d_wgrad")
+                         .dtypes(kFloatDTypes)
                          .infer<infer_wgrad>()
                          .vjp<vjp_wgrad>({.in = {0, 1}})
                          .cpu({conv2d_wgrad_im2col_kernel(), conv2d_wgrad_reference_kernel()})
@@ -142,8 +121,17 @@ const OpDef& conv2d_wgrad_op() {
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Conv2dParams& params) {
-  return dispatch(conv2d_op(), params, {x, weight, bias})[0];
+              const ConvOptions<Size2>& options) {
+  const auto call = [&](const Tensor& input, Size2 padding) {
+    const Conv2dParams params{options.stride, padding, options.dilation, options.groups};
+    return dispatch(conv2d_op(), params, {input, weight, bias})[0];
+  };
+  const Padding<Size2>& p = options.padding;
+  if (!p.same_size && p.before == p.after) return call(x, p.before);
+  ConvWindows windows = conv_windows("conv2d", options, weight.shape());
+  conv_shape("conv2d", x.shape(), weight.shape(), windows);
+  const Tensor padded = pad_unevenly(x, windows);
+  return call(padded, {windows.before[0], windows.before[1]});
 }
 
 Tensor conv2d_dgrad(const Tensor& dy, const Tensor& weight, const Conv2dGradParams& params) {

@@ -2,14 +2,20 @@
 
 #include "mica/core/tensor.h"
 #include "mica/op/params.h"
+#include "mica/ops/conv/options.h"
 
 namespace mica {
 
+/// Parameters of the op, which knows one padding for both sides.
 struct Conv2dParams {
   Size2 stride = 1;
   Size2 padding = 0;
   Size2 dilation = 1;
   int64_t groups = 1;
+
+  operator ConvOptions<Size2>() const {  // NOLINT(google-explicit-constructor)
+    return {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups};
+  }
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -35,7 +41,7 @@ struct Conv2dGradParams {
 /// Cross-correlation of x (N, C_in, H, W) with weight (C_out, C_in/groups, kH, kW), plus bias
 /// (C_out) where defined. The result is (N, C_out, H', W').
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const Conv2dParams& params = {});
+              const ConvOptions<Size2>& options = {});
 
 /// Gradient of conv2d for its input: inputs dy (N, C_out, H', W'), weight; output (N, C_in, H, W).
 Tensor conv2d_dgrad(const Tensor& dy, const Tensor& weight, const Conv2dGradParams& params);

@@ -1,0 +1,64 @@
+#include "mica/ops/conv/conv_transpose.h"
+
+#include "mica/ops/conv/shape.h"
+#include "mica/ops/conv2d/conv2d.h"
+#include "mica/ops/conv3d/conv3d.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/view/view.h"
+
+namespace mica {
+namespace {
+
+// Checks the call and gives the result's shape.
+template <class Size>
+Shape shape_of(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+               const ConvTransposeOptions<Size>& o) {
+  const Dims padding = dims_of(o.padding);
+  const Shape shape =
+      conv_transpose_shape(op, x.shape(), weight.shape(),
+                           {dims_of(o.stride), padding, padding, dims_of(o.dilation), o.groups},
+                           dims_of(o.output_padding));
+  check_conv_operands(op, x.spec(), weight.spec(), bias.defined() ? bias.spec() : TensorSpec(),
+                      shape[1]);
+  return shape;
+}
+
+// y (N, C, …) plus bias (C).
+Tensor add_bias(const Tensor& y, const Tensor& bias) {
+  if (!bias.defined()) return y;
+  Shape shape = Dims::filled(y.rank() - 1, 1);
+  shape[0] = bias.size(0);
+  return add(y, reshape(bias, shape));
+}
+
+}  // namespace
+
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTransposeOptions<int64_t>& o) {
+  const Shape shape = shape_of("conv_transpose1d", x, weight, bias, o);
+  const Tensor row = reshape(x, {x.size(0), x.size(1), 1, x.size(2)});
+  const Tensor kernel = reshape(weight, {weight.size(0), weight.size(1), 1, weight.size(2)});
+  const Tensor y = conv2d_dgrad(row, kernel,
+                                {{.stride = {1, o.stride},
+                                  .padding = {0, o.padding},
+                                  .dilation = {1, o.dilation},
+                                  .groups = o.groups},
+                                 {shape[0], shape[1], 1, shape[2]}});
+  return add_bias(reshape(y, shape), bias);
+}
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTransposeOptions<Size2>& o) {
+  const Shape shape = shape_of("conv_transpose2d", x, weight, bias, o);
+  return add_bias(conv2d_dgrad(x, weight, {{o.stride, o.padding, o.dilation, o.groups}, shape}),
+                  bias);
+}
+
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTransposeOptions<Size3>& o) {
+  const Shape shape = shape_of("conv_transpose3d", x, weight, bias, o);
+  return add_bias(conv3d_dgrad(x, weight, {{o.stride, o.padding, o.dilation, o.groups}, shape}),
+                  bias);
+}
+
+}  // namespace mica

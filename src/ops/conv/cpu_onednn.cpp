@@ -1,0 +1,197 @@
+#include "mica/ops/conv/cpu_onednn.h"
+
+#include <algorithm>
+
+namespace mica::onednn {
+namespace {
+
+using Tag = memory::format_tag;
+using Forward = dnnl::convolution_forward;
+using DataGradient = dnnl::convolution_backward_data;
+using WeightGradient = dnnl::convolution_backward_weights;
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream s(engine());
+  return s;
+}
+
+Tag row_major(size_t rank) {
+  constexpr Tag kTags[] = {Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde, Tag::abcdef};
+  return kTags[rank - 1];
+}
+
+memory::desc image(const Convolution& c, const memory::dims& dims) {
+  return {dims, memory::data_type::f32, c.channels_last ? Tag::nhwc : row_major(dims.size())};
+}
+memory::desc bias(const Convolution& c) {
+  return c.bias ? memory::desc({c.y[1]}, memory::data_type::f32, Tag::a) : memory::desc();
+}
+memory::desc plain_weight(const Convolution& c) {
+  return {c.weight, memory::data_type::f32, row_major(c.weight.size())};
+}
+/// In whatever order the primitive likes best.
+memory::desc any_weight(const Convolution& c) {
+  return {c.weight, memory::data_type::f32, Tag::any};
+}
+
+// The caller gives the scratch memory, so that one primitive can run in several threads.
+dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+Forward::primitive_desc describe_forward(const Convolution& c) {
+  return {{dnnl::prop_kind::forward_training, kAlgorithm, image(c, c.x), any_weight(c), bias(c),
+           image(c, c.y), c.stride, c.dilation, c.padding, c.padding},
+          attributes(),
+          engine()};
+}
+
+template <class Primitive>
+typename Primitive::primitive_desc describe_gradient(const Convolution& c) {
+  return {{kAlgorithm, image(c, c.x), any_weight(c), image(c, c.y), c.stride, c.dilation, c.padding,
+           c.padding},
+          attributes(),
+          engine(),
+          describe_forward(c)};
+}
+
+size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+enum class Weight { read, written };
+
+template <class Primitive>
+std::shared_ptr<State> make_state(const Convolution& c,
+                                  const typename Primitive::primitive_desc& desc,
+                                  const memory::desc& own_weight, Weight weight) {
+  auto s = std::make_shared<State>();
+  s->primitive = Primitive(desc);
+  s->x = image(c, c.x);
+  s->y = image(c, c.y);
+  s->bias = bias(c);
+  s->weight = plain_weight(c);
+  s->own_weight = own_weight;
+  s->scratch = desc.scratchpad_desc();
+  size_t bytes = s->scratch.get_size();
+  if (own_weight != s->weight) {
+    const auto& from = weight == Weight::read ? s->weight : own_weight;
+    const auto& to = weight == Weight::read ? own_weight : s->weight;
+    const dnnl::reorder::primitive_desc reorder(engine(), from, engine(), to, attributes());
+    s->reorder = dnnl::reorder(reorder);
+    s->reorder_scratch = reorder.scratchpad_desc();
+    bytes = std::max(bytes, s->reorder_scratch.get_size()) + padded(own_weight.get_size());
+  }
+  s->workspace_bytes = bytes;
+  return s;
+}
+
+// Workspace: the weight in the primitive's order where that is another one, then the scratch
+// memories of the primitive and of the reordering, which never run at the same time.
+struct Run {
+  const State& s;
+  const Call& call;
+
+  bool reorders() const { return static_cast<bool>(s.reorder); }
+  static memory at(const memory::desc& desc, void* data) { return {desc, engine(), data}; }
+  memory scratch(const memory::desc& desc) const {
+    auto* data = static_cast<std::byte*>(call.workspace);
+    return at(desc, data + (reorders() ? padded(s.own_weight.get_size()) : 0));
+  }
+  memory weight(const Arg& arg) const {
+    return reorders() ? at(s.own_weight, call.workspace) : at(s.weight, arg.data);
+  }
+  void reorder(const memory& from, const memory& to) const {
+    s.reorder.execute(stream(), {{DNNL_ARG_FROM, from},
+                                 {DNNL_ARG_TO, to},
+                                 {DNNL_ARG_SCRATCHPAD, scratch(s.reorder_scratch)}});
+  }
+  /// The weight in the primitive's order.
+  memory read_weight(const Arg& arg) const {
+    const memory own = weight(arg);
+    if (reorders()) reorder(at(s.weight, arg.data), own);
+    return own;
+  }
+};
+
+}  // namespace
+
+std::optional<std::string> refusal(const Convolution& conv, Direction direction,
+                                   const Specs& specs) {
+  if (specs.out[0].dtype != DType::f32) return "computes f32 only";
+  for (const auto& list : {specs.in, specs.out})
+    for (const TensorSpec& s : list)
+      if (s.defined && s.numel() == 0) return "takes no empty tensors";
+  try {
+    const auto name = [&]() -> std::string {
+      switch (direction) {
+        case Direction::forward:
+          return describe_forward(conv).impl_info_str();
+        case Direction::dgrad:
+          return describe_gradient<DataGradient>(conv).impl_info_str();
+        case Direction::wgrad:
+          break;
+      }
+      return describe_gradient<WeightGradient>(conv).impl_info_str();
+    }();
+    if (name.find("ref") != std::string::npos)
+      return "oneDNN has its reference implementation only (" + name + ")";
+  } catch (const dnnl::error& e) {
+    return std::string("oneDNN cannot: ") + e.message;
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<State> prepare(const Convolution& conv, Direction direction) {
+  switch (direction) {
+    case Direction::forward: {
+      const auto desc = describe_forward(conv);
+      return make_state<Forward>(conv, desc, desc.weights_desc(), Weight::read);
+    }
+    case Direction::dgrad: {
+      const auto desc = describe_gradient<DataGradient>(conv);
+      return make_state<DataGradient>(conv, desc, desc.weights_desc(), Weight::read);
+    }
+    case Direction::wgrad:
+      break;
+  }
+  const auto desc = describe_gradient<WeightGradient>(conv);
+  return make_state<WeightGradient>(conv, desc, desc.diff_weights_desc(), Weight::written);
+}
+
+void run_forward(const State& s, const Call& call) {
+  const Run run{s, call};
+  std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, run.at(s.x, call.in[0].data)},
+                                          {DNNL_ARG_WEIGHTS, run.read_weight(call.in[1])},
+                                          {DNNL_ARG_DST, run.at(s.y, call.out[0].data)},
+                                          {DNNL_ARG_SCRATCHPAD, run.scratch(s.scratch)}};
+  if (call.in[2].defined()) args.emplace(DNNL_ARG_BIAS, run.at(s.bias, call.in[2].data));
+  s.primitive.execute(stream(), args);
+}
+
+void run_dgrad(const State& s, const Call& call) {
+  const Run run{s, call};
+  s.primitive.execute(stream(), {{DNNL_ARG_DIFF_DST, run.at(s.y, call.in[0].data)},
+                                 {DNNL_ARG_WEIGHTS, run.read_weight(call.in[1])},
+                                 {DNNL_ARG_DIFF_SRC, run.at(s.x, call.out[0].data)},
+                                 {DNNL_ARG_SCRATCHPAD, run.scratch(s.scratch)}});
+}
+
+void run_wgrad(const State& s, const Call& call) {
+  const Run run{s, call};
+  const memory weight = run.weight(call.out[0]);
+  s.primitive.execute(stream(), {{DNNL_ARG_DIFF_DST, run.at(s.y, call.in[0].data)},
+                                 {DNNL_ARG_SRC, run.at(s.x, call.in[1].data)},
+                                 {DNNL_ARG_DIFF_WEIGHTS, weight},
+                                 {DNNL_ARG_SCRATCHPAD, run.scratch(s.scratch)}});
+  if (run.reorders()) run.reorder(weight, run.at(s.weight, call.out[0].data));
+}
+
+}  // namespace mica::onednn

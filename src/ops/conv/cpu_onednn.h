@@ -1,0 +1,45 @@
+#pragma once
+
+#include <dnnl.hpp>
+
+#include <optional>
+#include <string>
+
+#include "mica/op/kernel.h"
+
+// Convolutions of any number of axes by oneDNN; included only by files that are built with it.
+namespace mica::onednn {
+
+using dnnl::memory;
+
+/// One convolution in f32, with its images in plain order.
+struct Convolution {
+  memory::dims x;       ///< (n, c, …)
+  memory::dims weight;  ///< (o, c / groups, …), or (groups, o / groups, c / groups, …)
+  memory::dims y;       ///< (n, o, …)
+  memory::dims stride, padding, dilation;
+  bool channels_last = false;
+  bool bias = false;
+};
+
+enum class Direction { forward, dgrad, wgrad };
+
+/// The primitive, and where the weight's order is another one than row-major, the reordering.
+struct State : KernelState {
+  dnnl::primitive primitive;
+  dnnl::primitive reorder;  ///< empty where the weight is taken as it is
+  memory::desc x, y, bias, weight, own_weight, scratch, reorder_scratch;
+};
+
+/// Why oneDNN should not compute this, if it should not.
+std::optional<std::string> refusal(const Convolution& conv, Direction direction,
+                                   const Specs& specs);
+
+std::shared_ptr<State> prepare(const Convolution& conv, Direction direction);
+
+// Inputs x, weight, bias; dy, weight; dy, x.
+void run_forward(const State& state, const Call& call);
+void run_dgrad(const State& state, const Call& call);
+void run_wgrad(const State& state, const Call& call);
+
+}  // namespace mica::onednn
