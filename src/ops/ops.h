@@ -2,6 +2,7 @@
 
 // Every operator's functions.
 #include "mica/ops/activation/activation.h"
+#include "mica/ops/avg_pool2d/avg_pool2d.h"
 #include "mica/ops/batch_norm/batch_norm.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/concat/concat.h"
@@ -23,6 +24,7 @@
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/max_pool2d/max_pool2d.h"
 #include "mica/ops/pad/pad.h"
+#include "mica/ops/pool/pool.h"
 #include "mica/ops/random/random.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/sgd_update/sgd_update.h"

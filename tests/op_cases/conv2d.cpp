@@ -1,4 +1,4 @@
-#include "tests/op_cases/op_case.h"
+#include "tests/op_cases/conv_oracle.h"
 
 namespace mica::cases {
 namespace {
@@ -40,11 +40,6 @@ struct Convolution {
   }
 };
 
-HostArray zeros_of(const Shape& shape) {
-  return {shape, std::vector<double>(static_cast<size_t>(numel(shape)))};
-}
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 /// The convolutions that all three operators are tested with.
 struct Setup {
   const char* name;
@@ -80,6 +75,39 @@ std::vector<Setup> setups() {
   };
 }
 
+/// Paddings that the op itself does not know.
+struct Uneven {
+  const char* name;
+  Shape x, w;
+  ConvOptions<Size2> options;
+  Dims before, after;  ///< what the padding must come to
+};
+
+std::vector<Uneven> unevens() {
+  using Pad = Padding<Size2>;
+  return {
+      {"uneven",
+       {2, 3, 5, 6},
+       {4, 3, 3, 3},
+       {.padding = Pad::sides({0, 2}, {1, 1})},
+       {0, 2},
+       {1, 1}},
+      {"uneven, strided",
+       {1, 2, 7, 6},
+       {3, 2, 3, 3},
+       {.stride = 2, .padding = Pad::sides(0, 1)},
+       {0, 0},
+       {1, 1}},
+      {"same", {1, 2, 5, 6}, {3, 2, 3, 5}, {.padding = Pad::same()}, {1, 2}, {1, 2}},
+      {"same, even kernel", {2, 2, 5, 6}, {3, 2, 2, 4}, {.padding = Pad::same()}, {0, 1}, {1, 2}},
+      {"same, dilated groups",
+       {1, 4, 6, 6},
+       {4, 2, 2, 3},
+       {.padding = Pad::same(), .dilation = {3, 2}, .groups = 2},
+       {1, 2},
+       {2, 2}}};
+}
+
 OpCase conv2d_case() {
   OpCase c{.op = "conv2d", .samples = {}};
   for (const Setup& s : setups())
@@ -101,7 +129,21 @@ OpCase conv2d_case() {
                  return std::vector{y};
                },
            .dtypes = s.dtypes});
-  const auto call = [](Device d, const Shape& input, const Shape& weight, const Conv2dParams& p) {
+  for (const Uneven& s : unevens())
+    c.samples.push_back(
+        {.name = s.name,
+         .in = {x(s.x), x(s.w).in(-1, 1), x({s.w[0]})},
+         .call = [s](const Args& a) -> Tensors { return {conv2d(a[0], a[1], a[2], s.options)}; },
+         .oracle =
+             [s](const HostArgs& in) {
+               const auto dims = [](Size2 size) { return Dims{size.h, size.w}; };
+               const HostConv conv(s.x, s.w,
+                                   {dims(s.options.stride), s.before, s.after,
+                                    dims(s.options.dilation), s.options.groups});
+               return std::vector{host_conv(conv, in[0], in[1], in[2].values)};
+             }});
+  const auto call = [](Device d, const Shape& input, const Shape& weight,
+                       const ConvOptions<Size2>& p) {
     conv2d(zeros(input, {.device = d}), zeros(weight, {.device = d}), {}, p);
   };
   c.bad = {bad<ShapeError>("conv2d: weight must be [C_out, C_in/groups, kH, kW] with C_in/groups = "
@@ -126,6 +168,18 @@ OpCase conv2d_case() {
                              const TensorOptions o{.device = d};
                              conv2d(zeros({1, 3, 8, 8}, o), zeros({8, 3, 3, 3}, o), zeros({7}, o));
                            }),
+           bad<ShapeError>("conv2d: padding to the same size needs a stride of 1, got [1, 2]",
+                           [=](Device d) {
+                             call(d, {1, 3, 8, 8}, {8, 3, 3, 3},
+                                  {.stride = {1, 2}, .padding = Padding<Size2>::same()});
+                           }),
+           bad<ShapeError>("conv2d: padding must not be negative, got [0, 1] and [1, -1]",
+                           [=](Device d) {
+                             call(d, {1, 3, 8, 8}, {8, 3, 3, 3},
+                                  {.padding = Padding<Size2>::sides({0, 1}, {1, -1})});
+                           }),
+           bad<ShapeError>("conv2d: the kernel must not be empty, got a weight of [8, 3, 0, 3]",
+                           [=](Device d) { call(d, {1, 3, 8, 8}, {8, 3, 0, 3}, {}); }),
            bad<DTypeError>("conv2d: operands must have one dtype, got f32 and f64",
                            [](Device d) {
                              conv2d(zeros({1, 3, 8, 8}, {.device = d}),

@@ -1,43 +1,18 @@
 #include <cmath>
 
-#include "tests/op_cases/op_case.h"
+#include "tests/op_cases/pool_oracle.h"
 
 namespace mica::cases {
 namespace {
 
-struct Pooled {
-  HostArray y, positions;
-};
+std::vector<HostWindows> windows(const Shape& x, const MaxPool2dParams& p) {
+  return {
+      HostWindows::plain(x[2], {p.kernel.h, p.stride.h, p.padding.h, p.dilation.h, p.ceil_mode}),
+      HostWindows::plain(x[3], {p.kernel.w, p.stride.w, p.padding.w, p.dilation.w, p.ceil_mode})};
+}
 
 Pooled pool(const HostArray& x, const MaxPool2dParams& p) {
-  const int64_t h = x.shape[2];
-  const int64_t w = x.shape[3];
-  const Size2 stride(p.stride.h == 0 ? p.kernel.h : p.stride.h,
-                     p.stride.w == 0 ? p.kernel.w : p.stride.w);
-  const Shape shape = {x.shape[0], x.shape[1], (h + 2 * p.padding.h - p.kernel.h) / stride.h + 1,
-                       (w + 2 * p.padding.w - p.kernel.w) / stride.w + 1};
-  Pooled out{{shape, {}}, {shape, {}}};
-  for (int64_t plane = 0; plane < shape[0] * shape[1]; ++plane)
-    for (int64_t i = 0; i < shape[2]; ++i)
-      for (int64_t j = 0; j < shape[3]; ++j) {
-        int64_t best = -1;
-        const auto value = [&](int64_t at) {
-          return x.values[static_cast<size_t>(plane * h * w + at)];
-        };
-        for (int64_t u = i * stride.h - p.padding.h; u < i * stride.h - p.padding.h + p.kernel.h;
-             ++u)
-          for (int64_t v = j * stride.w - p.padding.w; v < j * stride.w - p.padding.w + p.kernel.w;
-               ++v) {
-            if (u < 0 || u >= h || v < 0 || v >= w) continue;
-            const int64_t at = u * w + v;
-            if (best < 0 ||
-                (!std::isnan(value(best)) && (std::isnan(value(at)) || value(at) > value(best))))
-              best = at;
-          }
-        out.y.values.push_back(value(best));
-        out.positions.values.push_back(static_cast<double>(best));
-      }
-  return out;
+  return host_max(x, windows(x.shape, p));
 }
 
 struct Setup {
@@ -55,6 +30,14 @@ std::vector<Setup> setups() {
           {"16 channels", {2, 16, 6, 6}, {}},
           {"37 channels", {1, 37, 4, 4}, {}},
           {"stride past the kernel", {1, 2, 9, 9}, {.kernel = 2, .stride = 3}},
+          {"dilated", {1, 3, 9, 10}, {.kernel = 3, .stride = 1, .padding = 1, .dilation = 2}},
+          {"dilated over 2", {1, 2, 8, 24}, {.kernel = 2, .stride = 2, .dilation = {1, 3}}},
+          {"dilated over 3", {1, 9, 8, 13}, {.kernel = {3, 2}, .stride = 3, .dilation = {2, 4}}},
+          {"ceil_mode", {1, 9, 6, 6}, {.kernel = 3, .stride = 2, .ceil_mode = true}},
+          {"ceil_mode, padded",
+           {1, 2, 7, 8},
+           {.kernel = {3, 2}, .stride = {3, 5}, .padding = 1, .ceil_mode = true}},
+          {"two threads", {4, 16, 32, 32}, {.kernel = 3, .stride = 2, .padding = 1}},
           {"one element", {1, 1, 1, 1}, {.kernel = 1}},
           {"no images", {0, 3, 4, 4}, {}}};
 }
@@ -62,23 +45,20 @@ std::vector<Setup> setups() {
 Tensors both(const Args& a, const MaxPool2dParams& p) { return call_op("max_pool2d", p, {a[0]}); }
 
 OpCase max_pool2d_case() {
-  OpCase c{.op = "max_pool2d", .samples = {}, .second_order = false};
+  OpCase c{.op = "max_pool2d", .samples = {}};
   const auto oracle = [](const MaxPool2dParams& p) {
     return [p](const HostArgs& in) {
       const Pooled out = pool(in[0], p);
       return std::vector{out.y, out.positions};
     };
   };
-  for (const Setup& s : setups()) {
-    // f16 and bf16 hold fewer distinct values than some samples have elements.
-    const bool few = numel(s.x) <= 200;
+  for (const Setup& s : setups())
     c.samples.push_back(
         {.name = s.name,
          .in = {x(s.x).spread()},
          .call = [s](const Args& a) { return both(a, s.params); },
          .oracle = oracle(s.params),
-         .dtypes = few ? kFloats : std::vector{DType::f64, DType::f32, DType::f16}});
-  }
+         .dtypes = numel(s.x) > 2000 ? std::vector{DType::f32} : dtypes_for_distinct(s.x)});
   c.samples.push_back({.name = "equal values: the first",
                        .in = {x({1, 2, 4, 4}).of(std::vector<double>(32, 1.5))},
                        .call = [](const Args& a) { return both(a, {}); },
@@ -108,7 +88,14 @@ OpCase max_pool2d_case() {
                            [=](Device d) { call(d, {1, 1, 4, 4}, {.kernel = 2, .padding = 2}); }),
            bad<ShapeError>("max_pool2d: kernel of 5 by 5 does not fit the padded input of 4 by 4",
                            [=](Device d) { call(d, {1, 1, 4, 4}, {.kernel = 5}); }),
-           bad<DTypeError>("max_pool2d: expected a floating input, got i64",
+           bad<ShapeError>("max_pool2d: dilation must be at least 1, got",
+                           [=](Device d) { call(d, {1, 1, 4, 4}, {.dilation = 0}); }),
+           bad<ShapeError>(
+               "max_pool2d: a padded image of [1, 1, 4, 1] needs a dilation of at most",
+               [=](Device d) { call(d, {1, 1, 4, 1}, {.padding = {0, 1}, .dilation = {1, 2}}); }),
+           bad<ShapeError>("max_pool2d: kernel must be at least 1, got [9223372036854775807, 1]",
+                           [=](Device d) { call(d, {1, 1, 4, 4}, {.kernel = {INT64_MAX, 1}}); }),
+           bad<DTypeError>("max_pool2d: expected a floating dtype, got i64",
                            [](Device d) { max_pool2d(zeros({1, 1, 4, 4}, {DType::i64, d})); })};
   return c;
 }
@@ -140,20 +127,71 @@ OpCase max_pool2d_grad_case() {
                return std::vector{dx};
              }});
   }
-  c.bad = {bad<ShapeError>("max_pool2d_grad: dy and positions must be [1, 1, 2, 2], got",
-                           [](Device d) {
-                             max_pool2d_grad(zeros({1, 1, 3, 3}, {.device = d}),
-                                             zeros({1, 1, 3, 3}, {DType::i32, d}),
-                                             {{}, {1, 1, 4, 4}});
-                           }),
-           bad<DTypeError>("max_pool2d_grad: positions must be i32, got i64", [](Device d) {
-             max_pool2d_grad(zeros({1, 1, 2, 2}, {.device = d}),
-                             zeros({1, 1, 2, 2}, {DType::i64, d}), {{}, {1, 1, 4, 4}});
+  c.bad = {
+      bad<ShapeError>("max_pool2d_grad: dy and positions must be [1, 1, 2, 2], got",
+                      [](Device d) {
+                        max_pool2d_grad(zeros({1, 1, 3, 3}, {.device = d}),
+                                        zeros({1, 1, 3, 3}, {DType::i32, d}), {{}, {1, 1, 4, 4}});
+                      }),
+      bad<IndexError>("max_pool2d_grad: position 16 is outside the image of 16 elements",
+                      [](Device) {
+                        max_pool2d_grad(zeros({1, 1, 2, 2}), full({1, 1, 2, 2}, 16, {DType::i32}),
+                                        {{}, {1, 1, 4, 4}});
+                      }),
+      bad<IndexError>("max_pool2d_grad: position -1 is outside the image of 16 elements",
+                      [](Device) {
+                        const auto last = MemoryFormat::channels_last;
+                        max_pool2d_grad(contiguous(zeros({1, 2, 2, 2}), last),
+                                        contiguous(full({1, 2, 2, 2}, -1, {DType::i32}), last),
+                                        {{}, {1, 2, 4, 4}});
+                      }),
+      bad<DTypeError>("max_pool2d_grad: positions must be i32, got i64", [](Device d) {
+        max_pool2d_grad(zeros({1, 1, 2, 2}, {.device = d}), zeros({1, 1, 2, 2}, {DType::i64, d}),
+                        {{}, {1, 1, 4, 4}});
+      })};
+  return c;
+}
+
+OpCase adaptive_case() {
+  struct Adaptive {
+    const char* name;
+    Shape x;
+    Size2 output;
+  };
+  OpCase c{.op = "adaptive_max_pool2d", .samples = {}};
+  for (const Adaptive& s :
+       {Adaptive{"whole parts", {2, 3, 6, 8}, {3, 4}}, Adaptive{"unequal", {2, 3, 7, 10}, {3, 4}},
+        Adaptive{"9 channels", {1, 9, 5, 7}, {2, 3}}, Adaptive{"larger", {1, 2, 3, 4}, {5, 4}},
+        Adaptive{"one result", {2, 3, 5, 5}, 1}, Adaptive{"one element", {1, 1, 1, 1}, 1},
+        Adaptive{"no images", {0, 2, 4, 4}, 2}})
+    c.samples.push_back(
+        {.name = s.name,
+         .in = {x(s.x).spread()},
+         .call =
+             [s](const Args& a) {
+               return call_op("adaptive_max_pool2d", AdaptivePool2dParams{s.output}, {a[0]});
+             },
+         .oracle =
+             [s](const HostArgs& in) {
+               const Pooled out = host_max(in[0], {HostWindows::adaptive(s.x[2], s.output.h),
+                                                   HostWindows::adaptive(s.x[3], s.output.w)});
+               return std::vector{out.y, out.positions};
+             },
+         .dtypes = dtypes_for_distinct(s.x)});
+  c.bad = {bad<ShapeError>("adaptive_max_pool2d: input must be [N, C, H, W], got [3, 4]",
+                           [](Device d) { adaptive_max_pool2d(zeros({3, 4}, {.device = d}), 1); }),
+           bad<ShapeError>(
+               "adaptive_max_pool2d: output must be at least 1, got [0, 1]",
+               [](Device d) { adaptive_max_pool2d(zeros({1, 1, 4, 4}, {.device = d}), {0, 1}); }),
+           bad<DTypeError>("adaptive_max_pool2d: expected a floating dtype, got i64", [](Device d) {
+             adaptive_max_pool2d(zeros({1, 1, 4, 4}, {DType::i64, d}), 1);
            })};
   return c;
 }
 
-const Room kRoom([] { return std::vector<OpCase>{max_pool2d_case(), max_pool2d_grad_case()}; });
+const Room kRoom([] {
+  return std::vector<OpCase>{max_pool2d_case(), max_pool2d_grad_case(), adaptive_case()};
+});
 
 }  // namespace
 }  // namespace mica::cases

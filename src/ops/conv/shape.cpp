@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 
 #include "mica/core/check.h"
+#include "mica/ops/concat/concat.h"
+#include "mica/ops/fill/fill.h"
 
 namespace mica {
 namespace {
@@ -53,13 +56,13 @@ void check_ranks(const char* op, const Shape& x, const Shape& weight, int axes,
 constexpr const char* kWeight = "C_out, C_in/groups";
 constexpr const char* kTransposedWeight = "C_in, C_out/groups";
 
+}  // namespace
+
 std::string by(const Dims& sizes) {
   std::string text;
   for (const int64_t s : sizes) text += (text.empty() ? "" : " by ") + std::to_string(s);
   return text;
 }
-
-}  // namespace
 
 template <class Size>
 ConvWindows conv_windows(const char* op, const ConvOptions<Size>& options, const Shape& weight) {
@@ -147,16 +150,18 @@ void check_conv_operands(const char* op, const TensorSpec& x, const TensorSpec& 
 }
 
 Tensor pad_unevenly(const Tensor& x, ConvWindows& windows) {
-  if (windows.before == windows.after) return x;
-  Dims before = {0, 0};
-  Dims after = {0, 0};
+  Tensor padded = x;
   for (int i = 0; i < windows.before.rank(); ++i) {
-    const int64_t common = std::min(windows.before[i], windows.after[i]);
-    before.push_back(windows.before[i] - common);
-    after.push_back(windows.after[i] - common);
-    windows.before[i] = windows.after[i] = common;
+    const int64_t before = windows.before[i];
+    const int64_t after = windows.after[i];
+    if (before == after) continue;
+    Shape shape = padded.shape();
+    shape[i + 2] = std::abs(before - after);
+    const Tensor more = zeros(shape, {x.dtype(), x.device()});
+    padded = concat(before > after ? Tensors{more, padded} : Tensors{padded, more}, i + 2);
+    windows.before[i] = windows.after[i] = std::min(before, after);
   }
-  fail<Unsupported>("pad is not there yet");
+  return padded;
 }
 
 }  // namespace mica

@@ -9,6 +9,9 @@ inline Dims dims_of(int64_t size) { return {size}; }
 inline Dims dims_of(Size2 size) { return {size.h, size.w}; }
 inline Dims dims_of(Size3 size) { return {size.d, size.h, size.w}; }
 
+/// "3 by 3", for messages.
+std::string by(const Dims& sizes);
+
 /// How the windows of a convolution lie along one, two or three axes.
 struct ConvWindows {
   Dims stride, before, after, dilation;

@@ -51,16 +51,15 @@ V load(const T* p) {
   return v;
 }
 
-// Element `j` of each window of a row, windows starting `stride` apart. Reads inside the windows
-// only.
+// The elements `offset` into each window of a row, windows starting `stride` apart. Reads inside
+// the windows only: `last` tells that the offset is their end.
 template <int Lanes, int Stride, class T>
-auto load_windows(const T* line, int64_t stride, int64_t j, [[maybe_unused]] int64_t kernel) {
+auto load_windows(const T* line, int64_t stride, int64_t offset, [[maybe_unused]] bool last) {
   using V = typename VectorOf<T, Lanes>::Values;
   if constexpr (Stride == 1) {
-    return load<V>(line + j);
+    return load<V>(line + offset);
   } else if constexpr (Stride == 2) {  // kernel >= 2: two whole vectors lie inside
-    const bool last = j + 1 == kernel;
-    const T* start = line + j - (last ? 1 : 0);
+    const T* start = line + offset - (last ? 1 : 0);
     const V low = load<V>(start);
     const V high = load<V>(start + Lanes);
     return [&]<int... l>(std::integer_sequence<int, l...>) {
@@ -69,20 +68,19 @@ auto load_windows(const T* line, int64_t stride, int64_t j, [[maybe_unused]] int
     }(std::make_integer_sequence<int, Lanes>());
   } else {
     V v;
-    for (int l = 0; l < Lanes; ++l) v[l] = line[l * stride + j];
+    for (int l = 0; l < Lanes; ++l) v[l] = line[l * stride + offset];
     return v;
   }
 }
 
 // One result from an image whose columns are `step` elements apart.
 template <class T>
-void pool_one(const Pool2dGeometry& g, const T* x, int64_t step, PoolRange rows, int64_t ow, T* y,
-              int32_t* position) {
-  const auto cols = pool_range(ow, g.stride.w, g.padding.w, g.kernel.w, g.w);
+void pool_one(const Pool2dGeometry& g, const T* x, int64_t step, PoolRange rows, PoolRange cols,
+              T* y, int32_t* position) {
   T largest = -std::numeric_limits<T>::infinity();
   int64_t at = rows.first * g.w + cols.first;
-  for (int64_t h = rows.first; h < rows.last; ++h)
-    for (int64_t w = cols.first; w < cols.last; ++w) {
+  for (int64_t h = rows.first; h < rows.last; h += rows.step)
+    for (int64_t w = cols.first; w < cols.last; w += cols.step) {
       const T value = x[(h * g.w + w) * step];
       if (!replaces(value, largest)) continue;
       largest = value;
@@ -104,9 +102,10 @@ void pool_columns(const Pool2dGeometry& g, const T* x, PoolRange rows, int64_t o
     return lanes + static_cast<Index<T>>(h * g.w + start + j);
   };
   Largest<T, Lanes> largest(at(rows.first, 0));
-  for (int64_t h = rows.first; h < rows.last; ++h)
-    for (int64_t j = 0; j < g.kernel.w; ++j)
-      largest.take(load_windows<Lanes, Stride>(x + h * g.w + start, g.stride.w, j, g.kernel.w),
+  const int64_t end = (g.kernel.w - 1) * g.dilation.w;
+  for (int64_t h = rows.first; h < rows.last; h += rows.step)
+    for (int64_t j = 0; j <= end; j += g.dilation.w)
+      largest.take(load_windows<Lanes, Stride>(x + h * g.w + start, g.stride.w, j, j == end),
                    at(h, j));
   largest.store(y + ow, positions + ow);
 }
@@ -122,11 +121,15 @@ void pool_interior(const Pool2dGeometry& g, const T* x, PoolRange rows, int64_t 
 template <int Stride, class T>
 void pool_row(const Pool2dGeometry& g, const T* x, int64_t oh, T* y, int32_t* positions) {
   constexpr int kLanes = 32 / sizeof(T);
-  const auto rows = pool_range(oh, g.stride.h, g.padding.h, g.kernel.h, g.h);
-  // Windows of [first, last) lie inside the columns.
-  int64_t first = std::min(g.ow, (g.padding.w + g.stride.w - 1) / g.stride.w);
-  const int64_t room = g.w + g.padding.w - g.kernel.w;
-  int64_t last = room < 0 ? first : std::clamp(room / g.stride.w + 1, first, g.ow);
+  const PoolRange rows = g.rows(oh);
+  // Windows of [first, last) lie inside the columns, `stride` apart.
+  int64_t first = g.ow;
+  int64_t last = g.ow;
+  if (!g.adaptive) {
+    first = std::min(g.ow, (g.padding.w + g.stride.w - 1) / g.stride.w);
+    const int64_t room = g.w + g.padding.w - (g.kernel.w - 1) * g.dilation.w - 1;
+    last = room < 0 ? first : std::clamp(room / g.stride.w + 1, first, g.ow);
+  }
   if (last - first >= kLanes) {
     pool_interior<kLanes, Stride>(g, x, rows, first, last, y, positions);
   } else if (last - first >= kLanes / 2) {
@@ -134,8 +137,10 @@ void pool_row(const Pool2dGeometry& g, const T* x, int64_t oh, T* y, int32_t* po
   } else {
     last = first;
   }
-  for (int64_t ow = 0; ow < first; ++ow) pool_one(g, x, 1, rows, ow, y + ow, positions + ow);
-  for (int64_t ow = last; ow < g.ow; ++ow) pool_one(g, x, 1, rows, ow, y + ow, positions + ow);
+  for (int64_t ow = 0; ow < first; ++ow)
+    pool_one(g, x, 1, rows, g.cols(ow), y + ow, positions + ow);
+  for (int64_t ow = last; ow < g.ow; ++ow)
+    pool_one(g, x, 1, rows, g.cols(ow), y + ow, positions + ow);
 }
 
 template <int Stride, class T>
@@ -157,8 +162,8 @@ void pool_channels(const Pool2dGeometry& g, const T* x, PoolRange rows, PoolRang
   using V = typename VectorOf<T, Lanes>::Values;
   using I = typename VectorOf<T, Lanes>::Indices;
   Largest<T, Lanes> largest(I{} + static_cast<Index<T>>(rows.first * g.w + cols.first));
-  for (int64_t h = rows.first; h < rows.last; ++h)
-    for (int64_t w = cols.first; w < cols.last; ++w) {
+  for (int64_t h = rows.first; h < rows.last; h += rows.step)
+    for (int64_t w = cols.first; w < cols.last; w += cols.step) {
       const int64_t at = h * g.w + w;
       largest.take(load<V>(x + at * g.c + c), I{} + static_cast<Index<T>>(at));
     }
@@ -172,9 +177,9 @@ void pool_pixels(const Pool2dGeometry& g, const T* x, T* y, int32_t* positions) 
   parallel_for(g.n * g.oh, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T* image = x + row / g.oh * g.h * g.w * g.c;
-      const auto rows = pool_range(row % g.oh, g.stride.h, g.padding.h, g.kernel.h, g.h);
+      const PoolRange rows = g.rows(row % g.oh);
       for (int64_t ow = 0; ow < g.ow; ++ow) {
-        const auto cols = pool_range(ow, g.stride.w, g.padding.w, g.kernel.w, g.w);
+        const PoolRange cols = g.cols(ow);
         T* result = y + (row * g.ow + ow) * g.c;
         int32_t* position = positions + (row * g.ow + ow) * g.c;
         if (g.c >= kLanes) {
@@ -183,7 +188,7 @@ void pool_pixels(const Pool2dGeometry& g, const T* x, T* y, int32_t* positions) 
                                   position);
         } else {
           for (int64_t c = 0; c < g.c; ++c)
-            pool_one(g, image + c, g.c, rows, ow, result + c, position + c);
+            pool_one(g, image + c, g.c, rows, cols, result + c, position + c);
         }
       }
     }
@@ -203,7 +208,10 @@ Support supports_layouts(const Specs& specs, uint32_t inputs) {
                        : Support::yes().with_contiguous(inputs);
 }
 
-Support supports(const MaxPool2dParams&, const Specs& specs) { return supports_layouts(specs, 1); }
+template <class P>
+Support supports(const P&, const Specs& specs) {
+  return supports_layouts(specs, 1);
+}
 
 template <class T>
 void forward(const Pool2dGeometry& g, const Call& call) {
@@ -221,55 +229,88 @@ void forward(const Pool2dGeometry& g, const Call& call) {
   }
 }
 
-void run(const MaxPool2dParams& params, const Call& call) {
-  const Pool2dGeometry g = pool2d_geometry("max_pool2d", params, call.in[0].shape());
+void forward(const Pool2dGeometry& g, const Call& call) {
   if (call.out[0].dtype() == DType::f64) return forward<double>(g, call);
   forward<float>(g, call);
+}
+
+void run(const MaxPool2dParams& params, const Call& call) {
+  forward(pool2d_geometry("max_pool2d", params, call.in[0].shape()), call);
+}
+
+void run_adaptive(const AdaptivePool2dParams& params, const Call& call) {
+  forward(adaptive_pool2d_geometry("adaptive_max_pool2d", call.in[0].shape(), params.output), call);
 }
 
 Support supports_grad(const MaxPool2dGradParams&, const Specs& specs) {
   return supports_layouts(specs, 3);
 }
 
+[[noreturn]] void refuse_position(int64_t position, int64_t size) {
+  fail<IndexError>("max_pool2d_grad: position {} is outside the image of {} elements", position,
+                   size);
+}
+
 template <class T>
 void scatter_planes(const Pool2dGeometry& g, const T* dy, const int32_t* positions, T* dx) {
   const int64_t size = g.h * g.w;
   const int64_t results = g.oh * g.ow;
-  parallel_for(
-      g.n * g.c, std::max<int64_t>(1, kElementsPerThread / size), [&](int64_t begin, int64_t end) {
-        std::fill(dx + begin * size, dx + end * size, T(0));
-        for (int64_t plane = begin; plane < end; ++plane)
-          for (int64_t i = plane * results; i < (plane + 1) * results; ++i) {
-            check<IndexError>(positions[i] >= 0 && positions[i] < size,
-                              "max_pool2d_grad: position {} is outside the image of {} elements",
-                              positions[i], size);
-            dx[plane * size + positions[i]] += dy[i];
-          }
-      });
+  parallel_for(g.n * g.c, std::max<int64_t>(1, kElementsPerThread / size),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t plane = begin; plane < end; ++plane) {
+                   T* to = dx + plane * size;
+                   std::fill_n(to, size, T(0));
+                   for (int64_t i = plane * results; i < (plane + 1) * results; ++i) {
+                     const int64_t at = positions[i];
+                     if (at < 0 || at >= size) refuse_position(at, size);
+                     to[at] += dy[i];
+                   }
+                 }
+               });
 }
 
-// Every pixel of a window takes dy where the position is its own.
+// Every row of dx takes dy from the windows over it, where the position is the element's own.
 template <class T>
-void scatter_pixels(const Pool2dGeometry& g, const T* dy, const int32_t* positions, T* dx) {
-  const int64_t size = g.h * g.w * g.c;
-  const int64_t grain = std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, size));
-  parallel_for(g.n, grain, [&](int64_t begin, int64_t end) {
-    std::fill(dx + begin * size, dx + end * size, T(0));
-    for (int64_t row = begin * g.oh; row < end * g.oh; ++row) {
-      const auto rows = pool_range(row % g.oh, g.stride.h, g.padding.h, g.kernel.h, g.h);
-      for (int64_t ow = 0; ow < g.ow; ++ow) {
-        const auto cols = pool_range(ow, g.stride.w, g.padding.w, g.kernel.w, g.w);
-        const T* from = dy + (row * g.ow + ow) * g.c;
-        const int32_t* position = positions + (row * g.ow + ow) * g.c;
-        for (int64_t h = rows.first; h < rows.last; ++h)
-          for (int64_t w = cols.first; w < cols.last; ++w) {
+void gather_rows(const Pool2dGeometry& g, const T* dy, const int32_t* positions, T* dx) {
+  const int64_t grain = std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, g.w * g.c));
+  const int64_t reach = (g.kernel.h - 1) * g.dilation.h;
+  parallel_for(g.n * g.h, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t image = row / g.h;
+      const int64_t h = row % g.h;
+      T* const line = dx + row * g.w * g.c;
+      std::fill_n(line, g.w * g.c, T(0));
+      const int64_t past = std::max<int64_t>(0, h + g.padding.h - reach);
+      const int64_t last = std::min(g.oh - 1, (h + g.padding.h) / g.stride.h);
+      for (int64_t oh = (past + g.stride.h - 1) / g.stride.h; oh <= last; ++oh) {
+        if ((h + g.padding.h - oh * g.stride.h) % g.dilation.h != 0) continue;
+        for (int64_t ow = 0; ow < g.ow; ++ow) {
+          const PoolRange cols = g.cols(ow);
+          const int64_t from = ((image * g.oh + oh) * g.ow + ow) * g.c;
+          for (int64_t w = cols.first; w < cols.last; w += cols.step) {
             const auto at = static_cast<int32_t>(h * g.w + w);
-            T* to = dx + row / g.oh * size + at * g.c;
 #pragma omp simd
-            for (int64_t c = 0; c < g.c; ++c) to[c] += position[c] == at ? from[c] : T(0);
+            for (int64_t c = 0; c < g.c; ++c)
+              line[w * g.c + c] += positions[from + c] == at ? dy[from + c] : T(0);
           }
+        }
       }
     }
+  });
+}
+
+// In channels_last order.
+void check_positions(const Pool2dGeometry& g, const int32_t* positions) {
+  const int64_t size = g.h * g.w;
+  parallel_for(g.n * g.oh * g.ow * g.c, kElementsPerThread, [&](int64_t begin, int64_t end) {
+    int32_t low = 0;
+    int32_t high = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      low = std::min(low, positions[i]);
+      high = std::max(high, positions[i]);
+    }
+    if (low < 0) refuse_position(low, size);
+    if (high >= size) refuse_position(high, size);
   });
 }
 
@@ -278,8 +319,9 @@ void backward(const Pool2dGeometry& g, const Call& call) {
   const T* dy = call.in[0].as<T>();
   const int32_t* positions = call.in[1].as<int32_t>();
   T* dx = call.out[0].as<T>();
-  if (call.out[0].spec->is_channels_last()) return scatter_pixels(g, dy, positions, dx);
-  scatter_planes(g, dy, positions, dx);
+  if (!call.out[0].spec->is_channels_last()) return scatter_planes(g, dy, positions, dx);
+  check_positions(g, positions);
+  gather_rows(g, dy, positions, dx);
 }
 
 void run_grad(const MaxPool2dGradParams& params, const Call& call) {
@@ -290,7 +332,12 @@ void run_grad(const MaxPool2dGradParams& params, const Call& call) {
 
 }  // namespace
 
-Kernel max_pool2d_vectorized_kernel() { return kernel<supports, run>("vectorized"); }
+Kernel max_pool2d_vectorized_kernel() {
+  return kernel<supports<MaxPool2dParams>, run>("vectorized");
+}
+Kernel adaptive_max_pool2d_vectorized_kernel() {
+  return kernel<supports<AdaptivePool2dParams>, run_adaptive>("vectorized");
+}
 Kernel max_pool2d_grad_vectorized_kernel() { return kernel<supports_grad, run_grad>("vectorized"); }
 
 }  // namespace mica

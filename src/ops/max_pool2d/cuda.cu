@@ -283,7 +283,11 @@ struct PoolState : KernelState {
   bool pixels = false;    ///< or several pixels
 };
 
-Support supports(const MaxPool2dParams&, const Specs& s) {
+/// Windows of neighbouring inputs only, all of which fit.
+bool plain(const MaxPool2dParams& p) { return p.dilation == Size2(1) && !p.ceil_mode; }
+
+Support supports(const MaxPool2dParams& p, const Specs& s) {
+  if (!plain(p)) return Support::no("takes neither dilation nor ceil_mode");
   return support_for(format_of({&s.in[0], &s.out[0], &s.out[1]}), format_of({&s.out[0], &s.out[1]}),
                      0b1);
 }
@@ -326,7 +330,8 @@ void run(const MaxPool2dParams&, const PoolState& state, const Call& c) {
   });
 }
 
-Support supports_grad(const MaxPool2dGradParams&, const Specs& s) {
+Support supports_grad(const MaxPool2dGradParams& p, const Specs& s) {
+  if (!plain(p.pool)) return Support::no("takes neither dilation nor ceil_mode");
   return support_for(format_of({&s.in[0], &s.in[1], &s.out[0]}), format_of({&s.out[0]}), 0b11);
 }
 

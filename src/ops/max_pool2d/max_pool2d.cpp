@@ -1,18 +1,18 @@
 #include "mica/ops/max_pool2d/max_pool2d.h"
 
-#include <limits>
-
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/conv/shape.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/ops/gather/gather.h"
 #include "mica/ops/max_pool2d/geometry.h"
+#include "mica/ops/view/view.h"
 
 namespace mica {
 namespace {
 
 void infer(const MaxPool2dParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
-  check<DTypeError>(is_floating(in[0].dtype), "max_pool2d: expected a floating input, got {}",
-                    in[0].dtype);
-  const Pool2dGeometry g = pool2d_geometry("max_pool2d", params, in[0].shape);
+  const Pool2dGeometry g = pool2d_geometry(out.op(), params, in[0].shape);
   out.add(g.y_shape(), in[0].dtype);
   out.add(g.y_shape(), DType::i32);
 }
@@ -23,8 +23,6 @@ Tensors vjp(const MaxPool2dParams& params, const VjpArgs& args) {
 
 void infer_grad(const MaxPool2dGradParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
   const Pool2dGeometry g = pool2d_geometry("max_pool2d_grad", params.pool, params.shape);
-  check<DTypeError>(is_floating(in[0].dtype), "max_pool2d_grad: expected a floating dy, got {}",
-                    in[0].dtype);
   check<DTypeError>(in[1].dtype == DType::i32, "max_pool2d_grad: positions must be i32, got {}",
                     in[1].dtype);
   check<ShapeError>(in[0].shape == g.y_shape() && in[1].shape == g.y_shape(),
@@ -33,42 +31,39 @@ void infer_grad(const MaxPool2dGradParams& params, std::span<const TensorSpec> i
   out.add(params.shape, in[0].dtype);
 }
 
+// (N, C, H, W) as (N, C, H * W), where a position is an index.
+Tensor planes(const Tensor& x) { return reshape(x, {x.size(0), x.size(1), x.size(2) * x.size(3)}); }
+
+Tensors vjp_grad(const MaxPool2dGradParams&, const VjpArgs& args) {
+  const Tensor& positions = args.in[1];
+  return {reshape(gather(planes(args.grad[0]), 2, planes(positions)), positions.shape()), {}};
+}
+
+void infer_adaptive(const AdaptivePool2dParams& params, std::span<const TensorSpec> in,
+                    OutSpecs& out) {
+  const Shape y = adaptive_pool2d_geometry(out.op(), in[0].shape, params.output).y_shape();
+  out.add(y, in[0].dtype);
+  out.add(y, DType::i32);
+}
+
+Tensors vjp_adaptive(const AdaptivePool2dParams&, const VjpArgs& args) {
+  const Shape& shape = args.in_specs[0].shape;
+  const Tensor& dy = args.grad[0];
+  const Tensor zero = zeros({shape[0], shape[1], shape[2] * shape[3]}, {dy.dtype(), dy.device()});
+  return {reshape(scatter_add(zero, 2, planes(args.out[1]), planes(dy)), shape)};
+}
+
 }  // namespace
 
-Pool2dGeometry pool2d_geometry(const char* op, const MaxPool2dParams& params, const Shape& x) {
-  check<ShapeError>(x.rank() == 4, "{}: input must be [N, C, H, W], got {}", op, x);
-  const Size2 kernel = params.kernel;
-  check<ShapeError>(kernel.h >= 1 && kernel.w >= 1, "{}: kernel must be at least 1, got {}", op,
-                    kernel);
-  check<ShapeError>(params.stride.h >= 0 && params.stride.w >= 0,
-                    "{}: stride must not be negative, got {}", op, params.stride);
-  check<ShapeError>(params.padding.h >= 0 && params.padding.w >= 0 &&
-                        2 * params.padding.h <= kernel.h && 2 * params.padding.w <= kernel.w,
-                    "{}: padding must be in [0, kernel / 2] with kernel = {}, got {}", op, kernel,
-                    params.padding);
-  check<ShapeError>(
-      x[2] + 2 * params.padding.h >= kernel.h && x[3] + 2 * params.padding.w >= kernel.w,
-      "{}: kernel of {} by {} does not fit the padded input of {} by {}", op, kernel.h, kernel.w,
-      x[2] + 2 * params.padding.h, x[3] + 2 * params.padding.w);
-  check<ShapeError>(x[2] >= 1 && x[3] >= 1 && x[2] <= std::numeric_limits<int32_t>::max() / x[3],
-                    "{}: an image must have between 1 and 2^31 - 1 positions, got {} by {}", op,
-                    x[2], x[3]);
-  Pool2dGeometry g;
-  g.n = x[0];
-  g.c = x[1];
-  g.h = x[2];
-  g.w = x[3];
-  g.kernel = kernel;
-  g.stride = {params.stride.h == 0 ? kernel.h : params.stride.h,
-              params.stride.w == 0 ? kernel.w : params.stride.w};
-  g.padding = params.padding;
-  g.oh = (g.h + 2 * g.padding.h - kernel.h) / g.stride.h + 1;
-  g.ow = (g.w + 2 * g.padding.w - kernel.w) / g.stride.w + 1;
-  return g;
+Pool2dGeometry pool2d_geometry(const char* op, const MaxPool2dParams& p, const Shape& x) {
+  return pool2d_geometry(
+      op, x,
+      {dims_of(p.kernel), dims_of(p.stride), dims_of(p.padding), dims_of(p.dilation), p.ceil_mode});
 }
 
 const OpDef& max_pool2d_op() {
   static OpDef def = Op<MaxPool2dParams>("max_pool2d")
+                         .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.out = {1}})
                          .cpu({max_pool2d_vectorized_kernel(), max_pool2d_reference_kernel()})
@@ -79,9 +74,21 @@ const OpDef& max_pool2d_op() {
 const OpDef& max_pool2d_grad_op() {
   static OpDef def =
       Op<MaxPool2dGradParams>("max_pool2d_grad")
+          .dtypes(kFloatDTypes)
           .infer<infer_grad>()
-          .no_gradient("second order of max pooling is not there yet")
+          .vjp<vjp_grad>({.in = {1}})
           .cpu({max_pool2d_grad_vectorized_kernel(), max_pool2d_grad_reference_kernel()})
+          .build();
+  return def;
+}
+
+const OpDef& adaptive_max_pool2d_op() {
+  static OpDef def =
+      Op<AdaptivePool2dParams>("adaptive_max_pool2d")
+          .dtypes(kFloatDTypes)
+          .infer<infer_adaptive>()
+          .vjp<vjp_adaptive>({.out = {1}})
+          .cpu({adaptive_max_pool2d_vectorized_kernel(), adaptive_max_pool2d_reference_kernel()})
           .build();
   return def;
 }
@@ -93,6 +100,10 @@ Tensor max_pool2d(const Tensor& x, const MaxPool2dParams& params) {
 Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions,
                        const MaxPool2dGradParams& params) {
   return dispatch(max_pool2d_grad_op(), params, {dy, positions})[0];
+}
+
+Tensor adaptive_max_pool2d(const Tensor& x, Size2 output) {
+  return dispatch(adaptive_max_pool2d_op(), AdaptivePool2dParams{output}, {x})[0];
 }
 
 }  // namespace mica

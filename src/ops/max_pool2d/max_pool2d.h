@@ -2,6 +2,7 @@
 
 #include "mica/core/tensor.h"
 #include "mica/op/params.h"
+#include "mica/ops/pool/adaptive.h"
 
 namespace mica {
 
@@ -9,12 +10,16 @@ struct MaxPool2dParams {
   Size2 kernel = 2;
   Size2 stride = 0;  ///< 0 means the kernel's size
   Size2 padding = 0;
+  Size2 dilation = 1;
+  bool ceil_mode = false;  ///< a last window that reaches past the end counts too
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     f("kernel", self.kernel);
     f("stride", self.stride);
     f("padding", self.padding);
+    f("dilation", self.dilation);
+    f("ceil_mode", self.ceil_mode);
   }
 };
 
@@ -38,5 +43,9 @@ Tensor max_pool2d(const Tensor& x, const MaxPool2dParams& params = {});
 /// Sends dy (N, C, H', W') back to the positions (N, C, H', W') the maxima came from.
 Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions,
                        const MaxPool2dGradParams& params);
+
+/// Largest value of each of `output` windows that divide x (N, C, H, W) into nearly equal parts,
+/// which overlap by one where they are not equal. NaN wins. The op's second output is max_pool2d's.
+Tensor adaptive_max_pool2d(const Tensor& x, Size2 output);
 
 }  // namespace mica
