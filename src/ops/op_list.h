@@ -191,6 +191,14 @@ MICA_COMPOSITE(lp_pool1d)
 MICA_COMPOSITE(lp_pool2d)
 
 // sampling
+MICA_CPU_OP(upsample2d)
+MICA_CPU_OP(upsample2d_grad)
+MICA_COMPOSITE(upsample)
+MICA_CPU_OP(im2col)
+MICA_CPU_OP(col2im)
+MICA_COMPOSITE(pixel_shuffle)
+MICA_COMPOSITE(pixel_unshuffle)
+MICA_COMPOSITE(channel_shuffle)
 
 // normalisation and loss
 MICA_OP(batch_norm)

@@ -88,6 +88,11 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"max_pool3d",           {0, 0, 0, 0},                        {1e-15, 3e-7, 1e-3, 8e-3}},
     {"adaptive_max_pool1d",  {0, 0, 0, 0},                        {1e-15, 3e-7, 1e-3, 8e-3}},
     {"adaptive_max_pool3d",  {0, 0, 0, 0},                        {1e-15, 3e-7, 1e-3, 8e-3}},
+    {"upsample2d",          {1e-14, 6e-7, 1e-3, 8e-3},           {1e-14, 6e-7, 1e-3, 8e-3}},
+    {"upsample2d_grad",     {1e-14, 6e-7, 1e-3, 8e-3},           {1e-14, 6e-7, 1e-3, 8e-3}},
+    {"im2col",              {0, 0, 0, 0},                        {2e-15, 6e-7, 1e-3, 8e-3}},
+    {"col2im",              {2e-15, 6e-7, 1e-3, 8e-3},           {0, 0, 0, 0}},
+    {"upsample",            {1e-14, 6e-7, 1e-3, 8e-3},           {1e-14, 6e-7, 1e-3, 8e-3}},
     // normalisation and loss
     {"batch_norm",          {1e-13, 4e-6, 1e-3, 8e-3},           {1e-12, 1e-5, 2e-3, 1.6e-2}},
     {"batch_norm_grad",     {1e-13, 4e-6, 1e-3, 8e-3},           {0, 0, 0, 0}},
