@@ -60,6 +60,14 @@ OpCase matmul_case() {
                     .call = [](const Args& in) -> Tensors {
                       return {matmul(transpose(in[0], 0, 1), transpose(in[1], 0, 1))};
                     }};
+  Sample right{
+      .name = "right operand transposed, many rows",
+      .in = {x({30, 20}), x({25, 20})},
+      .call = [](const Args& in) -> Tensors { return {matmul(in[0], transpose(in[1], 0, 1))}; }};
+  Sample transposed_row{
+      .name = "a row and a transposed matrix",
+      .in = {x({1, 70}), x({5, 70})},
+      .call = [](const Args& in) -> Tensors { return {matmul(in[0], transpose(in[1], 0, 1))}; }};
   Sample vectors{.name = "two vectors",
                  .in = {x({9}), x({9})},
                  .call = [](const Args& in) -> Tensors { return {matmul(in[0], in[1])}; }};
@@ -77,10 +85,14 @@ OpCase matmul_case() {
   const std::vector<DType> f32_bf16 = {DType::f32, DType::bf16};
   return {
       .op = "matmul",
-      .samples = {matmul_sample("small", {3, 4}, {4, 5}), matmul_sample("odd", {13, 17}, {17, 19}),
+      .samples = {matmul_sample("small", {3, 4}, {4, 5}),
+                  matmul_sample("odd", {13, 17}, {17, 19}),
                   matmul_sample("tall", {70, 3}, {3, 2}),
                   matmul_sample("past a tile", {67, 130}, {130, 71}, f32_bf16),
                   matmul_sample("long sum", {2, 2000}, {2000, 3}, f32_bf16),
+                  matmul_sample("a row", {1, 600}, {600, 1100}, f32_bf16),
+                  matmul_sample("a column", {300, 2500}, {2500, 1}, f32_bf16),
+                  matmul_sample("three of a size", {3, 40, 20}, {3, 20, 30}, f32_bf16),
                   matmul_sample("batch", {3, 4, 5}, {3, 5, 2}),
                   matmul_sample("batch and one matrix", {2, 3, 4, 5}, {5, 6}),
                   matmul_sample("broadcast batch", {2, 1, 3, 4}, {3, 4, 2}),
@@ -88,8 +100,14 @@ OpCase matmul_case() {
                   matmul_sample("one element", {1, 1}, {1, 1}),
                   matmul_sample("no rows", {0, 3}, {3, 2}),
                   matmul_sample("empty sum is 0", {2, 0}, {0, 3}),
-                  matmul_sample("no matrices", {0, 2, 3}, {0, 3, 4}), transposed, vectors, row,
-                  column, nan},
+                  matmul_sample("no matrices", {0, 2, 3}, {0, 3, 4}),
+                  transposed,
+                  right,
+                  transposed_row,
+                  vectors,
+                  row,
+                  column,
+                  nan},
       .bad = {bad<ShapeError>("matmul: expected (…, M, K) and (…, K, N), got [2, 3] and [4, 5]",
                               [](Device d) {
                                 matmul(zeros({2, 3}, {.device = d}), zeros({4, 5}, {.device = d}));
@@ -112,13 +130,21 @@ OpCase matmul_case() {
               })}};
 }
 
+double activated(double x, Activation activation) {
+  if (activation == Activation::relu) return x > 0 ? x : 0;
+  return activation == Activation::gelu ? x / 2 * std::erfc(-x / std::sqrt(2.0)) : x;
+}
+
 Sample linear_sample(const char* name, const Shape& in, int64_t out, bool bias,
-                     std::vector<DType> dtypes = kFloats) {
+                     std::vector<DType> dtypes = kFloats,
+                     Activation activation = Activation::none) {
   return {.name = name,
           .in = {x(in), x({out, in.back()}), bias ? x({out}) : absent()},
-          .call = [](const Args& a) -> Tensors { return {linear(a[0], a[1], a[2])}; },
+          .call = [=](const Args& a) -> Tensors {
+            return {linear(a[0], a[1], a[2], {.activation = activation})};
+          },
           .oracle =
-              [](const HostArgs& h) {
+              [=](const HostArgs& h) {
                 const int64_t k = h[0].shape.back();
                 const int64_t n = h[1].shape[0];
                 HostArray y{leading(h[0].shape, 1), {}};
@@ -129,7 +155,7 @@ Sample linear_sample(const char* name, const Shape& in, int64_t out, bool bias,
                       sum +=
                           static_cast<long double>(h[0].values[static_cast<size_t>(row * k + l)]) *
                           h[1].values[static_cast<size_t>(j * k + l)];
-                    y.values.push_back(static_cast<double>(sum));
+                    y.values.push_back(activated(static_cast<double>(sum), activation));
                   }
                 y.shape.push_back(n);
                 return std::vector{y};
@@ -168,7 +194,93 @@ OpCase linear_case() {
           })}};
 }
 
-const Room kRoom([] { return std::vector<OpCase>{matmul_case(), linear_case()}; });
+OpCase linear_act_case() {
+  using enum Activation;
+  const std::vector<DType> f32 = {DType::f32};
+  const auto call = [](Device d, const Shape& in, const Shape& weight, const Shape& bias) {
+    const TensorOptions o{.device = d};
+    call_op("linear_act", LinearParams{gelu}, {zeros(in, o), zeros(weight, o), zeros(bias, o)});
+  };
+  return {.op = "linear_act",
+          .samples = {linear_sample("relu", {4, 6}, 5, true, kFloats, relu),
+                      linear_sample("gelu", {4, 6}, 5, true, kFloats, gelu),
+                      linear_sample("gelu, without bias", {2, 3, 6}, 5, false, kFloats, gelu),
+                      linear_sample("relu, past a tile", {66, 130}, 37, true, f32, relu),
+                      linear_sample("gelu, past a tile", {66, 130}, 37, true, f32, gelu),
+                      linear_sample("gelu, a vector", {9}, 3, true, kFloats, gelu),
+                      linear_sample("gelu, several threads", {200, 40}, 60, false, f32, gelu),
+                      linear_sample("relu, one element", {1, 1}, 1, true, kFloats, relu),
+                      linear_sample("gelu, no rows", {0, 3}, 2, true, kFloats, gelu),
+                      linear_sample("gelu, no inputs", {3, 0}, 2, true, kFloats, gelu)},
+          .bad = {bad<ShapeError>("linear_act: weight must be [out, in], got [3]",
+                                  [=](Device d) { call(d, {2, 3}, {3}, {3}); }),
+                  bad<ShapeError>("linear_act: input must be […, in] with in = 4, got [2, 3]",
+                                  [=](Device d) { call(d, {2, 3}, {5, 4}, {5}); }),
+                  bad<ShapeError>("linear_act: bias must be [out] with out = 5, got [4]",
+                                  [=](Device d) { call(d, {2, 4}, {5, 4}, {4}); })}};
+}
+
+Sample product_sample(const char* name, const Shape& a, const Shape& b,
+                      Tensor (*function)(const Tensor&, const Tensor&), Shape result, Shape left,
+                      Shape right) {
+  return {.name = name,
+          .in = {x(a), x(b)},
+          .call = [=](const Args& in) -> Tensors { return {function(in[0], in[1])}; },
+          .oracle =
+              [=](const HostArgs& in) {
+                // right (N, K), transposed
+                HostArray t{{right[1], right[0]}, {}};
+                for (int64_t k = 0; k < right[1]; ++k)
+                  for (int64_t j = 0; j < right[0]; ++j)
+                    t.values.push_back(in[1].values[static_cast<size_t>(j * right[1] + k)]);
+                HostArray y = product({left, in[0].values}, t)[0];
+                y.shape = result;
+                return std::vector{y};
+              }};
+}
+
+OpCase outer_case() {
+  return {.op = "outer",
+          .samples = {product_sample("vectors", {3}, {4}, outer, {3, 4}, {3, 1}, {4, 1}),
+                      product_sample("one element", {1}, {1}, outer, {1, 1}, {1, 1}, {1, 1}),
+                      product_sample("empty", {0}, {4}, outer, {0, 4}, {0, 1}, {4, 1})},
+          .bad = {bad<ShapeError>("outer: expected two vectors, got [2, 3] and [3]", [](Device d) {
+            outer(zeros({2, 3}, {.device = d}), zeros({3}, {.device = d}));
+          })}};
+}
+
+OpCase inner_case() {
+  return {.op = "inner",
+          .samples = {product_sample("vectors", {5}, {5}, inner, {}, {1, 5}, {1, 5}),
+                      product_sample("matrices", {3, 5}, {4, 5}, inner, {3, 4}, {3, 5}, {4, 5}),
+                      product_sample("more axes", {2, 3, 5}, {2, 2, 5}, inner, {2, 3, 2, 2}, {6, 5},
+                                     {4, 5}),
+                      product_sample("a number", {}, {4}, inner, {4}, {1, 1}, {4, 1}),
+                      product_sample("one element", {1}, {1}, inner, {}, {1, 1}, {1, 1}),
+                      product_sample("empty sum", {2, 0}, {3, 0}, inner, {2, 3}, {2, 0}, {3, 0})},
+          .bad = {bad<ShapeError>(
+              "inner: the last axes must have one size, got [2, 3] and [4]",
+              [](Device d) { inner(zeros({2, 3}, {.device = d}), zeros({4}, {.device = d})); })}};
+}
+
+OpCase dot_case() {
+  return {.op = "dot",
+          .samples = {product_sample("vectors", {5}, {5}, dot, {}, {1, 5}, {1, 5}),
+                      product_sample("one element", {1}, {1}, dot, {}, {1, 1}, {1, 1}),
+                      product_sample("empty", {0}, {0}, dot, {}, {1, 0}, {1, 0})},
+          .bad = {bad<ShapeError>(
+                      "dot: expected two vectors of one size, got [3] and [4]",
+                      [](Device d) { dot(zeros({3}, {.device = d}), zeros({4}, {.device = d})); }),
+                  bad<ShapeError>("dot: expected two vectors of one size, got [3, 3] and [3]",
+                                  [](Device d) {
+                                    dot(zeros({3, 3}, {.device = d}), zeros({3}, {.device = d}));
+                                  })}};
+}
+
+const Room kRoom([] {
+  return std::vector<OpCase>{matmul_case(), linear_case(), linear_act_case(),
+                             outer_case(),  inner_case(),  dot_case()};
+});
 
 }  // namespace
 }  // namespace mica::cases

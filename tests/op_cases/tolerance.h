@@ -62,6 +62,10 @@ inline constexpr ToleranceRow kTolerances[] = {
     // linear algebra
     {"matmul",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"linear",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"linear_act",          {1e-14, 2e-6, 1e-3, 8e-3},           {1e-13, 4e-6, 4e-3, 3.2e-2}},
+    {"inner",               {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"dot",                 {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
+    {"einsum",              {1e-14, 2e-6, 2e-3, 1.6e-2},         {1e-14, 2e-6, 2e-3, 1.6e-2}},
     // convolution, pooling, sampling
     {"conv2d",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"conv2d_dgrad",        {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
@@ -92,6 +96,9 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"upsample2d_grad",     {1e-14, 6e-7, 1e-3, 8e-3},           {1e-14, 6e-7, 1e-3, 8e-3}},
     {"im2col",              {0, 0, 0, 0},                        {2e-15, 6e-7, 1e-3, 8e-3}},
     {"col2im",              {2e-15, 6e-7, 1e-3, 8e-3},           {0, 0, 0, 0}},
+    {"grid_sample",         {1e-13, 1e-6, 1e-3, 8e-3},           {1e-13, 2e-6, 1e-3, 8e-3}},
+    {"grid_sample_grad",    {1e-13, 2e-6, 1e-3, 8e-3},           {1e-13, 4e-6, 4e-3, 3.2e-2}},
+    {"affine_grid",         {1e-14, 1e-6, 2e-3, 1.6e-2},         {1e-14, 1e-6, 2e-3, 1.6e-2}},
     {"upsample",            {1e-14, 6e-7, 1e-3, 8e-3},           {1e-14, 6e-7, 1e-3, 8e-3}},
     // normalisation and loss
     {"batch_norm",          {1e-13, 4e-6, 1e-3, 8e-3},           {1e-12, 1e-5, 2e-3, 1.6e-2}},

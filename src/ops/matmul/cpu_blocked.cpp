@@ -2,8 +2,10 @@
 
 #include "mica/core/dtype_switch.h"
 #include "mica/op/settings.h"
+#include "mica/ops/matmul/cpu_activation.h"
 #include "mica/ops/matmul/cpu_gemm.h"
 #include "mica/ops/matmul/problem.h"
+#include "mica/runtime/cpu/convert.h"
 #include "mica/runtime/cpu/parallel.h"
 
 namespace mica {
@@ -17,22 +19,14 @@ struct State : KernelState {
   int64_t ranges = 1;  ///< per batch
   bool by_rows = true;
   size_t scratch = 0;  ///< elements per thread
+  size_t result = 0;   ///< the same: a range of an f16 or bf16 result, before it is rounded
 };
 
 constexpr int64_t kFlopsPerThread = 1 << 18;  // below this a second thread costs more than it gives
 constexpr int64_t kUnit = 48;  // ranges are whole tiles: lcm of 6 rows and 16 columns
 
-template <class F>
-decltype(auto) switch_dtype(DType dtype, F&& f) {
-  if (dtype == DType::f64) return f.template operator()<double>();
-  return f.template operator()<float>();
-}
-
-Support supports(const NoParams&, const Specs& specs) {
-  const DType dtype = specs.out[0].dtype;
-  if (dtype != DType::f32 && dtype != DType::f64) return Support::no("computes f32 and f64 only");
-  return Support::yes();
-}
+// A whole number of cache lines, so that threads share none.
+size_t padded(size_t elements) { return (elements + 15) / 16 * 16; }
 
 std::shared_ptr<State> prepare_problem(const MatmulProblem& p, DType dtype) {
   auto state = std::make_shared<State>();
@@ -43,16 +37,41 @@ std::shared_ptr<State> prepare_problem(const MatmulProblem& p, DType dtype) {
   const int64_t units = (std::max(p.m, p.n) + kUnit - 1) / kUnit;
   const int64_t wanted = state->threads / std::max<int64_t>(p.batches(), 1);
   state->ranges = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
-  switch_dtype(dtype, [&]<class T>() {
-    // A whole number of cache lines, so that threads share none.
-    state->scratch = (gemm_scratch<T>(p.m, p.n, p.k) * sizeof(T) + 63) / 64 * 64 / sizeof(T);
-    state->workspace_bytes = static_cast<size_t>(state->threads) * state->scratch * sizeof(T);
-  });
+  const bool wide = dtype == DType::f64;
+  state->scratch =
+      padded(wide ? gemm_scratch<double>(p.m, p.n, p.k) : gemm_scratch<float>(p.m, p.n, p.k));
+  if (size_of(dtype) == 2) {
+    const int64_t most = (units / state->ranges + 1) * kUnit;
+    state->result = padded(static_cast<size_t>(most * std::min(p.m, p.n)));
+  }
+  state->workspace_bytes = static_cast<size_t>(state->threads) * (state->scratch + state->result) *
+                           (wide ? sizeof(double) : sizeof(float));
   return state;
 }
 
 template <class T>
-void multiply(const State& state, const Call& call, const T* bias, int64_t bias_stride) {
+struct Bias {
+  const T* data = nullptr;
+  int64_t stride = 0;
+
+  explicit Bias(const Arg& arg) : data(arg.as<T>()), stride(arg.defined() ? arg.strides()[0] : 0) {}
+  Bias() = default;
+};
+
+// Rows of c, activated and brought into the result's type.
+template <class C, class T>
+void finish(C* c, int64_t ldc, int64_t rows, int64_t cols, Activation activation, T* to,
+            int64_t ldt) {
+  for (int64_t i = 0; i < rows; ++i, c += ldc, to += ldt) {
+    activate(activation, c, cols);
+    if constexpr (!std::is_same_v<C, T>) store_run(c, cols, to, 1);
+  }
+}
+
+template <class T>
+void multiply(const State& state, const Call& call, Bias<T> bias, Activation activation) {
+  using C = Compute<T>;
+  constexpr bool kWiden = !std::is_same_v<C, T>;
   const MatmulProblem& p = state.problem;
   const int64_t tasks = p.batches() * state.ranges;
   const int64_t length = state.by_rows ? p.m : p.n;
@@ -61,7 +80,8 @@ void multiply(const State& state, const Call& call, const T* bias, int64_t bias_
     return std::min(length, units * range / state.ranges * kUnit);
   };
   parallel_for(state.threads, 1, [&](int64_t first, int64_t last) {
-    T* scratch = static_cast<T*>(call.workspace) + first * static_cast<int64_t>(state.scratch);
+    C* scratch = static_cast<C*>(call.workspace) +
+                 first * static_cast<int64_t>(state.scratch + state.result);
     for (int64_t t = tasks * first / state.threads; t < tasks * last / state.threads; ++t) {
       const int64_t batch = t / state.ranges;
       const int64_t begin = bound(t % state.ranges);
@@ -72,10 +92,19 @@ void multiply(const State& state, const Call& call, const T* bias, int64_t bias_
       const int64_t cols = state.by_rows ? p.n : end - begin;
       const T* a = call.in[0].as<T>() + p.a_offset(batch) + row * p.a_row;
       const T* b = call.in[1].as<T>() + p.b_offset(batch) + col * p.b_col;
-      T* c = call.out[0].as<T>() + (batch * p.m + row) * p.n + col;
-      if (bias) fill_rows(c, rows, p.n, cols, bias + col * bias_stride, bias_stride);
-      gemm<T>(rows, cols, p.k, {a, p.a_row, p.a_col}, {b, p.b_row, p.b_col}, c, p.n,
-              bias != nullptr, scratch);
+      T* out = call.out[0].as<T>() + (batch * p.m + row) * p.n + col;
+      C* c;
+      if constexpr (kWiden) {
+        c = scratch + state.scratch;
+      } else {
+        c = out;
+      }
+      const int64_t ldc = kWiden ? cols : p.n;
+      if (bias.data) fill_rows(c, rows, ldc, cols, bias.data + col * bias.stride, bias.stride);
+      gemm<C, T>(rows, cols, p.k, {a, p.a_row, p.a_col}, {b, p.b_row, p.b_col}, c, ldc,
+                 bias.data != nullptr, scratch);
+      if (kWiden || activation != Activation::none)
+        finish(c, ldc, rows, cols, activation, out, p.n);
     }
   });
 }
@@ -85,23 +114,36 @@ std::shared_ptr<State> prepare_matmul(const NoParams&, const Specs& specs) {
 }
 
 void run_matmul(const NoParams&, const State& state, const Call& call) {
-  switch_dtype(call.out[0].dtype(), [&]<class T>() { multiply<T>(state, call, nullptr, 0); });
+  switch_float(call.out[0].dtype(), "matmul",
+               [&]<class T>() { multiply<T>(state, call, {}, Activation::none); });
 }
 
-std::shared_ptr<State> prepare_linear(const NoParams&, const Specs& specs) {
+template <class P>
+std::shared_ptr<State> prepare_linear(const P&, const Specs& specs) {
   return prepare_problem(linear_problem(specs.in[0], specs.in[1]), specs.out[0].dtype);
 }
 
-void run_linear(const NoParams&, const State& state, const Call& call) {
-  const Arg& bias = call.in[2];
-  switch_dtype(call.out[0].dtype(), [&]<class T>() {
-    multiply<T>(state, call, bias.as<T>(), bias.defined() ? bias.strides()[0] : 0);
+void run_linear_act(const LinearParams& params, const State& state, const Call& call) {
+  switch_float(call.out[0].dtype(), "linear", [&]<class T>() {
+    multiply<T>(state, call, Bias<T>(call.in[2]), params.activation);
   });
+}
+
+void run_linear(const NoParams&, const State& state, const Call& call) {
+  run_linear_act({}, state, call);
 }
 
 }  // namespace
 
-Kernel matmul_blocked_kernel() { return kernel<supports, prepare_matmul, run_matmul>("blocked"); }
-Kernel linear_blocked_kernel() { return kernel<supports, prepare_linear, run_linear>("blocked"); }
+Kernel matmul_blocked_kernel() {
+  return kernel<supports_all<NoParams>, prepare_matmul, run_matmul>("blocked");
+}
+Kernel linear_blocked_kernel() {
+  return kernel<supports_all<NoParams>, prepare_linear<NoParams>, run_linear>("blocked");
+}
+Kernel linear_act_blocked_kernel() {
+  return kernel<supports_all<LinearParams>, prepare_linear<LinearParams>, run_linear_act>(
+      "blocked");
+}
 
 }  // namespace mica

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "mica/runtime/cpu/convert.h"
+
 namespace mica {
 namespace {
 
@@ -12,6 +14,7 @@ constexpr int64_t kBlockM = 96;
 constexpr int64_t kBlockN = 1024;
 constexpr int64_t kBlockK = 256;
 constexpr int kRows = 6;
+constexpr int64_t kVectorDepth = 2048;  // gemm_scratch holds as much for any larger depth
 
 template <class T>
 constexpr int kLanes = 32 / sizeof(T);
@@ -36,22 +39,24 @@ Vector<T> load(const T* p) {
 
 // Copies `count` lines of `depth` elements each in strips of Width lines: element l of every line
 // of a strip lies side by side. Lines past the last are zero.
-template <int Width, class T>
-void pack(const T* from, int64_t count, int64_t depth, int64_t line, int64_t step, T* to) {
+template <int Width, class From, class T>
+void pack(const From* from, int64_t count, int64_t depth, int64_t line, int64_t step, T* to) {
   for (int64_t i = 0; i < count; i += Width, to += Width * depth) {
-    const T* strip = from + i * line;
+    const From* strip = from + i * line;
     const int64_t lines = std::min<int64_t>(Width, count - i);
     if (lines < Width) {
       for (int64_t l = 0; l < depth; ++l) {
-        for (int64_t w = 0; w < lines; ++w) to[l * Width + w] = strip[w * line + l * step];
+        for (int64_t w = 0; w < lines; ++w)
+          to[l * Width + w] = static_cast<T>(strip[w * line + l * step]);
         for (int64_t w = lines; w < Width; ++w) to[l * Width + w] = T(0);
       }
     } else if (line == 1) {
       for (int64_t l = 0; l < depth; ++l)
-        std::memcpy(to + l * Width, strip + l * step, Width * sizeof(T));
+        for (int w = 0; w < Width; ++w) to[l * Width + w] = static_cast<T>(strip[l * step + w]);
     } else {
       for (int64_t l = 0; l < depth; ++l)
-        for (int w = 0; w < Width; ++w) to[l * Width + w] = strip[w * line + l * step];
+        for (int w = 0; w < Width; ++w)
+          to[l * Width + w] = static_cast<T>(strip[w * line + l * step]);
     }
   }
 }
@@ -86,10 +91,35 @@ void tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int64_t rows
   }
 }
 
+// The elements themselves where they have type T, else a copy.
+template <class T, class From>
+const T* dense_run(const From* from, int64_t n, T* copy) {
+  if constexpr (std::is_same_v<T, From>) {
+    return from;
+  } else {
+    load_run(from, 1, n, copy);
+    return copy;
+  }
+}
+
+template <class T>
+T dot(const T* a, const T* b, int64_t n) {
+  Vector<T> sum[4] = {};
+  int64_t i = 0;
+  for (; i + 4 * kLanes<T> <= n; i += 4 * kLanes<T>)
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) sum[v] += load(a + i + v * kLanes<T>) * load(b + i + v * kLanes<T>);
+  const Vector<T> all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  T total = 0;
+  for (int v = 0; v < kLanes<T>; ++v) total += all[v];
+  for (; i < n; ++i) total += a[i] * b[i];
+  return total;
+}
+
 // The loops over blocks; left(i0, rows, l0, depth, memory) gives a packed block of the left
 // operand.
-template <class T, class Left>
-void multiply(int64_t m, int64_t n, int64_t k, MatrixView<const T> b, T* c, int64_t ldc,
+template <class T, class From, class Left>
+void multiply(int64_t m, int64_t n, int64_t k, MatrixView<const From> b, T* c, int64_t ldc,
               bool accumulate, T* scratch, Left&& left) {
   if (k == 0 && !accumulate)
     for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, T(0));
@@ -114,6 +144,36 @@ void multiply(int64_t m, int64_t n, int64_t k, MatrixView<const T> b, T* c, int6
   }
 }
 
+// c (n) from a vector of k elements `step` apart and b (k, n), whose rows or columns are dense.
+template <class T, class From>
+void multiply_vector(int64_t n, int64_t k, const From* vector, int64_t step,
+                     MatrixView<const From> b, T* c, bool accumulate, T* scratch) {
+  constexpr int64_t kChunk = 1024;
+  T part[kChunk];
+  if (n == 0) return;
+  if (!accumulate) std::fill_n(c, n, T(0));
+  if (b.col == 1) {  // rows of b times one element each, a chunk of c at a time
+    for (int64_t j = 0; j < n; j += kChunk) {
+      const int64_t cols = std::min(kChunk, n - j);
+      for (int64_t l = 0; l < k; ++l) {
+        const T* row = dense_run(b.data + l * b.row + j, cols, part);
+        const auto x = static_cast<T>(vector[l * step]);
+        for (int64_t i = 0; i < cols; ++i) c[j + i] += x * row[i];
+      }
+    }
+    return;
+  }
+  for (int64_t l = 0; l < k; l += kVectorDepth) {  // columns of b times the vector
+    const int64_t depth = std::min(kVectorDepth, k - l);
+    load_run(vector + l * step, step, depth, scratch);
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t d = 0; d < depth; d += kChunk) {
+        const int64_t length = std::min(kChunk, depth - d);
+        c[j] += dot(scratch + d, dense_run(b.data + j * b.col + l + d, length, part), length);
+      }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -124,14 +184,24 @@ size_t gemm_scratch(int64_t m, int64_t n, int64_t k) {
   return static_cast<size_t>((rows + cols) * depth);
 }
 
-template <class T>
-void gemm(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b, T* c,
-          int64_t ldc, bool accumulate, T* scratch) {
-  multiply(m, n, k, b, c, ldc, accumulate, scratch,
-           [&](int64_t i0, int64_t rows, int64_t l0, int64_t depth, T* block) {
-             pack<kRows>(a.data + i0 * a.row + l0 * a.col, rows, depth, a.row, a.col, block);
-             return static_cast<const T*>(block);
-           });
+template <class T, class From>
+void gemm(int64_t m, int64_t n, int64_t k, std::type_identity_t<MatrixView<const From>> a,
+          std::type_identity_t<MatrixView<const From>> b, T* c, int64_t ldc, bool accumulate,
+          T* scratch) {
+  if (m == 1 && (b.row == 1 || b.col == 1)) {
+    multiply_vector<T, From>(n, k, a.data, a.col, b, c, accumulate, scratch);
+    return;
+  }
+  if (n == 1 && ldc == 1 && (a.row == 1 || a.col == 1)) {
+    multiply_vector<T, From>(m, k, b.data, b.row, {a.data, a.col, a.row}, c, accumulate, scratch);
+    return;
+  }
+  multiply<T, From>(m, n, k, b, c, ldc, accumulate, scratch,
+                    [&](int64_t i0, int64_t rows, int64_t l0, int64_t depth, T* block) {
+                      pack<kRows>(a.data + i0 * a.row + l0 * a.col, rows, depth, a.row, a.col,
+                                  block);
+                      return static_cast<const T*>(block);
+                    });
 }
 
 template <class T>
@@ -149,18 +219,22 @@ void pack_left(int64_t m, int64_t k, MatrixView<const T> a, T* packed) {
 template <class T>
 void gemm_packed(int64_t m, int64_t n, int64_t k, const T* packed, MatrixView<const T> b, T* c,
                  int64_t ldc, bool accumulate, T* scratch) {
-  multiply(m, n, k, b, c, ldc, accumulate, scratch,
-           [&](int64_t i0, int64_t, int64_t l0, int64_t depth, T*) {
-             return packed + l0 * round_up(m, kRows) + i0 * depth;
-           });
+  multiply<T, T>(m, n, k, b, c, ldc, accumulate, scratch,
+                 [&](int64_t i0, int64_t, int64_t l0, int64_t depth, T*) {
+                   return packed + l0 * round_up(m, kRows) + i0 * depth;
+                 });
 }
 
 template size_t gemm_scratch<float>(int64_t, int64_t, int64_t);
 template size_t gemm_scratch<double>(int64_t, int64_t, int64_t);
-template void gemm(int64_t, int64_t, int64_t, MatrixView<const float>, MatrixView<const float>,
-                   float*, int64_t, bool, float*);
-template void gemm(int64_t, int64_t, int64_t, MatrixView<const double>, MatrixView<const double>,
-                   double*, int64_t, bool, double*);
+template void gemm<float>(int64_t, int64_t, int64_t, MatrixView<const float>,
+                          MatrixView<const float>, float*, int64_t, bool, float*);
+template void gemm<double>(int64_t, int64_t, int64_t, MatrixView<const double>,
+                           MatrixView<const double>, double*, int64_t, bool, double*);
+template void gemm<float, Half>(int64_t, int64_t, int64_t, MatrixView<const Half>,
+                                MatrixView<const Half>, float*, int64_t, bool, float*);
+template void gemm<float, BFloat16>(int64_t, int64_t, int64_t, MatrixView<const BFloat16>,
+                                    MatrixView<const BFloat16>, float*, int64_t, bool, float*);
 template size_t packed_left_size<float>(int64_t, int64_t);
 template size_t packed_left_size<double>(int64_t, int64_t);
 template void pack_left(int64_t, int64_t, MatrixView<const float>, float*);

@@ -1,14 +1,24 @@
-#include <dnnl.h>
-
 #include <algorithm>
+#include <dnnl.hpp>
+#include <string_view>
 
 #include "mica/core/check.h"
+#include "mica/op/settings.h"
+#include "mica/ops/matmul/cpu_activation.h"
 #include "mica/ops/matmul/cpu_gemm.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/runtime/cpu/parallel.h"
 
+// Two ways: dnnl_sgemm, and oneDNN's matmul primitive, which is faster where the right operand lies
+// transposed (as a layer's weight does) and there are rows enough to pay for its preparation. The
+// primitive adds the bias and applies the activation as it goes.
 namespace mica {
 namespace {
+
+using dnnl::memory;
+
+constexpr int64_t kPrimitiveRows = 24;
+constexpr int64_t kElementsPerThread = 1 << 15;
 
 // How dnnl_sgemm is told of a (rows, cols) matrix.
 struct BlasLayout {
@@ -29,6 +39,8 @@ struct State : KernelState {
   MatmulProblem problem;
   BlasLayout a;
   BlasLayout b;
+  dnnl::matmul primitive;  ///< empty where dnnl_sgemm computes
+  memory::desc a_desc, b_desc, bias_desc, out_desc, scratch_desc;
 };
 
 State describe(const MatmulProblem& p) {
@@ -40,35 +52,104 @@ State describe(const MatmulProblem& p) {
 }
 
 Support supports_problem(const MatmulProblem& p, const Specs& specs) {
-  if (specs.out[0].dtype != DType::f32) return Support::no("dnnl_sgemm computes f32 only");
+  if (specs.out[0].dtype != DType::f32) return Support::no("computes f32 only");
   const State state = describe(p);
-  return Support::yes().with_contiguous((state.a.possible ? 0U : 1U) |
-                                        (state.b.possible ? 0U : 2U));
+  const uint32_t copies =
+      (state.a.possible ? 0U : 1U) | (state.b.possible ? 0U : 2U) | 4U;  // and the bias
+  // Below this, many small products cost their calls.
+  const bool tiny = p.batches() > 1 && p.m * p.n * p.k <= 16 * 16 * 16;
+  return (tiny ? Support::possible() : Support::yes()).with_contiguous(copies);
 }
 
-void multiply(const State& state, const Call& call, const float* bias, int64_t bias_stride) {
-  const MatmulProblem& p = state.problem;
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream s(engine());
+  return s;
+}
+
+// Makes the primitive where it is the better way.
+void add_primitive(State& s, bool bias, Activation activation) {
+  const MatmulProblem& p = s.problem;
+  if (p.batches() != 1 || p.m < kPrimitiveRows || p.n == 0 || p.k == 0) return;
+  if (s.b.transposed == 'N' && activation == Activation::none) return;
+  const auto matrix = [](int64_t rows, int64_t cols, int64_t row, int64_t col) {
+    return memory::desc({rows, cols}, memory::data_type::f32, memory::dims{row, col});
+  };
+  s.a_desc = matrix(p.m, p.k, p.a_row, p.a_col);
+  s.b_desc = matrix(p.k, p.n, p.b_row, p.b_col);
+  s.out_desc = matrix(p.m, p.n, p.n, 1);
+  if (bias) s.bias_desc = matrix(1, p.n, p.n, 1);
+  dnnl::primitive_attr attr;
+  // The caller gives the scratch memory, so that one primitive can run in several threads.
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops after;
+  if (activation == Activation::relu) after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  if (activation == Activation::gelu)
+    after.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0);
+  attr.set_post_ops(after);
+  try {
+    const dnnl::matmul::primitive_desc desc({s.a_desc, s.b_desc, s.bias_desc, s.out_desc}, attr,
+                                            engine());
+    if (std::string_view(desc.impl_info_str()).find("brg") == std::string_view::npos) return;
+    s.primitive = dnnl::matmul(desc);
+    s.scratch_desc = desc.scratchpad_desc();
+    s.workspace_bytes = s.scratch_desc.get_size();
+  } catch (const dnnl::error&) {
+    s.primitive = {};  // sgemm takes everything
+  }
+}
+
+void run_primitive(const State& s, const Call& call) {
+  const auto at = [](const memory::desc& desc, void* data) { return memory(desc, engine(), data); };
+  std::unordered_map<int, memory> args = {
+      {DNNL_ARG_SRC, at(s.a_desc, call.in[0].data)},
+      {DNNL_ARG_WEIGHTS, at(s.b_desc, call.in[1].data)},
+      {DNNL_ARG_DST, at(s.out_desc, call.out[0].data)},
+      {DNNL_ARG_SCRATCHPAD, at(s.scratch_desc, call.workspace)}};
+  if (call.in.size() > 2 && call.in[2].defined())
+    args.emplace(DNNL_ARG_BIAS, at(s.bias_desc, call.in[2].data));
+  s.primitive.execute(stream(), args);
+}
+
+void run_sgemm(const State& s, const Call& call, const float* bias) {
+  const MatmulProblem& p = s.problem;
   float* out = call.out[0].as<float>();
-  if (call.out[0].numel() == 0) return;
   if (bias || p.k == 0) {
-    parallel_for(p.batches() * p.m, std::max<int64_t>(1, (1 << 15) / p.n),
+    parallel_for(p.batches() * p.m, std::max<int64_t>(1, kElementsPerThread / p.n),
                  [&](int64_t begin, int64_t end) {
-                   fill_rows(out + begin * p.n, end - begin, p.n, p.n, bias, bias_stride);
+                   fill_rows(out + begin * p.n, end - begin, p.n, p.n, bias, 1);
                  });
   }
   if (p.k == 0) return;
   const auto one = [&](int64_t batch) {
-    const dnnl_status_t status =
-        dnnl_sgemm(state.a.transposed, state.b.transposed, p.m, p.n, p.k, 1.0F,
-                   call.in[0].as<float>() + p.a_offset(batch), state.a.leading,
-                   call.in[1].as<float>() + p.b_offset(batch), state.b.leading, bias ? 1.0F : 0.0F,
-                   out + batch * p.m * p.n, p.n);
+    const dnnl_status_t status = dnnl_sgemm(s.a.transposed, s.b.transposed, p.m, p.n, p.k, 1.0F,
+                                            call.in[0].as<float>() + p.a_offset(batch), s.a.leading,
+                                            call.in[1].as<float>() + p.b_offset(batch), s.b.leading,
+                                            bias ? 1.0F : 0.0F, out + batch * p.m * p.n, p.n);
     check(status == dnnl_success, "matmul: dnnl_sgemm failed with status {}",
           static_cast<int>(status));
   };
-  if (p.batches() == 1) return one(0);  // uses all threads itself
-  parallel_for(p.batches(), 1, [&](int64_t begin, int64_t end) {
+  // Products side by side, the rest one after the other with all threads at each.
+  const int64_t batches = p.batches();
+  const int64_t threads = num_threads();
+  const int64_t rest = batches < 8 * threads ? batches % threads : 0;
+  parallel_for(batches - rest, 1, [&](int64_t begin, int64_t end) {
     for (int64_t batch = begin; batch < end; ++batch) one(batch);
+  });
+  for (int64_t batch = batches - rest; batch < batches; ++batch) one(batch);
+}
+
+void run(const State& s, const Call& call, Activation activation) {
+  if (call.out[0].numel() == 0) return;
+  if (s.primitive) return run_primitive(s, call);
+  run_sgemm(s, call, call.in.size() > 2 ? call.in[2].as<float>() : nullptr);
+  if (activation == Activation::none) return;
+  parallel_for(call.out[0].numel(), kElementsPerThread, [&](int64_t begin, int64_t end) {
+    activate(activation, call.out[0].as<float>() + begin, end - begin);
   });
 }
 
@@ -77,24 +158,39 @@ Support supports_matmul(const NoParams&, const Specs& specs) {
 }
 
 std::shared_ptr<State> prepare_matmul(const NoParams&, const Specs& specs) {
-  return std::make_shared<State>(describe(matmul_problem(specs.in[0], specs.in[1])));
+  auto state = std::make_shared<State>(describe(matmul_problem(specs.in[0], specs.in[1])));
+  add_primitive(*state, false, Activation::none);
+  return state;
 }
 
 void run_matmul(const NoParams&, const State& state, const Call& call) {
-  multiply(state, call, nullptr, 0);
+  run(state, call, Activation::none);
 }
 
-Support supports_linear(const NoParams&, const Specs& specs) {
+Support supports_linear_act(const LinearParams&, const Specs& specs) {
   return supports_problem(linear_problem(specs.in[0], specs.in[1]), specs);
 }
 
+std::shared_ptr<State> prepare_linear_act(const LinearParams& params, const Specs& specs) {
+  auto state = std::make_shared<State>(describe(linear_problem(specs.in[0], specs.in[1])));
+  add_primitive(*state, specs.in[2].defined, params.activation);
+  return state;
+}
+
+void run_linear_act(const LinearParams& params, const State& state, const Call& call) {
+  run(state, call, params.activation);
+}
+
+Support supports_linear(const NoParams&, const Specs& specs) {
+  return supports_linear_act({}, specs);
+}
+
 std::shared_ptr<State> prepare_linear(const NoParams&, const Specs& specs) {
-  return std::make_shared<State>(describe(linear_problem(specs.in[0], specs.in[1])));
+  return prepare_linear_act({}, specs);
 }
 
 void run_linear(const NoParams&, const State& state, const Call& call) {
-  const Arg& bias = call.in[2];
-  multiply(state, call, bias.as<float>(), bias.defined() ? bias.strides()[0] : 0);
+  run(state, call, Activation::none);
 }
 
 }  // namespace
@@ -104,6 +200,9 @@ Kernel matmul_onednn_kernel() {
 }
 Kernel linear_onednn_kernel() {
   return kernel<supports_linear, prepare_linear, run_linear>("onednn");
+}
+Kernel linear_act_onednn_kernel() {
+  return kernel<supports_linear_act, prepare_linear_act, run_linear_act>("onednn");
 }
 
 }  // namespace mica

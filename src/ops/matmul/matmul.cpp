@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "mica/core/check.h"
+#include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/activation/activation.h"
+#include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/view/view.h"
@@ -48,33 +51,55 @@ Tensors vjp_matmul(const NoParams&, const VjpArgs& args) {
   return grads;
 }
 
-void infer_linear(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+template <class P>
+void infer_linear(const P&, std::span<const TensorSpec> in, OutSpecs& out) {
   const Shape& x = in[0].shape;
   const Shape& w = in[1].shape;
-  check_dtypes("linear", in[0].dtype, in[1].dtype);
-  check<ShapeError>(w.rank() == 2, "linear: weight must be [out, in], got {}", w);
+  check_dtypes(out.op(), in[0].dtype, in[1].dtype);
+  check<ShapeError>(w.rank() == 2, "{}: weight must be [out, in], got {}", out.op(), w);
   check<ShapeError>(x.rank() >= 1 && x.back() == w[1],
-                    "linear: input must be […, in] with in = {}, got {}", w[1], x);
+                    "{}: input must be […, in] with in = {}, got {}", out.op(), w[1], x);
   if (in[2].defined) {
-    check_dtypes("linear", in[0].dtype, in[2].dtype);
-    check<ShapeError>(in[2].shape == Shape{w[0]},
-                      "linear: bias must be [out] with out = {}, got {}", w[0], in[2].shape);
+    check_dtypes(out.op(), in[0].dtype, in[2].dtype);
+    check<ShapeError>(in[2].shape == Shape{w[0]}, "{}: bias must be [out] with out = {}, got {}",
+                      out.op(), w[0], in[2].shape);
   }
   Shape shape = leading(x, 1);
   shape.push_back(w[0]);
   add_row_major(out, shape, in[0].dtype);
 }
 
-Tensors vjp_linear(const NoParams&, const VjpArgs& args) {
+// Gradients of x, weight and bias from that of their product.
+Tensors linear_gradients(const Tensor& dy, const VjpArgs& args) {
   const Shape& w = args.in_specs[1].shape;
   const int64_t rows = numel(leading(args.in_specs[0].shape, 1));
   Tensors grads(3);
-  if (args.needs(0)) grads[0] = matmul(args.grad[0], args.in[1]);
+  if (args.needs(0)) grads[0] = matmul(dy, args.in[1]);
   if (!args.needs(1) && !args.needs(2)) return grads;
-  const Tensor g = reshape(args.grad[0], {rows, w[0]});
+  const Tensor g = reshape(dy, {rows, w[0]});
   if (args.needs(1)) grads[1] = matmul(transpose(g, 0, 1), reshape(args.in[0], {rows, w[1]}));
   if (args.needs(2)) grads[2] = sum(g, {0});
   return grads;
+}
+
+Tensors vjp_linear(const NoParams&, const VjpArgs& args) {
+  return linear_gradients(args.grad[0], args);
+}
+
+Tensor activated(const Tensor& x, Activation activation) {
+  if (activation == Activation::relu) return relu(x);
+  return activation == Activation::gelu ? gelu(x) : x;
+}
+
+// The product again, which the activation's gradient may need.
+Tensors linear_act_composition(const LinearParams& params, std::span<const Tensor> in) {
+  return {activated(linear(in[0], in[1], in[2]), params.activation)};
+}
+
+Tensors vjp_linear_act(const LinearParams& params, const VjpArgs& args) {
+  if (params.activation == Activation::relu)
+    return linear_gradients(relu_grad(args.grad[0], args.out[0]), args);
+  return vjp_by<linear_act_composition>(params, args);
 }
 
 // Leading dimensions of the left operand become rows where one right matrix serves them all.
@@ -155,11 +180,25 @@ const OpDef& matmul_op() {
 
 const OpDef& linear_op() {
   static OpDef def = Op<NoParams>("linear")
-                         .infer<infer_linear>()
+                         .infer<infer_linear<NoParams>>()
                          .vjp<vjp_linear>({.in = {0, 1}})
                          .cpu({linear_blocked_kernel(), linear_reference_kernel()})
                          .build();
   return def;
+}
+
+const OpDef& linear_act_op() {
+  static OpDef def = Op<LinearParams>("linear_act")
+                         .infer<infer_linear<LinearParams>>()
+                         .vjp<vjp_linear_act>({.in = {0, 1, 2}, .out = {0}})
+                         .cpu({linear_act_blocked_kernel(), linear_act_reference_kernel()})
+                         .build();
+  return def;
+}
+
+std::string print_field(Activation activation) {
+  constexpr const char* kNames[] = {"none", "relu", "gelu"};
+  return kNames[static_cast<size_t>(activation)];
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
@@ -190,6 +229,37 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return dispatch(linear_op(), NoParams{}, {x, weight, bias})[0];
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const LinearParams& params) {
+  if (params.activation == Activation::none) return linear(x, weight, bias);
+  if (x.device().is_cuda()) return activated(linear(x, weight, bias), params.activation);
+  return dispatch(linear_act_op(), params, {x, weight, bias})[0];
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  check<ShapeError>(a.rank() == 1 && b.rank() == 1, "outer: expected two vectors, got {} and {}",
+                    a.shape(), b.shape());
+  return mul(reshape(a, {a.size(0), 1}), b);
+}
+
+Tensor inner(const Tensor& a, const Tensor& b) {
+  if (a.rank() == 0 || b.rank() == 0) return mul(a, b);
+  check<ShapeError>(a.shape().back() == b.shape().back(),
+                    "inner: the last axes must have one size, got {} and {}", a.shape(), b.shape());
+  const Shape rows = leading(a.shape(), 1);
+  Shape shape = rows;
+  for (const int64_t size : leading(b.shape(), 1)) shape.push_back(size);
+  const int64_t k = a.shape().back();
+  const Tensor right = reshape(b, {numel(leading(b.shape(), 1)), k});
+  return reshape(matmul(reshape(a, {numel(rows), k}), transpose(right, 0, 1)), shape);
+}
+
+Tensor dot(const Tensor& a, const Tensor& b) {
+  check<ShapeError>(a.rank() == 1 && b.rank() == 1 && a.size(0) == b.size(0),
+                    "dot: expected two vectors of one size, got {} and {}", a.shape(), b.shape());
+  return matmul(a, b);
 }
 
 }  // namespace mica

@@ -12,4 +12,33 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 /// x (…, in) times weight (out, in) transposed, plus bias (out) where defined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
+/// What a layer applies to its result; gelu is the form with erf.
+enum class Activation : int64_t { none, relu, gelu };
+
+std::string print_field(Activation activation);
+inline uint64_t hash_field(uint64_t h, Activation v) {
+  return hash_field(h, static_cast<int64_t>(v));
+}
+
+struct LinearParams {
+  Activation activation = Activation::none;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("activation", self.activation);
+  }
+};
+
+/// `linear` and an activation, on the CPU in one pass (the op `linear_act`).
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const LinearParams& params);
+
+/// a (M) and b (N) to a[i] * b[j], (M, N).
+Tensor outer(const Tensor& a, const Tensor& b);
+/// The sum of products over the last axes of a (…, K) and b (…, K), the other axes of both beside
+/// each other; numbers (0-d) multiply.
+Tensor inner(const Tensor& a, const Tensor& b);
+/// The sum of products of two vectors.
+Tensor dot(const Tensor& a, const Tensor& b);
+
 }  // namespace mica

@@ -33,7 +33,9 @@ MatmulProblem linear_problem(const TensorSpec& x, const TensorSpec& weight);
 
 Kernel matmul_reference_kernel();
 Kernel linear_reference_kernel();
+Kernel linear_act_reference_kernel();
 Kernel matmul_blocked_kernel();
 Kernel linear_blocked_kernel();
+Kernel linear_act_blocked_kernel();
 
 }  // namespace mica

@@ -1,0 +1,146 @@
+#include "mica/ops/grid_sample/grid_sample.h"
+
+#include <limits>
+#include <vector>
+
+#include "mica/core/check.h"
+#include "mica/op/composition.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/grid_sample/composition.h"
+#include "mica/ops/grid_sample/taps.h"
+#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/view/view.h"
+
+namespace mica {
+namespace {
+
+void check_operands(const char* op, const TensorSpec& x, const TensorSpec& grid) {
+  check<ShapeError>(x.rank() == 4, "{}: input must be [N, C, H, W], got {}", op, x.shape);
+  check<ShapeError>(grid.rank() == 4 && grid.shape[0] == x.shape[0] && grid.shape[3] == 2,
+                    "{}: grid must be [{}, H', W', 2], got {}", op, x.shape[0], grid.shape);
+  check<DTypeError>(x.dtype == grid.dtype, "{}: input and grid must have one dtype, got {} and {}",
+                    op, x.dtype, grid.dtype);
+  check<ShapeError>(x.shape[2] >= 1 && x.shape[3] >= 1 &&
+                        x.shape[2] <= std::numeric_limits<int32_t>::max() / x.shape[3],
+                    "{}: an image must have between 1 and 2^31 - 1 pixels, got {} by {}", op,
+                    x.shape[2], x.shape[3]);
+}
+
+Shape result_shape(const TensorSpec& x, const TensorSpec& grid) {
+  return {x.shape[0], x.shape[1], grid.shape[1], grid.shape[2]};
+}
+
+// Images take the format of x, whatever the grid's.
+void add_like(OutSpecs& out, const Shape& shape, const TensorSpec& x) {
+  out.add(shape, x.dtype);
+  out[out.size() - 1].strides =
+      x.is_channels_last() ? channels_last_strides(shape) : contiguous_strides(shape);
+}
+
+void infer(const GridSampleParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_operands(out.op(), in[0], in[1]);
+  add_like(out, result_shape(in[0], in[1]), in[0]);
+}
+
+Tensors vjp(const GridSampleParams& p, const VjpArgs& a) {
+  const GridSampleGrads grads = grid_sample_grad(a.grad[0], a.in[0], a.in[1], p);
+  return {grads.x, grads.grid};
+}
+
+void infer_grad(const GridSampleParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  const TensorSpec& x = in[1];
+  const TensorSpec& grid = in[2];
+  check_operands(out.op(), x, grid);
+  const Shape y = result_shape(x, grid);
+  check<ShapeError>(in[0].shape == y, "{}: dy must be {}, got {}", out.op(), y, in[0].shape);
+  check<DTypeError>(in[0].dtype == x.dtype, "{}: dy and input must have one dtype, got {} and {}",
+                    out.op(), in[0].dtype, x.dtype);
+  add_like(out, x.shape, x);
+  out.add(grid.shape, grid.dtype);
+  out[1].strides = contiguous_strides(grid.shape);
+}
+
+// dy, x, grid
+Tensors grad_composition(const GridSampleParams& p, std::span<const Tensor> in) {
+  VjpArgs args;
+  args.in = in.subspan(1);
+  args.grad = in.subspan(0, 1);
+  args.needed = 3;
+  return differentiate(
+      [&](std::span<const Tensor> xs) { return Tensors{grid_sample_by_ops(xs[0], xs[1], p)}; },
+      args);
+}
+
+// -1 … 1 over n points: the corners' middles, or the edges.
+double point(int64_t i, int64_t n, bool align_corners) {
+  const auto at = static_cast<double>(i);
+  const auto count = static_cast<double>(n);
+  if (align_corners) return n > 1 ? 2 * at / (count - 1) - 1 : 0;
+  return (2 * at + 1) / count - 1;
+}
+
+}  // namespace
+
+std::string print_field(GridMode mode) {
+  constexpr const char* kNames[] = {"bilinear", "nearest", "bicubic"};
+  return kNames[static_cast<size_t>(mode)];
+}
+
+std::string print_field(GridPadding padding) {
+  constexpr const char* kNames[] = {"zeros", "border", "reflection"};
+  return kNames[static_cast<size_t>(padding)];
+}
+
+const OpDef& grid_sample_op() {
+  static OpDef def = Op<GridSampleParams>("grid_sample")
+                         .dtypes(kFloatDTypes)
+                         .infer<infer>()
+                         .vjp<vjp>({.in = {0, 1}})
+                         .cpu({grid_sample_tabulated_kernel(), grid_sample_reference_kernel()})
+                         .build();
+  return def;
+}
+
+const OpDef& grid_sample_grad_op() {
+  static OpDef def =
+      Op<GridSampleParams>("grid_sample_grad")
+          .dtypes(kFloatDTypes)
+          .infer<infer_grad>()
+          .vjp<vjp_by<grad_composition, GridSampleParams>>({.in = {0, 1, 2}})
+          .cpu({grid_sample_grad_tabulated_kernel(), grid_sample_grad_reference_kernel()})
+          .build();
+  return def;
+}
+
+Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleParams& params) {
+  return dispatch(grid_sample_op(), params, {x, grid})[0];
+}
+
+GridSampleGrads grid_sample_grad(const Tensor& dy, const Tensor& x, const Tensor& grid,
+                                 const GridSampleParams& params) {
+  const Outputs out = dispatch(grid_sample_grad_op(), params, {dy, x, grid});
+  return {out[0], out[1]};
+}
+
+Tensor affine_grid(const Tensor& theta, Size2 size, const AffineGridOptions& options) {
+  check<ShapeError>(theta.rank() == 3 && theta.size(1) == 2 && theta.size(2) == 3,
+                    "affine_grid: theta must be [N, 2, 3], got {}", theta.shape());
+  check<DTypeError>(is_floating(theta.dtype()), "affine_grid: expected a floating dtype, got {}",
+                    theta.dtype());
+  check<ShapeError>(size.h >= 0 && size.w >= 0, "affine_grid: size must not be negative, got {}",
+                    size);
+  const int64_t points = numel({size.h, size.w});
+  std::vector<double> base;  // (points, 3): x, y, 1
+  base.reserve(static_cast<size_t>(numel({points, 3})));
+  for (int64_t h = 0; h < size.h; ++h)
+    for (int64_t w = 0; w < size.w; ++w) {
+      base.push_back(point(w, size.w, options.align_corners));
+      base.push_back(point(h, size.h, options.align_corners));
+      base.push_back(1);
+    }
+  const Tensor from = cast(tensor(base, {points, 3}, theta.device()), theta.dtype());
+  return reshape(matmul(from, transpose(theta, 1, 2)), {theta.size(0), size.h, size.w, 2});
+}
+
+}  // namespace mica
