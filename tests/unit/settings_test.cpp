@@ -53,10 +53,30 @@ TEST_F(Settings, AnUnknownForcedKernelIsNamed) {
       [] { add(ones({2}), ones({2})); });
 }
 
+void infer_same(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  out.add(in[0].shape, in[0].dtype);
+}
+Support supports_f64(const NoParams&, const Specs& s) {
+  return s.in[0].dtype == DType::f64 ? Support::yes() : Support::no("computes f64 only");
+}
+void run_nothing(const NoParams&, const Call&) {}
+
+/// An op whose first kernel is hard to please.
+const OpDef& picky_op() {
+  static const OpDef def = Op<NoParams>("picky")
+                               .infer<infer_same>()
+                               .no_gradient("it is a test")
+                               .cpu({kernel<supports_f64, run_nothing>("choosy"),
+                                     kernel<supports_all<NoParams>, run_nothing>("plain")})
+                               .build();
+  return def;
+}
+
 TEST_F(Settings, AForcedKernelThatRefusesGivesItsReason) {
-  force_kernel("matmul", "blocked");
-  const Tensor a = ones({2, 2}, {.dtype = DType::f16});
-  expect_error<Unsupported>("blocked: computes f32 and f64 only", [&] { matmul(a, a); });
+  force_kernel("picky", "choosy");
+  expect_error<Unsupported>("choosy: computes f64 only",
+                            [] { dispatch(picky_op(), NoParams{}, Tensors{ones({2})}); });
+  force_kernel("picky", "");
 }
 
 TEST_F(Settings, ChangesMoveTheStamp) {
@@ -75,15 +95,14 @@ TEST_F(Settings, ChangesMoveTheStamp) {
 TEST_F(Settings, VerboseDispatchTellsTheChoiceAndTheRefusals) {
   set_verbose_dispatch(true);
   testing::internal::CaptureStderr();
-  const Tensor a = ones({3, 5}, {.dtype = DType::f16});
-  const Tensor b = ones({5, 7}, {.dtype = DType::f16});
-  matmul(a, b);
+  const Tensor a = ones({3});
+  dispatch(picky_op(), NoParams{}, Tensors{a});
   const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(text, HasSubstr("mica: matmul: blocked refuses: computes f32 and f64 only"));
-  EXPECT_THAT(text, HasSubstr("mica: matmul(f16[3, 5], f16[5, 7]) {} on cpu: reference"));
+  EXPECT_THAT(text, HasSubstr("mica: picky: choosy refuses: computes f64 only"));
+  EXPECT_THAT(text, HasSubstr("mica: picky(f32[3]) {} on cpu: plain"));
   set_verbose_dispatch(false);
   testing::internal::CaptureStderr();
-  matmul(a, b);
+  dispatch(picky_op(), NoParams{}, Tensors{a});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
@@ -98,12 +117,8 @@ TEST_F(Settings, VerboseDispatchTellsOfLayoutCopies) {
   EXPECT_THAT(text, HasSubstr("copies input 0"));
 }
 
-void infer_lonely(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
-  out.add(in[0].shape, in[0].dtype);
-}
-
 TEST_F(Settings, AnOpWithoutAKernelForADeviceSaysSo) {
-  OpDef op = Op<NoParams>("lonely").infer<infer_lonely>().no_gradient("it is a test").build();
+  OpDef op = Op<NoParams>("lonely").infer<infer_same>().no_gradient("it is a test").build();
   expect_error<Unsupported>(
       "lonely: no kernel on cpu takes lonely(f32[2]) {}: the op has none there",
       [&] { dispatch(op, NoParams{}, Tensors{ones({2})}); });
@@ -115,7 +130,7 @@ TEST_F(Settings, AnOpWithoutAKernelForADeviceSaysSo) {
 
 TEST_F(Settings, OperatorsAreFoundByName) {
   EXPECT_STREQ(find_op("conv2d").name, "conv2d");
-  expect_error<Unsupported>("no operator is named 'conv3d'", [] { find_op("conv3d"); });
+  expect_error<Unsupported>("no operator is named 'conv4d'", [] { find_op("conv4d"); });
 }
 
 TEST_F(Settings, ThreadsAreCounted) {
