@@ -75,10 +75,10 @@ Tensor grid_sample_by_ops(const Tensor& x, const Tensor& grid, const GridSampleP
   const int64_t n = x.size(0);
   const int64_t c = x.size(1);
   const int64_t points = grid.size(1) * grid.size(2);
-  // Positions in f16 would miss the pixels of a large image.
+  // Positions in double, as the kernels have them.
   const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const auto coordinate = [&](int64_t i) {
-    return reshape(cast(slice(grid, 3, i, i + 1), wide), {n, 1, points});
+    return reshape(cast(slice(grid, 3, i, i + 1), DType::f64), {n, 1, points});
   };
   const Tensor planes = reshape(x, {n, c, x.size(2) * x.size(3)});
   Tensor sum;
@@ -86,8 +86,8 @@ Tensor grid_sample_by_ops(const Tensor& x, const Tensor& grid, const GridSampleP
   for (const Tap& row : taps_of(coordinate(1), x.size(2), p))
     for (const Tap& col : cols) {
       const Tensor pixel = row.index * static_cast<double>(x.size(3)) + col.index;
-      const Tensor part =
-          cast(gather(planes, 2, expand(pixel, {n, c, points})), wide) * (row.weight * col.weight);
+      const Tensor part = cast(gather(planes, 2, expand(pixel, {n, c, points})), wide) *
+                          cast(row.weight * col.weight, wide);
       sum = sum.defined() ? sum + part : part;
     }
   return reshape(cast(sum, x.dtype()), {n, c, grid.size(1), grid.size(2)});
