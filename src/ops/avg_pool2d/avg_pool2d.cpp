@@ -5,6 +5,7 @@
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/avg_pool2d/windows.h"
+#include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/reduce/reduce.h"
 
@@ -120,34 +121,38 @@ Average adaptive_average(Size2 output, const Shape& x) {
 }
 
 const OpDef& avg_pool2d_op() {
-  static OpDef def = Op<AvgPool2dParams>("avg_pool2d")
-                         .dtypes(kFloatDTypes)
-                         .infer<infer>()
-                         .vjp<vjp>({})
-                         .cpu({avg_pool2d_separable_kernel(), avg_pool2d_reference_kernel()})
-                         .build();
+  static OpDef def =
+      Op<AvgPool2dParams>("avg_pool2d")
+          .dtypes(kFloatDTypes)
+          .infer<infer>()
+          .vjp<vjp>({})
+          .cpu({avg_pool2d_separable_kernel(), widened_kernel<avg_pool2d_separable_kernel>(),
+                avg_pool2d_reference_kernel()})
+          .build();
   return def;
 }
 
 const OpDef& avg_pool2d_grad_op() {
-  static OpDef def =
-      Op<AvgPool2dGradParams>("avg_pool2d_grad")
-          .dtypes(kFloatDTypes)
-          .infer<infer_grad>()
-          .vjp<vjp_grad>({})
-          .cpu({avg_pool2d_grad_separable_kernel(), avg_pool2d_grad_reference_kernel()})
-          .build();
+  static OpDef def = Op<AvgPool2dGradParams>("avg_pool2d_grad")
+                         .dtypes(kFloatDTypes)
+                         .infer<infer_grad>()
+                         .vjp<vjp_grad>({})
+                         .cpu({avg_pool2d_grad_separable_kernel(),
+                               widened_kernel<avg_pool2d_grad_separable_kernel>(),
+                               avg_pool2d_grad_reference_kernel()})
+                         .build();
   return def;
 }
 
 const OpDef& adaptive_avg_pool2d_op() {
-  static OpDef def =
-      Op<AdaptivePool2dParams>("adaptive_avg_pool2d")
-          .dtypes(kFloatDTypes)
-          .infer<infer_adaptive>()
-          .vjp<vjp_adaptive>({})
-          .cpu({adaptive_avg_pool2d_separable_kernel(), adaptive_avg_pool2d_reference_kernel()})
-          .build();
+  static OpDef def = Op<AdaptivePool2dParams>("adaptive_avg_pool2d")
+                         .dtypes(kFloatDTypes)
+                         .infer<infer_adaptive>()
+                         .vjp<vjp_adaptive>({})
+                         .cpu({adaptive_avg_pool2d_separable_kernel(),
+                               widened_kernel<adaptive_avg_pool2d_separable_kernel>(),
+                               adaptive_avg_pool2d_reference_kernel()})
+                         .build();
   return def;
 }
 
@@ -157,6 +162,7 @@ const OpDef& adaptive_avg_pool2d_grad_op() {
                          .infer<infer_adaptive_grad>()
                          .vjp<vjp_adaptive_grad>({})
                          .cpu({adaptive_avg_pool2d_grad_separable_kernel(),
+                               widened_kernel<adaptive_avg_pool2d_grad_separable_kernel>(),
                                adaptive_avg_pool2d_grad_reference_kernel()})
                          .build();
   return def;

@@ -2,6 +2,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv3d/geometry.h"
 #include "mica/ops/reduce/reduce.h"
@@ -87,28 +88,33 @@ const OpDef& conv3d_op() {
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}})
-                         .cpu({conv3d_vol2col_kernel(), conv3d_reference_kernel()})
+                         .cpu({conv3d_vol2col_kernel(), widened_kernel<conv3d_vol2col_kernel>(),
+                               conv3d_reference_kernel()})
                          .build();
   return def;
 }
 
 const OpDef& conv3d_dgrad_op() {
-  static OpDef def = Op<Conv3dGradParams>("conv3d_dgrad")
-                         .dtypes(kFloatDTypes)
-                         .infer<infer_dgrad>()
-                         .vjp<vjp_dgrad>({.in = {0, 1}})
-                         .cpu({conv3d_dgrad_vol2col_kernel(), conv3d_dgrad_reference_kernel()})
-                         .build();
+  static OpDef def =
+      Op<Conv3dGradParams>("conv3d_dgrad")
+          .dtypes(kFloatDTypes)
+          .infer<infer_dgrad>()
+          .vjp<vjp_dgrad>({.in = {0, 1}})
+          .cpu({conv3d_dgrad_vol2col_kernel(), widened_kernel<conv3d_dgrad_vol2col_kernel>(),
+                conv3d_dgrad_reference_kernel()})
+          .build();
   return def;
 }
 
 const OpDef& conv3d_wgrad_op() {
-  static OpDef def = Op<Conv3dGradParams>("conv3d_wgrad")
-                         .dtypes(kFloatDTypes)
-                         .infer<infer_wgrad>()
-                         .vjp<vjp_wgrad>({.in = {0, 1}})
-                         .cpu({conv3d_wgrad_vol2col_kernel(), conv3d_wgrad_reference_kernel()})
-                         .build();
+  static OpDef def =
+      Op<Conv3dGradParams>("conv3d_wgrad")
+          .dtypes(kFloatDTypes)
+          .infer<infer_wgrad>()
+          .vjp<vjp_wgrad>({.in = {0, 1}})
+          .cpu({conv3d_wgrad_vol2col_kernel(), widened_kernel<conv3d_wgrad_vol2col_kernel>(),
+                conv3d_wgrad_reference_kernel()})
+          .build();
   return def;
 }
 

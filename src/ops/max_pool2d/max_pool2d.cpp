@@ -2,6 +2,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/gather.h"
@@ -62,34 +63,38 @@ Pool2dGeometry pool2d_geometry(const char* op, const MaxPool2dParams& p, const S
 }
 
 const OpDef& max_pool2d_op() {
-  static OpDef def = Op<MaxPool2dParams>("max_pool2d")
-                         .dtypes(kFloatDTypes)
-                         .infer<infer>()
-                         .vjp<vjp>({.out = {1}})
-                         .cpu({max_pool2d_vectorized_kernel(), max_pool2d_reference_kernel()})
-                         .build();
+  static OpDef def =
+      Op<MaxPool2dParams>("max_pool2d")
+          .dtypes(kFloatDTypes)
+          .infer<infer>()
+          .vjp<vjp>({.out = {1}})
+          .cpu({max_pool2d_vectorized_kernel(), widened_kernel<max_pool2d_vectorized_kernel>(),
+                max_pool2d_reference_kernel()})
+          .build();
   return def;
 }
 
 const OpDef& max_pool2d_grad_op() {
-  static OpDef def =
-      Op<MaxPool2dGradParams>("max_pool2d_grad")
-          .dtypes(kFloatDTypes)
-          .infer<infer_grad>()
-          .vjp<vjp_grad>({.in = {1}})
-          .cpu({max_pool2d_grad_vectorized_kernel(), max_pool2d_grad_reference_kernel()})
-          .build();
+  static OpDef def = Op<MaxPool2dGradParams>("max_pool2d_grad")
+                         .dtypes(kFloatDTypes)
+                         .infer<infer_grad>()
+                         .vjp<vjp_grad>({.in = {1}})
+                         .cpu({max_pool2d_grad_vectorized_kernel(),
+                               widened_kernel<max_pool2d_grad_vectorized_kernel>(),
+                               max_pool2d_grad_reference_kernel()})
+                         .build();
   return def;
 }
 
 const OpDef& adaptive_max_pool2d_op() {
-  static OpDef def =
-      Op<AdaptivePool2dParams>("adaptive_max_pool2d")
-          .dtypes(kFloatDTypes)
-          .infer<infer_adaptive>()
-          .vjp<vjp_adaptive>({.out = {1}})
-          .cpu({adaptive_max_pool2d_vectorized_kernel(), adaptive_max_pool2d_reference_kernel()})
-          .build();
+  static OpDef def = Op<AdaptivePool2dParams>("adaptive_max_pool2d")
+                         .dtypes(kFloatDTypes)
+                         .infer<infer_adaptive>()
+                         .vjp<vjp_adaptive>({.out = {1}})
+                         .cpu({adaptive_max_pool2d_vectorized_kernel(),
+                               widened_kernel<adaptive_max_pool2d_vectorized_kernel>(),
+                               adaptive_max_pool2d_reference_kernel()})
+                         .build();
   return def;
 }
 
