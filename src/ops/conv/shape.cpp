@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
 
 #include "mica/core/check.h"
-#include "mica/ops/concat/concat.h"
-#include "mica/ops/fill/fill.h"
+#include "mica/ops/pad/pad.h"
 
 namespace mica {
 namespace {
@@ -150,18 +148,16 @@ void check_conv_operands(const char* op, const TensorSpec& x, const TensorSpec& 
 }
 
 Tensor pad_unevenly(const Tensor& x, ConvWindows& windows) {
-  Tensor padded = x;
+  if (windows.before == windows.after) return x;
+  Dims before = {0, 0};
+  Dims after = {0, 0};
   for (int i = 0; i < windows.before.rank(); ++i) {
-    const int64_t before = windows.before[i];
-    const int64_t after = windows.after[i];
-    if (before == after) continue;
-    Shape shape = padded.shape();
-    shape[i + 2] = std::abs(before - after);
-    const Tensor more = zeros(shape, {x.dtype(), x.device()});
-    padded = concat(before > after ? Tensors{more, padded} : Tensors{padded, more}, i + 2);
-    windows.before[i] = windows.after[i] = std::min(before, after);
+    const int64_t common = std::min(windows.before[i], windows.after[i]);
+    before.push_back(windows.before[i] - common);
+    after.push_back(windows.after[i] - common);
+    windows.before[i] = windows.after[i] = common;
   }
-  return padded;
+  return pad(x, {.before = before, .after = after});
 }
 
 }  // namespace mica
