@@ -88,7 +88,7 @@ Sample batch_norm_sample(const Setup& s) {
 }
 
 OpCase batch_norm_case() {
-  OpCase c{.op = "batch_norm", .samples = {}, .second_order = false};
+  OpCase c{.op = "batch_norm", .samples = {}};
   for (const Setup& s : std::vector<Setup>{
            {"training", {4, 3, 5, 6}, {}},
            {"inference", {4, 3, 5, 6}, {.training = false}},

@@ -67,13 +67,89 @@ Input target_for(const Setup& s) {
   return x({s.rows}).of(values).as<DType::i64>();
 }
 
+/// What the composite of log_softmax computes: logits (N, C, …) or (C), targets that are classes or
+/// probabilities.
+struct General {
+  const char* name;
+  Shape logits;
+  bool probabilities;
+  bool weight;
+  double label_smoothing;
+  int64_t ignore_index;
+  Reduction reduction;
+};
+
+std::vector<HostArray> general_loss(const HostArgs& in, const General& g) {
+  const int axis = g.logits.rank() == 1 ? 0 : 1;
+  const auto classes = static_cast<size_t>(g.logits[axis]);
+  HostArray losses;
+  size_t inner = 1;
+  for (int i = 0; i < g.logits.rank(); ++i) {
+    if (i != axis) losses.shape.push_back(g.logits[i]);
+    if (i > axis) inner *= static_cast<size_t>(g.logits[i]);
+  }
+  double total = 0;
+  double shares = 0;
+  for (size_t i = 0; i < in[0].values.size() / classes; ++i) {
+    const auto at = [&](size_t k) { return (i / inner * classes + k) * inner + i % inner; };
+    double largest = -INFINITY;
+    for (size_t k = 0; k < classes; ++k) largest = std::max(largest, in[0].values[at(k)]);
+    double sum = 0;
+    for (size_t k = 0; k < classes; ++k) sum += std::exp(in[0].values[at(k)] - largest);
+    const bool ignored = !g.probabilities && in[1].values[i] == static_cast<double>(g.ignore_index);
+    double loss = 0;
+    for (size_t k = 0; k < classes && !ignored; ++k) {
+      double wanted = g.probabilities ? in[1].values[at(k)]
+                                      : (static_cast<double>(k) == in[1].values[i] ? 1.0 : 0.0);
+      wanted = wanted * (1 - g.label_smoothing) + g.label_smoothing / static_cast<double>(classes);
+      loss -= wanted * (in[0].values[at(k)] - largest - std::log(sum)) *
+              (g.weight ? in[2].values[k] : 1);
+    }
+    losses.values.push_back(loss);
+    total += loss;
+    if (g.probabilities) {
+      shares += 1;
+    } else if (!ignored) {
+      shares += g.weight ? in[2].values[static_cast<size_t>(in[1].values[i])] : 1;
+    }
+  }
+  if (g.reduction == Reduction::none) return {losses};
+  return {HostArray{{}, {g.reduction == Reduction::mean ? total / shares : total}}};
+}
+
+Sample general_sample(const General& g) {
+  const int64_t classes = g.logits[g.logits.rank() == 1 ? 0 : 1];
+  Shape targets;
+  for (int i = 0; i < g.logits.rank(); ++i)
+    if (i != (g.logits.rank() == 1 ? 0 : 1)) targets.push_back(g.logits[i]);
+  std::vector<double> values;
+  for (int64_t i = 0; i < numel(targets); ++i)
+    values.push_back(static_cast<double>(i * 7 % classes));
+  return {.name = g.name,
+          .in = {x(g.logits).in(-4, 4),
+                 g.probabilities ? x(g.logits).in(0, 1) : x(targets).of(values).as<DType::i64>(),
+                 g.weight ? x({classes}).in(0.5, 2).constant() : absent()},
+          .call = [g](const Args& a) -> Tensors {
+            return {cross_entropy(a[0], a[1],
+                                  {.weight = a[2],
+                                   .ignore_index = g.ignore_index,
+                                   .label_smoothing = g.label_smoothing,
+                                   .reduction = g.reduction})};
+          },
+          .oracle = [g](const HostArgs& in) { return general_loss(in, g); }};
+}
+
 OpCase cross_entropy_case() {
-  OpCase c{.op = "cross_entropy", .samples = {}, .second_order = false};
+  OpCase c{.op = "cross_entropy", .samples = {}};
   for (const Setup& s : setups()) {
     c.samples.push_back(
         {.name = s.name,
          .in = {x({s.rows, s.classes}).in(-4, 4), target_for(s)},
-         .call = [s](const Args& a) -> Tensors { return {cross_entropy(a[0], a[1], s.params)}; },
+         .call = [s](const Args& a) -> Tensors {
+           return {cross_entropy(a[0], a[1],
+                                 {.ignore_index = s.params.ignore_index,
+                                  .label_smoothing = s.params.label_smoothing})};
+         },
          .oracle =
              [s](const HostArgs& in) { return std::vector{loss_of(in[0], in[1], s.params)[0]}; }});
     c.samples.push_back(
@@ -119,25 +195,61 @@ OpCase cross_entropy_case() {
              .oracle = [](const HostArgs&) { return std::vector{HostArray{{}, {NAN}}}; },
              .gradient = false};
   for (const Sample& s : {large, i32, u8, single, none, ignored, nan}) c.samples.push_back(s);
+  constexpr auto kMean = Reduction::mean;
+  constexpr auto kSum = Reduction::sum;
+  constexpr auto kNone = Reduction::none;
+  for (const General& g : std::vector<General>{
+           {"images", {2, 5, 3, 2}, false, false, 0, -100, kMean},
+           {"images, smoothed", {2, 5, 3, 2}, false, false, 0.1, 2, kMean},
+           {"no batch", {5}, false, false, 0, -100, kMean},
+           {"sum", {6, 5}, false, false, 0, -100, kSum},
+           {"none", {6, 5}, false, false, 0, 2, kNone},
+           {"weights", {6, 5}, false, true, 0, -100, kMean},
+           {"weights, sum", {6, 5}, false, true, 0, 2, kSum},
+           {"weights, smoothed", {6, 5}, false, true, 0.2, 2, kMean},
+           {"weights, smoothed, none", {2, 5, 3}, false, true, 0.2, 2, kNone},
+           {"probabilities", {6, 5}, true, false, 0, -100, kMean},
+           {"probabilities of images", {2, 3, 2, 2}, true, true, 0.1, -100, kMean},
+           {"probabilities, sum", {4, 3}, true, true, 0, -100, kSum},
+           {"probabilities, none", {4, 3}, true, false, 0.3, -100, kNone},
+           {"probabilities, no batch", {5}, true, true, 0, -100, kMean},
+       })
+    c.samples.push_back(general_sample(g));
 
   const auto call = [](Device d, const Shape& logits, const Shape& target, DType dtype,
-                       const CrossEntropyParams& p) {
+                       const CrossEntropyOptions& p) {
     cross_entropy(zeros(logits, {.device = d}), zeros(target, {dtype, d}), p);
   };
-  c.bad = {
-      bad<ShapeError>("cross_entropy: logits must be [N, C] with at least one class, got [3]",
-                      [=](Device d) { call(d, {3}, {3}, DType::i64, {}); }),
-      bad<ShapeError>("cross_entropy: logits must be [N, C] with at least one class, got [3, 0]",
-                      [=](Device d) { call(d, {3, 0}, {3}, DType::i64, {}); }),
-      bad<ShapeError>("cross_entropy: targets must be [N] with N = 3, got [4]",
-                      [=](Device d) { call(d, {3, 5}, {4}, DType::i64, {}); }),
-      bad<DTypeError>("cross_entropy: targets must be i64, i32 or u8, got f32",
-                      [=](Device d) { call(d, {3, 5}, {3}, DType::f32, {}); }),
-      bad<Error>("cross_entropy: label_smoothing must be in [0, 1), got 1",
-                 [=](Device d) { call(d, {3, 5}, {3}, DType::i64, {.label_smoothing = 1}); }),
-      bad<DTypeError>("cross_entropy: expected floating logits, got i64", [](Device d) {
-        cross_entropy(zeros({3, 5}, {DType::i64, d}), zeros({3}, {DType::i64, d}));
-      })};
+  c.bad = {bad<ShapeError>("cross_entropy: targets must be [] for an input of [3], got [3]",
+                           [=](Device d) { call(d, {3}, {3}, DType::i64, {}); }),
+           bad<ShapeError>("cross_entropy: expected at least one class, got [3, 0]",
+                           [=](Device d) { call(d, {3, 0}, {3}, DType::i64, {}); }),
+           bad<ShapeError>("cross_entropy: targets must be [3] for an input of [3, 5], got [4]",
+                           [=](Device d) { call(d, {3, 5}, {4}, DType::i64, {}); }),
+           bad<ShapeError>("cross_entropy: probabilities must be [3, 5] as the logits, got [3]",
+                           [=](Device d) { call(d, {3, 5}, {3}, DType::f32, {}); }),
+           bad<DTypeError>("cross_entropy: targets must be i64, i32 or u8, got bool",
+                           [=](Device d) { call(d, {3, 5}, {3}, DType::boolean, {}); }),
+           bad<ShapeError>("cross_entropy: weight must be [C] with C = 5, got [3]",
+                           [=](Device d) {
+                             call(d, {3, 5}, {3}, DType::i64, {.weight = ones({3}, {.device = d})});
+                           }),
+           bad<Error>("cross_entropy: label_smoothing must be in [0, 1), got 1",
+                      [=](Device d) { call(d, {3, 5}, {3}, DType::i64, {.label_smoothing = 1}); }),
+           bad<DTypeError>("cross_entropy: expected a floating dtype, got i64",
+                           [](Device d) {
+                             cross_entropy(zeros({3, 5}, {DType::i64, d}),
+                                           zeros({3}, {DType::i64, d}));
+                           }),
+           bad<ShapeError>("cross_entropy: logits must be [N, C] with at least one class, got [3]",
+                           [](Device d) {
+                             call_op("cross_entropy", CrossEntropyParams{},
+                                     {zeros({3}, {.device = d}), zeros({3}, {DType::i64, d})});
+                           }),
+           bad<ShapeError>("cross_entropy: targets must be [N] with N = 3, got [4]", [](Device d) {
+             call_op("cross_entropy", CrossEntropyParams{},
+                     {zeros({3, 5}, {.device = d}), zeros({4}, {DType::i64, d})});
+           })};
   return c;
 }
 

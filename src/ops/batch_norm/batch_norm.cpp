@@ -1,8 +1,15 @@
 #include "mica/ops/batch_norm/batch_norm.h"
 
+#include <algorithm>
+
 #include "mica/core/check.h"
+#include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/batch_norm/statistics.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/reduce/reduce.h"
+#include "mica/ops/view/view.h"
 
 namespace mica {
 namespace {
@@ -39,14 +46,61 @@ void infer(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpe
   out.add({x.shape[1]}, statistics);
 }
 
+/// A number per channel, (C), against (N, C, …).
+Tensor per_channel(const Tensor& t, int rank) {
+  Shape shape = Dims::filled(rank, 1);
+  shape[1] = t.numel();
+  return reshape(t, shape);
+}
+
+double values_per_channel(const Shape& x) {
+  return static_cast<double>(numel(x)) / static_cast<double>(std::max<int64_t>(1, x[1]));
+}
+
 Tensors vjp(const BatchNormParams& params, const VjpArgs& args) {
-  const BatchNormGrads grads =
-      batch_norm_grad(args.grad[0], args.in[0], args.in[1], args.out[1], args.out[2], params);
-  return {grads.dx,
-          args.needs(1) ? grads.dweight : Tensor(),
-          args.needs(2) ? grads.dbias : Tensor(),
-          {},
-          {}};
+  Tensors grads(5);
+  if (args.grad[0].defined()) {
+    const BatchNormGrads g =
+        batch_norm_grad(args.grad[0], args.in[0], args.in[1], args.out[1], args.out[2], params);
+    grads[0] = g.dx;
+    if (args.needs(1)) grads[1] = g.dweight;
+    if (args.needs(2)) grads[2] = g.dbias;
+  }
+  if (!params.training || !args.needs(0)) return grads;
+  // Second order asks for the statistics' gradients too.
+  const TensorSpec& x = args.in_specs[0];
+  const double count = values_per_channel(x.shape);
+  const auto include = [&](const Tensor& dx) {
+    const Tensor more = cast(dx, x.dtype);
+    grads[0] = grads[0].defined() ? grads[0] + more : more;
+  };
+  const Tensor& mean = args.out[1];
+  const Tensor& invstd = args.out[2];
+  if (args.grad[1].defined()) include(expand(per_channel(args.grad[1] / count, x.rank()), x.shape));
+  if (args.grad[2].defined())
+    include((args.in[0] - per_channel(mean, x.rank())) *
+            per_channel(invstd * invstd * invstd * args.grad[2] / -count, x.rank()));
+  return grads;
+}
+
+/// What batch_norm_grad computes, with other ops: its own gradient follows from it.
+Tensors compose_grad(const BatchNormParams& params, std::span<const Tensor> in) {
+  const Tensor& x = in[1];
+  const Tensor& weight = in[2];
+  const Tensor& invstd = in[4];
+  const int rank = x.rank();
+  Dims axes = {0};
+  for (int i = 2; i < rank; ++i) axes.push_back(i);
+  const Tensor dy = cast(in[0], invstd.dtype());
+  const Tensor normal = (x - per_channel(in[3], rank)) * per_channel(invstd, rank);
+  const Tensor dweight = sum(dy * normal, axes);
+  const Tensor dbias = sum(dy, axes);
+  Tensor d = dy;
+  if (params.training)
+    d = d - (per_channel(dbias, rank) + normal * per_channel(dweight, rank)) /
+                values_per_channel(x.shape());
+  const Tensor scale = weight.defined() ? weight * invstd : invstd;
+  return {cast(d * per_channel(scale, rank), x.dtype()), dweight, dbias};
 }
 
 bool mutates(const BatchNormParams& params, int input, int) {
@@ -85,7 +139,7 @@ const OpDef& batch_norm_grad_op() {
   static OpDef def =
       Op<BatchNormParams>("batch_norm_grad")
           .infer<infer_grad>()
-          .no_gradient("second order of batch norm is not there yet")
+          .vjp<vjp_by<compose_grad, BatchNormParams>>({.in = {0, 1, 2, 3, 4}})
           .cpu({batch_norm_grad_vectorized_kernel(), batch_norm_grad_reference_kernel()})
           .build();
   return def;

@@ -1,8 +1,21 @@
 #include "mica/ops/cross_entropy/cross_entropy.h"
 
 #include "mica/core/check.h"
+#include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/compare/compare.h"
+#include "mica/ops/copy/copy.h"
 #include "mica/ops/cross_entropy/targets.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/ops/gather/gather.h"
+#include "mica/ops/loss/loss.h"
+#include "mica/ops/loss/targets.h"
+#include "mica/ops/math/math_ops.h"
+#include "mica/ops/reduce/reduce.h"
+#include "mica/ops/softmax/softmax.h"
+#include "mica/ops/view/view.h"
+#include "mica/ops/where/where.h"
 
 namespace mica {
 namespace {
@@ -31,8 +44,38 @@ void infer(const CrossEntropyParams& params, std::span<const TensorSpec> in, Out
   out.add({in[0].shape[0]}, result_dtype(in[0].dtype));
 }
 
+/// A number per row, (N), against (N, C).
+Tensor per_row(const Tensor& t) { return reshape(t, {t.numel(), 1}); }
+
 Tensors vjp(const CrossEntropyParams& params, const VjpArgs& args) {
-  return {cross_entropy_grad(args.grad[0], args.in[0], args.in[1], args.out[1], params), {}};
+  const Tensor& logits = args.in[0];
+  const Tensor& logsumexp = args.out[1];
+  Tensors grads(2);
+  if (args.grad[0].defined())
+    grads[0] = cross_entropy_grad(args.grad[0], logits, args.in[1], logsumexp, params);
+  // Second order asks for the gradient of the logsumexp too.
+  if (args.grad[1].defined()) {
+    const Tensor softmax = exp(logits - per_row(logsumexp));
+    const Tensor more = cast(softmax * per_row(args.grad[1]), logits.dtype());
+    grads[0] = grads[0].defined() ? grads[0] + more : more;
+  }
+  return grads;
+}
+
+/// What cross_entropy_grad computes, with other ops: its own gradient follows from it.
+Tensors compose_grad(const CrossEntropyParams& params, std::span<const Tensor> in) {
+  const Tensor& dloss = in[0];
+  const Tensor& logits = in[1];
+  const DType dtype = dloss.dtype();
+  const int64_t classes = logits.shape()[1];
+  const Tensor target = per_row(cast(in[2], DType::i64));
+  const Tensor counted = cast(ne(target, static_cast<double>(params.ignore_index)), dtype);
+  const Tensor is_target = cast(eq(target, arange(classes, {DType::i64, target.device()})), dtype);
+  const Tensor wanted = is_target * (1 - params.label_smoothing) +
+                        params.label_smoothing / static_cast<double>(classes);
+  const Tensor softmax = exp(logits - per_row(in[3]));
+  const Tensor share = counted / maximum(sum(counted), 1.0);
+  return {cast((softmax - wanted) * share * dloss, logits.dtype())};
 }
 
 void infer_grad(const CrossEntropyParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
@@ -63,14 +106,82 @@ const OpDef& cross_entropy_grad_op() {
   static OpDef def =
       Op<CrossEntropyParams>("cross_entropy_grad")
           .infer<infer_grad>()
-          .no_gradient("second order of cross entropy is not there yet")
+          .vjp<vjp_by<compose_grad, CrossEntropyParams>>({.in = {0, 1, 2, 3}})
           .cpu({cross_entropy_grad_vectorized_kernel(), cross_entropy_grad_reference_kernel()})
           .build();
   return def;
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params) {
-  return dispatch(cross_entropy_op(), params, {logits, target})[0];
+namespace {
+
+/// (N, C, …) or (C) as (rows, C), in the order of the targets.
+Tensor as_rows(const Tensor& logits) {
+  const int axis = logits.rank() == 1 ? 0 : 1;
+  const int64_t classes = logits.shape()[axis];
+  return reshape(movedim(logits, {axis}, {-1}), {logits.numel() / classes, classes});
+}
+
+/// Numbers of the classes, (C), against (N, C, …).
+Tensor per_class(const Tensor& t, int rank) {
+  Shape shape = Dims::filled(rank, 1);
+  shape[rank == 1 ? 0 : 1] = t.numel();
+  return reshape(t, shape);
+}
+
+Tensor with_classes(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
+  const int64_t axis = logits.rank() == 1 ? 0 : 1;
+  const Tensor log_p = log_softmax(cast(logits, result_dtype(logits.dtype())), axis);
+  if (o.label_smoothing == 0)
+    return nll_loss(log_p, target, {o.weight, o.ignore_index, o.reduction});
+  const ClassTargets t = class_targets(target, o.ignore_index, o.weight, log_p.dtype());
+  const Tensor picked = squeeze(gather(log_p, axis, unsqueeze(t.classes, axis)), {axis});
+  const Tensor weighted = o.weight.defined() ? log_p * per_class(o.weight, logits.rank()) : log_p;
+  const double share =
+      o.label_smoothing / static_cast<double>(logits.shape()[static_cast<int>(axis)]);
+  const Tensor likelihood =
+      picked * t.weights * (1 - o.label_smoothing) + sum(weighted, {axis}) * share;
+  const Tensor losses = where(t.counts, -likelihood, 0.0);
+  if (o.reduction != Reduction::mean) return reduce_loss(losses, o.reduction);
+  return sum(losses) / sum(t.weights);
+}
+
+Tensor with_probabilities(const Tensor& logits, const Tensor& target,
+                          const CrossEntropyOptions& o) {
+  check<DTypeError>(is_floating(logits.dtype()), "cross_entropy: expected a floating dtype, got {}",
+                    logits.dtype());
+  check<ShapeError>(logits.rank() >= 1, "cross_entropy: input must be [N, C, …] or [C], got {}",
+                    logits.shape());
+  const int64_t axis = logits.rank() == 1 ? 0 : 1;
+  const int64_t classes = logits.shape()[static_cast<int>(axis)];
+  check<ShapeError>(classes >= 1, "cross_entropy: expected at least one class, got {}",
+                    logits.shape());
+  check<ShapeError>(target.shape() == logits.shape(),
+                    "cross_entropy: probabilities must be {} as the logits, got {}", logits.shape(),
+                    target.shape());
+  check<ShapeError>(!o.weight.defined() || o.weight.shape() == Shape{classes},
+                    "cross_entropy: weight must be [C] with C = {}, got {}", classes,
+                    o.weight.defined() ? o.weight.shape() : Shape());
+  Tensor wanted = cast(target, result_dtype(logits.dtype()));
+  if (o.label_smoothing > 0)
+    wanted = wanted * (1 - o.label_smoothing) + o.label_smoothing / static_cast<double>(classes);
+  if (o.weight.defined()) wanted = wanted * per_class(o.weight, logits.rank());
+  const Tensor log_p = log_softmax(cast(logits, result_dtype(logits.dtype())), axis);
+  return reduce_loss(-sum(log_p * wanted, {axis}), o.reduction);
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options) {
+  check(options.label_smoothing >= 0 && options.label_smoothing < 1,
+        "cross_entropy: label_smoothing must be in [0, 1), got {}", options.label_smoothing);
+  if (is_floating(target.dtype())) return with_probabilities(logits, target, options);
+  check_classes("cross_entropy", logits, target, options.weight);
+  if (options.weight.defined() || options.reduction != Reduction::mean)
+    return with_classes(logits, target, options);
+  const CrossEntropyParams params{options.ignore_index, options.label_smoothing};
+  return dispatch(cross_entropy_op(), params,
+                  {as_rows(logits), reshape(target, {target.numel()})})[0];
 }
 
 Tensor cross_entropy_grad(const Tensor& dloss, const Tensor& logits, const Tensor& target,

@@ -1,0 +1,312 @@
+#include <cmath>
+#include <limits>
+
+#include "mica/ops/softmax/cpu.h"
+#include "mica/runtime/cpu/exp.h"
+#include "mica/runtime/cpu/parallel.h"
+#include "mica/runtime/cpu/runs.h"
+
+// A dense tensor is (outer, n, inner) in memory, the axis in the middle. Where inner is 1 a line is
+// contiguous and is reduced along vectors; elsewhere a block of neighbouring lines is reduced
+// vector by vector.
+namespace mica {
+namespace {
+
+using simd::Vec;
+
+constexpr int64_t kElementsPerThread = 1 << 13;
+constexpr int64_t kBlockBytes = 1 << 18;  // of a block of lines: it is passed over thrice
+
+struct State : KernelState {
+  int64_t outer = 1, n = 1, inner = 1;
+  int64_t block = 1;  ///< neighbouring lines at once
+};
+
+Support supports(const Specs& specs, uint32_t inputs) {
+  const TensorSpec& out = specs.out[0];
+  if (out.is_contiguous()) return Support::yes().with_contiguous(inputs);
+  if (out.is_channels_last()) return Support::yes().with_channels_last(inputs);
+  return Support::no("writes row-major and channels_last results only");
+}
+Support supports_forward(const SoftmaxParams&, const Specs& specs) { return supports(specs, 0b1); }
+Support supports_grad(const SoftmaxParams&, const Specs& specs) { return supports(specs, 0b11); }
+
+std::shared_ptr<State> prepare(const SoftmaxParams& p, const Specs& specs) {
+  const TensorSpec& out = specs.out[0];
+  const Dims images = {0, 2, 3, 1};
+  auto state = std::make_shared<State>();
+  bool behind = false;
+  for (int i = 0; i < out.rank(); ++i) {
+    const auto axis = out.is_contiguous() ? i : static_cast<int>(images[i]);
+    if (axis == p.axis) {
+      state->n = out.shape[axis];
+      behind = true;
+    } else {
+      (behind ? state->inner : state->outer) *= out.shape[axis];
+    }
+  }
+  const int64_t fitting = kBlockBytes / (8 * std::max<int64_t>(state->n, 1)) / 16 * 16;
+  state->block = std::clamp<int64_t>(fitting, 16, kRunLength);
+  return state;
+}
+
+/// Calls f(first element) for each contiguous line, in parallel.
+template <class F>
+void for_lines(const State& s, F&& f) {
+  const int64_t grain = std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(s.n, 1));
+  parallel_for(s.outer, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) f(line * s.n);
+  });
+}
+
+/// Calls f(first element, lines) for each block of neighbouring lines, in parallel. Element k of
+/// line i lies at first + i + k * inner.
+template <class F>
+void for_blocks(const State& s, F&& f) {
+  const int64_t blocks = (s.inner + s.block - 1) / s.block;
+  const int64_t elements = std::max<int64_t>(1, std::min(s.block, s.inner) * s.n);
+  parallel_for(s.outer * blocks, std::max<int64_t>(1, kElementsPerThread / elements),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t from = i % blocks * s.block;
+                   f(i / blocks * s.n * s.inner + from, std::min(s.block, s.inner - from));
+                 }
+               });
+}
+
+template <class C>
+Vec<C> larger(Vec<C> a, Vec<C> b) {
+  return select(a > b, a, b);
+}
+
+template <class C>
+constexpr C kLowest = -std::numeric_limits<C>::infinity();
+
+/// NaN does not count: it comes back with the exponentials.
+template <class C>
+C largest_of(const C* x, int64_t n) {
+  constexpr int64_t kWidth = Vec<C>::width;
+  Vec<C> a(kLowest<C>), b = a, c = a, d = a;
+  int64_t i = 0;
+  for (; i + 4 * kWidth <= n; i += 4 * kWidth) {
+    a = larger(Vec<C>::load(x + i), a);
+    b = larger(Vec<C>::load(x + i + kWidth), b);
+    c = larger(Vec<C>::load(x + i + 2 * kWidth), c);
+    d = larger(Vec<C>::load(x + i + 3 * kWidth), d);
+  }
+  for (; i < n; i += kWidth) a = larger(load_lanes(x + i, n - i, kLowest<C>), a);
+  a = larger(larger(a, b), larger(c, d));
+  C largest = kLowest<C>;
+  for (int k = 0; k < kWidth; ++k) largest = a[k] > largest ? a[k] : largest;
+  return largest;
+}
+
+template <bool logarithm, class T>
+void line(const T* x, T* y, int64_t n) {
+  using C = Compute<T>;
+  RunReader<T> reader;
+  C largest = kLowest<C>;
+  for_runs<T>(n, [&](int64_t i, int64_t count) {
+    largest = std::max(largest, largest_of(reader(x + i, count), count));
+  });
+  // Where y holds C it keeps the exponentials until their sum is known.
+  constexpr bool kKept = !logarithm && kComputesInPlace<T>;
+  const Vec<C> shift(largest);
+  double sum = 0;
+  for_runs<T>(n, [&](int64_t i, int64_t count) {
+    const C* from = reader(x + i, count);
+    sum += sum_vectors<C>(count, [&](int64_t k, int64_t lanes) {
+      const Vec<C> e = simd::exp_inline(load_lanes(from + k, lanes, kLowest<C>) - shift);
+      if constexpr (kKept) store_lanes(e, y + k, lanes);
+      return e;
+    });
+  });
+  const Vec<C> factor(1 / sum);
+  const Vec<C> offset(std::log(sum));
+  RunWriter<T> writer;
+  for_runs<T>(n, [&](int64_t i, int64_t count) {
+    const C* from = kKept ? writer.place(y) : reader(x + i, count);
+    C* to = writer.place(y + i);
+    for_vectors<C>(count, [&](int64_t k, int64_t lanes) {
+      Vec<C> v = load_lanes(from + k, lanes, C(0));
+      if constexpr (logarithm) {
+        v = v - shift - offset;
+      } else {
+        v = (kKept ? v : simd::exp_inline(v - shift)) * factor;
+      }
+      store_lanes(v, to + k, lanes);
+    });
+    writer.finish(y + i, count);
+  });
+}
+
+template <bool logarithm, class T>
+void block(const T* x, T* y, int64_t n, int64_t inner, int64_t lines) {
+  using C = Compute<T>;
+  RunReader<T> reader;
+  RunWriter<T> writer;
+  alignas(32) std::array<C, kRunLength> largest;
+  alignas(32) std::array<C, kRunLength> sum;
+  const auto at = [](std::array<C, kRunLength>& a, int64_t k) { return a.data() + k; };
+  const int64_t padded = (lines + 7) / 8 * 8;
+  std::fill_n(largest.begin(), padded, kLowest<C>);
+  std::fill_n(sum.begin(), padded, C(0));
+  for (int64_t i = 0; i < n; ++i) {
+    const C* from = reader(x + i * inner, lines);
+    for_vectors<C>(lines, [&](int64_t k, int64_t lanes) {
+      const Vec<C> v = larger(load_lanes(from + k, lanes, C(0)), Vec<C>::load(at(largest, k)));
+      v.store(at(largest, k));
+    });
+  }
+  constexpr bool kKept = !logarithm && kComputesInPlace<T>;
+  for (int64_t i = 0; i < n; ++i) {
+    const C* from = reader(x + i * inner, lines);
+    C* kept = writer.place(y + i * inner);
+    for_vectors<C>(lines, [&](int64_t k, int64_t lanes) {
+      const Vec<C> e =
+          simd::exp_inline(load_lanes(from + k, lanes, C(0)) - Vec<C>::load(at(largest, k)));
+      if constexpr (kKept) store_lanes(e, kept + k, lanes);
+      (e + Vec<C>::load(at(sum, k))).store(at(sum, k));
+    });
+  }
+  for_vectors<C>(padded, [&](int64_t k, int64_t) {
+    const Vec<C> s = Vec<C>::load(at(sum, k));
+    (logarithm ? log(s) : Vec<C>(1) / s).store(at(sum, k));
+  });
+  for (int64_t i = 0; i < n; ++i) {
+    const C* from = kKept ? writer.place(y + i * inner) : reader(x + i * inner, lines);
+    C* to = writer.place(y + i * inner);
+    for_vectors<C>(lines, [&](int64_t k, int64_t lanes) {
+      Vec<C> v = load_lanes(from + k, lanes, C(0));
+      const Vec<C> last = Vec<C>::load(at(sum, k));
+      if constexpr (logarithm) {
+        v = v - Vec<C>::load(at(largest, k)) - last;
+      } else {
+        v = (kKept ? v : simd::exp_inline(v - Vec<C>::load(at(largest, k)))) * last;
+      }
+      store_lanes(v, to + k, lanes);
+    });
+    writer.finish(y + i * inner, lines);
+  }
+}
+
+template <bool logarithm>
+void run(const SoftmaxParams&, const State& s, const Call& call) {
+  switch_float(call.out[0].dtype(), "softmax", [&]<class T>() {
+    const T* x = call.in[0].as<T>();
+    T* y = call.out[0].as<T>();
+    if (s.inner == 1) {
+      for_lines(s, [&](int64_t at) { line<logarithm>(x + at, y + at, s.n); });
+    } else {
+      for_blocks(s, [&](int64_t at, int64_t lines) {
+        block<logarithm>(x + at, y + at, s.n, s.inner, lines);
+      });
+    }
+  });
+}
+
+/// What an element adds to the sum of its line.
+template <bool logarithm, class C>
+Vec<C> term(Vec<C> dy, Vec<C> y) {
+  return logarithm ? dy : dy * y;
+}
+template <bool logarithm, class C>
+Vec<C> derivative(Vec<C> dy, Vec<C> y, Vec<C> sum) {
+  if constexpr (logarithm) {
+    return dy - simd::exp_inline(y) * sum;
+  } else {
+    return y * (dy - sum);
+  }
+}
+
+template <bool logarithm, class T>
+void line_grad(const T* dy, const T* y, T* dx, int64_t n) {
+  using C = Compute<T>;
+  RunReader<T> read_dy, read_y;
+  RunWriter<T> writer;
+  double sum = 0;
+  for_runs<T>(n, [&](int64_t i, int64_t count) {
+    const C* g = read_dy(dy + i, count);
+    const C* p = read_y(y + i, count);
+    sum += sum_vectors<C>(count, [&](int64_t k, int64_t lanes) {
+      return term<logarithm>(load_lanes(g + k, lanes, C(0)), load_lanes(p + k, lanes, C(0)));
+    });
+  });
+  for_runs<T>(n, [&](int64_t i, int64_t count) {
+    const C* g = read_dy(dy + i, count);
+    const C* p = read_y(y + i, count);
+    C* to = writer.place(dx + i);
+    for_vectors<C>(count, [&](int64_t k, int64_t lanes) {
+      store_lanes(derivative<logarithm>(load_lanes(g + k, lanes, C(0)),
+                                        load_lanes(p + k, lanes, C(0)), Vec<C>(sum)),
+                  to + k, lanes);
+    });
+    writer.finish(dx + i, count);
+  });
+}
+
+template <bool logarithm, class T>
+void block_grad(const T* dy, const T* y, T* dx, int64_t n, int64_t inner, int64_t lines) {
+  using C = Compute<T>;
+  RunReader<T> read_dy, read_y;
+  RunWriter<T> writer;
+  alignas(32) std::array<C, kRunLength> sum;
+  std::fill_n(sum.begin(), (lines + 7) / 8 * 8, C(0));
+  for (int64_t i = 0; i < n; ++i) {
+    const C* g = read_dy(dy + i * inner, lines);
+    const C* p = read_y(y + i * inner, lines);
+    for_vectors<C>(lines, [&](int64_t k, int64_t lanes) {
+      const Vec<C> more =
+          term<logarithm>(load_lanes(g + k, lanes, C(0)), load_lanes(p + k, lanes, C(0)));
+      (more + Vec<C>::load(sum.data() + k)).store(sum.data() + k);
+    });
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const C* g = read_dy(dy + i * inner, lines);
+    const C* p = read_y(y + i * inner, lines);
+    C* to = writer.place(dx + i * inner);
+    for_vectors<C>(lines, [&](int64_t k, int64_t lanes) {
+      store_lanes(
+          derivative<logarithm>(load_lanes(g + k, lanes, C(0)), load_lanes(p + k, lanes, C(0)),
+                                Vec<C>::load(sum.data() + k)),
+          to + k, lanes);
+    });
+    writer.finish(dx + i * inner, lines);
+  }
+}
+
+template <bool logarithm>
+void run_grad(const SoftmaxParams&, const State& s, const Call& call) {
+  switch_float(call.out[0].dtype(), "softmax_grad", [&]<class T>() {
+    const T* dy = call.in[0].as<T>();
+    const T* y = call.in[1].as<T>();
+    T* dx = call.out[0].as<T>();
+    if (s.inner == 1) {
+      for_lines(s, [&](int64_t at) { line_grad<logarithm>(dy + at, y + at, dx + at, s.n); });
+    } else {
+      for_blocks(s, [&](int64_t at, int64_t lines) {
+        block_grad<logarithm>(dy + at, y + at, dx + at, s.n, s.inner, lines);
+      });
+    }
+  });
+}
+
+}  // namespace
+
+KernelList softmax_cpu_kernels() {
+  return {kernel<supports_forward, prepare, run<false>>("vectorized"), softmax_reference_kernel()};
+}
+KernelList log_softmax_cpu_kernels() {
+  return {kernel<supports_forward, prepare, run<true>>("vectorized"),
+          log_softmax_reference_kernel()};
+}
+KernelList softmax_grad_cpu_kernels() {
+  return {kernel<supports_grad, prepare, run_grad<false>>("vectorized"),
+          softmax_grad_reference_kernel()};
+}
+KernelList log_softmax_grad_cpu_kernels() {
+  return {kernel<supports_grad, prepare, run_grad<true>>("vectorized"),
+          log_softmax_grad_reference_kernel()};
+}
+
+}  // namespace mica
