@@ -70,7 +70,7 @@ std::vector<HostArray> sampled(const HostArgs& in, const GridSampleParams& p) {
 std::vector<double> points(const Shape& grid, Size2 size, bool align_corners) {
   std::vector<double> values;
   const auto coordinate = [&](int64_t i, int64_t pixels) {
-    const int64_t cell = i * 7 % (pixels + 4) - 2;
+    const int64_t cell = i * 11 % (pixels + 4) - 2;
     const double at =
         static_cast<double>(cell) + (i % 2 == 0 ? 0.2 : 0.6) + 0.02 * static_cast<double>(i % 9);
     const auto n = static_cast<double>(pixels);
@@ -165,14 +165,26 @@ OpCase grid_sample_case() {
 
 OpCase grid_sample_grad_case() {
   OpCase c{.op = "grid_sample_grad", .samples = {}};
-  for (const Setup& s : setups())
-    c.samples.push_back({.name = s.name,
-                         .in = {x({s.x[0], s.x[1], s.grid[1], s.grid[2]}), x(s.x), s.grid_input()},
-                         .call = [s](const Args& a) -> Tensors {
-                           const auto grads = grid_sample_grad(a[0], a[1], a[2], s.params);
-                           return {grads.x, grads.grid};
-                         },
-                         .dtypes = s.dtypes});
+  for (const Setup& s : setups()) {
+    const auto add = [&c](const Setup& t, bool gradient) {
+      c.samples.push_back(
+          {.name = t.name + (gradient ? "" : ", values"),
+           .in = {x({t.x[0], t.x[1], t.grid[1], t.grid[2]}), x(t.x), t.grid_input()},
+           .call = [t](const Args& a) -> Tensors {
+             const auto grads = grid_sample_grad(a[0], a[1], a[2], t.params);
+             return {grads.x, grads.grid};
+           },
+           .dtypes = t.dtypes,
+           .gradient = gradient});
+    };
+    add(s, false);
+    // The gradient is made of many ops: few pixels will do.
+    Setup small = s;
+    for (int64_t& size : small.x) size = std::min<int64_t>(size, 3);
+    for (int i = 0; i < 3; ++i) small.grid[i] = std::min<int64_t>(small.grid[i], i == 2 ? 3 : 1);
+    if (small.x[0] > 0) small.x[0] = small.x[1] = 1;
+    if (s.name != "several threads") add(small, true);
+  }
   c.bad = bad_operands("grid_sample_grad",
                        [](const Tensor& a, const Tensor& b) { grid_sample_grad(a, a, b); });
   c.bad.push_back(

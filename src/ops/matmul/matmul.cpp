@@ -205,6 +205,9 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   check<ShapeError>(a.rank() >= 1 && b.rank() >= 1,
                     "matmul: operands must have at least one dimension, got {} and {}", a.shape(),
                     b.shape());
+  check<ShapeError>(a.shape().back() == b.size(b.rank() == 1 ? 0 : -2),
+                    "matmul: expected (…, M, K) and (…, K, N), got {} and {}", a.shape(),
+                    b.shape());
   if (a.rank() == 1) {  // a row, whose dimension the result does not keep
     const Tensor c =
         matmul(reshape(a, {1, a.size(0)}), b.rank() == 1 ? reshape(b, {b.size(0), 1}) : b);
@@ -216,7 +219,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     const Tensor c = matmul(a, reshape(b, {b.size(0), 1}));
     return reshape(c, leading(c.shape(), 1));
   }
-  if (a.rank() > 2 && b.rank() == 2) {
+  if (a.rank() > 2 && b.rank() == 2 && (a.spec().is_contiguous() || b.requires_grad())) {
     // One product: its gradient for b is one product too, instead of a sum over the batch.
     const Shape rows = leading(a.shape(), 1);
     Shape shape = rows;
