@@ -26,14 +26,22 @@ void Dims::push_back(int64_t value) {
 
 bool Dims::contains(int64_t value) const { return std::find(begin(), end(), value) != end(); }
 
+namespace {
+
+/// n times a size of `shape`. A product past 2^63 raises, unless the shape has no elements at all.
+int64_t times(int64_t n, int64_t size, const Shape& shape) {
+  if (__builtin_mul_overflow(n, size, &n))
+    check<ShapeError>(shape.contains(0), "shape {} has more than 2^63 elements", shape);
+  return n;
+}
+
+}  // namespace
+
 int64_t numel(const Shape& shape) {
   int64_t n = 1;
   for (const int64_t d : shape) {
     if (d < 0) fail<ShapeError>("shape {} has a negative size", shape);
-    if (__builtin_mul_overflow(n, d, &n)) {
-      if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
-      fail<ShapeError>("shape {} has more than 2^63 elements", shape);
-    }
+    n = times(n, d, shape);
   }
   return n;
 }
@@ -43,7 +51,7 @@ Strides contiguous_strides(const Shape& shape) {
   int64_t step = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     strides[i] = step;
-    step *= std::max<int64_t>(shape[i], 1);
+    step = times(step, std::max<int64_t>(shape[i], 1), shape);
   }
   return strides;
 }
@@ -53,7 +61,8 @@ Strides channels_last_strides(const Shape& shape) {
   const int64_t c = std::max<int64_t>(shape[1], 1);
   const int64_t h = std::max<int64_t>(shape[2], 1);
   const int64_t w = std::max<int64_t>(shape[3], 1);
-  return {c * h * w, 1, c * w, c};
+  const int64_t row = times(c, w, shape);
+  return {times(row, h, shape), 1, row, c};
 }
 
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op) {

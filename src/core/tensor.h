@@ -13,7 +13,8 @@
 
 namespace mica {
 
-class GradNode;  // autograd/tape.h
+class GradNode;    // autograd/tape.h
+struct GradHooks;  // autograd/tape.h
 struct TensorImpl;
 
 /// Where a new tensor goes: `zeros({2, 3}, {.dtype = DType::f64})`.
@@ -125,8 +126,9 @@ using Tensors = std::vector<Tensor>;
 struct AutogradMeta {
   bool requires_grad = false;  ///< set on leaves
   Tensor grad;
-  Ref<GradNode> node;  ///< the op that produced this tensor, if recorded
-  int output = 0;      ///< which output of it
+  Ref<GradNode> node;                ///< the op that produced this tensor, if recorded
+  int output = 0;                    ///< which output of it
+  std::shared_ptr<GradHooks> hooks;  ///< of a leaf
   AutogradMeta();
   ~AutogradMeta();
 };

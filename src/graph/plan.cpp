@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/graph/memory_plan.h"
 #include "mica/graph/passes/passes.h"
+#include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
 
 namespace mica {
@@ -268,6 +269,7 @@ Tensor Plan::copy_out(ValueId id, std::span<const Tensor> arguments) {
 
 Tensors Plan::run(std::span<const Tensor> arguments) {
   const NoGrad guard;
+  adopt_num_threads();
   const std::lock_guard lock(arena_->mutex);
   for (size_t i = 0; i < arguments.size(); ++i) copy_in(captured_.graph.inputs[i], arguments[i]);
   if (replay_) {

@@ -5,6 +5,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/select.h"
+#include "mica/op/settings.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -34,10 +35,19 @@ class Scratch {
 
 const TensorSpec kUndefined{};
 
+/// Checks which inputs there are and gives the one device they lie on.
 Device common_device(const OpDef& op, std::span<const TensorSpec> in) {
+  check(op.inputs < 0 || static_cast<size_t>(op.inputs) == in.size(),
+        "{}: expected {} input{}, got {}", op.name, op.inputs, op.inputs == 1 ? "" : "s",
+        in.size());
   const TensorSpec* first = nullptr;
-  for (const TensorSpec& s : in) {
-    if (!s.defined) continue;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const TensorSpec& s = in[i];
+    if (!s.defined) {
+      const bool optional = i < 64 && (op.optional >> i & 1U);
+      check(optional || op.inputs == OpDef::kUndeclared, "{}: input {} is undefined", op.name, i);
+      continue;
+    }
     if (!first) first = &s;
     check<DeviceError>(s.device == first->device, "{}: inputs are on different devices, {} and {}",
                        op.name, first->device, s.device);
@@ -49,6 +59,18 @@ Device common_device(const OpDef& op, std::span<const TensorSpec> in) {
 void check_dtype(const OpDef& op, DType t) {
   check<DTypeError>(op.dtypes.contains(t), "{}: expected {}, got {}", op.name, op.dtypes.words(),
                     t);
+}
+
+/// A size that cannot be counted must not be computed with.
+void check_size(const char* op, const Shape& shape, DType dtype) {
+  auto bytes = static_cast<int64_t>(size_of(dtype));
+  bool fits = true;
+  for (const int64_t d : shape) {
+    check<ShapeError>(d >= 0, "{}: its output would have a negative size, {}", op, shape);
+    fits = !__builtin_mul_overflow(bytes, d, &bytes) && fits;
+  }
+  check<ShapeError>(fits || shape.contains(0), "{}: its output would have more than 2^63 bytes, {}",
+                    op, shape);
 }
 
 /// Outputs whose strides the op left open take the memory format of the first 4-d input that has
@@ -73,6 +95,7 @@ void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> input
                 std::span<const TensorSpec> specs, std::span<const Tensor> outputs,
                 std::span<const TensorSpec> out_specs, Device device) {
   if (device.is_null()) return;
+  adopt_num_threads();
   const auto prepared = select(op, params, {specs, out_specs}, device);
   Scratch<Arg> in(inputs.size());
   Scratch<Arg> out(outputs.size());
@@ -101,10 +124,14 @@ void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> input
 
 Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                 std::span<const TensorSpec> specs, OutSpecs& out, Device device) {
-  Outputs outputs;
-  for (const TensorSpec& s : out.span()) outputs.add(empty(s));
-  run_kernel(op, params, inputs, specs, outputs.span(), out.span(), device);
-  return outputs;
+  try {
+    Outputs outputs;
+    for (const TensorSpec& s : out.span()) outputs.add(empty(s));
+    run_kernel(op, params, inputs, specs, outputs.span(), out.span(), device);
+    return outputs;
+  } catch (const OutOfMemory& e) {
+    fail<OutOfMemory>("{}: {}", op.name, e.what());
+  }
 }
 
 /// Whether the call goes on the tape. A gradient that would be lost is an error, and one raised
@@ -138,6 +165,14 @@ void note_writes(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
 
 }  // namespace
 
+void OutSpecs::add(const Shape& shape, DType dtype) {
+  check_size(op_, shape, dtype);
+  TensorSpec& s = specs_[static_cast<size_t>(count_++)];
+  s.shape = shape;
+  s.dtype = dtype;
+  s.defined = true;
+}
+
 Recorder* current_recorder() { return t_recorder; }
 
 Recorder* exchange_recorder(Recorder* recorder) { return std::exchange(t_recorder, recorder); }
@@ -147,8 +182,6 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
   for (size_t i = 0; i < inputs.size(); ++i)
     std::memcpy(static_cast<void*>(&specs[i]),
                 inputs[i].defined() ? &inputs[i].spec() : &kUndefined, sizeof(TensorSpec));
-  check(op.elementwise == 0 || static_cast<size_t>(op.elementwise) == inputs.size(),
-        "{}: expected {} operands, got {}", op.name, op.elementwise, inputs.size());
   Device device = common_device(op, specs.span());
   if (!inputs.empty() && specs[0].defined) check_dtype(op, specs[0].dtype);
 
@@ -156,6 +189,7 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
   bool recorded = false;
   if (op.view) {
     const ViewSpec v = op.view(params.data, specs[0]);
+    check_size(op.name, v.spec.shape, v.spec.dtype);
     recorded = records(op, params, inputs, {&v.spec, 1});
     if (t_recorder) {
       outputs = t_recorder->record(op, params, inputs, {&v.spec, 1});

@@ -19,12 +19,8 @@ class OutSpecs {
   explicit OutSpecs(const char* op) : op_(op) {}
   /// The op's name, for the messages of checks that several ops share.
   const char* op() const { return op_; }
-  void add(const Shape& shape, DType dtype) {
-    TensorSpec& s = specs_[static_cast<size_t>(count_++)];
-    s.shape = shape;
-    s.dtype = dtype;
-    s.defined = true;
-  }
+  /// Raises ShapeError when a size is negative or the bytes cannot be counted.
+  void add(const Shape& shape, DType dtype);
   int size() const { return count_; }
   TensorSpec& operator[](int i) { return specs_[static_cast<size_t>(i)]; }
   std::span<TensorSpec> span() { return {specs_.data(), static_cast<size_t>(count_)}; }
@@ -57,6 +53,12 @@ struct ViewSpec {
 struct OpDef {
   const char* name = nullptr;
   const ParamsInfo* params_info = nullptr;
+  static constexpr int kAnyNumber = -1;
+  static constexpr int kUndeclared = -2;
+  /// How many inputs a call has, left-out ones included; dispatch checks it. kAnyNumber: infer
+  /// does.
+  int inputs = kUndeclared;
+  uint64_t optional = 0;  ///< bit i: input i may be left out; dispatch checks that others are there
   /// What the first input may be (of an op without inputs: the output); dispatch checks it.
   DTypeSet dtypes = kAllDTypes;
   /// Checks the arguments and gives the outputs' shapes and dtypes.
@@ -69,15 +71,15 @@ struct OpDef {
   /// For an op whose output shares its input's memory: no kernel runs.
   ViewSpec (*view)(const void* params, const TensorSpec& in) = nullptr;
   /// True for inputs the op writes to.
-  bool (*mutates)(const void* params, int input, int inputs) = nullptr;
+  bool (*mutates)(const void* params, int input, int count) = nullptr;
   /// The number of operands of an op whose output element i depends on elements i of them alone, so
   /// that it may be written over one that lies in memory alike; 0 for other ops.
   int elementwise = 0;
   std::array<KernelList, kDeviceKinds> kernels;
   std::shared_ptr<KernelCache> cache;
 
-  bool writes(const void* params, int input, int inputs) const {
-    return mutates && mutates(params, input, inputs);
+  bool writes(const void* params, int input, int count) const {
+    return mutates && mutates(params, input, count);
   }
 };
 
@@ -107,6 +109,19 @@ class Op {
     def_.params_info = &mica::params_info<P>();
   }
 
+  struct MayBeAbsent {
+    std::initializer_list<int> optional = {};
+  };
+
+  /// How many inputs a call has: `.inputs(3, {.optional = {2}})`. Views and elementwise ops need
+  /// not say it.
+  Op& inputs(int count, MayBeAbsent which = {}) {
+    def_.inputs = count;
+    def_.optional = detail::bits(which.optional);
+    return *this;
+  }
+  /// A number of inputs that infer checks.
+  Op& any_inputs(MayBeAbsent which = {}) { return inputs(OpDef::kAnyNumber, which); }
   Op& dtypes(DTypeSet set) {
     def_.dtypes = set;
     return *this;
@@ -133,6 +148,7 @@ class Op {
   }
   template <auto fn>
   Op& view() {
+    def_.inputs = 1;
     def_.view = [](const void* p, const TensorSpec& in) {
       return fn(*static_cast<const P*>(p), in);
     };
@@ -144,6 +160,7 @@ class Op {
     return *this;
   }
   Op& elementwise(int operands) {
+    def_.inputs = operands;
     def_.elementwise = operands;
     return *this;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -49,12 +50,19 @@ inline uint64_t hash_field(uint64_t h, const Dims& v) {
   return h;
 }
 
+template <class T>
+bool is_finite_field(const T&) {
+  return true;
+}
+inline bool is_finite_field(double v) { return std::isfinite(v); }
+
 /// What the machinery knows of a Params type; everything follows from its `fields()` visitor.
 struct ParamsInfo {
   size_t size;
   uint64_t (*hash)(const void*);
   bool (*equal)(const void*, const void*);
   std::string (*print)(const void*);
+  bool (*finite)(const void*);  ///< no number among the fields is infinite or NaN
 };
 
 /// Parameters of an op that has none.
@@ -97,6 +105,12 @@ const ParamsInfo& params_info() {
           s += print_field(v);
         });
         return s + "}";
+      },
+      [](const void* p) {
+        bool finite = true;
+        P::fields(*static_cast<const P*>(p),
+                  [&](const char*, const auto& v) { finite = finite && is_finite_field(v); });
+        return finite;
       },
   };
   return info;

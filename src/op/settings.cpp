@@ -12,6 +12,10 @@
 namespace mica {
 namespace {
 
+constexpr int kMostThreads = 1024;  // far more end the process when the system has no more to give
+std::atomic<int> g_threads{0};      // 0: OpenMP's own choice
+thread_local int t_threads = 0;     // what this thread's OpenMP was last told
+
 /// "conv2d:direct,matmul:reference" as a map.
 std::map<std::string, std::string> parse_forced(const char* text) {
   std::map<std::string, std::string> forced;
@@ -86,9 +90,22 @@ std::string forced_kernel(const std::string& op) {
 uint64_t settings_stamp() { return settings().stamp.load(std::memory_order_relaxed); }
 
 void set_num_threads(int threads) {
-  check(threads >= 1, "set_num_threads: expected at least 1, got {}", threads);
-  omp_set_num_threads(threads);
+  check(threads >= 1 && threads <= kMostThreads, "set_num_threads: expected 1 to {}, got {}",
+        kMostThreads, threads);
+  if (g_threads.exchange(threads) != threads) ++settings().stamp;
+  adopt_num_threads();
 }
-int num_threads() { return omp_get_max_threads(); }
+
+int num_threads() {
+  adopt_num_threads();
+  return omp_get_max_threads();
+}
+
+void adopt_num_threads() {
+  const int set = g_threads.load(std::memory_order_relaxed);
+  if (set == t_threads) return;
+  omp_set_num_threads(set);
+  t_threads = set;
+}
 
 }  // namespace mica

@@ -31,8 +31,12 @@ std::string forced_kernel(const std::string& op);
 /// Changes whenever a setting does that kernels are chosen by.
 uint64_t settings_stamp();
 
-/// Threads used by CPU kernels.
+/// Threads used by CPU kernels, in whichever thread they are called; at first OpenMP's choice (one
+/// per core, or OMP_NUM_THREADS).
 void set_num_threads(int threads);
 int num_threads();
+/// OpenMP keeps the number per calling thread: brings this thread's up to date. What runs kernels
+/// calls it.
+void adopt_num_threads();
 
 }  // namespace mica

@@ -37,7 +37,7 @@ OpCase rng_take_case() {
       .samples = {sample("from the start", 5, 0, 3), sample("further", 5, 1000, 1),
                   sample("nothing", 5, 7, 0)},
       .bad = {bad<DTypeError>(
-          "rng_take: the state must be i64[2], got f32[2]",
+          "rng_take: expected an i64 counter, got f32",
           [](Device d) { call_op("rng_take", RngTakeParams{1}, {zeros({2}, {.device = d})}); })},
       .no_empty = "its state has two elements",
       .no_single = "its state has two elements"};

@@ -62,6 +62,46 @@ TEST(CpuRuntime, OutOfMemoryIsAnErrorOneCanGoOnFrom) {
   EXPECT_EQ(sum(ones({10})).item(), 10);
 }
 
+TEST(CpuRuntime, TensorsThatDoNotFitTogetherAreRefused) {
+  const auto half = static_cast<int64_t>(runtime(DeviceKind::cpu).properties(0).memory / 2 + 1);
+  const Tensor first = empty({half}, {.dtype = DType::u8});  // never touched
+  expect_error<OutOfMemory>("out of memory on cpu: ", [&] { empty({half}, {.dtype = DType::u8}); });
+}
+
+constexpr int64_t kHuge = int64_t{1} << 40;
+
+TEST(CpuRuntime, OutOfMemoryNamesTheOperator) {
+  expect_error<OutOfMemory>("full: out of memory on cpu: ", [] { zeros({kHuge}); });
+  const Tensor wide = expand(ones({1}), {kHuge});
+  expect_error<OutOfMemory>("copy: out of memory on cpu: ", [&] { contiguous(wide); });
+  expect_error<OutOfMemory>("add: out of memory on cpu: ", [&] { add(wide, wide); });
+  const Tensor row = expand(ones({1, 1}), {1 << 22, 1});
+  expect_error<OutOfMemory>("matmul: out of memory on cpu: ",
+                            [&] { matmul(row, transpose(row, 0, 1)); });
+}
+
+TEST(CpuRuntime, SizesThatCannotBeCountedAreRefused) {
+  expect_error<ShapeError>("shape [1099511627776, 1099511627776] has more than 2^63 elements",
+                           [] { empty({kHuge, kHuge}); });
+  expect_error<OutOfMemory>("out of memory: f64[2305843009213693952] has more than 2^64 bytes",
+                            [] { empty({int64_t{1} << 61}, {.dtype = DType::f64}); });
+  expect_error<ShapeError>(
+      "full: its output would have more than 2^63 bytes, [1099511627776, 1099511627776]",
+      [] { zeros({kHuge, kHuge}); });
+  expect_error<ShapeError>(
+      "full: its output would have more than 2^63 bytes, [2305843009213693952]",
+      [] { zeros({int64_t{1} << 61}); });
+  expect_error<ShapeError>("expand: its output would have more than 2^63 bytes",
+                           [] { expand(ones({1, 1}), {kHuge, kHuge}); });
+  expect_error<ShapeError>("expand: its output would have a negative size, [-3]",
+                           [] { expand(ones({1}), {-3}); });
+  const Tensor row = expand(ones({1, 1}), {kHuge, 1});
+  expect_error<ShapeError>("matmul: its output would have more than 2^63 bytes",
+                           [&] { matmul(row, transpose(row, 0, 1)); });
+  // Nothing is counted where there is nothing.
+  EXPECT_EQ(zeros({0, kHuge, kHuge}).numel(), 0);
+}
+
 TEST(CpuRuntime, ServesSeveralThreads) {
   const size_t before = memory_stats(Device::cpu()).allocated;
   std::vector<std::thread> threads;

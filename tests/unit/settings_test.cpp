@@ -1,13 +1,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <mutex>
+#include <thread>
 
 #include "mica/mica.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/select.h"
+#include "mica/runtime/cpu/parallel.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {
@@ -138,7 +143,62 @@ TEST_F(Settings, ThreadsAreCounted) {
   set_num_threads(1);
   EXPECT_EQ(num_threads(), 1);
   set_num_threads(before);
-  expect_error<Error>("set_num_threads: expected at least 1, got 0", [] { set_num_threads(0); });
+  for (const int bad : {0, -1, 1025})
+    expect_error<Error>("set_num_threads: expected 1 to 1024, got " + std::to_string(bad),
+                        [&] { set_num_threads(bad); });
+  EXPECT_EQ(num_threads(), before);
+}
+
+void infer_count(const NoParams&, std::span<const TensorSpec>, OutSpecs& out) {
+  out.add({}, DType::i64);
+}
+void run_count(const NoParams&, const Call& c) {
+  std::atomic<int64_t> parts{0};
+  parallel_for(1000, 1, [&](int64_t, int64_t) { ++parts; });
+  *c.out[0].as<int64_t>() = parts;
+}
+
+TEST_F(Settings, TheNumberOfThreadsHoldsForKernelsInEveryThread) {
+  const OpDef op = Op<NoParams>("count")
+                       .infer<infer_count>()
+                       .inputs(0)
+                       .no_gradient("it is a test")
+                       .cpu({kernel<supports_all<NoParams>, run_count>("parallel")})
+                       .build();
+  const auto count = [&] { return dispatch(op, NoParams{}, Tensors{})[0].item(); };
+  const int before = num_threads();
+  for (const int threads : {3, 1, 2}) {
+    set_num_threads(threads);
+    EXPECT_EQ(count(), threads);
+    double elsewhere = 0;
+    std::thread([&] { elsewhere = count(); }).join();
+    EXPECT_EQ(elsewhere, threads);
+  }
+  // A thread that computed before the change follows it too, also inside a compiled function.
+  auto compiled = compile([&] { return dispatch(op, NoParams{}, Tensors{})[0]; });
+  std::vector<double> seen;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool told = false;
+  std::thread worker([&] {
+    std::unique_lock lock(mutex);
+    seen.push_back(count());
+    seen.push_back(compiled().item());
+    changed.notify_all();
+    changed.wait(lock, [&] { return told; });
+    seen.push_back(count());
+    seen.push_back(compiled().item());
+  });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return seen.size() == 2; });
+    set_num_threads(3);
+    told = true;
+    changed.notify_all();
+  }
+  worker.join();
+  EXPECT_THAT(seen, testing::ElementsAre(2, 2, 3, 3));
+  set_num_threads(before);
 }
 
 /// Runs the test below in a process of its own with these variables set; gives what it prints.

@@ -15,7 +15,6 @@ namespace mica {
 namespace {
 
 void check_input(const char* op, const BatchNormParams& params, const TensorSpec& x) {
-  check<DTypeError>(is_floating(x.dtype), "{}: expected a floating input, got {}", op, x.dtype);
   check<ShapeError>(x.rank() >= 2, "{}: input must be [N, C, …], got {}", op, x.shape);
   check<ShapeError>(!params.training || x.shape[1] == 0 || x.numel() / x.shape[1] != 1,
                     "{}: training needs more than one value per channel, got {}", op, x.shape);
@@ -127,6 +126,8 @@ void infer_grad(const BatchNormParams& params, std::span<const TensorSpec> in, O
 
 const OpDef& batch_norm_op() {
   static OpDef def = Op<BatchNormParams>("batch_norm")
+                         .inputs(5, {.optional = {1, 2, 3, 4}})
+                         .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}, .out = {1, 2}})
                          .mutates<mutates>()
@@ -138,6 +139,8 @@ const OpDef& batch_norm_op() {
 const OpDef& batch_norm_grad_op() {
   static OpDef def =
       Op<BatchNormParams>("batch_norm_grad")
+          .inputs(5, {.optional = {2}})
+          .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_by<compose_grad, BatchNormParams>>({.in = {0, 1, 2, 3, 4}})
           .cpu({batch_norm_grad_vectorized_kernel(), batch_norm_grad_reference_kernel()})

@@ -42,6 +42,7 @@ const OpDef& copy_op() {
 
 const OpDef& copy_into_op() {
   static OpDef def = Op<NoParams>("copy_into")
+                         .inputs(2)
                          .infer<infer_into>()
                          .mutates<mutates>()
                          .no_gradient("it overwrites its input")

@@ -24,7 +24,7 @@ DType result_dtype(DType logits) { return logits == DType::f64 ? DType::f64 : DT
 
 void check_arguments(const char* op, const CrossEntropyParams& params, const TensorSpec& logits,
                      const TensorSpec& target) {
-  check<DTypeError>(is_floating(logits.dtype), "{}: expected floating logits, got {}", op,
+  check<DTypeError>(is_floating(logits.dtype), "{}: logits must be floating, got {}", op,
                     logits.dtype);
   check<ShapeError>(logits.rank() == 2 && logits.shape[1] >= 1,
                     "{}: logits must be [N, C] with at least one class, got {}", op, logits.shape);
@@ -95,6 +95,8 @@ void infer_grad(const CrossEntropyParams& params, std::span<const TensorSpec> in
 
 const OpDef& cross_entropy_op() {
   static OpDef def = Op<CrossEntropyParams>("cross_entropy")
+                         .inputs(2)
+                         .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}, .out = {1}})
                          .cpu({cross_entropy_vectorized_kernel(), cross_entropy_reference_kernel()})
@@ -105,6 +107,8 @@ const OpDef& cross_entropy_op() {
 const OpDef& cross_entropy_grad_op() {
   static OpDef def =
       Op<CrossEntropyParams>("cross_entropy_grad")
+          .inputs(4)
+          .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_by<compose_grad, CrossEntropyParams>>({.in = {0, 1, 2, 3}})
           .cpu({cross_entropy_grad_vectorized_kernel(), cross_entropy_grad_reference_kernel()})

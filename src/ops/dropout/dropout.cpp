@@ -11,8 +11,6 @@ namespace {
 
 void infer(const DropoutParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check(p.p >= 0 && p.p < 1, "dropout: p must be in [0, 1), got {}", p.p);
-  check<DTypeError>(is_floating(in[0].dtype), "dropout: expected a floating dtype, got {}",
-                    in[0].dtype);
   check<ShapeError>(in[1].dtype == DType::i64 && in[1].shape == Shape{2} && in[1].is_contiguous(),
                     "dropout: the counter must be i64[2], got {}", in[1]);
   out.add(in[0].shape, in[0].dtype);
@@ -75,6 +73,8 @@ void run(const DropoutParams& p, const Call& c) {
 
 const OpDef& dropout_op() {
   static OpDef def = Op<DropoutParams>("dropout")
+                         .inputs(2)
+                         .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {1}})
                          .cpu({kernel<supports_all<DropoutParams>, run>("counter")})

@@ -19,7 +19,6 @@ Shape leading(const Shape& shape, int dropped) {
 }
 
 void check_dtypes(const char* op, DType a, DType b) {
-  check<DTypeError>(is_floating(a), "{}: expected floating operands, got {}", op, a);
   check<DTypeError>(a == b, "{}: operands must have one dtype, got {} and {}", op, a, b);
 }
 
@@ -171,6 +170,8 @@ MatmulProblem linear_problem(const TensorSpec& x, const TensorSpec& weight) {
 
 const OpDef& matmul_op() {
   static OpDef def = Op<NoParams>("matmul")
+                         .inputs(2)
+                         .dtypes(kFloatDTypes)
                          .infer<infer_matmul>()
                          .vjp<vjp_matmul>({.in = {0, 1}})
                          .cpu({matmul_blocked_kernel(), matmul_reference_kernel()})

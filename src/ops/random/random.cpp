@@ -17,6 +17,8 @@
 namespace mica {
 namespace {
 
+constexpr DTypeSet kCounterDType{{DType::i64}, "an i64 counter"};
+
 void infer_take(const RngTakeParams&, std::span<const TensorSpec> in, OutSpecs& out) {
   check<DTypeError>(in[0].dtype == DType::i64 && in[0].shape == Shape{2} && in[0].is_contiguous(),
                     "rng_take: the state must be i64[2], got {}", in[0]);
@@ -150,6 +152,8 @@ Tensor sorted_by_keys(int64_t n, const int64_t* counter) {
 
 const OpDef& rng_take_op() {
   static OpDef def = Op<RngTakeParams>("rng_take")
+                         .inputs(1)
+                         .dtypes(kCounterDType)
                          .infer<infer_take>()
                          .mutates<take_mutates>()
                          .no_gradient("it draws counters")
@@ -160,6 +164,8 @@ const OpDef& rng_take_op() {
 
 const OpDef& uniform_op() {
   static OpDef def = Op<RandomParams>("uniform")
+                         .inputs(1)
+                         .dtypes(kCounterDType)
                          .infer<infer_random>()
                          .no_gradient("its input is a counter")
                          .cpu({kernel<supports_all<RandomParams>, run_uniform>("reference")})
@@ -169,6 +175,8 @@ const OpDef& uniform_op() {
 
 const OpDef& normal_op() {
   static OpDef def = Op<RandomParams>("normal")
+                         .inputs(1)
+                         .dtypes(kCounterDType)
                          .infer<infer_random>()
                          .no_gradient("its input is a counter")
                          .cpu({kernel<supports_all<RandomParams>, run_normal>("reference")})

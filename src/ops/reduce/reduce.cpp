@@ -47,13 +47,18 @@ void infer_argmax(const ArgmaxParams& p, std::span<const TensorSpec> in, OutSpec
 }  // namespace
 
 const OpDef& sum_op() {
-  static OpDef def =
-      Op<ReduceParams>("sum").infer<infer_sum>().vjp<vjp_sum>({}).cpu(sum_cpu_kernels()).build();
+  static OpDef def = Op<ReduceParams>("sum")
+                         .inputs(1)
+                         .infer<infer_sum>()
+                         .vjp<vjp_sum>({})
+                         .cpu(sum_cpu_kernels())
+                         .build();
   return def;
 }
 
 const OpDef& argmax_op() {
   static OpDef def = Op<ArgmaxParams>("argmax")
+                         .inputs(1)
                          .infer<infer_argmax>()
                          .no_gradient("an index does not change smoothly")
                          .cpu(argmax_cpu_kernels())

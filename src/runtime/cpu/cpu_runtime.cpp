@@ -51,11 +51,14 @@ class CpuRuntime final : public DeviceRuntime {
 
   void* allocate(size_t bytes, int) override {
     if (bytes == 0) return nullptr;
-    if (bytes > (size_t{1} << 62)) out_of_memory(bytes);
-    const size_t block = block_bytes(bytes);
-    const size_t c = class_of(block);
+    size_t block = 0;
     {
       const std::lock_guard lock(mutex_);
+      // The kernel may promise memory the machine has not got; refuse what cannot fit.
+      if (bytes > memory_ || used_ > memory_ - bytes) out_of_memory(bytes);
+      block = block_bytes(bytes);
+      const size_t c = class_of(block);
+      used_ += bytes;
       stats_.allocated += block;
       stats_.peak = std::max(stats_.peak, stats_.allocated);
       if (!free_[c].empty()) {
@@ -66,13 +69,14 @@ class CpuRuntime final : public DeviceRuntime {
       }
       stats_.reserved += block;
     }
-    void* p = fresh(block);
+    void* p = std::aligned_alloc(kAlignment, block);
     if (!p) {
       empty_cache(0);
-      p = fresh(block);
+      p = std::aligned_alloc(kAlignment, block);
     }
     if (!p) {
       const std::lock_guard lock(mutex_);
+      used_ -= bytes;
       stats_.allocated -= block;
       stats_.reserved -= block;
       out_of_memory(bytes);
@@ -85,6 +89,7 @@ class CpuRuntime final : public DeviceRuntime {
     const size_t block = block_bytes(bytes);
     {
       const std::lock_guard lock(mutex_);
+      used_ -= bytes;
       stats_.allocated -= block;
       if (cached_ + block <= kCacheLimit) {
         free_[class_of(block)].push_back(data);
@@ -127,11 +132,6 @@ class CpuRuntime final : public DeviceRuntime {
   }
 
  private:
-  void* fresh(size_t block) {
-    // The kernel may promise memory the machine has not got; refuse what cannot fit.
-    if (block > memory_) return nullptr;
-    return std::aligned_alloc(kAlignment, block);
-  }
   [[noreturn]] void out_of_memory(size_t bytes) {
     fail<OutOfMemory>(
         "out of memory on cpu: {} bytes requested, {} in use by tensors, {} in the machine", bytes,
@@ -142,6 +142,7 @@ class CpuRuntime final : public DeviceRuntime {
   std::mutex mutex_;
   std::array<std::vector<void*>, 128> free_;
   size_t cached_ = 0;
+  size_t used_ = 0;  // of the allocated blocks
   MemoryStats stats_;
 };
 
