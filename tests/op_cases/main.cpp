@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 #include <string>
 
 #include "tests/op_cases/device.h"
 #include "tests/op_cases/harness.h"
+#include "tests/op_cases/tolerance.h"
 
 namespace mica::cases {
 namespace {
@@ -21,6 +23,25 @@ const std::vector<OpCase>& cases() {
   static const std::vector<OpCase> list = all_cases();
   return list;
 }
+
+/// Prints what the suite took at the end, and which operators took most of it.
+class TimeReport : public ::testing::EmptyTestEventListener {
+ public:
+  void OnTestProgramEnd(const ::testing::UnitTest& suite) override {
+    constexpr size_t kShown = 8;
+    std::vector<std::pair<int64_t, std::string>> slowest;
+    for (int i = 0; i < suite.total_test_suite_count(); ++i) {
+      const ::testing::TestSuite& s = *suite.GetTestSuite(i);
+      slowest.emplace_back(s.elapsed_time(), s.name());
+    }
+    std::sort(slowest.rbegin(), slowest.rend());
+    std::printf("the op suite took %.1f s:", static_cast<double>(suite.elapsed_time()) / 1000);
+    for (size_t i = 0; i < std::min(kShown, slowest.size()); ++i)
+      std::printf(" %s %.1f", slowest[i].second.c_str(),
+                  static_cast<double>(slowest[i].first) / 1000);
+    std::printf("\n");
+  }
+};
 
 constexpr auto kCuda = static_cast<size_t>(DeviceKind::cuda);
 
@@ -78,6 +99,20 @@ TEST(Coverage, EveryOperatorHasOneCase) {
 TEST(Coverage, EveryOperatorHasAGradientOrAReason) {
   for (const OpDef* op : all_ops())
     EXPECT_TRUE(op->vjp || (op->no_gradient && *op->no_gradient)) << op->name << " has neither";
+}
+
+TEST(Coverage, EveryOperatorDeclaresItsInputs) {
+  for (const OpDef* op : all_ops())
+    EXPECT_NE(op->inputs, OpDef::kUndeclared)
+        << op->name << " does not say how many inputs it has: .inputs(2), or with some that may be "
+        << "left out .inputs(3, {.optional = {2}}), or .any_inputs()";
+}
+
+TEST(Coverage, EveryToleranceIsUsed) {
+  for (const ToleranceRow& row : kTolerances)
+    EXPECT_TRUE(std::any_of(cases().begin(), cases().end(),
+                            [&](const OpCase& c) { return c.op == row.op; }))
+        << "tolerance.h has a row for " << row.op << ", which no case tests";
 }
 
 TEST(Coverage, EveryCaseHasAnEmptyAndAOneElementSample) {
@@ -149,5 +184,6 @@ int main(int argc, char** argv) {
     }
   }
   mica::cases::register_tests(device, time);
+  ::testing::UnitTest::GetInstance()->listeners().Append(new mica::cases::TimeReport);
   return RUN_ALL_TESTS();
 }

@@ -186,6 +186,8 @@ const OpDef& normal_op() {
 
 const OpDef& randint_op() {
   static OpDef def = Op<RandintParams>("randint")
+                         .inputs(1)
+                         .dtypes(kCounterDType)
                          .infer<infer_randint>()
                          .no_gradient("its input is a counter")
                          .cpu({kernel<supports_all<RandintParams>, run_randint>("reference")})
