@@ -63,6 +63,7 @@ void run(const P&, const MappedCopy& state, const Call& c) {
 const OpDef& flip_op() {
   static OpDef def =
       Op<FlipParams>("flip")
+          .inputs(1)
           .infer<infer_flip>()
           .vjp<flip_vjp>({})
           .cpu({kernel<supports_all<FlipParams>, prepare_flip, run<FlipParams>>("runs")})
@@ -73,6 +74,7 @@ const OpDef& flip_op() {
 const OpDef& roll_op() {
   static OpDef def =
       Op<RollParams>("roll")
+          .inputs(1)
           .infer<infer_roll>()
           .vjp<roll_vjp>({})
           .cpu({kernel<supports_all<RollParams>, prepare_roll, run<RollParams>>("runs")})

@@ -113,6 +113,7 @@ const OpDef& diagonal_op() {
 const OpDef& slice_grad_op() {
   static OpDef def =
       Op<SliceGradParams>("slice_grad")
+          .inputs(1)
           .infer<infer_grad<SliceGradParams>>()
           .vjp<slice_grad_vjp>({})
           .cpu({kernel<supports_all<SliceGradParams>, run_grad<SliceGradParams>>("reference")})
@@ -123,6 +124,7 @@ const OpDef& slice_grad_op() {
 const OpDef& diagonal_grad_op() {
   static OpDef def =
       Op<DiagonalGradParams>("diagonal_grad")
+          .inputs(1)
           .infer<infer_grad<DiagonalGradParams>>()
           .vjp<diagonal_grad_vjp>({})
           .cpu(
