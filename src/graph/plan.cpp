@@ -14,7 +14,14 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
-size_t bytes_of(const TensorSpec& s) { return static_cast<size_t>(s.numel()) * size_of(s.dtype); }
+size_t bytes_of(const TensorSpec& s) {
+  size_t bytes = 0;
+  check<OutOfMemory>(
+      !__builtin_mul_overflow(static_cast<size_t>(s.numel()), size_of(s.dtype), &bytes) &&
+          bytes < size_t{1} << 62,
+      "compile: out of memory: the graph has a value {}", s);
+  return bytes;
+}
 
 /// Bytes from the first element of a tensor to the end of its last.
 size_t extent_bytes(const TensorSpec& s) {

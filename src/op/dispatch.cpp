@@ -37,9 +37,10 @@ const TensorSpec kUndefined{};
 
 /// Checks which inputs there are and gives the one device they lie on.
 Device common_device(const OpDef& op, std::span<const TensorSpec> in) {
-  check(op.inputs < 0 || static_cast<size_t>(op.inputs) == in.size(),
-        "{}: expected {} input{}, got {}", op.name, op.inputs, op.inputs == 1 ? "" : "s",
-        in.size());
+  const size_t expected = op.inputs < 0 ? in.size() : static_cast<size_t>(op.inputs);
+  check(in.size() == expected || (op.more_inputs && in.size() > expected),
+        "{}: expected {}{} input{}, got {}", op.name, op.more_inputs ? "at least " : "", op.inputs,
+        op.inputs == 1 ? "" : "s", in.size());
   const TensorSpec* first = nullptr;
   for (size_t i = 0; i < in.size(); ++i) {
     const TensorSpec& s = in[i];
@@ -62,15 +63,15 @@ void check_dtype(const OpDef& op, DType t) {
 }
 
 /// A size that cannot be counted must not be computed with.
-void check_size(const char* op, const Shape& shape, size_t element) {
-  auto bytes = static_cast<int64_t>(element);
+void check_size(const char* op, const Shape& shape) {
+  int64_t n = 1;
   bool fits = true;
   for (const int64_t d : shape) {
-    check<ShapeError>(d >= 0, "{}: its output would have a negative size, {}", op, shape);
-    fits = !__builtin_mul_overflow(bytes, d, &bytes) && fits;
+    check<ShapeError>(d >= 0, "{}: a result of shape {} has a negative size", op, shape);
+    fits = !__builtin_mul_overflow(n, d, &n) && fits;
   }
-  check<ShapeError>(fits || shape.contains(0), "{}: its output would have more than 2^63 bytes, {}",
-                    op, shape);
+  check<ShapeError>(fits || shape.contains(0),
+                    "{}: a result of shape {} has more than 2^63 elements", op, shape);
 }
 
 /// Outputs whose strides the op left open take the memory format of the first 4-d input that has
@@ -166,7 +167,7 @@ void note_writes(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
 }  // namespace
 
 void OutSpecs::add(const Shape& shape, DType dtype) {
-  check_size(op_, shape, size_of(dtype));
+  check_size(op_, shape);
   TensorSpec& s = specs_[static_cast<size_t>(count_++)];
   s.shape = shape;
   s.dtype = dtype;
@@ -189,7 +190,7 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
   bool recorded = false;
   if (op.view) {
     const ViewSpec v = op.view(params.data, specs[0]);
-    check_size(op.name, v.spec.shape, 1);  // it has no bytes of its own
+    check_size(op.name, v.spec.shape);
     recorded = records(op, params, inputs, {&v.spec, 1});
     if (t_recorder) {
       outputs = t_recorder->record(op, params, inputs, {&v.spec, 1});

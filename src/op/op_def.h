@@ -53,11 +53,10 @@ struct ViewSpec {
 struct OpDef {
   const char* name = nullptr;
   const ParamsInfo* params_info = nullptr;
-  static constexpr int kAnyNumber = -1;
-  static constexpr int kUndeclared = -2;
-  /// How many inputs a call has, left-out ones included; dispatch checks it. kAnyNumber: infer
-  /// does.
+  static constexpr int kUndeclared = -1;
+  /// How many inputs a call has, left-out ones included; dispatch checks it.
   int inputs = kUndeclared;
+  bool more_inputs = false;  ///< or any larger number, which infer checks
   uint64_t optional = 0;  ///< bit i: input i may be left out; dispatch checks that others are there
   /// What the first input may be (of an op without inputs: the output); dispatch checks it.
   DTypeSet dtypes = kAllDTypes;
@@ -120,8 +119,11 @@ class Op {
     def_.optional = detail::bits(which.optional);
     return *this;
   }
-  /// A number of inputs that infer checks.
-  Op& any_inputs(MayBeAbsent which = {}) { return inputs(OpDef::kAnyNumber, which); }
+  /// This number of inputs, or more as infer allows.
+  Op& inputs_at_least(int count, MayBeAbsent which = {}) {
+    def_.more_inputs = true;
+    return inputs(count, which);
+  }
   Op& dtypes(DTypeSet set) {
     def_.dtypes = set;
     return *this;

@@ -105,7 +105,7 @@ TEST(Coverage, EveryOperatorDeclaresItsInputs) {
   for (const OpDef* op : all_ops())
     EXPECT_NE(op->inputs, OpDef::kUndeclared)
         << op->name << " does not say how many inputs it has: .inputs(2), or with some that may be "
-        << "left out .inputs(3, {.optional = {2}}), or .any_inputs()";
+        << "left out .inputs(3, {.optional = {2}}), or .inputs_at_least(1)";
 }
 
 TEST(Coverage, EveryToleranceIsUsed) {

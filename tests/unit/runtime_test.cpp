@@ -83,16 +83,14 @@ TEST(CpuRuntime, OutOfMemoryNamesTheOperator) {
 TEST(CpuRuntime, SizesThatCannotBeCountedAreRefused) {
   expect_error<ShapeError>("shape [1099511627776, 1099511627776] has more than 2^63 elements",
                            [] { empty({kHuge, kHuge}); });
-  expect_error<OutOfMemory>("out of memory: f64[2305843009213693952] has more than 2^64 bytes",
+  expect_error<OutOfMemory>("out of memory on cpu: ",
                             [] { empty({int64_t{1} << 61}, {.dtype = DType::f64}); });
   expect_error<ShapeError>(
-      "full: its output would have more than 2^63 bytes, [1099511627776, 1099511627776]",
+      "full: a result of shape [1099511627776, 1099511627776] has more than 2^63 elements",
       [] { zeros({kHuge, kHuge}); });
-  expect_error<ShapeError>(
-      "full: its output would have more than 2^63 bytes, [2305843009213693952]",
-      [] { zeros({int64_t{1} << 61}); });
+  expect_error<OutOfMemory>("full: out of memory on cpu: ", [] { zeros({int64_t{1} << 62}); });
   const Tensor row = expand(ones({1, 1}), {kHuge, 1});
-  expect_error<ShapeError>("matmul: its output would have more than 2^63 bytes",
+  expect_error<ShapeError>("matmul: a result of shape [1099511627776, 1099511627776] has more",
                            [&] { matmul(row, transpose(row, 0, 1)); });
   // Nothing is counted where there is nothing.
   EXPECT_EQ(zeros({0, kHuge, kHuge}).numel(), 0);

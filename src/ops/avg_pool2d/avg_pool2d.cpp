@@ -123,6 +123,7 @@ Average adaptive_average(Size2 output, const Shape& x) {
 const OpDef& avg_pool2d_op() {
   static OpDef def =
       Op<AvgPool2dParams>("avg_pool2d")
+          .inputs(1)
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({})
@@ -134,6 +135,7 @@ const OpDef& avg_pool2d_op() {
 
 const OpDef& avg_pool2d_grad_op() {
   static OpDef def = Op<AvgPool2dGradParams>("avg_pool2d_grad")
+                         .inputs(1)
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_grad>({})
@@ -146,6 +148,7 @@ const OpDef& avg_pool2d_grad_op() {
 
 const OpDef& adaptive_avg_pool2d_op() {
   static OpDef def = Op<AdaptivePool2dParams>("adaptive_avg_pool2d")
+                         .inputs(1)
                          .dtypes(kFloatDTypes)
                          .infer<infer_adaptive>()
                          .vjp<vjp_adaptive>({})
@@ -158,6 +161,7 @@ const OpDef& adaptive_avg_pool2d_op() {
 
 const OpDef& adaptive_avg_pool2d_grad_op() {
   static OpDef def = Op<AdaptivePool2dGradParams>("adaptive_avg_pool2d_grad")
+                         .inputs(1)
                          .dtypes(kFloatDTypes)
                          .infer<infer_adaptive_grad>()
                          .vjp<vjp_adaptive_grad>({})

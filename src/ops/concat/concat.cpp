@@ -63,7 +63,7 @@ void run(const ConcatParams& p, const Call& c) {
 
 const OpDef& concat_op() {
   static OpDef def = Op<ConcatParams>("concat")
-                         .any_inputs()
+                         .inputs_at_least(1)
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<ConcatParams>, run>("runs")})

@@ -93,6 +93,7 @@ Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const
 
 const OpDef& conv2d_op() {
   static OpDef def = Op<Conv2dParams>("conv2d")
+                         .inputs(3, {.optional = {2}})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}})
@@ -105,6 +106,7 @@ const OpDef& conv2d_op() {
 const OpDef& conv2d_dgrad_op() {
   static OpDef def =
       Op<Conv2dGradParams>("conv2d_dgrad")
+          .inputs(2)
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
           .vjp<vjp_dgrad>({.in = {0, 1}})
@@ -117,6 +119,7 @@ const OpDef& conv2d_dgrad_op() {
 const OpDef& conv2d_wgrad_op() {
   static OpDef def =
       Op<Conv2dGradParams>("conv2d_wgrad")
+          .inputs(2)
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
           .vjp<vjp_wgrad>({.in = {0, 1}})

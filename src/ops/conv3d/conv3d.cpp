@@ -85,6 +85,7 @@ Conv3dGeometry conv3d_geometry(const char* op, const Conv3dParams& params, const
 
 const OpDef& conv3d_op() {
   static OpDef def = Op<Conv3dParams>("conv3d")
+                         .inputs(3, {.optional = {2}})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}})
@@ -97,6 +98,7 @@ const OpDef& conv3d_op() {
 const OpDef& conv3d_dgrad_op() {
   static OpDef def =
       Op<Conv3dGradParams>("conv3d_dgrad")
+          .inputs(2)
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
           .vjp<vjp_dgrad>({.in = {0, 1}})
@@ -109,6 +111,7 @@ const OpDef& conv3d_dgrad_op() {
 const OpDef& conv3d_wgrad_op() {
   static OpDef def =
       Op<Conv3dGradParams>("conv3d_wgrad")
+          .inputs(2)
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
           .vjp<vjp_wgrad>({.in = {0, 1}})

@@ -114,6 +114,7 @@ void run_one_hot(const OneHotParams& p, const KernelState&, const Call& c) {
 const OpDef& embedding_op() {
   static OpDef def =
       Op<EmbeddingParams>("embedding")
+          .inputs(2)
           .dtypes(kIntegerDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {0}})
@@ -125,6 +126,7 @@ const OpDef& embedding_op() {
 const OpDef& embedding_grad_op() {
   static OpDef def =
       Op<EmbeddingGradParams>("embedding_grad")
+          .inputs(2)
           .dtypes(kIntegerDTypes)
           .infer<infer_grad>()
           .vjp<vjp_grad>({.in = {0}})
@@ -136,6 +138,7 @@ const OpDef& embedding_grad_op() {
 const OpDef& one_hot_op() {
   static OpDef def =
       Op<OneHotParams>("one_hot")
+          .inputs(1)
           .dtypes(kIntegerDTypes)
           .infer<infer_one_hot>()
           .no_gradient("its input is integers")

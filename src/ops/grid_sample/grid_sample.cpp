@@ -94,6 +94,7 @@ std::string print_field(GridPadding padding) {
 
 const OpDef& grid_sample_op() {
   static OpDef def = Op<GridSampleParams>("grid_sample")
+                         .inputs(2)
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}})
@@ -105,6 +106,7 @@ const OpDef& grid_sample_op() {
 const OpDef& grid_sample_grad_op() {
   static OpDef def =
       Op<GridSampleParams>("grid_sample_grad")
+          .inputs(3)
           .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_by<grad_composition, GridSampleParams>>({.in = {0, 1, 2}})

@@ -120,6 +120,7 @@ void check_mask(const char* op, const Tensor& mask) {
 
 const OpDef& nonzero_op() {
   static OpDef def = Op<NonzeroParams>("nonzero")
+                         .inputs(1)
                          .infer<infer>()
                          .no_gradient("positions are integers")
                          .cpu({kernel<supports_all<NonzeroParams>, prepare, run>("blocks")})

@@ -181,6 +181,8 @@ const OpDef& matmul_op() {
 
 const OpDef& linear_op() {
   static OpDef def = Op<NoParams>("linear")
+                         .inputs(3, {.optional = {2}})
+                         .dtypes(kFloatDTypes)
                          .infer<infer_linear<NoParams>>()
                          .vjp<vjp_linear>({.in = {0, 1}})
                          .cpu({linear_blocked_kernel(), linear_reference_kernel()})
@@ -190,6 +192,8 @@ const OpDef& linear_op() {
 
 const OpDef& linear_act_op() {
   static OpDef def = Op<LinearParams>("linear_act")
+                         .inputs(3, {.optional = {2}})
+                         .dtypes(kFloatDTypes)
                          .infer<infer_linear<LinearParams>>()
                          .vjp<vjp_linear_act>({.in = {0, 1, 2}, .out = {0}})
                          .cpu({linear_act_blocked_kernel(), linear_act_reference_kernel()})

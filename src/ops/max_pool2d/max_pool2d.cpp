@@ -65,6 +65,7 @@ Pool2dGeometry pool2d_geometry(const char* op, const MaxPool2dParams& p, const S
 const OpDef& max_pool2d_op() {
   static OpDef def =
       Op<MaxPool2dParams>("max_pool2d")
+          .inputs(1)
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.out = {1}})
@@ -76,6 +77,7 @@ const OpDef& max_pool2d_op() {
 
 const OpDef& max_pool2d_grad_op() {
   static OpDef def = Op<MaxPool2dGradParams>("max_pool2d_grad")
+                         .inputs(2)
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_grad>({.in = {1}})
@@ -88,6 +90,7 @@ const OpDef& max_pool2d_grad_op() {
 
 const OpDef& adaptive_max_pool2d_op() {
   static OpDef def = Op<AdaptivePool2dParams>("adaptive_max_pool2d")
+                         .inputs(1)
                          .dtypes(kFloatDTypes)
                          .infer<infer_adaptive>()
                          .vjp<vjp_adaptive>({.out = {1}})

@@ -150,6 +150,7 @@ const char* name_of(PadMode mode) {
 
 const OpDef& pad_op() {
   static OpDef def = Op<PadParams>("pad")
+                         .inputs(1)
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<PadParams>, prepare, run>("runs")})
@@ -159,6 +160,7 @@ const OpDef& pad_op() {
 
 const OpDef& pad_grad_op() {
   static OpDef def = Op<PadGradParams>("pad_grad")
+                         .inputs(1)
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_grad>({})

@@ -102,7 +102,7 @@ Support supports_vectorized(const SgdParams& p, const Specs& s) {
 
 const OpDef& sgd_update_op() {
   static OpDef def = Op<SgdParams>("sgd_update")
-                         .any_inputs()
+                         .inputs_at_least(1)
                          .infer<infer>()
                          .mutates<mutates>()
                          .no_gradient("it is an update")

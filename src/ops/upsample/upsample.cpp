@@ -75,6 +75,7 @@ std::string print_field(UpsampleMode mode) {
 
 const OpDef& upsample2d_op() {
   static OpDef def = Op<Upsample2dParams>("upsample2d")
+                         .inputs(1)
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({})
@@ -86,6 +87,7 @@ const OpDef& upsample2d_op() {
 const OpDef& upsample2d_grad_op() {
   static OpDef def =
       Op<Upsample2dGradParams>("upsample2d_grad")
+          .inputs(1)
           .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_grad>({})
