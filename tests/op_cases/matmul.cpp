@@ -134,7 +134,7 @@ OpCase matmul_case() {
                           [](Device d) {
                             matmul(zeros({2, 3}, {.device = d}), zeros({3, 5}, {DType::f64, d}));
                           }),
-          bad<DTypeError>("matmul: expected floating operands, got i64", [](Device d) {
+          bad<DTypeError>("matmul: expected a floating dtype, got i64", [](Device d) {
             matmul(zeros({2, 3}, {DType::i64, d}), zeros({3, 5}, {DType::i64, d}));
           })}};
 }

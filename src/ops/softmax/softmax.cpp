@@ -54,6 +54,7 @@ Tensor call(const OpDef& op, const char* name, const Tensor& dy, const Tensor& y
 
 const OpDef& softmax_op() {
   static OpDef def = Op<SoftmaxParams>("softmax")
+                         .inputs(1)
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp_softmax>({.out = {0}})
@@ -64,6 +65,7 @@ const OpDef& softmax_op() {
 
 const OpDef& log_softmax_op() {
   static OpDef def = Op<SoftmaxParams>("log_softmax")
+                         .inputs(1)
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp_log_softmax>({.out = {0}})
@@ -74,6 +76,7 @@ const OpDef& log_softmax_op() {
 
 const OpDef& softmax_grad_op() {
   static OpDef def = Op<SoftmaxParams>("softmax_grad")
+                         .inputs(2)
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_by<compose_softmax_grad, SoftmaxParams>>({.in = {0, 1}})
@@ -84,6 +87,7 @@ const OpDef& softmax_grad_op() {
 
 const OpDef& log_softmax_grad_op() {
   static OpDef def = Op<SoftmaxParams>("log_softmax_grad")
+                         .inputs(2)
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_by<compose_log_softmax_grad, SoftmaxParams>>({.in = {0, 1}})
