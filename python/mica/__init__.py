@@ -70,9 +70,13 @@ from mica._mica import (
 from mica._mica import (
     arange,
     empty,
+    empty_like,
+    eye,
     from_dlpack,
     from_numpy,
     full,
+    full_like,
+    linspace,
     ones,
     ones_like,
     tensor,
@@ -179,14 +183,22 @@ from mica._mica import (
 # Reductions
 from mica._mica import (
     argmax,
+    log_softmax,
     mean,
+    softmax,
     sum,
 )
 
 # isort: split
 # Linear algebra
 from mica._mica import (
+    dot,
+    einsum,
+    inner,
     matmul,
+    outer,
+    tril,
+    triu,
 )
 
 # isort: split
@@ -199,9 +211,12 @@ from mica._mica import (
     expand,
     flatten,
     flip,
+    meshgrid,
     movedim,
     narrow,
     permute,
+    repeat,
+    repeat_interleave,
     reshape,
     roll,
     select,
@@ -209,6 +224,7 @@ from mica._mica import (
     squeeze,
     stack,
     swapaxes,
+    tile,
     transpose,
     unsqueeze,
 )
@@ -219,7 +235,11 @@ from mica._mica import (
     gather,
     index_add,
     index_copy,
+    index_put,
     index_select,
+    masked_fill,
+    masked_select,
+    nonzero,
     scatter,
     scatter_add,
     take_along_dim,

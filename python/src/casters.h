@@ -70,6 +70,24 @@ struct type_caster<mica::Size2> {
   }
 };
 
+/// A depth, a height and a width; from one int or three.
+template <>
+struct type_caster<mica::Size3> {
+  NB_TYPE_CASTER(mica::Size3, const_name("int | tuple[int, int, int]"))
+
+  bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
+    make_caster<mica::Dims> dims;
+    if (!dims.from_python(source, flags, cleanup)) return false;
+    const mica::Dims& d = dims.value;
+    if (d.rank() != 1 && d.rank() != 3) return false;
+    value = d.rank() == 1 ? mica::Size3(d[0]) : mica::Size3(d[0], d[1], d[2]);
+    return true;
+  }
+  static handle from_cpp(mica::Size3 size, rv_policy policy, cleanup_list* cleanup) noexcept {
+    return make_caster<mica::Dims>::from_cpp(mica::Dims{size.d, size.h, size.w}, policy, cleanup);
+  }
+};
+
 template <>
 struct type_caster<mica::DType> {
   NB_TYPE_CASTER(mica::DType, const_name("mica.dtype"))

@@ -36,13 +36,32 @@ struct Scope {
   }
 };
 
+/// The value of a word among `words`; `what` names the argument in the error: "pad: mode".
+template <class Value>
+Value parse_word(const char* what, const std::string& word,
+                 std::initializer_list<std::pair<const char*, Value>> words) {
+  std::string known;
+  for (const auto& [name, value] : words) {
+    if (word == name) return value;
+    known += known.empty() ? "'" : ", '";
+    known += name;
+    known += "'";
+  }
+  fail<Unsupported>("{} must be one of {}, got '{}'", what, known, word);
+}
+
 // One file per family.
+void bind_creation(Scope& scope);
 void bind_elementwise(Scope& scope);
 void bind_activations(Scope& scope);
 void bind_reductions(Scope& scope);
+void bind_linear_algebra(Scope& scope);
+void bind_convolutions(Scope& scope);
+void bind_pooling(Scope& scope);
+void bind_sampling(Scope& scope);
+void bind_normalisation(Scope& scope);
+void bind_losses(Scope& scope);
 void bind_shapes(Scope& scope);
 void bind_indexing(Scope& scope);
-void bind_creation(Scope& scope);
-void bind_layer_functions(Scope& scope);
 
 }  // namespace mica::python

@@ -29,7 +29,12 @@ void bind_ops(nb::module_& m) {
   bind_elementwise(scope);
   bind_activations(scope);
   bind_reductions(scope);
-  bind_layer_functions(scope);
+  bind_linear_algebra(scope);
+  bind_convolutions(scope);
+  bind_pooling(scope);
+  bind_sampling(scope);
+  bind_normalisation(scope);
+  bind_losses(scope);
   bind_shapes(scope);
   bind_indexing(scope);
   m.def("_ops", list_ops);

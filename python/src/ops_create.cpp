@@ -25,13 +25,39 @@ void bind_filled(nb::module_& m) {
       "shape"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
   m.def(
       "arange",
-      [](int64_t end, nb::handle dtype, nb::handle device) {
-        const TensorOptions options = parse_options(dtype, device, {DType::i64, Device::cpu()});
-        return without_gil([&] { return arange(end, options); });
+      [](nb::handle start, nb::handle end, nb::handle step, nb::handle dtype, nb::handle device) {
+        // arange(end), arange(start, end), arange(start, end, step)
+        const double first = end.is_none() ? 0 : nb::cast<double>(start);
+        const double last = nb::cast<double>(end.is_none() ? start : end);
+        const auto whole = [](nb::handle h) { return h.is_none() || PyIndex_Check(h.ptr()); };
+        const bool integers = whole(start) && whole(end) && whole(step);
+        const TensorOptions options =
+            parse_options(dtype, device, {.dtype = integers ? DType::i64 : DType::f32});
+        return without_gil(
+            [&, by = nb::cast<double>(step)] { return arange(first, last, by, options); });
       },
-      "end"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(), "0, 1, … end - 1.");
+      "start"_a, "end"_a = nb::none(), "step"_a = 1, nb::kw_only(), "dtype"_a = nb::none(),
+      "device"_a = nb::none(),
+      "start, start + step, … without end; from 0 if there is one number.");
+  m.def(
+      "linspace",
+      [](double start, double end, int64_t steps, nb::handle dtype, nb::handle device) {
+        const TensorOptions options = parse_options(dtype, device);
+        return without_gil([&] { return linspace(start, end, steps, options); });
+      },
+      "start"_a, "end"_a, "steps"_a, nb::kw_only(), "dtype"_a = nb::none(),
+      "device"_a = nb::none());
+  m.def(
+      "eye",
+      [](int64_t n, MaybeInt columns, nb::handle dtype, nb::handle device) {
+        const TensorOptions options = parse_options(dtype, device);
+        return without_gil([&] { return eye(n, columns.value_or(n), options); });
+      },
+      "n"_a, "m"_a = nb::none(), nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+  m.def("full_like", full_like, "input"_a, "fill_value"_a, ReleaseGil());
   m.def("zeros_like", zeros_like, "input"_a, ReleaseGil());
   m.def("ones_like", ones_like, "input"_a, ReleaseGil());
+  m.def("empty_like", empty_like, "input"_a, ReleaseGil());
 }
 
 void bind_random(nb::module_& m) {

@@ -157,9 +157,9 @@ void bind_activations(Scope& scope) {
   f.def(
       "gelu",
       [](const Tensor& x, const std::string& approximate) {
-        check<Unsupported>(approximate == "none" || approximate == "tanh",
-                           "gelu: approximate must be 'none' or 'tanh', got '{}'", approximate);
-        return gelu(x, approximate == "tanh" ? GeluForm::tanh : GeluForm::erf);
+        const auto form = parse_word<GeluForm>("gelu: approximate", approximate,
+                                               {{"none", GeluForm::erf}, {"tanh", GeluForm::tanh}});
+        return gelu(x, form);
       },
       "input"_a, "approximate"_a = "none", ReleaseGil());
   f.def(

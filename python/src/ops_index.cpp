@@ -2,6 +2,20 @@
 #include "python/src/def.h"
 
 namespace mica::python {
+namespace {
+
+/// None among the indices stands for all of an axis.
+Tensor put(const Tensor& x, nb::handle indices, const Tensor& values, bool accumulate) {
+  Tensors at;
+  for (const nb::handle i : nb::iter(indices)) {
+    if (!i.is_none() && !nb::isinstance<Tensor>(i))
+      raise_type_error("index_put: expected tensors or None, got {}", class_name(i));
+    at.push_back(i.is_none() ? Tensor() : nb::cast<Tensor>(i));
+  }
+  return without_gil([&] { return index_put(x, at, values, accumulate); });
+}
+
+}  // namespace
 
 void bind_indexing(Scope& scope) {
   using Source = Tensor (*)(const Tensor&, int64_t, const Tensor&, const Tensor&);
@@ -14,6 +28,18 @@ void bind_indexing(Scope& scope) {
   scope.both("index_add", index_add, "dim"_a, "index"_a, "source"_a);
   scope.both("index_copy", index_copy, "dim"_a, "index"_a, "source"_a);
   scope.both("take_along_dim", take_along_axis, "indices"_a, "dim"_a);
+  scope.both_with_gil("index_put", put, "indices"_a, "values"_a, "accumulate"_a = false);
+
+  using FillTensor = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
+  using FillNumber = Tensor (*)(const Tensor&, const Tensor&, double);
+  scope.both("masked_fill", FillTensor(masked_fill), "mask"_a, "value"_a);
+  scope.both("masked_fill", FillNumber(masked_fill), "mask"_a, "value"_a);
+  scope.both("masked_select", masked_select, "mask"_a);
+  scope.both("nonzero", nonzero);
+
+  nb::module_& f = scope.functional;
+  f.def("embedding", embedding, "input"_a, "weight"_a, "padding_idx"_a = nb::none(), ReleaseGil());
+  f.def("one_hot", one_hot, "tensor"_a, "num_classes"_a, ReleaseGil());
 }
 
 }  // namespace mica::python

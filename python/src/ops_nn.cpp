@@ -1,56 +1,198 @@
-// Layers as functions, with PyTorch's argument names.
+// Products of matrices, convolutions and pooling, with PyTorch's argument names.
+#include <nanobind/stl/pair.h>
+
 #include "python/src/def.h"
 
 namespace mica::python {
+namespace {
 
-void bind_layer_functions(Scope& scope) {
-  nb::module_& f = scope.functional;
-  scope.both("matmul", matmul, "other"_a);
+template <class Size>
+constexpr int kAxes = std::is_same_v<Size, Size3>   ? 3
+                      : std::is_same_v<Size, Size2> ? 2
+                                                    : 1;
+
+template <class Size>
+Size to_size(const Dims& d) {
+  if constexpr (kAxes<Size> == 3) {
+    return {d[0], d[1], d[2]};
+  } else if constexpr (kAxes<Size> == 2) {
+    return {d[0], d[1]};
+  } else {
+    return d[0];
+  }
+}
+
+/// A size for both sides, "same", "valid", or a pair (before, after) for each axis.
+template <class Size>
+Padding<Size> parse_padding(const char* op, nb::handle value) {
+  if (Size both{}; nb::try_cast(value, both)) return both;
+  if (nb::isinstance<nb::str>(value)) {
+    const std::string what = fmt::format("{}: padding", op);
+    return parse_word<bool>(what.c_str(), nb::cast<std::string>(value),
+                            {{"same", true}, {"valid", false}})
+               ? Padding<Size>::same()
+               : Padding<Size>(0);
+  }
+  std::vector<std::pair<int64_t, int64_t>> sides;
+  if (!nb::try_cast(value, sides) || sides.size() != kAxes<Size>) {
+    raise_type_error(
+        "{}: padding must be {} integers, as many pairs (before, after), 'same' or 'valid', got {}",
+        op, kAxes<Size>, nb::cast<std::string>(nb::repr(value)));
+  }
+  Dims before;
+  Dims after;
+  for (const auto& [b, a] : sides) {
+    before.push_back(b);
+    after.push_back(a);
+  }
+  return Padding<Size>::sides(to_size<Size>(before), to_size<Size>(after));
+}
+
+template <class Size>
+void def_conv(nb::module_& f, const char* name,
+              Tensor (*op)(const Tensor&, const Tensor&, const Tensor&, const ConvOptions<Size>&)) {
   f.def(
-      "linear",
-      [](const Tensor& input, const Tensor& weight, const MaybeTensor& bias) {
-        return linear(input, weight, or_undefined(bias));
-      },
-      "input"_a, "weight"_a, "bias"_a = nb::none(), ReleaseGil());
-  f.def(
-      "conv2d",
-      [](const Tensor& input, const Tensor& weight, const MaybeTensor& bias, Size2 stride,
-         Size2 padding, Size2 dilation, int64_t groups) {
-        return conv2d(
-            input, weight, or_undefined(bias),
-            {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
+      name,
+      [name, op](const Tensor& input, const Tensor& weight, const MaybeTensor& bias, Size stride,
+                 nb::handle padding, Size dilation, int64_t groups) {
+        const ConvOptions<Size> options = {.stride = stride,
+                                           .padding = parse_padding<Size>(name, padding),
+                                           .dilation = dilation,
+                                           .groups = groups};
+        return without_gil([&] { return op(input, weight, or_undefined(bias), options); });
       },
       "input"_a, "weight"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0,
-      "dilation"_a = 1, "groups"_a = 1, ReleaseGil());
+      "dilation"_a = 1, "groups"_a = 1);
+}
+
+template <class Size>
+void def_conv_transpose(nb::module_& f, const char* name,
+                        Tensor (*op)(const Tensor&, const Tensor&, const Tensor&,
+                                     const ConvTransposeOptions<Size>&)) {
   f.def(
-      "max_pool2d",
-      [](const Tensor& input, Size2 kernel_size, std::optional<Size2> stride, Size2 padding) {
-        return max_pool2d(
-            input,
-            {.kernel = kernel_size, .stride = stride.value_or(Size2(0)), .padding = padding});
+      name,
+      [op](const Tensor& input, const Tensor& weight, const MaybeTensor& bias, Size stride,
+           Size padding, Size output_padding, int64_t groups, Size dilation) {
+        return op(input, weight, or_undefined(bias),
+                  {.stride = stride,
+                   .padding = padding,
+                   .output_padding = output_padding,
+                   .dilation = dilation,
+                   .groups = groups});
       },
-      "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, ReleaseGil());
+      "input"_a, "weight"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0,
+      "output_padding"_a = 0, "groups"_a = 1, "dilation"_a = 1, ReleaseGil());
+}
+
+template <class Size, class Options>
+void def_max_pool(nb::module_& f, const char* name, Tensor (*op)(const Tensor&, const Options&)) {
   f.def(
-      "cross_entropy",
-      [](const Tensor& input, const Tensor& target, int64_t ignore_index, double label_smoothing) {
-        return cross_entropy(input, target,
-                             {.ignore_index = ignore_index, .label_smoothing = label_smoothing});
+      name,
+      [op](const Tensor& input, Size kernel, std::optional<Size> stride, Size padding,
+           Size dilation, bool ceil_mode) {
+        return op(input, {.kernel = kernel,
+                          .stride = stride.value_or(Size(0)),
+                          .padding = padding,
+                          .dilation = dilation,
+                          .ceil_mode = ceil_mode});
       },
-      "input"_a, "target"_a, nb::kw_only(), "ignore_index"_a = -100, "label_smoothing"_a = 0.0,
+      "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "dilation"_a = 1,
+      "ceil_mode"_a = false, ReleaseGil());
+}
+
+template <class Size, class Options>
+void def_avg_pool(nb::module_& f, const char* name, Tensor (*op)(const Tensor&, const Options&)) {
+  f.def(
+      name,
+      [op](const Tensor& input, Size kernel, std::optional<Size> stride, Size padding,
+           bool ceil_mode, bool count_include_pad, MaybeInt divisor_override) {
+        return op(input, {.kernel = kernel,
+                          .stride = stride.value_or(Size(0)),
+                          .padding = padding,
+                          .ceil_mode = ceil_mode,
+                          .count_include_pad = count_include_pad,
+                          .divisor_override = divisor_override.value_or(0)});
+      },
+      "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "ceil_mode"_a = false,
+      "count_include_pad"_a = true, "divisor_override"_a = nb::none(), ReleaseGil());
+}
+
+template <class Size>
+void def_adaptive_pool(nb::module_& f, const char* name, Tensor (*op)(const Tensor&, Size)) {
+  f.def(name, op, "input"_a, "output_size"_a, ReleaseGil());
+}
+
+template <class Size>
+void def_lp_pool(nb::module_& f, const char* name,
+                 Tensor (*op)(const Tensor&, double, const LpPoolOptions<Size>&)) {
+  f.def(
+      name,
+      [op](const Tensor& input, double p, Size kernel, std::optional<Size> stride, bool ceil_mode) {
+        return op(input, p,
+                  {.kernel = kernel, .stride = stride.value_or(Size(0)), .ceil_mode = ceil_mode});
+      },
+      "input"_a, "norm_type"_a, "kernel_size"_a, "stride"_a = nb::none(), "ceil_mode"_a = false,
       ReleaseGil());
-  f.def("dropout", dropout, "input"_a, "p"_a = 0.5, "training"_a = true, ReleaseGil());
-  f.def(
-      "batch_norm",
-      [](const Tensor& input, const MaybeTensor& running_mean, const MaybeTensor& running_var,
-         const MaybeTensor& weight, const MaybeTensor& bias, bool training, double momentum,
-         double eps) {
-        return batch_norm(input, or_undefined(weight), or_undefined(bias),
-                          or_undefined(running_mean), or_undefined(running_var),
-                          {.eps = eps, .momentum = momentum, .training = training});
+}
+
+}  // namespace
+
+void bind_linear_algebra(Scope& scope) {
+  scope.both("matmul", matmul, "other"_a);
+  scope.both("outer", outer, "vec2"_a);
+  scope.both("inner", inner, "other"_a);
+  scope.both("dot", dot, "tensor"_a);
+  scope.both("tril", tril, "diagonal"_a = 0);
+  scope.both("triu", triu, "diagonal"_a = 0);
+  scope.m.def(
+      "einsum",
+      [](const std::string& equation, const nb::args& operands) {
+        // As einsum("ij,jk", a, b) or einsum("ij,jk", [a, b]).
+        const bool listed = operands.size() == 1 && !nb::isinstance<Tensor>(operands[0]);
+        const Tensors tensors =
+            parse_tensors(listed ? nb::object(operands[0]) : nb::object(operands), "einsum");
+        return without_gil([&] { return einsum(equation, tensors); });
       },
-      "input"_a, "running_mean"_a = nb::none(), "running_var"_a = nb::none(),
-      "weight"_a = nb::none(), "bias"_a = nb::none(), "training"_a = false, "momentum"_a = 0.1,
-      "eps"_a = 1e-5, ReleaseGil());
+      "equation"_a, "operands"_a);
+  scope.functional.def(
+      "linear",
+      [](const Tensor& input, const Tensor& weight, const MaybeTensor& bias,
+         const std::string& activation) {
+        const auto word = parse_word<Activation>(
+            "linear: activation", activation,
+            {{"none", Activation::none}, {"relu", Activation::relu}, {"gelu", Activation::gelu}});
+        return linear(input, weight, or_undefined(bias), {.activation = word});
+      },
+      "input"_a, "weight"_a, "bias"_a = nb::none(), nb::kw_only(), "activation"_a = "none",
+      ReleaseGil());
+}
+
+void bind_convolutions(Scope& scope) {
+  nb::module_& f = scope.functional;
+  def_conv<int64_t>(f, "conv1d", conv1d);
+  def_conv<Size2>(f, "conv2d", conv2d);
+  def_conv<Size3>(f, "conv3d", conv3d);
+  def_conv_transpose<int64_t>(f, "conv_transpose1d", conv_transpose1d);
+  def_conv_transpose<Size2>(f, "conv_transpose2d", conv_transpose2d);
+  def_conv_transpose<Size3>(f, "conv_transpose3d", conv_transpose3d);
+}
+
+void bind_pooling(Scope& scope) {
+  nb::module_& f = scope.functional;
+  def_max_pool<int64_t>(f, "max_pool1d", max_pool1d);
+  def_max_pool<Size2>(f, "max_pool2d", max_pool2d);
+  def_max_pool<Size3>(f, "max_pool3d", max_pool3d);
+  def_avg_pool<int64_t>(f, "avg_pool1d", avg_pool1d);
+  def_avg_pool<Size2>(f, "avg_pool2d", avg_pool2d);
+  def_avg_pool<Size3>(f, "avg_pool3d", avg_pool3d);
+  def_adaptive_pool<int64_t>(f, "adaptive_max_pool1d", adaptive_max_pool1d);
+  def_adaptive_pool<Size2>(f, "adaptive_max_pool2d", adaptive_max_pool2d);
+  def_adaptive_pool<Size3>(f, "adaptive_max_pool3d", adaptive_max_pool3d);
+  def_adaptive_pool<int64_t>(f, "adaptive_avg_pool1d", adaptive_avg_pool1d);
+  def_adaptive_pool<Size2>(f, "adaptive_avg_pool2d", adaptive_avg_pool2d);
+  def_adaptive_pool<Size3>(f, "adaptive_avg_pool3d", adaptive_avg_pool3d);
+  def_lp_pool<int64_t>(f, "lp_pool1d", lp_pool1d);
+  def_lp_pool<Size2>(f, "lp_pool2d", lp_pool2d);
 }
 
 }  // namespace mica::python

@@ -4,15 +4,15 @@
 namespace mica::python {
 namespace {
 
-using Reduction = Tensor (*)(const Tensor&, const Dims&, bool);
-using ArgReduction = Tensor (*)(const Tensor&, int64_t, bool);
+using Reducer = Tensor (*)(const Tensor&, const Dims&, bool);
+using ArgReducer = Tensor (*)(const Tensor&, int64_t, bool);
 
-constexpr std::pair<const char*, Reduction> kReductions[] = {
+constexpr std::pair<const char*, Reducer> kReductions[] = {
     {"sum", sum},
     {"mean", mean},
 };
 
-constexpr std::pair<const char*, ArgReduction> kArgReductions[] = {
+constexpr std::pair<const char*, ArgReducer> kArgReductions[] = {
     {"argmax", argmax},
 };
 

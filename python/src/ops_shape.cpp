@@ -57,11 +57,54 @@ void bind_joins(Scope& scope) {
       "chunks"_a, "dim"_a = 0);
 }
 
+/// Pairs (before, after) of the last axis, the one before it, and so on.
+Tensor pad_outwards(const Tensor& x, const std::vector<int64_t>& pad, const std::string& mode,
+                    std::optional<double> value) {
+  check<ShapeError>(pad.size() % 2 == 0 && pad.size() <= 2 * Dims::kMaxRank,
+                    "pad: expected pairs of numbers for at most {} axes, got {} numbers",
+                    Dims::kMaxRank, pad.size());
+  PadParams params = {.mode = parse_word<PadMode>("pad: mode", mode,
+                                                  {{"constant", PadMode::constant},
+                                                   {"reflect", PadMode::reflect},
+                                                   {"replicate", PadMode::replicate},
+                                                   {"circular", PadMode::circular}}),
+                      .value = value.value_or(0)};
+  for (size_t i = pad.size(); i > 0; i -= 2) {
+    params.before.push_back(pad[i - 2]);
+    params.after.push_back(pad[i - 1]);
+  }
+  return mica::pad(x, params);
+}
+
+void bind_repetitions(Scope& scope) {
+  scope.dims("tile", tile, "dims");
+  scope.dims("repeat", repeat, "repeats");
+  scope.both(
+      "repeat_interleave",
+      [](const Tensor& x, int64_t repeats, MaybeInt dim) {
+        return dim ? repeat_interleave(x, repeats, *dim)
+                   : repeat_interleave(flatten(x), repeats, 0);
+      },
+      "repeats"_a, "dim"_a = nb::none());
+  scope.m.def(
+      "meshgrid",
+      [](const nb::args& tensors, const std::string& indexing) {
+        const auto order = parse_word<MeshIndexing>(
+            "meshgrid: indexing", indexing, {{"ij", MeshIndexing::ij}, {"xy", MeshIndexing::xy}});
+        return to_tuple(without_gil(
+            [&, t = parse_tensors(tensors, "meshgrid")] { return meshgrid(t, order); }));
+      },
+      "tensors"_a, nb::kw_only(), "indexing"_a = "ij");
+  scope.functional.def("pad", pad_outwards, "input"_a, "pad"_a, "mode"_a = "constant",
+                       "value"_a = nb::none(), ReleaseGil());
+}
+
 }  // namespace
 
 void bind_shapes(Scope& scope) {
   bind_views(scope);
   bind_joins(scope);
+  bind_repetitions(scope);
   scope.dims("flip", flip, "dims");
   scope.both(
       "roll",

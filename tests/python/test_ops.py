@@ -10,21 +10,28 @@ from mica import _mica
 
 # What has another name than the operator.
 RENAMED = {
-    "gelu_tanh": "gelu",  # approximate="tanh"
-    "left_shift": "bitwise_left_shift",
-    "log_sigmoid": "logsigmoid",
-    "right_shift": "bitwise_right_shift",
-    "take_along_axis": "take_along_dim",
+    "col2im": "fold",
     "copy": "to",
     "copy_into": "copy_",
+    "gelu_tanh": "gelu",  # approximate="tanh"
+    "im2col": "unfold",
+    "index": "__getitem__",
+    "left_shift": "bitwise_left_shift",
+    "linear_act": "linear",  # activation="relu"
+    "log_sigmoid": "logsigmoid",
+    "right_shift": "bitwise_right_shift",
     "slice": "__getitem__",
-    "cast": "to",
+    "take_along_axis": "take_along_dim",
+    "upsample": "interpolate",
+    "upsample2d": "interpolate",
 }
 
 # What Python has no function for, and why.
 MISSING = {
     "conv2d_dgrad": "a gradient",
     "conv2d_wgrad": "a gradient",
+    "conv3d_dgrad": "a gradient",
+    "conv3d_wgrad": "a gradient",
     "rng_take": "what random operators draw from",
     "sgd_update": "a step of mica.optim.SGD",
 }
@@ -127,7 +134,7 @@ def test_activations(device):
     np.testing.assert_allclose(F.hardswish(input=x).cpu().numpy(), expected, rtol=1e-6)
     np.testing.assert_allclose(F.clipped_relu(x, 2).cpu().numpy(), [0, 0, 0, 1.5, 2])
     assert F.gelu(x)[3].item() != F.gelu(x, approximate="tanh")[3].item()
-    with pytest.raises(mica.Unsupported, match="gelu: approximate must be 'none' or 'tanh'"):
+    with pytest.raises(mica.Unsupported, match="gelu: approximate must be one of 'none', 'tanh'"):
         F.gelu(x, "erf")
     np.testing.assert_allclose(F.leaky_relu(x, negative_slope=0.5)[0].item(), -2)
 
@@ -176,3 +183,67 @@ def test_random_numbers():
     assert mica.randint(high=2, size=(2, 3), dtype=mica.uint8).dtype is mica.uint8
     like = mica.ones(3, dtype=mica.float64)
     assert mica.rand_like(like).dtype is mica.randn_like(like).dtype is mica.float64
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        [0, 2],
+        np.array([[0, 1], [3, -1]]),
+        (slice(None), [0, 2, 2]),
+        (..., np.array([4, 0])),
+        ([0, 1], slice(None), [3, 4]),
+        ([[0], [1]], [1, 2]),
+        (None, [1, 2], slice(1, 3)),
+        np.array([True, False, True, False]),
+        (slice(None), np.array([True, False, True])),
+        (np.ones((4, 3), bool), [1]),
+        np.zeros((4, 3, 5), bool),
+        [],
+    ],
+)
+def test_arrays_as_indices(key, rng):
+    a = array(rng, 4, 3, 5)
+    t = mica.tensor(a)
+    expected = a[key] if not isinstance(key, list) else a[np.array(key, np.int64)]
+    np.testing.assert_array_equal(t[key].numpy(), expected)
+    whole = key if isinstance(key, tuple) else (key,)
+    tensors = tuple(mica.tensor(k) if isinstance(k, np.ndarray) else k for k in whole)
+    np.testing.assert_array_equal(t[tensors].numpy(), expected)
+
+
+def test_an_integer_beside_arrays_selects_first(rng):
+    a = array(rng, 4, 3, 5)
+    got = mica.tensor(a)[1, :, [0, 2]]
+    np.testing.assert_array_equal(got.numpy(), a[1][:, [0, 2]])
+
+
+def test_bad_arrays_as_indices():
+    t = mica.zeros(4, 3)
+    with pytest.raises(mica.IndexError):
+        t[[4]]
+    with pytest.raises(IndexError, match="3 indices"):
+        t[np.ones((4, 3), bool), [0]]
+    with pytest.raises(mica.DTypeError):
+        t[np.array([0.5])]
+
+
+def test_ranges():
+    assert mica.arange(3).numpy().tolist() == [0, 1, 2] and mica.arange(3).dtype is mica.int64
+    assert mica.arange(1, 7, 2).numpy().tolist() == [1, 3, 5]
+    assert mica.arange(0, 1, 0.25).dtype is mica.arange(2.0).dtype is mica.float32
+    assert mica.linspace(0, 1, 5).numpy().tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert mica.eye(2, 3).numpy().tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert mica.eye(2, dtype=mica.int32).dtype is mica.int32
+
+
+def test_padding_of_convolutions():
+    x, w = mica.ones(1, 1, 5, 6), mica.ones(2, 1, 3, 2)
+    assert F.conv2d(x, w, padding="same").shape == (1, 2, 5, 6)
+    assert F.conv2d(x, w, padding="valid").shape == (1, 2, 3, 5)
+    assert F.conv2d(x, w, padding=((0, 1), (2, 3))).shape == (1, 2, 4, 10)
+    with pytest.raises(TypeError, match="conv2d: padding must be 2 integers"):
+        F.conv2d(x, w, padding=(1, 2, 3))
+    with pytest.raises(mica.Unsupported, match="conv2d: padding must be one of 'same', 'valid'"):
+        F.conv2d(x, w, padding="full")
+    assert F.pad(x, (1, 2, 3, 4)).shape == (1, 1, 12, 9)
