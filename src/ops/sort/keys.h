@@ -1,0 +1,67 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "mica/core/half.h"
+
+// Unsigned keys whose order is the order of the values.
+namespace mica {
+
+/// Whether a goes before b: NaN last.
+template <class T>
+bool goes_before(T a, T b) {
+  return a < b || (b != b && a == a);
+}
+
+template <class T>
+struct SortKey {
+  using Bits =
+      std::conditional_t<sizeof(T) == 8, uint64_t,
+                         std::conditional_t<sizeof(T) == 4, uint32_t,
+                                            std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
+  static constexpr int kBits = 8 * sizeof(T);
+  static constexpr bool kFloat = !std::is_integral_v<T>;
+  static constexpr Bits kSign = static_cast<Bits>(Bits{1} << (kBits - 1));
+  static constexpr Bits kNan = static_cast<Bits>(~Bits{0});
+
+  static Bits of(T value) {
+    const auto bits = std::bit_cast<Bits>(value);
+    if constexpr (kFloat) {
+      const auto size = static_cast<Bits>(bits & static_cast<Bits>(~kSign));
+      if (size > kInfinity) return kNan;
+      if (size == 0) return kSign;
+      return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : static_cast<Bits>(bits | kSign);
+    } else if constexpr (std::is_signed_v<T>) {
+      return static_cast<Bits>(bits ^ kSign);
+    } else {
+      return bits;
+    }
+  }
+  /// True for keys that several values have: all NaNs, and both zeros.
+  static bool shared(Bits key) { return kFloat && (key == kNan || key == kSign); }
+  /// The value of any other key.
+  static T value(Bits key) {
+    if constexpr (kFloat) {
+      return std::bit_cast<T>((key & kSign) != 0 ? static_cast<Bits>(key ^ kSign)
+                                                 : static_cast<Bits>(~key));
+    } else if constexpr (std::is_signed_v<T>) {
+      return std::bit_cast<T>(static_cast<Bits>(key ^ kSign));
+    } else {
+      return std::bit_cast<T>(key);
+    }
+  }
+
+ private:
+  /// Bits of infinity: the exponent's.
+  static constexpr Bits exponent_mask() {
+    if (std::is_same_v<T, double>) return static_cast<Bits>(0x7ff0000000000000ULL);
+    if (std::is_same_v<T, float>) return static_cast<Bits>(0x7f800000U);
+    return static_cast<Bits>(std::is_same_v<T, BFloat16> ? 0x7f80U : 0x7c00U);
+  }
+  static constexpr Bits kInfinity = exponent_mask();
+};
+
+}  // namespace mica

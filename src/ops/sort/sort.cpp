@@ -1,0 +1,142 @@
+#include "mica/ops/sort/sort.h"
+
+#include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/ops/gather/gather.h"
+#include "mica/ops/sort/cpu.h"
+#include "mica/ops/view/view.h"
+
+namespace mica {
+namespace {
+
+/// Values and where they came from, both row-major.
+void add_sorted(OutSpecs& out, const Shape& shape, DType dtype) {
+  out.add(shape, dtype);
+  out.add(shape, DType::i64);
+  for (TensorSpec& s : out.span()) s.strides = contiguous_strides(shape);
+}
+
+void infer_sort(const SortParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  add_sorted(out, in[0].shape, in[0].dtype);
+}
+
+void infer_topk(const TopkParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  const auto axis = static_cast<int>(p.axis);
+  Shape shape = in[0].shape;
+  check<ShapeError>(p.k >= 0 && p.k <= shape[axis],
+                    "topk: k must be in [0, {}] for axis {} of {}, got {}", shape[axis], axis,
+                    in[0].shape, p.k);
+  shape[axis] = p.k;
+  add_sorted(out, shape, in[0].dtype);
+}
+
+/// Each value's cotangent goes back to where the value came from.
+template <class P>
+Tensors vjp(const P& p, const VjpArgs& a) {
+  const TensorSpec& x = a.in_specs[0];
+  const Tensor zero = zeros(x.shape, {x.dtype, x.device});
+  return {scatter_add(zero, p.axis, a.out[1], a.grad[0])};
+}
+
+/// Outputs: values and counts as long as x, of which the first ones are used; inverse; how many
+/// values there are.
+void infer_unique(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  const int64_t n = in[0].numel();
+  out.add({n}, in[0].dtype);
+  out.add(in[0].shape, DType::i64);
+  out[1].strides = contiguous_strides(in[0].shape);
+  out.add({n}, DType::i64);
+  out.add({}, DType::i64);
+}
+
+void infer_searchsorted(const SearchsortedParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  const Shape& sorted = in[0].shape;
+  const Shape& values = in[1].shape;
+  check<DTypeError>(in[0].dtype == in[1].dtype,
+                    "searchsorted: both inputs must have one dtype, got {} and {}", in[0].dtype,
+                    in[1].dtype);
+  check<ShapeError>(sorted.rank() > 0, "searchsorted: sorted must have at least one dimension");
+  bool batched = sorted.rank() == values.rank();
+  for (int i = 0; batched && i < sorted.rank() - 1; ++i) batched = sorted[i] == values[i];
+  check<ShapeError>(sorted.rank() == 1 || batched,
+                    "searchsorted: sorted must be 1-d or agree with values but for the last size, "
+                    "got {} and {}",
+                    sorted, values);
+  out.add(values, DType::i64);
+  out[0].strides = contiguous_strides(values);
+}
+
+int64_t checked_axis(const char* op, const Tensor& x, int64_t axis) {
+  check<ShapeError>(x.rank() > 0, "{}: expected at least one dimension", op);
+  return normalize_axis(axis, x.rank(), op);
+}
+
+}  // namespace
+
+const OpDef& sort_op() {
+  static OpDef def = Op<SortParams>("sort")
+                         .infer<infer_sort>()
+                         .vjp<vjp<SortParams>>({.out = {1}})
+                         .cpu({sort_radix_kernel(), sort_reference_kernel()})
+                         .build();
+  return def;
+}
+
+const OpDef& topk_op() {
+  static OpDef def = Op<TopkParams>("topk")
+                         .infer<infer_topk>()
+                         .vjp<vjp<TopkParams>>({.out = {1}})
+                         .cpu({topk_selection_kernel(), topk_reference_kernel()})
+                         .build();
+  return def;
+}
+
+const OpDef& unique_op() {
+  static OpDef def = Op<NoParams>("unique")
+                         .infer<infer_unique>()
+                         .no_gradient("which elements are equal does not change smoothly")
+                         .cpu({unique_radix_kernel(), unique_reference_kernel()})
+                         .build();
+  return def;
+}
+
+const OpDef& searchsorted_op() {
+  static OpDef def = Op<SearchsortedParams>("searchsorted")
+                         .infer<infer_searchsorted>()
+                         .no_gradient("an index does not change smoothly")
+                         .cpu({searchsorted_reference_kernel()})
+                         .build();
+  return def;
+}
+
+Sorted sort(const Tensor& x, int64_t axis, bool descending) {
+  const Outputs out =
+      dispatch(sort_op(), SortParams{checked_axis("sort", x, axis), descending}, {x});
+  return {out[0], out[1]};
+}
+
+Tensor argsort(const Tensor& x, int64_t axis, bool descending) {
+  return sort(x.detach(), checked_axis("argsort", x, axis), descending).indices;
+}
+
+Sorted topk(const Tensor& x, int64_t k, int64_t axis, bool largest, bool sorted) {
+  const Outputs out =
+      dispatch(topk_op(), TopkParams{k, checked_axis("topk", x, axis), largest, sorted}, {x});
+  return {out[0], out[1]};
+}
+
+Unique unique(const Tensor& x) {
+  const Outputs out = dispatch(unique_op(), NoParams{}, {x});
+  const auto count = static_cast<int64_t>(out[3].item());
+  return {clone(slice(out[0], 0, 0, count)), out[1], clone(slice(out[2], 0, 0, count))};
+}
+
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
+  const DType t = promote(sorted.dtype(), values.dtype());
+  return dispatch(searchsorted_op(), SearchsortedParams{right},
+                  {cast(sorted, t), cast(values, t)})[0];
+}
+
+}  // namespace mica
