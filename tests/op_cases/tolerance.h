@@ -58,6 +58,10 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"softplus_grad",       {4e-16, 2.4e-7, 1e-3, 8e-3},         {1e-14, 2e-6, 3e-3, 2.4e-2}},
     // reduction, scans, order
     {"sum",                 {1e-14, 1e-6, 5e-4, 4e-3},           {0, 0, 0, 0}},
+    {"mean",                {1e-14, 1e-6, 1e-3, 8e-3},           {1e-15, 4e-7, 1e-3, 8e-3}},
+    {"var",                 {1e-12, 4e-7, 1e-3, 8e-3},           {1e-14, 2e-6, 3e-3, 2.4e-2}},
+    {"std",                 {1e-12, 4e-7, 1e-3, 8e-3},           {1e-13, 1e-5, 3e-3, 2.4e-2}},
+    {"logsumexp",           {4e-16, 2.4e-7, 1e-3, 8e-3},         {1e-14, 2e-6, 3e-3, 2.4e-2}},
     {"argmax",              {0, 0, 0, 0},                        {0, 0, 0, 0}},
     // linear algebra
     {"matmul",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},

@@ -75,7 +75,7 @@ template <int V, class From, class F>
 __device__ void for_each_of_split(const StridedLoop<1>& loop, const From* in, const Splits& splits,
                                   int64_t split, int lane, int step, F add) {
   const int64_t begin = split * splits.length;
-  const int64_t end = min(begin + splits.length, loop.count);
+  const int64_t end = ::min(begin + splits.length, loop.count);
   if (loop.narrow) {
     for_each_vector<V>(loop, in, static_cast<uint32_t>(begin + lane), static_cast<uint32_t>(end),
                        static_cast<uint32_t>(step), add);
@@ -344,7 +344,7 @@ __global__ void __launch_bounds__(kThreads)
        o += static_cast<int64_t>(gridDim.x) * kGroups) {
     int64_t at[2];
     kept.offsets(o, at);
-    int64_t best = min(static_cast<int64_t>(threadIdx.x % G), n - 1);
+    int64_t best = ::min(static_cast<int64_t>(threadIdx.x % G), n - 1);
     C value = to_compute(in[at[0] + best * step]);
     for (int64_t i = best + G; i < n; i += G) {
       const C x = to_compute(in[at[0] + i * step]);

@@ -1,0 +1,139 @@
+#include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/reduce/axes.h"
+#include "mica/ops/reduce/cpu_reference.h"
+#include "mica/ops/reduce/extreme.h"
+
+namespace mica {
+namespace {
+
+void infer(const ArgmaxParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_not_empty(out.op(), in[0].shape, {p.axis});
+  add_reduced(out, in[0].shape, {p.axis}, p.keepdim, DType::i64);
+}
+
+/// The position of the first of the best values.
+template <class T, class Order>
+struct Position {
+  using Value = T;
+  struct Acc {
+    T value;
+    int64_t position;
+  };
+
+  Acc start() const { return {Order::template worst<T>(), -1}; }
+
+  /// The best value of a block is found first; where it lies is asked only if it is the best so
+  /// far.
+  void add(Acc& acc, const T* x, int64_t n, int64_t first) const {
+    constexpr int kLanes = 128 / sizeof(T);
+    T best = x[0];
+    int64_t i = 0;
+    if (n >= 2 * kLanes) {
+      T lanes[kLanes];
+      std::copy_n(x, kLanes, lanes);
+      for (i = kLanes; i + kLanes <= n; i += kLanes)
+        for (int l = 0; l < kLanes; ++l)
+          lanes[l] = Order::replaces(x[i + l], lanes[l]) ? x[i + l] : lanes[l];
+      for (int half = kLanes / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; ++l)
+          lanes[l] = Order::replaces(lanes[l + half], lanes[l]) ? lanes[l + half] : lanes[l];
+      best = lanes[0];
+    }
+    for (; i < n; ++i) best = Order::replaces(x[i], best) ? x[i] : best;
+    if (acc.position >= 0 && !Order::replaces(best, acc.value)) return;
+    int64_t at = 0;
+    while (x[at] != best && (best == best || x[at] == x[at])) ++at;
+    acc = {best, first + at};
+  }
+  void merge(Acc& acc, const Acc& more) const {
+    if (acc.position < 0 || Order::replaces(more.value, acc.value)) acc = more;
+  }
+
+  /// Positions count from the first row added, so that they fit beside their values.
+  struct Columns {
+    using Index = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+    alignas(64) T value[reduction::kColumns];
+    alignas(64) Index row[reduction::kColumns];
+    int64_t first;
+    Acc at(int64_t j) const { return {value[j], first < 0 ? -1 : first + row[j]}; }
+  };
+  void start(Columns& c, int64_t m) const {
+    std::fill_n(c.value, m, Order::template worst<T>());
+    std::fill_n(c.row, m, 0);
+    c.first = -1;
+  }
+  void add_rows(Columns& c, const T* x, int64_t step, int64_t rows, int64_t m,
+                int64_t first) const {
+    if (c.first < 0) c.first = first;
+    for (int64_t row = 0; row < rows; ++row, x += step) {
+      const auto here = static_cast<typename Columns::Index>(first - c.first + row);
+      for (int64_t j = 0; j < m; ++j) {
+        const bool better = Order::replaces(x[j], c.value[j]);
+        c.value[j] = better ? x[j] : c.value[j];
+        c.row[j] = better ? here : c.row[j];
+      }
+    }
+  }
+  void put(const Arg& out, int64_t at, const Acc& acc) const {
+    out.as<int64_t>()[at] = acc.position;
+  }
+};
+
+std::shared_ptr<reduction::Plan> prepare(const ArgmaxParams& p, const Specs& s) {
+  return std::make_shared<reduction::Plan>(s.in[0], s.out[0], Dims{p.axis},
+                                           sizeof(Position<double, Largest>::Acc));
+}
+
+template <class Order>
+void run_vectorized(const ArgmaxParams&, const reduction::Plan& plan, const Call& c) {
+  reduction::switch_value(c.in[0].dtype(),
+                          [&]<class T>() { reduction::reduce(plan, Position<T, Order>(), c); });
+}
+
+template <class Order>
+void run_reference(const ArgmaxParams& p, const Call& c) {
+  reduction::reduce_reference_any({p.axis}, c, []<class W>(const reduction::Elements<W>& x) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < x.size(); ++i)
+      if (Order::replaces(x[i], x[best])) best = i;
+    return best;
+  });
+}
+
+template <class Order>
+OpDef define(const char* name) {
+  return Op<ArgmaxParams>(name)
+      .infer<infer>()
+      .no_gradient("an index does not change smoothly")
+      .cpu({kernel<supports_all<ArgmaxParams>, prepare, run_vectorized<Order>>("vectorized"),
+            kernel<supports_all<ArgmaxParams>, run_reference<Order>>("reference")})
+      .build();
+}
+
+Tensor call(const OpDef& op, const Tensor& x, int64_t axis, bool keepdim) {
+  check<ShapeError>(x.rank() > 0, "{}: expected at least one dimension", op.name);
+  return dispatch(op, ArgmaxParams{normalize_axis(axis, x.rank(), op.name), keepdim}, {x})[0];
+}
+
+}  // namespace
+
+const OpDef& argmax_op() {
+  static OpDef def = define<Largest>("argmax");
+  return def;
+}
+
+const OpDef& argmin_op() {
+  static OpDef def = define<Smallest>("argmin");
+  return def;
+}
+
+Tensor argmax(const Tensor& x, int64_t axis, bool keepdim) {
+  return call(argmax_op(), x, axis, keepdim);
+}
+
+Tensor argmin(const Tensor& x, int64_t axis, bool keepdim) {
+  return call(argmin_op(), x, axis, keepdim);
+}
+
+}  // namespace mica
