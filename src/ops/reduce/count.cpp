@@ -86,6 +86,7 @@ template <Wanted wanted>
 OpDef define(const char* name) {
   constexpr auto kInfer = wanted == Wanted::count ? infer_count : infer_truth;
   return Op<ReduceParams>(name)
+      .inputs(1)
       .template infer<kInfer>()
       .no_gradient("whether an element is zero does not change smoothly")
       .cpu({kernel<supports_all<ReduceParams>, prepare, run_vectorized<wanted>>("vectorized"),

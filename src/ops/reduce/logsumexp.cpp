@@ -156,6 +156,7 @@ void run_reference(const ReduceParams& p, const Call& c) {
 const OpDef& logsumexp_op() {
   static OpDef def =
       Op<ReduceParams>("logsumexp")
+          .inputs(1)
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {0}})

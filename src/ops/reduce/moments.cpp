@@ -188,6 +188,7 @@ Tensor call(const OpDef& op, const Tensor& x, const Dims& axes, bool keepdim, do
 const OpDef& var_op() {
   static OpDef def =
       Op<VarParams>("var")
+          .inputs(1)
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp_var>({.in = {0}})
@@ -200,6 +201,7 @@ const OpDef& var_op() {
 const OpDef& std_op() {
   static OpDef def =
       Op<VarParams>("std")
+          .inputs(1)
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp_std>({.in = {0}, .out = {0}})

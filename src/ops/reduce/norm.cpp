@@ -123,6 +123,7 @@ void run_reference(const NormParams& p, const Call& c) {
 const OpDef& norm_op() {
   static OpDef def =
       Op<NormParams>("norm")
+          .inputs(1)
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {0}, .out = {0}})

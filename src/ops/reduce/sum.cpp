@@ -74,6 +74,7 @@ void run_reference(const ReduceParams& p, const Call& c) {
 const OpDef& sum_op() {
   static OpDef def =
       Op<ReduceParams>("sum")
+          .inputs(1)
           .infer<infer>()
           .vjp<vjp>({})
           .cpu({kernel<supports_all<ReduceParams>, prepare, run_vectorized>("vectorized"),

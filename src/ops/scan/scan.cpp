@@ -64,13 +64,18 @@ ScanParams checked(const char* op, const Tensor& x, ScanParams p) {
 }  // namespace
 
 const OpDef& cumsum_op() {
-  static OpDef def =
-      Op<ScanParams>("cumsum").infer<infer>().vjp<vjp_cumsum>({}).cpu(cumsum_cpu_kernels()).build();
+  static OpDef def = Op<ScanParams>("cumsum")
+                         .inputs(1)
+                         .infer<infer>()
+                         .vjp<vjp_cumsum>({})
+                         .cpu(cumsum_cpu_kernels())
+                         .build();
   return def;
 }
 
 const OpDef& cumprod_op() {
   static OpDef def = Op<ScanParams>("cumprod")
+                         .inputs(1)
                          .infer<infer>()
                          .vjp<vjp_cumprod>({.in = {0}})
                          .cpu(cumprod_cpu_kernels())
@@ -80,6 +85,7 @@ const OpDef& cumprod_op() {
 
 const OpDef& linear_scan_op() {
   static OpDef def = Op<ScanParams>("linear_scan")
+                         .inputs(2)
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear>()
                          .vjp<vjp_linear>({.in = {0, 1}})

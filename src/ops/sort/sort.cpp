@@ -77,6 +77,7 @@ int64_t checked_axis(const char* op, const Tensor& x, int64_t axis) {
 
 const OpDef& sort_op() {
   static OpDef def = Op<SortParams>("sort")
+                         .inputs(1)
                          .infer<infer_sort>()
                          .vjp<vjp<SortParams>>({.out = {1}})
                          .cpu({sort_radix_kernel(), sort_reference_kernel()})
@@ -86,6 +87,7 @@ const OpDef& sort_op() {
 
 const OpDef& topk_op() {
   static OpDef def = Op<TopkParams>("topk")
+                         .inputs(1)
                          .infer<infer_topk>()
                          .vjp<vjp<TopkParams>>({.out = {1}})
                          .cpu({topk_selection_kernel(), topk_reference_kernel()})
@@ -95,6 +97,7 @@ const OpDef& topk_op() {
 
 const OpDef& unique_op() {
   static OpDef def = Op<NoParams>("unique")
+                         .inputs(1)
                          .infer<infer_unique>()
                          .no_gradient("which elements are equal does not change smoothly")
                          .cpu({unique_radix_kernel(), unique_reference_kernel()})
@@ -104,6 +107,7 @@ const OpDef& unique_op() {
 
 const OpDef& searchsorted_op() {
   static OpDef def = Op<SearchsortedParams>("searchsorted")
+                         .inputs(2)
                          .infer<infer_searchsorted>()
                          .no_gradient("an index does not change smoothly")
                          .cpu({searchsorted_reference_kernel()})
