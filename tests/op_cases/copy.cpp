@@ -1,4 +1,6 @@
-#include "tests/op_cases/op_case.h"
+#include <cmath>
+
+#include "tests/op_cases/gathered.h"
 
 namespace mica::cases {
 namespace {
@@ -23,6 +25,8 @@ OpCase copy_case() {
                        copied("to row-major", {2, 3, 4, 5}, to_rows),
                        copied("to channels_last", {2, 3, 4, 5}, to_channels_last),
                        copied("wide channels_last", {2, 40, 7, 9}, to_channels_last),
+                       copied("pictures to channels_last", {2, 3, 9, 7}, to_channels_last),
+                       copied("one channel", {2, 1, 5, 4}, to_channels_last),
                        copied("0-d", {}, to_clone), copied("one element", {1, 1}, to_clone),
                        copied("empty", {3, 0, 2}, to_clone)},
            .bad = {bad<ShapeError>("channels_last needs 4 dimensions, got [2, 3]", [](Device d) {
@@ -45,18 +49,89 @@ OpCase copy_case() {
              .gradient = false};
     c.samples.push_back(s);
   }
+  // Permuted copies: every size of tile and what is left beside them, in every width of element.
+  const auto permuted = [](const char* name, const Shape& shape, const Dims& axes, DType to) {
+    return Sample{.name = name,
+                  .in = {x(shape).in(0, 100)},
+                  .call = [=](const Args& a) -> Tensors {
+                    return call_op("copy", CopyParams{to, false}, {permute(a[0], axes)});
+                  },
+                  .oracle =
+                      [=](const HostArgs& in) {
+                        Shape result;
+                        for (const int64_t axis : axes)
+                          result.push_back(shape[static_cast<int>(axis)]);
+                        return gathered(in[0], result, [&](const Dims& index) {
+                          Dims from = index;
+                          for (int i = 0; i < axes.rank(); ++i)
+                            from[static_cast<int>(axes[i])] = index[i];
+                          return from;
+                        });
+                      },
+                  .gradient = false};
+  };
+  for (const DType to : {DType::f64, DType::f32, DType::bf16, DType::i32, DType::u8}) {
+    Sample s = permuted("transposed matrix", {37, 83}, {1, 0}, to);
+    s.name += " to " + std::string(name_of(to));
+    s.dtypes = {to, DType::f16};
+    if (!is_floating(to)) s.dtypes = {to, DType::u8};
+    c.samples.push_back(s);
+  }
+  c.samples.push_back(permuted("heads", {2, 5, 3, 40}, {0, 2, 1, 3}, DType::f32));
+  c.samples.push_back(permuted("rotated", {5, 18, 33}, {2, 0, 1}, DType::f32));
+  Sample rows = permuted("several threads, transposed", {190, 310}, {1, 0}, DType::f32);
+  rows.dtypes = {DType::f32, DType::f16};
+  c.samples.push_back(rows);
+  Sample large = copied("past the caches", {2100, 2001}, to_clone);
+  large.dtypes = {DType::f32};
+  large.gradient = large.compiled = large.layouts = false;
+  c.samples.push_back(large);
+  large = permuted("past the caches, transposed", {2100, 2048}, {1, 0}, DType::f32);
+  large.dtypes = {DType::f32};
+  large.compiled = large.layouts = false;
+  c.samples.push_back(large);
+  large = copied("past the caches, cast", {4000, 2101},
+                 [](const Args& a) -> Tensors { return {cast(a[0], DType::bf16)}; });
+  large.in = {x({4000, 2101}).in(0, 100).as<DType::i32>()};
+  large.oracle = [](const HostArgs& in) { return std::vector{in[0]}; };
+  large.dtypes = {DType::f32};
+  large.gradient = large.compiled = large.layouts = false;
+  c.samples.push_back(large);
+  // What the numbers of one dtype become in another where it has no such number.
+  c.samples.push_back(
+      {.name = "cast to u8 wraps",
+       .in = {x({5}).of({-1, -2.5, 300, 255.9, 0.5})},
+       .call = [](const Args& a) -> Tensors { return {cast(a[0], DType::u8)}; },
+       .oracle =
+           [](const HostArgs&) { return std::vector{HostArray{{5}, {255, 254, 44, 255, 0}}}; },
+       .dtypes = {DType::f64, DType::f32},
+       .gradient = false});
+  std::vector<double> wholes;
+  for (int i = 0; i < 30; ++i) wholes.push_back((i % 2 == 0 ? 1 : -1) * std::ldexp(7, 2 * i));
+  for (const DType to : {DType::i64, DType::f64})
+    c.samples.push_back({.name = "large whole numbers to " + std::string(name_of(to)),
+                         .in = {x({30}).of(wholes)},
+                         .call = [to](const Args& a) -> Tensors { return {cast(a[0], to)}; },
+                         .oracle = same,
+                         .dtypes = {DType::f64, DType::f32, DType::i64},
+                         .gradient = false});
   c.samples.push_back({.name = "cast to f32 rounds",
                        .in = {x({4, 9}).as<DType::f64>()},
                        .call = [](const Args& a) -> Tensors { return {cast(a[0], DType::f32)}; },
                        .oracle = same,
                        .dtypes = {DType::f64},
                        .gradient = false});
-  c.samples.push_back(
-      {.name = "cast to i32 truncates",
-       .in = {x({4}).of({1.75, -1.75, 0.5, -0.5})},
-       .call = [](const Args& a) -> Tensors { return {cast(a[0], DType::i32)}; },
-       .oracle = [](const HostArgs&) { return std::vector{HostArray{{4}, {1, -1, 0, 0}}}; },
-       .gradient = false});
+  for (const DType to : {DType::i32, DType::i64})
+    c.samples.push_back({.name = "truncated to " + std::string(name_of(to)),
+                         .in = {x({6}).of({1.75, -1.75, 0.5, -0.5, 9.99, -3})},
+                         .call = [to](const Args& a) -> Tensors { return {cast(a[0], to)}; },
+                         .oracle =
+                             [](const HostArgs& in) {
+                               HostArray out = in[0];
+                               for (double& v : out.values) v = std::trunc(v);
+                               return std::vector{out};
+                             },
+                         .gradient = false});
   return c;
 }
 

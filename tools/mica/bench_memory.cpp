@@ -65,6 +65,18 @@ void bench_memory(Device device, bool json) {
   const double n = static_cast<double>(x.numel()) * 4;
 
   bench.row("copy", 2 * n, [&] { clone(x); });
+  for (const DType narrow : {DType::f16, DType::bf16}) {
+    const Tensor cast_already = cast(x, narrow);
+    const std::string name(name_of(narrow));
+    bench.row(("cast f32 to " + name).c_str(), 1.5 * n, [&] { cast(x, narrow); });
+    bench.row(("cast " + name + " to f32").c_str(), 1.5 * n,
+              [&] { cast(cast_already, DType::f32); });
+  }
+  bench.row("cast f32 to f64", 3 * n, [&] { cast(x, DType::f64); });
+  bench.row("cast f32 to i32", 2 * n, [&] { cast(x, DType::i32); });
+  bench.row("cast f32 to u8", 1.25 * n, [&] { cast(x, DType::u8); });
+  const Tensor matrix = reshape(x, {4096, -1});
+  bench.row("transpose", 2 * n, [&] { contiguous(transpose(matrix, 0, 1)); });
   bench.row("add", 3 * n, [&] { add(x, y); });
   bench.row("relu", 2 * n, [&] { relu(x); });
   bench.row("dropout", 2 * n, [&] { dropout(x, 0.5); });

@@ -47,16 +47,32 @@ Tensors vjp(const ConcatParams& p, const VjpArgs& a) {
 }
 
 /// Each input is copied to its part of the output.
-void run(const ConcatParams& p, const Call& c) {
+struct ConcatState : KernelState {
+  struct Part {
+    CopyPlan copy;
+    int64_t offset;  ///< in the output, in bytes
+  };
+  std::vector<Part> parts;
+};
+
+std::shared_ptr<ConcatState> prepare(const ConcatParams& p, const Specs& s) {
+  auto state = std::make_shared<ConcatState>();
   const int axis = static_cast<int>(p.axis);
-  TensorSpec part = *c.out[0].spec;
+  TensorSpec part = s.out[0];
   int64_t at = 0;
-  for (const Arg& in : c.in) {
-    part.shape = in.shape();
-    const int64_t bytes = at * part.strides[axis] * static_cast<int64_t>(size_of(part.dtype));
-    if (in.numel() > 0) copy_elements({c.out[0].as<std::byte>() + bytes, &part}, in);
+  for (const TensorSpec& in : s.in) {
+    part.shape = in.shape;
+    state->parts.push_back(
+        {CopyPlan(part, in), at * part.strides[axis] * static_cast<int64_t>(size_of(part.dtype))});
     at += part.shape[axis];
   }
+  return state;
+}
+
+void run(const ConcatParams&, const ConcatState& state, const Call& c) {
+  for (size_t i = 0; i < c.in.size(); ++i)
+    if (c.in[i].numel() > 0)
+      state.parts[i].copy.run(c.out[0].as<std::byte>() + state.parts[i].offset, c.in[i].data);
 }
 
 }  // namespace
@@ -66,7 +82,7 @@ const OpDef& concat_op() {
                          .inputs_at_least(1)
                          .infer<infer>()
                          .vjp<vjp>({})
-                         .cpu({kernel<supports_all<ConcatParams>, run>("runs")})
+                         .cpu({kernel<supports_all<ConcatParams>, prepare, run>("runs")})
                          .build();
   return def;
 }

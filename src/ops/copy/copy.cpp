@@ -25,8 +25,19 @@ void infer_into(const NoParams&, std::span<const TensorSpec> in, OutSpecs&) {
 }
 bool mutates(const NoParams&, int input, int) { return input == 0; }
 
-void run(const CopyParams&, const Call& c) { copy_elements(c.out[0], c.in[0]); }
-void run_into(const NoParams&, const Call& c) { copy_elements(c.in[0], c.in[1]); }
+std::shared_ptr<CopyPlan> prepare(const CopyParams&, const Specs& s) {
+  return std::make_shared<CopyPlan>(s.out[0], s.in[0]);
+}
+void run(const CopyParams&, const CopyPlan& plan, const Call& c) {
+  plan.run(c.out[0].data, c.in[0].data);
+}
+
+std::shared_ptr<CopyPlan> prepare_into(const NoParams&, const Specs& s) {
+  return std::make_shared<CopyPlan>(s.in[0], s.in[1]);
+}
+void run_into(const NoParams&, const CopyPlan& plan, const Call& c) {
+  plan.run(c.in[0].data, c.in[1].data);
+}
 
 }  // namespace
 
@@ -35,7 +46,7 @@ const OpDef& copy_op() {
                          .infer<infer>()
                          .vjp<vjp>({})
                          .elementwise(1)
-                         .cpu({kernel<supports_all<CopyParams>, run>("strided")})
+                         .cpu({kernel<supports_all<CopyParams>, prepare, run>("strided")})
                          .build();
   return def;
 }
@@ -46,7 +57,7 @@ const OpDef& copy_into_op() {
                          .infer<infer_into>()
                          .mutates<mutates>()
                          .no_gradient("it overwrites its input")
-                         .cpu({kernel<supports_all<NoParams>, run_into>("strided")})
+                         .cpu({kernel<supports_all<NoParams>, prepare_into, run_into>("strided")})
                          .build();
   return def;
 }

@@ -80,18 +80,28 @@ void infer_grad(const P& p, std::span<const TensorSpec> in, OutSpecs& out) {
   out.add(p.shape, in[0].dtype);
 }
 
+struct GradState : KernelState {
+  explicit GradState(const CopyPlan& plan, int64_t at) : copy(plan), offset(at) {}
+  CopyPlan copy;
+  int64_t offset;  ///< of the part in the output, in elements
+};
+
+template <class P>
+std::shared_ptr<GradState> prepare_grad(const P& p, const Specs& s) {
+  const ViewSpec v = view_in(view_params(p), s.out[0]);
+  return std::make_shared<GradState>(CopyPlan(v.spec, s.in[0]), v.offset);
+}
+
 /// Outputs are dense: all zeros first, then dy.
 template <class P>
-void run_grad(const P& p, const Call& c) {
-  const Arg& whole = c.out[0];
-  const auto size = static_cast<int64_t>(size_of(whole.dtype()));
-  auto* data = whole.as<std::byte>();
+void run_grad(const P&, const GradState& state, const Call& c) {
+  const auto size = static_cast<int64_t>(size_of(c.out[0].dtype()));
+  auto* data = c.out[0].as<std::byte>();
   constexpr int64_t kBytesPerThread = 1 << 17;
-  parallel_for(whole.numel() * size, kBytesPerThread, [&](int64_t begin, int64_t end) {
+  parallel_for(c.out[0].numel() * size, kBytesPerThread, [&](int64_t begin, int64_t end) {
     std::memset(data + begin, 0, static_cast<size_t>(end - begin));
   });
-  const ViewSpec v = view_in(view_params(p), *whole.spec);
-  if (v.spec.numel() > 0) copy_elements({data + v.offset * size, &v.spec}, c.in[0]);
+  if (c.in[0].numel() > 0) state.copy.run(data + state.offset * size, c.in[0].data);
 }
 
 Tensors slice_grad_vjp(const SliceGradParams& p, const VjpArgs& a);
@@ -111,13 +121,13 @@ const OpDef& diagonal_op() {
 }
 
 const OpDef& slice_grad_op() {
-  static OpDef def =
-      Op<SliceGradParams>("slice_grad")
-          .inputs(1)
-          .infer<infer_grad<SliceGradParams>>()
-          .vjp<slice_grad_vjp>({})
-          .cpu({kernel<supports_all<SliceGradParams>, run_grad<SliceGradParams>>("reference")})
-          .build();
+  static OpDef def = Op<SliceGradParams>("slice_grad")
+                         .inputs(1)
+                         .infer<infer_grad<SliceGradParams>>()
+                         .vjp<slice_grad_vjp>({})
+                         .cpu({kernel<supports_all<SliceGradParams>, prepare_grad<SliceGradParams>,
+                                      run_grad<SliceGradParams>>("reference")})
+                         .build();
   return def;
 }
 
@@ -127,8 +137,8 @@ const OpDef& diagonal_grad_op() {
           .inputs(1)
           .infer<infer_grad<DiagonalGradParams>>()
           .vjp<diagonal_grad_vjp>({})
-          .cpu(
-              {kernel<supports_all<DiagonalGradParams>, run_grad<DiagonalGradParams>>("reference")})
+          .cpu({kernel<supports_all<DiagonalGradParams>, prepare_grad<DiagonalGradParams>,
+                       run_grad<DiagonalGradParams>>("reference")})
           .build();
   return def;
 }

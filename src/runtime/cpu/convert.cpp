@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#if defined(__F16C__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -25,29 +25,116 @@ To converted(From x) {
     return static_cast<To>(static_cast<float>(x));
   } else if constexpr (std::is_same_v<To, Half>) {
     return Half(static_cast<float>(x));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint8_t>) {
+    return static_cast<uint8_t>(static_cast<int32_t>(x));  // negative numbers wrap
   } else {
     return static_cast<To>(x);
   }
 }
 
+/// Converts the first elements of a run by vectors and says how many, for the pairs of types that
+/// the compiler does not vectorise, or not well.
+template <class From, class To>
+int64_t convert_vectors(const From*, int64_t, To*) {
+  return 0;
+}
+
+#if defined(__AVX2__) && defined(__F16C__)
+
+int64_t convert_vectors(const Half* from, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const auto bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(bits));
+  }
+  return i;
+}
+
+int64_t convert_vectors(const float* from, int64_t n, Half* to) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256 x = _mm256_loadu_ps(from + i);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+  }
+  return i;
+}
+
+/// BFloat16::from_float, in the lower half of each lane.
+__m256i bfloat_bits(__m256 x) {
+  const __m256i u = _mm256_castps_si256(x);
+  const __m256i high = _mm256_srli_epi32(u, 16);
+  const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+  const __m256i rounded =
+      _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd), 16);
+  const __m256i nan = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+  return _mm256_blendv_epi8(rounded, nan, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
+
+int64_t convert_vectors(const float* from, int64_t n, BFloat16* to) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m256i low = bfloat_bits(_mm256_loadu_ps(from + i));
+    const __m256i high = bfloat_bits(_mm256_loadu_ps(from + i + 8));
+    const __m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), both);
+  }
+  return i;
+}
+
+/// Four doubles truncated; false where one is not below 2^51: the sum below needs its bits.
+bool truncate(__m256d x, int64_t* to) {
+  const __m256d size = _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
+  if (_mm256_movemask_pd(_mm256_cmp_pd(size, _mm256_set1_pd(0x1p51), _CMP_LT_OQ)) != 15)
+    return false;
+  const __m256d shift = _mm256_set1_pd(0x1.8p52);  // brings the units to the last bit
+  const __m256d whole = _mm256_round_pd(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+  const __m256i bits = _mm256_sub_epi64(_mm256_castpd_si256(_mm256_add_pd(whole, shift)),
+                                        _mm256_castpd_si256(shift));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bits);
+  return true;
+}
+
+int64_t convert_vectors(const double* from, int64_t n, int64_t* to) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    if (!truncate(_mm256_loadu_pd(from + i), to + i))
+      for (int64_t k = i; k < i + 4; ++k) to[k] = static_cast<int64_t>(from[k]);
+  return i;
+}
+
+int64_t convert_vectors(const float* from, int64_t n, int64_t* to) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    if (!truncate(_mm256_cvtps_pd(_mm_loadu_ps(from + i)), to + i))
+      for (int64_t k = i; k < i + 4; ++k) to[k] = static_cast<int64_t>(from[k]);
+  return i;
+}
+
+/// The halves of an integer become the fractions of two doubles; their sum is rounded once.
+int64_t convert_vectors(const int64_t* from, int64_t n, double* to) {
+  const __m256d low_part = _mm256_set1_pd(0x1p52);
+  const __m256d high_part = _mm256_set1_pd(0x1.8p68);  // 3 * 2^67
+  const __m256d both = _mm256_set1_pd(0x1.8p68 + 0x1p52);
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    const __m256i low = _mm256_blend_epi16(x, _mm256_castpd_si256(low_part), 0x88);
+    const __m256i above =
+        _mm256_blend_epi16(_mm256_srai_epi32(x, 16), _mm256_setzero_si256(), 0x33);
+    const __m256i high = _mm256_add_epi64(above, _mm256_castpd_si256(high_part));
+    const __m256d sum =
+        _mm256_add_pd(_mm256_sub_pd(_mm256_castsi256_pd(high), both), _mm256_castsi256_pd(low));
+    _mm256_storeu_pd(to + i, sum);
+  }
+  return i;
+}
+
+#endif
+
 template <class From, class To>
 void convert_dense(const From* from, int64_t n, To* to) {
-  int64_t i = 0;
-#if defined(__F16C__)
-  if constexpr (std::is_same_v<From, Half> && std::is_same_v<To, float>) {
-    for (; i + 8 <= n; i += 8) {
-      const auto bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
-      _mm256_storeu_ps(to + i, _mm256_cvtph_ps(bits));
-    }
-  } else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Half>) {
-    for (; i + 8 <= n; i += 8) {
-      const __m256 x = _mm256_loadu_ps(from + i);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                       _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
-    }
-  }
-#endif
-  for (; i < n; ++i) to[i] = converted<To>(from[i]);
+  for (int64_t i = convert_vectors(from, n, to); i < n; ++i) to[i] = converted<To>(from[i]);
 }
 
 }  // namespace
