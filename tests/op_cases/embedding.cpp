@@ -1,9 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "tests/op_cases/device.h"
-#include "tests/op_cases/op_case.h"
+#include "tests/op_cases/positions.h"
 
 namespace mica::cases {
 namespace {
@@ -29,10 +27,7 @@ std::vector<Setup> setups() {
 }
 
 std::vector<double> words(const Shape& shape, int64_t rows) {
-  std::mt19937_64 random(17);
-  std::vector<double> values(static_cast<size_t>(numel(shape)));
-  for (double& v : values) v = static_cast<double>(random() % static_cast<uint64_t>(rows));
-  return values;
+  return random_indices(shape, 0, rows, 17);
 }
 
 template <DType t = DType::i64>
@@ -66,7 +61,8 @@ OpCase embedding_case() {
         .oracle = [](const HostArgs& in) { return std::vector{rows_at(in[0], in[1])}; },
         .dtypes = s.dtypes,
         .exact = true};
-    sample.gradient = !s.padding;  // differences find the gradient that the row does not take
+    sample.gradient =
+        !s.padding && s.dim < 100;  // differences find the gradient that the row does not take
     c.samples.push_back(std::move(sample));
   }
   const auto call = [](Device d, const Tensor& index, const Shape& weight,
@@ -118,7 +114,8 @@ OpCase embedding_grad_case() {
                }
                return std::vector{dw};
              },
-         .dtypes = s.dtypes});
+         .dtypes = s.dtypes,
+         .gradient = s.dim < 100});
   }
   const auto call = [](Device d, const Tensor& index, const Tensor& dy, int64_t rows) {
     embedding_grad(to(index, d), to(dy, d), {.rows = rows});

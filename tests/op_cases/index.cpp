@@ -1,5 +1,3 @@
-#include <random>
-
 #include "tests/op_cases/positions.h"
 
 namespace mica::cases {
@@ -78,15 +76,6 @@ HostArray put(HostArray x, const std::vector<int64_t>& axes, const std::vector<H
   return x;
 }
 
-std::vector<double> random_indices(const Shape& shape, int64_t low, int64_t high, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<double> values(static_cast<size_t>(numel(shape)));
-  for (double& v : values)
-    v = static_cast<double>(low +
-                            static_cast<int64_t>(random() % static_cast<uint64_t>(high - low)));
-  return values;
-}
-
 std::vector<Case> integer_cases() {
   return {{"rows", {5, 4}, {0}, {{3}}},
           {"a table of rows", {5, 4}, {0}, {{2, 3}}},
@@ -148,10 +137,6 @@ std::vector<HostArray> positions(const HostArray& mask) {
   return found;
 }
 
-Input mask_of(const Shape& shape, uint64_t seed) {
-  return x(shape).of(random_indices(shape, 0, 2, seed)).as<DType::boolean>();
-}
-
 Input numbers(const Case& c, const Shape& shape) {
   return is_floating(c.dtypes[0]) ? x(shape) : x(shape).in(0, 4);
 }
@@ -167,7 +152,7 @@ OpCase index_case() {
                    return std::vector{indexed(in[0], axes_of(k), host_indices(in, 1))};
                  },
              .dtypes = k.dtypes,
-             .gradient = is_floating(k.dtypes[0]),
+             .gradient = is_floating(k.dtypes[0]) && numel(k.x) < 1000,
              .exact = true};
     for (Input& i : index_inputs(k)) s.in.push_back(std::move(i));
     c.samples.push_back(std::move(s));
@@ -251,7 +236,7 @@ OpCase index_put_case() {
               return std::vector{put(in[0], axes_of(k), host_indices(in, 2), in[1], accumulate)};
             },
         .dtypes = k.dtypes,
-        .gradient = is_floating(k.dtypes[0]),
+        .gradient = is_floating(k.dtypes[0]) && numel(k.x) < 1000,
         .exact = !accumulate};
     for (Input& i : index_inputs(k)) s.in.push_back(std::move(i));
     c.samples.push_back(std::move(s));
@@ -302,145 +287,7 @@ OpCase index_put_case() {
   return c;
 }
 
-OpCase nonzero_case() {
-  OpCase c{.op = "nonzero", .samples = {}};
-  const std::vector<DType> all = {DType::f64, DType::f32, DType::f16, DType::bf16,
-                                  DType::i64, DType::i32, DType::u8,  DType::boolean};
-  const auto add = [&](const char* name, const Shape& shape, std::vector<double> values,
-                       std::vector<DType> dtypes) {
-    c.samples.push_back({.name = name,
-                         .in = {x(shape).of(std::move(values))},
-                         .call = [](const Args& a) -> Tensors { return {nonzero(a[0])}; },
-                         .oracle =
-                             [](const HostArgs& in) {
-                               HostArray found{{0, in[0].shape.rank()}, {}};
-                               each_position(in[0].shape, [&](const Position& at) {
-                                 if (in[0].values[flat(in[0].shape, at)] == 0) return;
-                                 ++found.shape[0];
-                                 for (const int64_t i : at)
-                                   found.values.push_back(static_cast<double>(i));
-                               });
-                               return std::vector{found};
-                             },
-                         .dtypes = std::move(dtypes),
-                         .gradient = false,
-                         .compiled = false});
-  };
-  add("matrix", {4, 5}, random_indices({4, 5}, 0, 3, 1), all);
-  add("images", {2, 3, 2, 3}, random_indices({2, 3, 2, 3}, 0, 2, 2), all);
-  add("vector", {9}, random_indices({9}, 0, 2, 2), all);
-  add("0-d", {}, {1}, all);
-  add("0-d zero", {}, {0}, all);
-  add("none", {7}, std::vector<double>(7, 0), all);
-  add("empty", {3, 0}, {}, {DType::f32});
-  add("hostile values", {4, 4}, hostile_values(), kFloats);
-  add("several threads", {300, 301}, random_indices({300, 301}, 0, 2, 3),
-      {DType::f32, DType::boolean});
-  c.bad = {bad<ShapeError>(
-               "nonzero: [2] has no 3 elements",
-               [](Device d) { call_op("nonzero", NonzeroParams{3}, {zeros({2}, {.device = d})}); }),
-           bad<ShapeError>("nonzero: [2] has no -1 elements", [](Device d) {
-             call_op("nonzero", NonzeroParams{-1}, {zeros({2}, {.device = d})});
-           })};
-  return c;
-}
-
-/// One element for each of the broadcast shape of x and mask: f(x, mask).
-template <class F>
-void each_masked(const HostArgs& in, F&& f) {
-  each_position(broadcast_shapes(in[0].shape, in[1].shape, "test"), [&](const Position& at) {
-    f(broadcast_at(in[0], at), broadcast_at(in[1], at) != 0);
-  });
-}
-
-OpCase masked_fill_case() {
-  OpCase c{.op = "masked_fill", .samples = {}};
-  const auto add = [&](const char* name, const Shape& shape, const Shape& mask, bool number,
-                       std::vector<DType> dtypes = kFloats) {
-    Sample s{.name = name,
-             .in = {x(shape), mask_of(mask, 4)},
-             .call = [number](const Args& a) -> Tensors {
-               return {number ? masked_fill(a[0], a[1], 3) : masked_fill(a[0], a[1], a[2])};
-             },
-             .oracle =
-                 [number](const HostArgs& in) {
-                   HostArray y{broadcast_shapes(in[0].shape, in[1].shape, "test"), {}};
-                   each_masked(in, [&](double value, bool holds) {
-                     y.values.push_back(!holds ? value : number ? 3 : in[2].values[0]);
-                   });
-                   return std::vector{y};
-                 },
-             .dtypes = std::move(dtypes),
-             .exact = true};
-    s.gradient = is_floating(s.dtypes[0]);
-    if (!s.gradient) s.in[0] = x(shape).in(0, 4);
-    if (!number) s.in.push_back(x({}));
-    c.samples.push_back(std::move(s));
-  };
-  add("a number", {3, 4}, {3, 4}, true);
-  add("integers", {3, 4}, {3, 4}, true, kIntegers);
-  add("mask broadcasts", {3, 4}, {4}, true);
-  add("x broadcasts", {4}, {3, 4}, true);
-  add("a tensor", {3, 4}, {3, 1}, false);
-  add("images", {2, 3, 4, 5}, {2, 1, 4, 5}, false);
-  add("one element", {1}, {1}, true);
-  add("empty", {0, 3}, {3}, true);
-  c.bad = {bad<DTypeError>("masked_fill: mask must be bool, got u8",
-                           [](Device d) {
-                             masked_fill(ones({2}, {.device = d}), ones({2}, {DType::u8, d}), 0);
-                           }),
-           bad<ShapeError>("masked_fill: value must be 0-d, got [1]",
-                           [](Device d) {
-                             masked_fill(ones({2}, {.device = d}), ones({2}, {DType::boolean, d}),
-                                         ones({1}, {.device = d}));
-                           }),
-           bad<ShapeError>("do not broadcast", [](Device d) {
-             masked_fill(ones({2}, {.device = d}), ones({3}, {DType::boolean, d}), 0);
-           })};
-  return c;
-}
-
-OpCase masked_select_case() {
-  OpCase c{.op = "masked_select", .samples = {}};
-  const auto add = [&](const char* name, const Shape& shape, const Shape& mask,
-                       std::vector<DType> dtypes = kFloats) {
-    c.samples.push_back(
-        {.name = name,
-         .in = {x(shape), mask_of(mask, 11)},
-         .call = [](const Args& a) -> Tensors { return {masked_select(a[0], a[1])}; },
-         .oracle =
-             [](const HostArgs& in) {
-               HostArray y;
-               each_masked(in, [&](double value, bool holds) {
-                 if (holds) y.values.push_back(value);
-               });
-               y.shape = {static_cast<int64_t>(y.values.size())};
-               return std::vector{y};
-             },
-         .dtypes = std::move(dtypes),
-         .compiled = false,
-         .exact = true});
-  };
-  add("elements", {3, 4}, {3, 4});
-  add("mask broadcasts", {3, 4}, {4});
-  add("x broadcasts", {4}, {3, 4});
-  add("images", {2, 3, 4, 5}, {2, 1, 4, 5});
-  add("one element", {1}, {1});
-  add("empty", {0}, {0});
-  add("several threads", {300, 300}, {300, 300}, {DType::f32});
-  c.bad = {bad<DTypeError>(
-               "masked_select: mask must be bool, got f32",
-               [](Device d) { masked_select(ones({2}, {.device = d}), ones({2}, {.device = d})); }),
-           bad<ShapeError>("masked_select: shapes [2] and [3] do not broadcast", [](Device d) {
-             masked_select(ones({2}, {.device = d}), ones({3}, {DType::boolean, d}));
-           })};
-  return c;
-}
-
-const Room kRoom([] {
-  return std::vector<OpCase>{index_case(), index_put_case(), nonzero_case(), masked_fill_case(),
-                             masked_select_case()};
-});
+const Room kRoom([] { return std::vector<OpCase>{index_case(), index_put_case()}; });
 
 }  // namespace
 }  // namespace mica::cases

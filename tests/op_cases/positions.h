@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "tests/op_cases/op_case.h"
@@ -32,6 +33,22 @@ inline double broadcast_at(const HostArray& a, const Position& at) {
   for (int i = 0; i < a.shape.rank(); ++i)
     if (a.shape[i] == 1) own[static_cast<size_t>(i)] = 0;
   return a.values[flat(a.shape, own)];
+}
+
+/// Whole numbers in [low, high).
+inline std::vector<double> random_indices(const Shape& shape, int64_t low, int64_t high,
+                                          uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<double> values(static_cast<size_t>(numel(shape)));
+  for (double& v : values)
+    v = static_cast<double>(low +
+                            static_cast<int64_t>(random() % static_cast<uint64_t>(high - low)));
+  return values;
+}
+
+/// Random truth.
+inline Input mask_of(const Shape& shape, uint64_t seed) {
+  return x(shape).of(random_indices(shape, 0, 2, seed)).as<DType::boolean>();
 }
 
 }  // namespace mica::cases

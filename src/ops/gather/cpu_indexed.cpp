@@ -1,91 +1,13 @@
 #include "mica/ops/gather/cpu_indexed.h"
 
-#include <atomic>
+#include <immintrin.h>
+
 #include <cstring>
 
-#include "mica/core/check.h"
-#include "mica/ops/elementwise/cpu_loop.h"
+#include "mica/ops/gather/cpu_walk.h"
 
 namespace mica {
 namespace {
-
-/// Calls `f(offsets, n)` for the runs of elements [begin, end) of a loop.
-template <int N, class F>
-void walk(const StridedLoop<N>& loop, int64_t begin, int64_t end, F&& f) {
-  std::array<int64_t, Dims::kMaxRank> index{};
-  std::array<int64_t, N> offsets{};
-  const auto last = static_cast<size_t>(loop.rank - 1);
-  int64_t rest = begin;
-  for (size_t axis = last + 1; axis-- > 0;) {
-    index[axis] = rest % loop.size[axis];
-    rest /= loop.size[axis];
-    for (size_t k = 0; k < N; ++k) offsets[k] += index[axis] * loop.stride[k][axis];
-  }
-  while (begin < end) {
-    const int64_t n = std::min(loop.size[last] - index[last], end - begin);
-    f(offsets, n);
-    begin += n;
-    index[last] += n;
-    for (size_t k = 0; k < N; ++k) offsets[k] += n * loop.stride[k][last];
-    for (size_t axis = last; axis > 0 && index[axis] == loop.size[axis]; --axis) {
-      index[axis] = 0;
-      ++index[axis - 1];
-      for (size_t k = 0; k < N; ++k)
-        offsets[k] += loop.stride[k][axis - 1] - loop.size[axis] * loop.stride[k][axis];
-    }
-  }
-}
-
-/// The same for the whole loop in parallel. A thread's part may begin and end inside a run, but
-/// only at multiples of `block`.
-template <int N, class F>
-void walk_parallel(const StridedLoop<N>& loop, int64_t grain, int64_t block, F&& f) {
-  const int64_t blocks = (loop.numel + block - 1) / block;
-  parallel_for(blocks, std::max<int64_t>(1, grain / block), [&](int64_t begin, int64_t end) {
-    walk(loop, begin * block, std::min(end * block, loop.numel), f);
-  });
-}
-
-/// Elements of a cache line: threads that write to one wait for each other.
-template <class T>
-constexpr int64_t kLine = 64 / sizeof(T);
-
-template <class F>
-void switch_index(DType t, F&& f) {
-  switch (t) {
-    case DType::i64:
-      return f.template operator()<int64_t>();
-    case DType::i32:
-      return f.template operator()<int32_t>();
-    default:
-      return f.template operator()<uint8_t>();
-  }
-}
-
-/// The shape of a tensor's own elements: axes it is expanded along count once.
-Shape own_shape(const TensorSpec& s) {
-  Shape shape = s.shape;
-  for (int i = 0; i < s.rank(); ++i)
-    if (s.strides[i] == 0) shape[i] = std::min<int64_t>(shape[i], 1);
-  return shape;
-}
-
-template <class I>
-[[noreturn]] void fail_first(const IndexedAxis& a, const Arg& index, int64_t low) {
-  const Shape shape = own_shape(*index.spec);
-  Dims at = Dims::filled(shape.rank(), 0);
-  while (true) {
-    int64_t offset = 0;
-    for (int i = 0; i < shape.rank(); ++i) offset += at[i] * index.strides()[i];
-    const auto k = static_cast<int64_t>(index.as<I>()[offset]);
-    if (k < low || k >= a.size)
-      fail<IndexError>("{}: index {} at {} is out of range for axis {} of size {}", a.op, k, at,
-                       a.axis, a.size);
-    for (int i = shape.rank() - 1; i >= 0 && ++at[i] == shape[i]; --i) at[i] = 0;
-  }
-}
-
-inline int64_t wrapped(int64_t index, int64_t size) { return index + (index < 0 ? size : 0); }
 
 /// Elements are moved as words of their size, whatever they mean.
 template <class F>
@@ -102,27 +24,100 @@ void switch_word(DType t, F&& f) {
   }
 }
 
+/// Elements of a row that a thread reads at once. Where neighbours in a row have indices of their
+/// own, the part of the table that they reach should stay in the second-level cache.
+template <class W>
+int64_t tile_width(const Indexed& how, bool own_indices) {
+  constexpr int64_t kMost = 16384;
+  constexpr int64_t kCache = 1 << 19;
+  if (!own_indices) return kMost;
+  const int64_t fits = kCache / (std::max<int64_t>(how.size, 1) * static_cast<int64_t>(sizeof(W)));
+  return std::clamp(fits / kLine<W> * kLine<W>, 2 * kLine<W>, kMost);
+}
+
+/// Past this a result leaves the caches before anyone reads it: it is written around them.
+constexpr size_t kStreamedBytes = size_t{16} << 20;
+
+/// Copies a row. A streamed one needs an _mm_sfence later.
+void copy_row(void* to, const void* from, size_t bytes, bool streamed) {
+  constexpr size_t kVector = 32;
+  auto* d = static_cast<std::byte*>(to);
+  const auto* t = static_cast<const std::byte*>(from);
+  if (!streamed || bytes < 16 * kVector) {
+    std::memcpy(d, t, bytes);
+    return;
+  }
+  const size_t head = -reinterpret_cast<uintptr_t>(d) % kVector;
+  std::memcpy(d, t, head);
+  size_t i = head;
+  for (; i + kVector <= bytes; i += kVector)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(d + i),
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(t + i)));
+  std::memcpy(d + i, t + i, bytes - i);
+}
+
+/// Strides of the dense tensor, the indices and the table.
+struct Steps {
+  int64_t d, k, t;
+};
+Steps inner_steps(const StridedLoop<3>& loop) {
+  return {loop.inner_stride(0), loop.inner_stride(1), loop.inner_stride(2)};
+}
+
+/// Reads m rows of n elements. All by value: what stays in registers leaves room for more rows on
+/// their way from memory.
+template <class W>
+void read_rows(W* d, const int64_t* k, const W* t, int64_t m, int64_t n, Steps row, Steps in_row,
+               int64_t scale, int64_t size, bool streamed) {
+  const auto row_of = [=](int64_t index) { return scale * wrapped(index, size); };
+  for (int64_t j = 0; j < m; ++j, d += row.d, k += row.k, t += row.t) {
+    if (in_row.k == 0 && in_row.d == 1 && in_row.t == 1) {
+      copy_row(d, t + row_of(*k), static_cast<size_t>(n) * sizeof(W), streamed);
+    } else if (in_row.k == 0) {
+      const W* from = t + row_of(*k);
+      for (int64_t i = 0; i < n; ++i) d[i * in_row.d] = from[i * in_row.t];
+    } else if (in_row.k == 1 && in_row.d == 1 && in_row.t == 0) {
+      for (int64_t i = 0; i < n; ++i) d[i] = t[row_of(k[i])];
+    } else {
+      for (int64_t i = 0; i < n; ++i) d[i * in_row.d] = t[i * in_row.t + row_of(k[i * in_row.k])];
+    }
+  }
+}
+
 template <class W>
 void read_words(const Indexed& how, const W* table, W* dense) {
   const StridedLoop<3> loop(how.shape, {how.dense, how.index, how.table});
-  const int64_t sd = loop.inner_stride(0);
-  const int64_t sk = loop.inner_stride(1);
-  const int64_t st = loop.inner_stride(2);
-  const auto row_of = [&](int64_t index) { return how.scale * wrapped(index, how.size); };
-  walk_parallel(loop, kElementGrain, kLine<W>, [&](const std::array<int64_t, 3>& at, int64_t n) {
-    W* d = dense + at[0];
-    const int64_t* k = how.indices + at[1];
-    const W* t = table + at[2];
-    if (sk != 0) {
-      for (int64_t i = 0; i < n; ++i) d[i * sd] = t[i * st + row_of(k[i * sk])];
-      return;
+  if (loop.numel == 0) return;
+  const Steps in_row = inner_steps(loop);
+  const bool streamed = static_cast<size_t>(loop.numel) * sizeof(W) > kStreamedBytes;
+
+  // Rows are cut into tiles; tile by tile, all rows.
+  const int64_t length = loop.inner();
+  StridedLoop<3> rows = loop;
+  rows.numel /= length;
+  if (--rows.rank == 0) {
+    rows.rank = 1;
+    rows.size[0] = 1;
+  }
+  const Steps row = inner_steps(rows);
+  const int64_t width = tile_width<W>(how, in_row.k != 0 && in_row.t != 0);
+  const int64_t tiles = (length + width - 1) / width;
+  const int64_t grain = std::max<int64_t>(1, kElementGrain / std::min(length, width));
+  parallel_for(tiles * rows.numel, grain, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t tile = begin / rows.numel;
+      const int64_t stop = std::min(end, (tile + 1) * rows.numel);
+      const int64_t first = tile * width;
+      const int64_t n = std::min(width, length - first);
+      walk(rows, begin - tile * rows.numel, stop - tile * rows.numel,
+           [&](const std::array<int64_t, 3>& at, int64_t m) {
+             read_rows(dense + at[0] + first * in_row.d, how.indices + at[1] + first * in_row.k,
+                       table + at[2] + first * in_row.t, m, n, row, in_row, how.scale, how.size,
+                       streamed);
+           });
+      begin = stop;
     }
-    t += row_of(*k);
-    if (sd == 1 && st == 1) {
-      std::memcpy(d, t, static_cast<size_t>(n) * sizeof(W));
-    } else {
-      for (int64_t i = 0; i < n; ++i) d[i * sd] = t[i * st];
-    }
+    if (streamed) _mm_sfence();
   });
 }
 
@@ -186,10 +181,15 @@ void combine_indexed(const Indexed& how, const D* dense, T* table) {
     }
   };
   using At = std::array<int64_t, 3>;
-  walk_parallel(lines, kElementGrain / along.numel, kLine<T>, [&](const At& l, int64_t n) {
-    walk(along, 0, along.numel, [&](const At& a, int64_t m) {
-      combine_runs(table + l[0], how.indices + l[1] + a[1], dense + l[2] + a[2], n, m);
-    });
+  const int64_t width = tile_width<T>(how, lines_inside && lk != 0);
+  walk_parallel(lines, kElementGrain / along.numel, kLine<T>, [&](const At& l, int64_t length) {
+    for (int64_t first = 0; first < length; first += width) {
+      const int64_t n = std::min(width, length - first);
+      walk(along, 0, along.numel, [&](const At& a, int64_t m) {
+        combine_runs(table + l[0] + first * lt, how.indices + l[1] + a[1] + first * lk,
+                     dense + l[2] + a[2] + first * ld, n, m);
+      });
+    }
   });
 }
 
@@ -226,73 +226,6 @@ void convert(const From* from, To* to, int64_t n) {
 }
 
 }  // namespace
-
-void check_index_dtype(const char* op, const TensorSpec& index) {
-  check<DTypeError>(kIntegerDTypes.contains(index.dtype),
-                    "{}: index must be i64, i32 or u8, got {}", op, index.dtype);
-}
-
-void check_index(const IndexedAxis& a, const Arg& index) {
-  const Shape shape = own_shape(*index.spec);
-  const StridedLoop<1> loop(shape, {index.strides()});
-  const int64_t low = a.wrap ? -a.size : 0;
-  const auto range = static_cast<uint64_t>(a.size - low);
-  const int64_t step = loop.inner_stride(0);
-  std::atomic<bool> outside = false;
-  switch_index(index.dtype(), [&]<class I>() {
-    walk_parallel(loop, kElementGrain, kLine<I>, [&](const std::array<int64_t, 1>& at, int64_t n) {
-      const I* k = index.as<I>() + at[0];
-      const auto is_outside = [&](I value) {
-        return static_cast<uint64_t>(static_cast<int64_t>(value)) - static_cast<uint64_t>(low) >=
-               range;
-      };
-      bool any = false;
-      if (step == 1) {
-        for (int64_t i = 0; i < n; ++i) any |= is_outside(k[i]);
-      } else {
-        for (int64_t i = 0; i < n; ++i) any |= is_outside(k[i * step]);
-      }
-      if (any) outside = true;
-    });
-    if (outside) fail_first<I>(a, index, low);
-  });
-}
-
-size_t index_workspace(const TensorSpec& index) {
-  return index.dtype == DType::i64 ? 0
-                                   : static_cast<size_t>(numel(own_shape(index))) * sizeof(int64_t);
-}
-
-Indices checked_index(const IndexedAxis& a, const Arg& index, void* workspace) {
-  check_index(a, index);
-  if (index.dtype() == DType::i64) return {index.as<int64_t>(), index.strides()};
-  TensorSpec own = *index.spec;
-  own.shape = own_shape(own);
-  auto* data = static_cast<int64_t*>(workspace);
-  index_offsets(a, {index.data, &own}, own.shape, 1, false, data);
-  Strides strides = contiguous_strides(own.shape);
-  for (int i = 0; i < own.rank(); ++i)
-    if (index.strides()[i] == 0) strides[i] = 0;
-  return {data, strides};
-}
-
-void index_offsets(const IndexedAxis& a, const Arg& index, const Shape& shape, int64_t scale,
-                   bool add, int64_t* offsets) {
-  const StridedLoop<2> loop(shape,
-                            {contiguous_strides(shape), broadcast_strides(*index.spec, shape)});
-  const int64_t step = loop.inner_stride(1);
-  switch_index(index.dtype(), [&]<class I>() {
-    walk_parallel(
-        loop, kElementGrain, kLine<int64_t>, [&](const std::array<int64_t, 2>& at, int64_t n) {
-          const I* k = index.as<I>() + at[1];
-          int64_t* to = offsets + at[0];
-          for (int64_t i = 0; i < n; ++i) {
-            const int64_t offset = scale * wrapped(static_cast<int64_t>(k[i * step]), a.size);
-            to[i] = add ? to[i] + offset : offset;
-          }
-        });
-  });
-}
 
 void read_indexed(const Indexed& how, const void* table, void* dense, DType dtype) {
   switch_word(dtype, [&]<class W>() {

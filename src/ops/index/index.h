@@ -42,6 +42,8 @@ Tensor index_put(const Tensor& x, const Tensors& indices, const Tensor& values,
 
 /// Positions (n, rank) of the elements that are not zero, i64, in row-major order. NaN is not zero.
 Tensor nonzero(const Tensor& x);
+/// Inputs of the op: x, and the number of positions up to the end of each block of x, which the op
+/// `nonzero_ends` counts.
 struct NonzeroParams {
   int64_t count = 0;
 
