@@ -39,7 +39,10 @@ def measure(command, repeats, threads, key):
     runs = {}
     for _ in range(repeats):
         print("$", " ".join(command), file=sys.stderr, flush=True)
-        env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        # A peer without a cache of its own for CPU memory may keep its pages too: fresh ones cost more
+        # than most operators.
+        keep = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+        env = {**os.environ, **keep, "PYTHONUNBUFFERED": "1"}
         if threads:
             env["OMP_NUM_THREADS"] = str(threads)
         result = subprocess.run(command, cwd=HERE.parent, env=env, capture_output=True, text=True)

@@ -88,9 +88,9 @@ def main():
     index = torch.randperm(len(rows)).to(args.device)
     row("gather rows", lambda: torch.index_select(rows, 0, index))
     short_rows = rows[: len(rows) // 16]
-    row("sort rows of 1024", lambda: torch.sort(short_rows, 1, stable=True))
+    row("sort rows of 1024", lambda: torch.sort(short_rows, dim=1, stable=True))
     line = rows[:1000].flatten()
-    row("sort 1 M", lambda: torch.sort(line, 0, stable=True))
+    row("sort 1 M", lambda: torch.sort(line, dim=0, stable=True))
     row("topk 10 of rows of 1024", lambda: torch.topk(short_rows, 10, 1))
 
     images = uniform(256 if cuda else 16, 64, 112, 112, low=-1, high=1)

@@ -173,7 +173,7 @@ void add_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
   command->add_option("workload", o->workload, "What to time")
       ->required()
-      ->check(CLI::IsMember({"lenet_train", "memory"}));
+      ->check(CLI::IsMember({"lenet_train", "ops"}));
   command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
       ->capture_default_str();
   command->add_option("--batch", o->batches, "Images per step; several may be given: 256,64")
@@ -194,12 +194,12 @@ void add_bench(CLI::App& app) {
       "Examples:\n"
       "  mica bench lenet_train --batch 256,64\n"
       "  mica bench lenet_train --device cpu --batch 64 --json\n"
-      "  mica bench memory");
+      "  mica bench ops --device cpu");
   command->callback([o] {
     const Device device = choose_device(o->device);
     set_allow_tf32(o->tf32);
     set_autotune(o->autotune);
-    if (o->workload == "memory") return bench_memory(device, o->json);
+    if (o->workload == "ops") return bench_ops(device, o->json);
     for (const int64_t batch : o->batches) bench_lenet_train(*o, batch, device);
   });
 }

@@ -156,6 +156,7 @@ void check_mask(const char* op, const Tensor& mask) {
 
 const OpDef& nonzero_ends_op() {
   static OpDef def = Op<NoParams>("nonzero_ends")
+                         .inputs(1)
                          .infer<infer_ends>()
                          .no_gradient("it counts")
                          .cpu({kernel<supports_all<NoParams>, run_ends>("blocks")})
@@ -165,7 +166,7 @@ const OpDef& nonzero_ends_op() {
 
 const OpDef& nonzero_op() {
   static OpDef def = Op<NonzeroParams>("nonzero")
-                         .inputs(1)
+                         .inputs(2)
                          .infer<infer>()
                          .no_gradient("positions are integers")
                          .cpu({kernel<supports_all<NonzeroParams>, run>("blocks")})
