@@ -180,13 +180,45 @@ from mica._mica import (
 )
 
 # isort: split
-# Reductions
+# Reductions and scans
 from mica._mica import (
+    all,
+    amax,
+    amin,
+    any,
     argmax,
-    log_softmax,
+    argmin,
+    count_nonzero,
+    cumprod,
+    cumsum,
+    linear_scan,
+    logsumexp,
+    max,
     mean,
-    softmax,
+    min,
+    norm,
+    prod,
+    std,
     sum,
+    var,
+)
+
+# isort: split
+# Order
+from mica._mica import (
+    ValuesIndices,
+    argsort,
+    searchsorted,
+    sort,
+    topk,
+    unique,
+)
+
+# isort: split
+# Normalisation
+from mica._mica import (
+    log_softmax,
+    softmax,
 )
 
 # isort: split

@@ -50,11 +50,15 @@ Value parse_word(const char* what, const std::string& word,
   fail<Unsupported>("{} must be one of {}, got '{}'", what, known, word);
 }
 
+/// (values, indices), as a named tuple.
+nb::object values_and_indices(const Tensor& values, const Tensor& indices);
+
 // One file per family.
 void bind_creation(Scope& scope);
 void bind_elementwise(Scope& scope);
 void bind_activations(Scope& scope);
 void bind_reductions(Scope& scope);
+void bind_order(Scope& scope);
 void bind_linear_algebra(Scope& scope);
 void bind_convolutions(Scope& scope);
 void bind_pooling(Scope& scope);

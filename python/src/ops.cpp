@@ -29,6 +29,7 @@ void bind_ops(nb::module_& m) {
   bind_elementwise(scope);
   bind_activations(scope);
   bind_reductions(scope);
+  bind_order(scope);
   bind_linear_algebra(scope);
   bind_convolutions(scope);
   bind_pooling(scope);

@@ -39,7 +39,13 @@ void bind_indexing(Scope& scope) {
 
   nb::module_& f = scope.functional;
   f.def("embedding", embedding, "input"_a, "weight"_a, "padding_idx"_a = nb::none(), ReleaseGil());
-  f.def("one_hot", one_hot, "tensor"_a, "num_classes"_a, ReleaseGil());
+  f.def(
+      "one_hot",
+      [](const Tensor& classes, int64_t n) {
+        if (n == -1 && classes.numel() > 0) n = static_cast<int64_t>(max(classes).item()) + 1;
+        return one_hot(classes, n);
+      },
+      "tensor"_a, "num_classes"_a = -1, ReleaseGil());
 }
 
 }  // namespace mica::python

@@ -228,6 +228,35 @@ def test_bad_arrays_as_indices():
         t[np.array([0.5])]
 
 
+def test_extremes_as_in_pytorch(rng):
+    a = rng.permutation(24).reshape(2, 3, 4).astype(np.float32)
+    t = mica.tensor(a)
+    assert mica.max(t).item() == 23 and t.min().item() == 0
+    values, indices = t.max(dim=1)
+    np.testing.assert_array_equal(values.numpy(), a.max(1))
+    np.testing.assert_array_equal(indices.numpy(), a.argmax(1))
+    assert mica.min(t, -1, keepdim=True).indices.shape == (2, 3, 1)
+    np.testing.assert_array_equal(mica.max(t, -t).numpy(), np.maximum(a, -a))
+    np.testing.assert_array_equal(t.amax((0, 2)).numpy(), a.max((0, 2)))
+    assert t.argmin().item() == a.argmin()
+
+
+def test_order(rng):
+    a = rng.integers(0, 9, (3, 8)).astype(np.float32)
+    t = mica.tensor(a)
+    values, indices = t.sort(dim=1)
+    np.testing.assert_array_equal(values.numpy(), np.sort(a, 1))
+    np.testing.assert_array_equal(indices.numpy(), np.argsort(a, 1, kind="stable"))
+    assert t.topk(2).values.shape == mica.topk(t, k=2, dim=1, largest=False).indices.shape == (3, 2)
+    values, counts = mica.unique(t, return_counts=True)
+    np.testing.assert_array_equal(values.numpy(), np.unique(a))
+    assert counts.sum().item() == 24
+    np.testing.assert_array_equal(mica.unique(t).numpy(), np.unique(a))
+    edges = mica.tensor([1.0, 3.0, 5.0])
+    got = mica.searchsorted(edges, t, right=True).numpy()
+    np.testing.assert_array_equal(got, np.searchsorted([1, 3, 5], a, side="right"))
+
+
 def test_ranges():
     assert mica.arange(3).numpy().tolist() == [0, 1, 2] and mica.arange(3).dtype is mica.int64
     assert mica.arange(1, 7, 2).numpy().tolist() == [1, 3, 5]
