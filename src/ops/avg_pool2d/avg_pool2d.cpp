@@ -7,7 +7,6 @@
 #include "mica/ops/avg_pool2d/windows.h"
 #include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/shape.h"
-#include "mica/ops/reduce/reduce.h"
 
 namespace mica {
 namespace {
@@ -17,7 +16,8 @@ void infer(const AvgPool2dParams& params, std::span<const TensorSpec> in, OutSpe
 }
 
 Tensors vjp(const AvgPool2dParams& params, const VjpArgs& args) {
-  return {avg_pool2d_grad(args.grad[0], {params, args.in_specs[0].shape})};
+  const TensorSpec& x = args.in_specs[0];
+  return {in_format_of(x, args.grad[0], avg_pool2d_grad(args.grad[0], {params, x.shape}))};
 }
 
 void infer_grad(const AvgPool2dGradParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
@@ -36,7 +36,8 @@ void infer_adaptive(const AdaptivePool2dParams& params, std::span<const TensorSp
 }
 
 Tensors vjp_adaptive(const AdaptivePool2dParams&, const VjpArgs& args) {
-  return {adaptive_avg_pool2d_grad(args.grad[0], {args.in_specs[0].shape})};
+  const TensorSpec& x = args.in_specs[0];
+  return {in_format_of(x, args.grad[0], adaptive_avg_pool2d_grad(args.grad[0], {x.shape}))};
 }
 
 void infer_adaptive_grad(const AdaptivePool2dGradParams& params, std::span<const TensorSpec> in,
@@ -181,8 +182,6 @@ Tensor avg_pool2d_grad(const Tensor& dy, const AvgPool2dGradParams& params) {
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output) {
-  if (output == Size2(1) && x.rank() == 4 && x.numel() > 0 && is_floating(x.dtype()))
-    return mean(x, {2, 3}, true);
   return dispatch(adaptive_avg_pool2d_op(), AdaptivePool2dParams{output}, {x})[0];
 }
 

@@ -2,6 +2,7 @@
 
 #include "mica/op/settings.h"
 #include "mica/ops/avg_pool2d/windows.h"
+#include "mica/ops/conv/shape.h"
 #include "mica/runtime/cpu/parallel.h"
 
 // The rows of a window are added first, whole lines of the image at a time, and then its columns;
@@ -37,7 +38,7 @@ Support supports_layouts(const Specs& specs) {
   const TensorSpec& out = specs.out[0];
   if (out.dtype != DType::f32 && out.dtype != DType::f64)
     return Support::no("computes f32 and f64 only");
-  if (out.is_channels_last()) return Support::yes().with_channels_last(1);
+  if (works_channels_last(out, specs.in[0])) return Support::yes().with_channels_last(1);
   if (out.is_contiguous()) return Support::yes().with_contiguous(1);
   return Support::no("writes row-major and channels_last results only");
 }
@@ -51,7 +52,7 @@ std::shared_ptr<State> make_state(Average average, const Specs& specs) {
   s->a = std::move(average);
   s->col_counts.assign(s->a.cols.counts.begin(), s->a.cols.counts.end());
   const Pool2dGeometry& g = s->a.g;
-  s->channels_last = specs.out[0].is_channels_last();
+  s->channels_last = works_channels_last(specs.out[0], specs.in[0]);
   s->inner = s->channels_last ? g.c : 1;
   s->images = s->channels_last ? g.n : g.n * g.c;
   s->threads = std::clamp<int64_t>(g.n * g.c * g.h * g.w / kElementsPerThread, 1, num_threads());

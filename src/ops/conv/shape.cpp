@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "mica/core/check.h"
+#include "mica/ops/copy/copy.h"
 #include "mica/ops/pad/pad.h"
 
 namespace mica {
@@ -145,6 +146,13 @@ void check_conv_operands(const char* op, const TensorSpec& x, const TensorSpec& 
                     x.dtype, bias.dtype);
   check<ShapeError>(bias.shape == Shape{channels},
                     "{}: bias must be [C_out] with C_out = {}, got {}", op, channels, bias.shape);
+}
+
+Tensor in_format_of(const TensorSpec& spec, const Tensor& cotangent, const Tensor& gradient) {
+  const TensorSpec& dy = cotangent.spec();
+  if (!spec.is_channels_last() || !dy.is_channels_last_dense() || !dy.is_contiguous())
+    return gradient;
+  return contiguous(gradient, MemoryFormat::channels_last);
 }
 
 Tensor pad_unevenly(const Tensor& x, ConvWindows& windows) {

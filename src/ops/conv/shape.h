@@ -34,6 +34,14 @@ Shape conv_transpose_shape(const char* op, const Shape& x, const Shape& weight,
 void check_conv_operands(const char* op, const TensorSpec& x, const TensorSpec& weight,
                          const TensorSpec& bias, int64_t channels);
 
+/// Whether a kernel that reads `in` and writes `out` does so in channels_last: in out's format or,
+/// where out has both (images of one pixel), in in's.
+inline bool works_channels_last(const TensorSpec& out, const TensorSpec& in) {
+  return out.is_channels_last() || (out.is_channels_last_dense() && in.is_channels_last());
+}
+/// The gradient of a tensor of `spec`, in its format where the cotangent's own does not tell one.
+Tensor in_format_of(const TensorSpec& spec, const Tensor& cotangent, const Tensor& gradient);
+
 /// x with what one side of an axis is padded more than the other; `windows` keep what is left, the
 /// same on both sides.
 Tensor pad_unevenly(const Tensor& x, ConvWindows& windows);

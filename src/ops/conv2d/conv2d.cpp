@@ -23,7 +23,10 @@ void infer(const Conv2dParams& params, std::span<const TensorSpec> in, OutSpecs&
 Tensors vjp(const Conv2dParams& params, const VjpArgs& args) {
   const Tensor& dy = args.grad[0];
   Tensors grads(3);
-  if (args.needs(0)) grads[0] = conv2d_dgrad(dy, args.in[1], {params, args.in_specs[0].shape});
+  if (args.needs(0)) {
+    const TensorSpec& x = args.in_specs[0];
+    grads[0] = in_format_of(x, dy, conv2d_dgrad(dy, args.in[1], {params, x.shape}));
+  }
   if (args.needs(1)) grads[1] = conv2d_wgrad(dy, args.in[0], {params, args.in_specs[1].shape});
   if (args.needs(2)) grads[2] = sum(dy, {0, 2, 3});
   return grads;

@@ -3,6 +3,7 @@
 
 #include "mica/core/dtype_switch.h"
 #include "mica/op/settings.h"
+#include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/cpu_windows.h"
 #include "mica/ops/matmul/cpu_gemm.h"
 #include "mica/runtime/cpu/parallel.h"
@@ -47,7 +48,8 @@ Support supports_like_output(const Specs& specs) {
   Support support = supports_dtype(specs.out[0].dtype);
   if (support.kind == Support::Kind::no) return support;
   const TensorSpec& out = specs.out[0];
-  if (out.is_channels_last()) return std::move(support).with_contiguous(2).with_channels_last(1);
+  if (works_channels_last(out, specs.in[0]))
+    return std::move(support).with_contiguous(2).with_channels_last(1);
   if (out.is_contiguous()) return std::move(support).with_contiguous(3);
   return Support::no("writes row-major and channels_last results only");
 }
@@ -204,7 +206,7 @@ Support supports(const Conv2dParams&, const Specs& specs) { return supports_like
 
 std::shared_ptr<State> prepare(const Conv2dParams& params, const Specs& specs) {
   return make_state(conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape),
-                    specs.out[0].is_channels_last(), specs.out[0].dtype, false);
+                    works_channels_last(specs.out[0], specs.in[0]), specs.out[0].dtype, false);
 }
 
 template <class T>
@@ -249,7 +251,7 @@ Support supports_dgrad(const Conv2dGradParams&, const Specs& specs) {
 
 std::shared_ptr<State> prepare_dgrad(const Conv2dGradParams& params, const Specs& specs) {
   return make_state(conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape),
-                    specs.out[0].is_channels_last(), specs.out[0].dtype, false);
+                    works_channels_last(specs.out[0], specs.in[0]), specs.out[0].dtype, false);
 }
 
 template <class T>

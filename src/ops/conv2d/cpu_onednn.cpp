@@ -1,6 +1,7 @@
 #include "mica/ops/conv/cpu_onednn.h"
 
 #include "mica/op/settings.h"
+#include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/geometry.h"
 
 namespace mica {
@@ -36,7 +37,7 @@ Support rate(const Conv2dGeometry& g, bool channels_last) {
 
 // The first input in the output's format, the others row-major.
 Support wanted_layouts(Support support, const Specs& specs) {
-  if (specs.out[0].is_channels_last())
+  if (works_channels_last(specs.out[0], specs.in[0]))
     return std::move(support).with_channels_last(1).with_contiguous(6);
   if (specs.out[0].is_contiguous()) return std::move(support).with_contiguous(7);
   return Support::no("writes row-major and channels_last results only");
@@ -46,7 +47,7 @@ Conv2dGeometry forward_geometry(const Conv2dParams& params, const Specs& specs) 
   return conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape);
 }
 Convolution forward(const Conv2dParams& params, const Specs& specs) {
-  return describe(forward_geometry(params, specs), specs.out[0].is_channels_last(),
+  return describe(forward_geometry(params, specs), works_channels_last(specs.out[0], specs.in[0]),
                   specs.in[2].defined);
 }
 
@@ -68,7 +69,7 @@ Conv2dGeometry dgrad_geometry(const Conv2dGradParams& params, const Specs& specs
 
 Support supports_dgrad(const Conv2dGradParams& params, const Specs& specs) {
   const Conv2dGeometry g = dgrad_geometry(params, specs);
-  const bool channels_last = specs.out[0].is_channels_last();
+  const bool channels_last = works_channels_last(specs.out[0], specs.in[0]);
   if (const auto why = refusal(describe(g, channels_last), Direction::dgrad, specs))
     return Support::no(*why);
   // For few channels oneDNN's channels_last kernel is the slower one: 22 GFLOP/s against 77 for the
@@ -78,8 +79,9 @@ Support supports_dgrad(const Conv2dGradParams& params, const Specs& specs) {
 }
 
 std::shared_ptr<State> prepare_dgrad(const Conv2dGradParams& params, const Specs& specs) {
-  return prepare(describe(dgrad_geometry(params, specs), specs.out[0].is_channels_last()),
-                 Direction::dgrad);
+  return prepare(
+      describe(dgrad_geometry(params, specs), works_channels_last(specs.out[0], specs.in[0])),
+      Direction::dgrad);
 }
 
 void run_dgrad(const Conv2dGradParams&, const State& s, const Call& call) {

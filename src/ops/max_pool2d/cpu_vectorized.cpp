@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "mica/core/check.h"
+#include "mica/ops/conv/shape.h"
 #include "mica/ops/max_pool2d/geometry.h"
 #include "mica/runtime/cpu/parallel.h"
 
@@ -200,7 +201,7 @@ Support supports_layouts(const Specs& specs, uint32_t inputs) {
   const TensorSpec& out = specs.out[0];
   if (out.dtype != DType::f32 && out.dtype != DType::f64)
     return Support::no("computes f32 and f64 only");
-  const bool channels_last = out.is_channels_last();
+  const bool channels_last = works_channels_last(out, specs.in[0]);
   for (const TensorSpec& s : specs.out)
     if (!(channels_last ? s.is_channels_last_dense() : s.is_contiguous()))
       return Support::no("writes row-major and channels_last results only");
@@ -218,7 +219,7 @@ void forward(const Pool2dGeometry& g, const Call& call) {
   const T* x = call.in[0].as<T>();
   T* y = call.out[0].as<T>();
   int32_t* positions = call.out[1].as<int32_t>();
-  if (call.out[0].spec->is_channels_last()) {
+  if (works_channels_last(*call.out[0].spec, *call.in[0].spec)) {
     pool_pixels(g, x, y, positions);
   } else if (g.stride.w == 1) {
     pool_planes<1>(g, x, y, positions);
@@ -269,6 +270,12 @@ void scatter_planes(const Pool2dGeometry& g, const T* dy, const int32_t* positio
                });
 }
 
+template <class T>
+void add_where(const T* dy, const int32_t* positions, int32_t at, int64_t n, T* dx) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dx[i] += positions[i] == at ? dy[i] : T(0);
+}
+
 // Every row of dx takes dy from the windows over it, where the position is the element's own.
 template <class T>
 void gather_rows(const Pool2dGeometry& g, const T* dy, const int32_t* positions, T* dx) {
@@ -286,13 +293,10 @@ void gather_rows(const Pool2dGeometry& g, const T* dy, const int32_t* positions,
         if ((h + g.padding.h - oh * g.stride.h) % g.dilation.h != 0) continue;
         for (int64_t ow = 0; ow < g.ow; ++ow) {
           const PoolRange cols = g.cols(ow);
-          const int64_t from = ((image * g.oh + oh) * g.ow + ow) * g.c;
-          for (int64_t w = cols.first; w < cols.last; w += cols.step) {
-            const auto at = static_cast<int32_t>(h * g.w + w);
-#pragma omp simd
-            for (int64_t c = 0; c < g.c; ++c)
-              line[w * g.c + c] += positions[from + c] == at ? dy[from + c] : T(0);
-          }
+          const int64_t result = ((image * g.oh + oh) * g.ow + ow) * g.c;
+          for (int64_t w = cols.first; w < cols.last; w += cols.step)
+            add_where(dy + result, positions + result, static_cast<int32_t>(h * g.w + w), g.c,
+                      line + w * g.c);
         }
       }
     }
@@ -319,7 +323,8 @@ void backward(const Pool2dGeometry& g, const Call& call) {
   const T* dy = call.in[0].as<T>();
   const int32_t* positions = call.in[1].as<int32_t>();
   T* dx = call.out[0].as<T>();
-  if (!call.out[0].spec->is_channels_last()) return scatter_planes(g, dy, positions, dx);
+  if (!works_channels_last(*call.out[0].spec, *call.in[0].spec))
+    return scatter_planes(g, dy, positions, dx);
   check_positions(g, positions);
   gather_rows(g, dy, positions, dx);
 }

@@ -19,7 +19,9 @@ void infer(const MaxPool2dParams& params, std::span<const TensorSpec> in, OutSpe
 }
 
 Tensors vjp(const MaxPool2dParams& params, const VjpArgs& args) {
-  return {max_pool2d_grad(args.grad[0], args.out[1], {params, args.in_specs[0].shape})};
+  const TensorSpec& x = args.in_specs[0];
+  return {
+      in_format_of(x, args.grad[0], max_pool2d_grad(args.grad[0], args.out[1], {params, x.shape}))};
 }
 
 void infer_grad(const MaxPool2dGradParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
@@ -51,7 +53,8 @@ Tensors vjp_adaptive(const AdaptivePool2dParams&, const VjpArgs& args) {
   const Shape& shape = args.in_specs[0].shape;
   const Tensor& dy = args.grad[0];
   const Tensor zero = zeros({shape[0], shape[1], shape[2] * shape[3]}, {dy.dtype(), dy.device()});
-  return {reshape(scatter_add(zero, 2, planes(args.out[1]), planes(dy)), shape)};
+  const Tensor dx = scatter_add(zero, 2, planes(args.out[1]), planes(dy));
+  return {in_format_of(args.in_specs[0], dy, reshape(dx, shape))};
 }
 
 }  // namespace
