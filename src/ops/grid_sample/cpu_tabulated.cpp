@@ -109,21 +109,42 @@ void sample(const GridSampleParams& p, const Call& call) {
   });
 }
 
-// Gradients of a chunk's points: dgrid (count, 2).
+// Gradients of a chunk's points, dgrid (count, 2), from planes.
 template <class T, int K>
-void move_points(const Table<T, K>& t, const Layout& l, const T* dy, const T* x, T* dgrid) {
-  const int64_t value = l.channels_last ? 1 : l.pixels;  // from a channel to the next
-  const int64_t result = l.channels_last ? 1 : l.points;
-  const int64_t step = l.channels_last ? l.channels : 1;  // from a pixel to the next
+void move_by_planes(const Table<T, K>& t, const Layout& l, const T* dy, const T* x, T* dgrid) {
+  T along_x[kChunk] = {};
+  T along_y[kChunk] = {};
+  for (int64_t c = 0; c < l.channels; ++c, x += l.pixels, dy += l.points)
+    for (int64_t i = 0; i < t.count; ++i) {
+      T sum_x = 0;
+      T sum_y = 0;
+      for (int k = 0; k < K * K; ++k) {
+        const int32_t at = t.pixel[k][i];
+        const T value = at < 0 ? T(0) : x[at];
+        sum_x += t.along_x[k][i] * value;
+        sum_y += t.along_y[k][i] * value;
+      }
+      along_x[i] += dy[i] * sum_x;
+      along_y[i] += dy[i] * sum_y;
+    }
   for (int64_t i = 0; i < t.count; ++i) {
+    dgrid[2 * i] = along_x[i];
+    dgrid[2 * i + 1] = along_y[i];
+  }
+}
+
+// The same from pixels.
+template <class T, int K>
+void move_by_pixels(const Table<T, K>& t, const Layout& l, const T* dy, const T* x, T* dgrid) {
+  for (int64_t i = 0; i < t.count; ++i, dy += l.channels) {
     T along_x = 0;
     T along_y = 0;
     for (int k = 0; k < K * K; ++k) {
       if (t.pixel[k][i] < 0) continue;
-      const T* pixel = x + t.pixel[k][i] * step;
-      const T* g = dy + i * step;
+      const T* pixel = x + t.pixel[k][i] * l.channels;
       T dot = 0;
-      for (int64_t c = 0; c < l.channels; ++c) dot += g[c * result] * pixel[c * value];
+#pragma omp simd reduction(+ : dot)
+      for (int64_t c = 0; c < l.channels; ++c) dot += dy[c] * pixel[c];
       along_x += dot * t.along_x[k][i];
       along_y += dot * t.along_y[k][i];
     }
@@ -168,9 +189,14 @@ void differentiate_sample(const GridSampleParams& p, const Call& call) {
       const int64_t n = task / chunks;
       const int64_t chunk = task % chunks;
       table.fill(p, l, grid + 2 * n * l.points, chunk, true);
-      move_points(table, l, call.in[0].as<T>() + part(n, chunk),
-                  call.in[1].as<T>() + n * l.channels * l.pixels,
-                  call.out[1].as<T>() + 2 * (n * l.points + chunk * kChunk));
+      const T* dy = call.in[0].as<T>() + part(n, chunk);
+      const T* x = call.in[1].as<T>() + n * l.channels * l.pixels;
+      T* dgrid = call.out[1].as<T>() + 2 * (n * l.points + chunk * kChunk);
+      if (l.channels_last) {
+        move_by_pixels(table, l, dy, x, dgrid);
+      } else {
+        move_by_planes(table, l, dy, x, dgrid);
+      }
     }
   });
   // A pixel belongs to one thread: images, and ranges of channels where there are few images.

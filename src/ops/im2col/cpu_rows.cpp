@@ -16,26 +16,25 @@ int64_t grain(int64_t elements) {
 
 Support supports(const Im2colParams&, const Specs& specs) {
   if (!specs.out[0].is_contiguous()) return Support::no("writes row-major results only");
-  return Support::yes();
+  return Support::yes().with_contiguous(1);
 }
 
-// One row of a column matrix from a channel whose rows and columns are `sh` and `sw` apart.
+// One row of a column matrix from a channel (h, w).
 template <class T>
-void unfold(const Windows& g, const T* x, int64_t sh, int64_t sw, int64_t i, int64_t j, T* y) {
+void unfold(const Windows& g, const T* x, int64_t i, int64_t j, T* y) {
   const Size2 stride = g.params.stride;
   const WindowRange rows(g.first_row(i), stride.h, g.h, g.oh);
   const WindowRange cols(g.first_col(j), stride.w, g.w, g.ow);
   std::fill_n(y, rows.begin * g.ow, T(0));
   std::fill_n(y + rows.end * g.ow, (g.oh - rows.end) * g.ow, T(0));
-  const int64_t step = stride.w * sw;
   for (int64_t oh = rows.begin; oh < rows.end; ++oh) {
     T* to = y + oh * g.ow;
-    const T* from = x + (oh * stride.h + g.first_row(i)) * sh + g.first_col(j) * sw;
+    const T* from = x + (oh * stride.h + g.first_row(i)) * g.w + g.first_col(j);
     std::fill_n(to, cols.begin, T(0));
-    if (step == 1) {
+    if (stride.w == 1) {
       std::copy(from + cols.begin, from + cols.end, to + cols.begin);
     } else {
-      for (int64_t ow = cols.begin; ow < cols.end; ++ow) to[ow] = from[ow * step];
+      for (int64_t ow = cols.begin; ow < cols.end; ++ow) to[ow] = from[ow * stride.w];
     }
     std::fill_n(to + cols.end, g.ow - cols.end, T(0));
   }
@@ -44,15 +43,13 @@ void unfold(const Windows& g, const T* x, int64_t sh, int64_t sw, int64_t i, int
 void run(const Im2colParams& p, const Call& call) {
   const Shape& s = call.in[0].shape();
   const Windows g = im2col_windows("im2col", p, s[0], s[1], s[2], s[3]);
-  const Strides& x = call.in[0].strides();
   switch_float(call.out[0].dtype(), "im2col", [&]<class T>() {
     parallel_for(g.n * g.rows(), grain(g.windows()), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const int64_t n = row / g.rows();
         const int64_t j = row % p.kernel.w;
         const int64_t i = row / p.kernel.w % p.kernel.h;
-        const int64_t c = row % g.rows() / (p.kernel.h * p.kernel.w);
-        unfold(g, call.in[0].as<T>() + n * x[0] + c * x[1], x[2], x[3], i, j,
+        const int64_t plane = row / (p.kernel.h * p.kernel.w);
+        unfold(g, call.in[0].as<T>() + plane * g.h * g.w, i, j,
                call.out[0].as<T>() + row * g.windows());
       }
     });

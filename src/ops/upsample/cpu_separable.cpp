@@ -88,18 +88,14 @@ const C* widened(const T* from, int64_t n, C* scratch) {
 template <int K, bool kSingle, class C>
 void resample_row(const State& s, const C* from, C* to) {
   const int32_t* index = s.cols.index.data();
-  const double* weight = s.cols.weight.data();
+  const C* weight = s.cols.weight.as<C>();
   const int64_t inner = kSingle ? 1 : s.inner;
   for (int64_t j = 0; j < s.cols.outputs; ++j, index += K, weight += K, to += inner) {
-    C w[K];
     const C* pixel[K];
-    for (int k = 0; k < K; ++k) {
-      w[k] = static_cast<C>(weight[k]);
-      pixel[k] = from + index[k] * inner;
-    }
+    for (int k = 0; k < K; ++k) pixel[k] = from + index[k] * inner;
     for (int64_t c = 0; c < inner; ++c) {
-      C sum = w[0] * pixel[0][c];
-      for (int k = 1; k < K; ++k) sum += w[k] * pixel[k][c];
+      C sum = weight[0] * pixel[0][c];
+      for (int k = 1; k < K; ++k) sum += weight[k] * pixel[k][c];
       to[c] = sum;
     }
   }
@@ -133,7 +129,7 @@ void resample(const State& s, const Call& call) {
           }
           held[slot] = r;
         }
-        w[k] = static_cast<C>(s.rows.weight[tap + static_cast<size_t>(k)]);
+        w[k] = s.rows.weight.as<C>()[tap + static_cast<size_t>(k)];
         from[k] = slots + slot * width;
       }
       T* y = call.out[0].as<T>() + row * width;
@@ -161,31 +157,49 @@ std::shared_ptr<GradState> prepare_grad(const Upsample2dGradParams& p, const Spe
   return state;
 }
 
+// The columns of one row: to (inputs, inner) from sums (outputs, inner).
+template <bool kSingle, class C>
+void scatter_row(const GradState& s, const C* sums, C* to) {
+  const int32_t* index = s.to_cols.index.data();
+  const C* weight = s.to_cols.weight.as<C>();
+  const int64_t* start = s.to_cols.start.data();
+  for (int64_t col = 0; col < s.cols.inputs; ++col) {
+    if constexpr (kSingle) {
+      C sum = 0;
+      for (int64_t i = start[col]; i < start[col + 1]; ++i) sum += weight[i] * sums[index[i]];
+      to[col] = sum;
+    } else {
+      C* pixel = to + col * s.inner;
+      std::fill_n(pixel, s.inner, C(0));
+      for (int64_t i = start[col]; i < start[col + 1]; ++i) {
+        const C* from = sums + index[i] * s.inner;
+        for (int64_t c = 0; c < s.inner; ++c) pixel[c] += weight[i] * from[c];
+      }
+    }
+  }
+}
+
 template <class T>
 void scatter(const GradState& s, const Call& call) {
   using C = Compute<T>;
   const int64_t height = s.rows.inputs;
-  const int64_t inner = s.inner;
+  const int64_t width = s.width();
   s.each_share<C>(call, height, [&](int64_t begin, int64_t end, C* scratch) {
     C* sums = scratch + s.input_width();  // (outputs, inner)
     for (int64_t row = begin; row < end; ++row) {
-      const auto h = static_cast<size_t>(row % height);
-      const T* dy = call.in[0].as<T>() + row / height * s.rows.outputs * s.width();
-      std::fill_n(sums, s.width(), C(0));
-      for (int64_t i = s.to_rows.start[h]; i < s.to_rows.start[h + 1]; ++i) {
-        const auto w = static_cast<C>(s.to_rows.weight[static_cast<size_t>(i)]);
-        const T* from = dy + s.to_rows.index[static_cast<size_t>(i)] * s.width();
-        for (int64_t j = 0; j < s.width(); ++j) sums[j] += w * static_cast<C>(from[j]);
+      const int64_t h = row % height;
+      const T* dy = call.in[0].as<T>() + row / height * s.rows.outputs * width;
+      std::fill_n(sums, width, C(0));
+      for (int64_t i = s.to_rows.start[static_cast<size_t>(h)];
+           i < s.to_rows.start[static_cast<size_t>(h) + 1]; ++i) {
+        const C w = s.to_rows.weight.as<C>()[i];
+        const T* from = dy + s.to_rows.index[static_cast<size_t>(i)] * width;
+        for (int64_t j = 0; j < width; ++j) sums[j] += w * static_cast<C>(from[j]);
       }
-      for (int64_t col = 0; col < s.cols.inputs; ++col) {
-        C* pixel = scratch + col * inner;
-        std::fill_n(pixel, inner, C(0));
-        const auto at = static_cast<size_t>(col);
-        for (int64_t i = s.to_cols.start[at]; i < s.to_cols.start[at + 1]; ++i) {
-          const auto w = static_cast<C>(s.to_cols.weight[static_cast<size_t>(i)]);
-          const C* from = sums + s.to_cols.index[static_cast<size_t>(i)] * inner;
-          for (int64_t c = 0; c < inner; ++c) pixel[c] += w * from[c];
-        }
+      if (s.inner == 1) {
+        scatter_row<true>(s, sums, scratch);
+      } else {
+        scatter_row<false>(s, sums, scratch);
       }
       T* dx = call.out[0].as<T>() + row * s.input_width();
       for (int64_t j = 0; j < s.input_width(); ++j) dx[j] = static_cast<T>(scratch[j]);

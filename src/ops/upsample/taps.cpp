@@ -42,10 +42,10 @@ AxisTaps::AxisTaps(UpsampleMode mode, int64_t in, int64_t out, double scale, boo
   if (mode == UpsampleMode::bilinear) per_output = 2;
   if (mode == UpsampleMode::bicubic) per_output = 4;
   index.resize(static_cast<size_t>(out * per_output));
-  weight.resize(index.size(), 1.0);
+  weight.resize(index.size());
   for (int64_t i = 0; i < out; ++i) {
     int32_t* at = index.data() + i * per_output;
-    double* w = weight.data() + i * per_output;
+    const auto first_tap = static_cast<size_t>(i * per_output);
     if (mode == UpsampleMode::nearest) {
       *at = nearest_index(i, in, out, scale);
       continue;
@@ -57,30 +57,29 @@ AxisTaps::AxisTaps(UpsampleMode mode, int64_t in, int64_t out, double scale, boo
       const double first = std::floor(inside);
       at[0] = static_cast<int32_t>(first);
       at[1] = static_cast<int32_t>(std::min(first + 1, last));
-      w[1] = inside - first;
-      w[0] = 1 - w[1];
+      weight.set(first_tap, 1 - (inside - first));
+      weight.set(first_tap + 1, inside - first);
     } else {
       const double first = std::floor(exact);
       const auto weights = cubic_weights(exact - first);
-      for (int k = 0; k < 4; ++k) {
-        at[k] = static_cast<int32_t>(std::clamp(first - 1 + k, 0.0, last));
-        w[k] = weights[static_cast<size_t>(k)];
+      for (size_t k = 0; k < 4; ++k) {
+        at[k] = static_cast<int32_t>(std::clamp(first - 1 + static_cast<double>(k), 0.0, last));
+        weight.set(first_tap + k, weights[k]);
       }
     }
   }
 }
 
 AxisScatter::AxisScatter(const AxisTaps& taps)
-    : start(static_cast<size_t>(taps.inputs) + 1),
-      index(taps.index.size()),
-      weight(taps.index.size()) {
+    : start(static_cast<size_t>(taps.inputs) + 1), index(taps.index.size()) {
+  weight.resize(taps.index.size());
   for (const int32_t i : taps.index) ++start[static_cast<size_t>(i) + 1];
   for (size_t i = 1; i < start.size(); ++i) start[i] += start[i - 1];
   std::vector<int64_t> next = start;
   for (size_t tap = 0; tap < taps.index.size(); ++tap) {
     const auto to = static_cast<size_t>(next[static_cast<size_t>(taps.index[tap])]++);
     index[to] = static_cast<int32_t>(tap / static_cast<size_t>(taps.per_output));
-    weight[to] = taps.weight[tap];
+    weight.set(to, taps.weight[tap]);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "mica/op/kernel.h"
@@ -7,13 +8,39 @@
 
 namespace mica {
 
+/// Weights of taps, in both types that kernels compute in.
+class TapWeights {
+ public:
+  void resize(size_t n) {
+    wide_.resize(n, 1.0);
+    narrow_.resize(n, 1.0F);
+  }
+  double operator[](size_t i) const { return wide_[i]; }
+  void set(size_t i, double weight) {
+    wide_[i] = weight;
+    narrow_[i] = static_cast<float>(weight);
+  }
+  template <class C>
+  const C* as() const {
+    if constexpr (std::is_same_v<C, double>) {
+      return wide_.data();
+    } else {
+      return narrow_.data();
+    }
+  }
+
+ private:
+  std::vector<double> wide_;
+  std::vector<float> narrow_;
+};
+
 /// Resampling along one axis: output i is the sum over k of weight * input at its taps
 /// [i * per_output, (i + 1) * per_output). Two axes are resampled one after the other.
 struct AxisTaps {
   int per_output = 1;
   int64_t outputs = 0, inputs = 0;
   std::vector<int32_t> index;
-  std::vector<double> weight;
+  TapWeights weight;
 
   /// `scale` is the axis's own, or 0.
   AxisTaps(UpsampleMode mode, int64_t inputs, int64_t outputs, double scale, bool align_corners);
@@ -23,7 +50,7 @@ struct AxisTaps {
 struct AxisScatter {
   std::vector<int64_t> start;
   std::vector<int32_t> index;
-  std::vector<double> weight;
+  TapWeights weight;
 
   explicit AxisScatter(const AxisTaps& taps);
 };
