@@ -174,7 +174,7 @@ OpCase grid_sample_grad_case() {
              const auto grads = grid_sample_grad(a[0], a[1], a[2], t.params);
              return {grads.x, grads.grid};
            },
-           .dtypes = t.dtypes,
+           .dtypes = gradient ? std::vector{DType::f64, DType::f32} : t.dtypes,
            .gradient = gradient});
     };
     add(s, false);
