@@ -1,15 +1,15 @@
 #include "mica/ops/grid_sample/grid_sample.h"
 
 #include <limits>
-#include <vector>
 
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
 #include "mica/ops/grid_sample/composition.h"
 #include "mica/ops/grid_sample/taps.h"
-#include "mica/ops/matmul/matmul.h"
 #include "mica/ops/view/view.h"
 
 namespace mica {
@@ -72,12 +72,12 @@ Tensors grad_composition(const GridSampleParams& p, std::span<const Tensor> in) 
       args);
 }
 
-// -1 … 1 over n points: the corners' middles, or the edges.
-double point(int64_t i, int64_t n, bool align_corners) {
-  const auto at = static_cast<double>(i);
-  const auto count = static_cast<double>(n);
-  if (align_corners) return n > 1 ? 2 * at / (count - 1) - 1 : 0;
-  return (2 * at + 1) / count - 1;
+// The coordinates of n pixels' middles.
+Tensor middles(int64_t n, bool align_corners, TensorOptions options) {
+  const double outermost = align_corners ? (n > 1 ? 1 : 0)
+                           : n > 0       ? 1 - 1 / static_cast<double>(n)
+                                         : 0;
+  return linspace(-outermost, outermost, n, options);
 }
 
 }  // namespace
@@ -125,24 +125,22 @@ GridSampleGrads grid_sample_grad(const Tensor& dy, const Tensor& x, const Tensor
   return {out[0], out[1]};
 }
 
-Tensor affine_grid(const Tensor& theta, Size2 size, const AffineGridOptions& options) {
+Tensor affine_grid(const Tensor& theta, Size2 size, const AffineGridOptions& params) {
   check<ShapeError>(theta.rank() == 3 && theta.size(1) == 2 && theta.size(2) == 3,
                     "affine_grid: theta must be [N, 2, 3], got {}", theta.shape());
   check<DTypeError>(is_floating(theta.dtype()), "affine_grid: expected a floating dtype, got {}",
                     theta.dtype());
   check<ShapeError>(size.h >= 0 && size.w >= 0, "affine_grid: size must not be negative, got {}",
                     size);
-  const int64_t points = numel({size.h, size.w});
-  std::vector<double> base;  // (points, 3): x, y, 1
-  base.reserve(static_cast<size_t>(numel({points, 3})));
-  for (int64_t h = 0; h < size.h; ++h)
-    for (int64_t w = 0; w < size.w; ++w) {
-      base.push_back(point(w, size.w, options.align_corners));
-      base.push_back(point(h, size.h, options.align_corners));
-      base.push_back(1);
-    }
-  const Tensor from = cast(tensor(base, {points, 3}, theta.device()), theta.dtype());
-  return reshape(matmul(from, transpose(theta, 1, 2)), {theta.size(0), size.h, size.w, 2});
+  const TensorOptions options{theta.dtype() == DType::f64 ? DType::f64 : DType::f32,
+                              theta.device()};
+  const Tensor wide = cast(theta, options.dtype);
+  const auto column = [&](int64_t i) {
+    return reshape(slice(wide, 2, i, i + 1), {theta.size(0), 1, 1, 2});
+  };
+  const Tensor x = reshape(middles(size.w, params.align_corners, options), {size.w, 1});
+  const Tensor y = reshape(middles(size.h, params.align_corners, options), {size.h, 1, 1});
+  return cast(column(0) * x + (column(1) * y + column(2)), theta.dtype());
 }
 
 }  // namespace mica
