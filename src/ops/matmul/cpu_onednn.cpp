@@ -17,7 +17,7 @@ namespace {
 
 using dnnl::memory;
 
-constexpr int64_t kPrimitiveRows = 24;
+constexpr int64_t kPrimitiveRows = 16;  // from here dnnl_sgemm is up to 8 times slower
 constexpr int64_t kElementsPerThread = 1 << 15;
 
 // How dnnl_sgemm is told of a (rows, cols) matrix.
