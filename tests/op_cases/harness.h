@@ -24,6 +24,7 @@ class Harness {
   void timing();
 
  private:
+  void second_order(const Sample& sample);
   /// Runs `f` with the kernel forced. False when the kernel refuses with a reason.
   template <class F>
   bool with_kernel(const std::string& kernel, F&& f);
@@ -34,6 +35,9 @@ class Harness {
                                      DType tested, Device device, Layout layout, int order) const;
   bool differentiable(const Sample& sample) const;
   void report_kernels() const;
+  /// Calls f; false where a part of what it computes has no kernels on this device yet.
+  template <class F>
+  bool unless_missing(F&& f);
 
   struct Use {
     int runs = 0;
@@ -46,6 +50,7 @@ class Harness {
   Device device_;
   std::vector<std::string> kernels_;
   std::vector<Use> uses_;
+  bool missing_ = false;
 };
 
 }  // namespace mica::cases

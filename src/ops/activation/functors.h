@@ -102,19 +102,19 @@ struct GeluGrad {
     return dy * (below + x * T(kInvSqrt2Pi) * exp(T(-0.5) * x * x));
   }
 };
+// (1 + tanh(u)) / 2 is the logistic of 2u, which keeps its digits where the tanh nears -1.
 struct GeluTanh {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
-    const T inner = T(kSqrt2OverPi) * (x + T(kGeluCubic) * x * x * x);
-    return T(0.5) * x * (T(1) + tanh(inner));
+    return x * logistic(T(2 * kSqrt2OverPi) * (x + T(kGeluCubic) * x * x * x));
   }
 };
 struct GeluTanhGrad {
   template <class T>
   MICA_PORTABLE T operator()(T dy, T x) const {
-    const T t = tanh(T(kSqrt2OverPi) * (x + T(kGeluCubic) * x * x * x));
-    const T inner = T(kSqrt2OverPi) * (T(1) + T(3 * kGeluCubic) * x * x);
-    return dy * T(0.5) * ((T(1) + t) + x * (T(1) - t * t) * inner);
+    const T s = logistic(T(2 * kSqrt2OverPi) * (x + T(kGeluCubic) * x * x * x));
+    const T slope = T(2 * kSqrt2OverPi) * (T(1) + T(3 * kGeluCubic) * x * x);
+    return dy * (s + x * s * (T(1) - s) * slope);
   }
 };
 

@@ -8,6 +8,7 @@
 #include "mica/ops/elementwise/takes.h"
 #include "mica/runtime/cpu/convert.h"
 #include "mica/runtime/cpu/simd.h"
+#include "mica/runtime/cpu/stream.h"
 
 namespace mica {
 
@@ -68,6 +69,18 @@ void store_results(const Result* from, int64_t n, Out* to, int64_t stride) {
   }
 }
 
+template <class Out, class Result>
+void stream_results(const Result* from, int64_t n, Out* to) {
+  const size_t bytes = static_cast<size_t>(n) * sizeof(Out);
+  if constexpr (std::is_same_v<Out, Result>) {
+    stream_bytes(to, from, bytes);
+  } else {
+    Out converted[kChunk];
+    store_run(from, n, converted, 1);
+    stream_bytes(to, converted, bytes);
+  }
+}
+
 template <size_t N, class F>
 std::shared_ptr<LoopState<N + 1>> prepare(const ParamsOf<F>&, const Specs& s) {
   std::array<Strides, N + 1> strides{s.out[0].strides};
@@ -87,7 +100,10 @@ void run_as(const F& f, const StridedLoop<N + 1>& loop, const Call& c) {
   const auto dense = [&](size_t k) {
     return stride[k] == 1 && (k == 0 ? std::is_same_v<Out, Result> : std::is_same_v<T, C>);
   };
-  bool whole = true;
+  // A large result is written past the caches, from a buffer.
+  const bool large = stride[0] == 1 && loop.inner() >= kChunk &&
+                     static_cast<size_t>(loop.numel) * sizeof(Out) >= kStreamingBytes;
+  bool whole = !large;
   for (size_t k = 0; k <= N; ++k) whole = whole && dense(k);
 
   loop.each_run([&](const std::array<int64_t, N + 1>& at, int64_t n) {
@@ -112,14 +128,19 @@ void run_as(const F& f, const StridedLoop<N + 1>& loop, const Call& c) {
           load_run(x[k] + i * stride[k + 1], stride[k + 1], m, values[k]);
         }
       }
-      Result* y = dense(0) ? reinterpret_cast<Result*>(out + i) : results;
+      Result* y = dense(0) && !large ? reinterpret_cast<Result*>(out + i) : results;
       if constexpr (vectors && !kBools) {
         apply_vectors<N>(f, in, m, y);
       } else {
         apply_singly<N>(f, in, m, y);
       }
-      if (!dense(0)) store_results(y, m, out + i * stride[0], stride[0]);
+      if (large) {
+        stream_results(y, m, out + i);
+      } else if (!dense(0)) {
+        store_results(y, m, out + i * stride[0], stride[0]);
+      }
     }
+    if (large) stream_fence();
   });
 }
 

@@ -33,13 +33,23 @@ __device__ auto apply(const F& f, const T* x, std::index_sequence<I...>) {
   return f(widen(x[I])...);
 }
 
-/// What F gives for operands of type T: T itself, or bool.
+/// The type `widen` gives.
+template <class T>
+using Wide = std::conditional_t<sizeof(T) == 1, int, Compute<T>>;
+
+/// What F gives for operands of type T: T itself, or bool. Said without the device's functions,
+/// for the host has to come to the same answer.
 template <class F, class T, int Arity>
-using ResultOf =
-    std::conditional_t<std::is_same_v<decltype(apply(std::declval<F>(), std::declval<const T*>(),
-                                                     std::make_index_sequence<Arity>())),
-                                      bool>,
-                       bool, T>;
+struct ResultOfCall {
+  template <size_t... I>
+  static auto call(std::index_sequence<I...>)
+      -> decltype(std::declval<const F&>()((static_cast<void>(I), std::declval<Wide<T>>())...));
+  using type =
+      std::conditional_t<std::is_same_v<decltype(call(std::make_index_sequence<Arity>())), bool>,
+                         bool, T>;
+};
+template <class F, class T, int Arity>
+using ResultOf = typename ResultOfCall<F, T, Arity>::type;
 
 template <int Arity, class F, class T>
 __device__ ResultOf<F, T, Arity> apply(const F& f, const T (&x)[Arity]) {
