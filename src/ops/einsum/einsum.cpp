@@ -199,6 +199,7 @@ Tensor einsum(std::string_view equation, const Tensors& operands) {
   }
   const Equation parsed = parse_equation(equation, operands);
   std::vector<Factor> factors;
+  factors.reserve(operands.size());
   for (size_t i = 0; i < operands.size(); ++i)
     factors.push_back(without_repeats(equation, i, {operands[i], parsed.operands[i]}));
   drop_broadcast(equation, factors);
