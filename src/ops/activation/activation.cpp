@@ -45,13 +45,11 @@ Tensors gelu_grad_parts(const NoParams&, std::span<const Tensor> in) {
 }
 Tensors gelu_tanh_grad_parts(const NoParams&, std::span<const Tensor> in) {
   const Tensor& x = in[1];
-  const Tensor inner =
-      mul(add(x, mul(mul(square(x), x), functor::kGeluCubic)), functor::kSqrt2OverPi);
-  const Tensor slope =
-      mul(add(mul(square(x), 3 * functor::kGeluCubic), 1.0), functor::kSqrt2OverPi);
-  const Tensor t = tanh(inner);
-  const Tensor rise = mul(mul(x, sub(1.0, square(t))), slope);
-  return {mul(in[0], mul(add(add(t, 1.0), rise), 0.5))};
+  const double c = 2 * functor::kSqrt2OverPi;
+  const Tensor v = mul(add(x, mul(mul(square(x), x), functor::kGeluCubic)), c);
+  const Tensor s = sigmoid(v);
+  const Tensor slope = mul(add(mul(square(x), 3 * functor::kGeluCubic), 1.0), c);
+  return {mul(in[0], add(s, mul(mul(x, mul(s, sigmoid(neg(v)))), slope)))};
 }
 Tensors silu_grad_parts(const NoParams&, std::span<const Tensor> in) {
   const Tensor s = sigmoid(in[1]);

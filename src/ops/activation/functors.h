@@ -112,9 +112,12 @@ struct GeluTanh {
 struct GeluTanhGrad {
   template <class T>
   MICA_PORTABLE T operator()(T dy, T x) const {
-    const T s = logistic(T(2 * kSqrt2OverPi) * (x + T(kGeluCubic) * x * x * x));
+    const T v = T(2 * kSqrt2OverPi) * (x + T(kGeluCubic) * x * x * x);
+    const T e = exp(-v);
+    const T s = T(1) / (T(1) + e);
+    const T rest = select(v < T(-80), T(0), e * s);  // 1 - s, with all its digits
     const T slope = T(2 * kSqrt2OverPi) * (T(1) + T(3 * kGeluCubic) * x * x);
-    return dy * (s + x * s * (T(1) - s) * slope);
+    return dy * (s + x * s * rest * slope);
   }
 };
 
