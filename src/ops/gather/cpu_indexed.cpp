@@ -25,11 +25,11 @@ void switch_word(DType t, F&& f) {
 }
 
 /// Elements of a row that a thread reads at once. Where neighbours in a row have indices of their
-/// own, the part of the table that they reach should stay in the second-level cache.
+/// own, the part of the table that they reach should stay in a cache.
 template <class W>
 int64_t tile_width(const Indexed& how, bool own_indices) {
   constexpr int64_t kMost = 16384;
-  constexpr int64_t kCache = 1 << 19;
+  constexpr int64_t kCache = 1 << 22;
   if (!own_indices) return kMost;
   const int64_t fits = kCache / (std::max<int64_t>(how.size, 1) * static_cast<int64_t>(sizeof(W)));
   return std::clamp(fits / kLine<W> * kLine<W>, 2 * kLine<W>, kMost);
@@ -64,14 +64,16 @@ Steps inner_steps(const StridedLoop<3>& loop) {
   return {loop.inner_stride(0), loop.inner_stride(1), loop.inner_stride(2)};
 }
 
-/// Reads m rows of n elements. All by value: what stays in registers leaves room for more rows on
-/// their way from memory.
+/// Reads m rows of n elements. Short rows wait for memory and little else: the ones ahead are asked
+/// for, and what is passed by value stays in registers.
 template <class W>
 void read_rows(W* d, const int64_t* k, const W* t, int64_t m, int64_t n, Steps row, Steps in_row,
                int64_t scale, int64_t size, bool streamed) {
+  constexpr int64_t kAhead = 12;
   const auto row_of = [=](int64_t index) { return scale * wrapped(index, size); };
   for (int64_t j = 0; j < m; ++j, d += row.d, k += row.k, t += row.t) {
     if (in_row.k == 0 && in_row.d == 1 && in_row.t == 1) {
+      if (j + kAhead < m) __builtin_prefetch(t + kAhead * row.t + row_of(k[kAhead * row.k]));
       copy_row(d, t + row_of(*k), static_cast<size_t>(n) * sizeof(W), streamed);
     } else if (in_row.k == 0) {
       const W* from = t + row_of(*k);
