@@ -1,10 +1,10 @@
 #include "mica/ops/gather/cpu_indexed.h"
 
-#include <immintrin.h>
-
 #include <cstring>
 
+#include "mica/ops/copy/cpu_copy.h"
 #include "mica/ops/gather/cpu_walk.h"
+#include "mica/runtime/cpu/stream.h"
 
 namespace mica {
 namespace {
@@ -35,27 +35,6 @@ int64_t tile_width(const Indexed& how, bool own_indices) {
   return std::clamp(fits / kLine<W> * kLine<W>, 2 * kLine<W>, kMost);
 }
 
-/// Past this a result leaves the caches before anyone reads it: it is written around them.
-constexpr size_t kStreamedBytes = size_t{16} << 20;
-
-/// Copies a row. A streamed one needs an _mm_sfence later.
-void copy_row(void* to, const void* from, size_t bytes, bool streamed) {
-  constexpr size_t kVector = 32;
-  auto* d = static_cast<std::byte*>(to);
-  const auto* t = static_cast<const std::byte*>(from);
-  if (!streamed || bytes < 16 * kVector) {
-    std::memcpy(d, t, bytes);
-    return;
-  }
-  const size_t head = -reinterpret_cast<uintptr_t>(d) % kVector;
-  std::memcpy(d, t, head);
-  size_t i = head;
-  for (; i + kVector <= bytes; i += kVector)
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(d + i),
-                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(t + i)));
-  std::memcpy(d + i, t + i, bytes - i);
-}
-
 /// Strides of the dense tensor, the indices and the table.
 struct Steps {
   int64_t d, k, t;
@@ -70,11 +49,17 @@ template <class W>
 void read_rows(W* d, const int64_t* k, const W* t, int64_t m, int64_t n, Steps row, Steps in_row,
                int64_t scale, int64_t size, bool streamed) {
   constexpr int64_t kAhead = 12;
+  constexpr size_t kStreamedRow = 512;
   const auto row_of = [=](int64_t index) { return scale * wrapped(index, size); };
   for (int64_t j = 0; j < m; ++j, d += row.d, k += row.k, t += row.t) {
     if (in_row.k == 0 && in_row.d == 1 && in_row.t == 1) {
       if (j + kAhead < m) __builtin_prefetch(t + kAhead * row.t + row_of(k[kAhead * row.k]));
-      copy_row(d, t + row_of(*k), static_cast<size_t>(n) * sizeof(W), streamed);
+      const size_t bytes = static_cast<size_t>(n) * sizeof(W);
+      if (streamed && bytes >= kStreamedRow) {
+        stream_bytes(d, t + row_of(*k), bytes);
+      } else {
+        std::memcpy(d, t + row_of(*k), bytes);
+      }
     } else if (in_row.k == 0) {
       const W* from = t + row_of(*k);
       for (int64_t i = 0; i < n; ++i) d[i * in_row.d] = from[i * in_row.t];
@@ -91,7 +76,7 @@ void read_words(const Indexed& how, const W* table, W* dense) {
   const StridedLoop<3> loop(how.shape, {how.dense, how.index, how.table});
   if (loop.numel == 0) return;
   const Steps in_row = inner_steps(loop);
-  const bool streamed = static_cast<size_t>(loop.numel) * sizeof(W) > kStreamedBytes;
+  const bool streamed = static_cast<size_t>(loop.numel) * sizeof(W) >= kStreamingBytes;
 
   // Rows are cut into tiles; tile by tile, all rows.
   const int64_t length = loop.inner();
@@ -119,7 +104,7 @@ void read_words(const Indexed& how, const W* table, W* dense) {
            });
       begin = stop;
     }
-    if (streamed) _mm_sfence();
+    if (streamed) stream_fence();
   });
 }
 
@@ -220,13 +205,6 @@ void add_indexed(const Indexed& how, const void* dense, void* table, DType dtype
 
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
-template <class To, class From>
-void convert(const From* from, To* to, int64_t n) {
-  parallel_for(n, kElementGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<To>(from[i]);
-  });
-}
-
 }  // namespace
 
 void read_indexed(const Indexed& how, const void* table, void* dense, DType dtype) {
@@ -250,10 +228,7 @@ void clear_table(const Arg& out) {
 
 void start_table(const Arg& x, const Arg& out) {
   if (!x.defined()) return clear_table(out);
-  const Strides none = Dims::filled(out.shape().rank(), 0);
-  const int64_t zero = 0;
-  read_indexed({out.shape(), out.strides(), none, x.strides(), &zero, 0}, x.data, out.data,
-               out.dtype());
+  CopyPlan(*out.spec, *x.spec).run(out.data, x.data);
 }
 
 size_t add_workspace(const TensorSpec& out) {
@@ -262,12 +237,11 @@ size_t add_workspace(const TensorSpec& out) {
 
 void add_to_table(const Indexed& how, const Arg& dense, const Arg& out, void* workspace) {
   if (!is_half(out.dtype())) return add_indexed(how, dense.data, out.data, out.dtype());
-  auto* sums = static_cast<float*>(workspace);
-  switch_float(out.dtype(), "add", [&]<class T>() {
-    convert(out.as<T>(), sums, out.numel());
-    add_indexed(how, dense.data, sums, out.dtype());
-    convert(sums, out.as<T>(), out.numel());
-  });
+  TensorSpec sums = *out.spec;
+  sums.dtype = DType::f32;
+  CopyPlan(sums, *out.spec).run(workspace, out.data);
+  add_indexed(how, dense.data, workspace, out.dtype());
+  CopyPlan(*out.spec, sums).run(out.data, workspace);
 }
 
 }  // namespace mica
