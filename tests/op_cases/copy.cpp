@@ -82,21 +82,19 @@ OpCase copy_case() {
   Sample rows = permuted("several threads, transposed", {190, 310}, {1, 0}, DType::f32);
   rows.dtypes = {DType::f32, DType::f16};
   c.samples.push_back(rows);
-  Sample large = copied("past the caches", {2100, 2001}, to_clone);
-  large.dtypes = {DType::f32};
-  large.gradient = large.compiled = large.layouts = false;
-  c.samples.push_back(large);
-  large = permuted("past the caches, transposed", {2100, 2048}, {1, 0}, DType::f32);
-  large.dtypes = {DType::f32};
-  large.compiled = large.layouts = false;
-  c.samples.push_back(large);
-  large = copied("past the caches, cast", {4000, 2101},
-                 [](const Args& a) -> Tensors { return {cast(a[0], DType::bf16)}; });
-  large.in = {x({4000, 2101}).in(0, 100).as<DType::i32>()};
-  large.oracle = [](const HostArgs& in) { return std::vector{in[0]}; };
-  large.dtypes = {DType::f32};
-  large.gradient = large.compiled = large.layouts = false;
-  c.samples.push_back(large);
+  for (Sample large : {copied("past the caches", {1050, 2001}, to_clone),
+                       permuted("past the caches, transposed", {1050, 2048}, {1, 0}, DType::f64),
+                       copied("past the caches, cast", {1050, 2001}, [](const Args& a) -> Tensors {
+                         return {cast(cast(a[0], DType::bf16), DType::f64)};
+                       })}) {
+    // Numbers that bf16 holds too.
+    large.in[0].values.resize(static_cast<size_t>(numel(large.in[0].shape)));
+    for (size_t i = 0; i < large.in[0].values.size(); ++i)
+      large.in[0].values[i] = static_cast<double>(i % 251);
+    large.dtypes = {DType::f64};
+    large.gradient = large.compiled = large.layouts = false;
+    c.samples.push_back(large);
+  }
   // What the numbers of one dtype become in another where it has no such number.
   c.samples.push_back(
       {.name = "cast to u8 wraps",
