@@ -1,7 +1,10 @@
 #pragma once
 
 // Everything a program needs.
+#include "mica/autograd/anomaly.h"
 #include "mica/autograd/autograd.h"
+#include "mica/autograd/checkpoint.h"
+#include "mica/autograd/function.h"
 #include "mica/autograd/gradcheck.h"
 #include "mica/core/error.h"
 #include "mica/core/tensor.h"

@@ -1,7 +1,8 @@
 #include <queue>
 #include <unordered_map>
+#include <unordered_set>
 
-#include "mica/autograd/autograd.h"
+#include "mica/autograd/anomaly.h"
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
 #include "mica/ops/copy/copy.h"
@@ -13,23 +14,44 @@ namespace {
 
 void accumulate(Tensor& sum, const Tensor& more) { sum = sum.defined() ? add(sum, more) : more; }
 
+const GradHooks* hooks_of(const Tensor& leaf) { return leaf.impl()->autograd->hooks.get(); }
+
+/// Adds to a leaf's `.grad`.
+void add_to_grad(const Tensor& leaf, const Tensor& gradient) {
+  if (GradWatcher* watcher = current_grad_watcher()) watcher->before_change(leaf, true);
+  const Tensor before = leaf.grad();
+  if (!before.defined()) {
+    leaf.set_grad(gradient);
+  } else if (gradient.is_traced() && !before.is_traced()) {
+    // The gradient existed before the capture: every replay adds to it.
+    copy_(before, add(before, gradient));
+  } else {
+    leaf.set_grad(add(before, gradient));
+  }
+}
+
 /// One backward pass. Consumers have higher sequence numbers than producers, so taking the highest
 /// waiting node first meets every node after all of its cotangents have arrived: no recursion, no
 /// counting.
 class Pass {
  public:
-  explicit Pass(BackwardOptions options) : options_(options) {}
+  explicit Pass(BackwardOptions options) : options_(options), watched_(detect_anomaly()) {}
 
-  /// Gradients that reach `input` are kept in slot `slot` instead of going to leaves.
-  void keep(const Tensor& input, size_t slot) {
-    const GradEdge e = edge_of(input);
-    check(!e.empty(), "grad: input {} does not require a gradient", slot);
-    if (e.node) {
-      kept_nodes_[e.node.get()].emplace_back(e.output, slot);
-      oldest_kept_ = std::min(oldest_kept_, e.node->sequence());
+  /// Nodes up to this number are not differentiated, and what is kept is the part of a larger pass:
+  /// its hooks run there.
+  void stop_at(uint64_t sequence) {
+    since_ = sequence;
+    is_part_ = true;
+  }
+
+  /// Gradients that reach `end` are kept in slot `slot` instead of going to leaves.
+  void keep(const GradEdge& end, size_t slot) {
+    if (end.node) {
+      kept_nodes_[end.node.get()].emplace_back(end.output, slot);
+      oldest_kept_ = std::min(oldest_kept_, end.node->sequence());
     } else {
       oldest_kept_ = 0;
-      kept_leaves_[e.leaf.impl()].push_back(slot);
+      kept_leaves_[end.leaf.impl()].push_back(slot);
     }
     only_kept_ = true;
   }
@@ -37,7 +59,7 @@ class Pass {
   void send(const GradEdge& edge, const Tensor& cotangent) {
     if (edge.leaf.defined()) {
       reach_leaf(edge.leaf, cotangent);
-    } else if (edge.node && (!only_kept_ || edge.node->sequence() >= oldest_kept_)) {
+    } else if (edge.node && enters(*edge.node)) {
       auto [it, fresh] = waiting_.try_emplace(edge.node.get());
       if (fresh) {
         it->second.resize(edge.node->outputs());
@@ -47,43 +69,103 @@ class Pass {
     }
   }
 
-  void run() {
+  void run(const Tensors& outputs) {
+    count_hooked_leaves(outputs);
     while (!queue_.empty()) {
       const Ref<GradNode> node = queue_.top().node;
       queue_.pop();
-      const Tensors cotangents = std::move(waiting_.extract(node.get()).mapped());
+      Tensors cotangents = std::move(waiting_.extract(node.get()).mapped());
+      if (node->sequence() > since_) run_hooks(*node, cotangents);
       if (const auto it = kept_nodes_.find(node.get()); it != kept_nodes_.end())
         for (const auto& [output, slot] : it->second)
           slots[slot] = cotangents[static_cast<size_t>(output)];
-      if (only_kept_ && node->sequence() == oldest_kept_) continue;
+      if (!is_applied(*node)) continue;
       const Tensors grads = node->apply(cotangents);
       check(grads.size() == node->edges().size(), "{}: its vjp gave {} gradients for {} inputs",
-            node->op().name, grads.size(), node->edges().size());
-      for (size_t i = 0; i < grads.size(); ++i)
+            node->name(), grads.size(), node->edges().size());
+      if (watched_) check_gradients(*node, cotangents, grads);
+      for (size_t i = 0; i < grads.size(); ++i) {
         if (grads[i].defined()) send(node->edges()[i], grads[i]);
+        if (!hooked_.empty()) note_done(node->edges()[i]);
+      }
       if (!options_.retain_graph && !options_.create_graph) node->release_saved();
     }
+    // Those that a node on the way sent nothing to, though it might have.
+    for (auto& [impl, leaf] : hooked_)
+      if (leaf.sum.defined()) deliver(leaf);
   }
 
   std::unordered_map<size_t, Tensor> slots;
 
  private:
+  /// A leaf with hooks gets its gradient when it is complete.
+  struct HookedLeaf {
+    Tensor leaf;
+    Tensor sum;
+    int64_t missing = 0;  // edges that gradients may still come over
+  };
+
+  // Nothing older than the oldest input that is kept leads to one.
+  bool is_applied(const GradNode& node) const {
+    return node.sequence() > since_ && (!only_kept_ || node.sequence() > oldest_kept_);
+  }
+  bool enters(const GradNode& node) const {
+    return is_applied(node) || kept_nodes_.contains(&node);
+  }
+
   void reach_leaf(const Tensor& leaf, const Tensor& cotangent) {
-    if (only_kept_) {
-      if (const auto it = kept_leaves_.find(leaf.impl()); it != kept_leaves_.end())
-        for (const size_t slot : it->second) accumulate(slots[slot], cotangent);
-      return;
-    }
-    if (GradWatcher* watcher = current_grad_watcher()) watcher->before_change(leaf, true);
-    const Tensor before = leaf.grad();
-    if (!before.defined()) {
-      leaf.set_grad(cotangent);
-    } else if (cotangent.is_traced() && !before.is_traced()) {
-      // The gradient existed before the capture: every replay adds to it.
-      copy_(before, add(before, cotangent));
+    if (only_kept_ && !kept_leaves_.contains(leaf.impl())) return;
+    if (hooks_of(leaf) && !is_part_) {
+      HookedLeaf& h = hooked_[leaf.impl()];
+      h.leaf = leaf;
+      accumulate(h.sum, cotangent);
     } else {
-      leaf.set_grad(add(before, cotangent));
+      add_to_leaf(leaf, cotangent);
     }
+  }
+
+  void add_to_leaf(const Tensor& leaf, const Tensor& gradient) {
+    if (!only_kept_) return add_to_grad(leaf, gradient);
+    for (const size_t slot : kept_leaves_.at(leaf.impl())) accumulate(slots[slot], gradient);
+  }
+
+  /// How many edges of the nodes that will be met lead to each leaf with hooks.
+  void count_hooked_leaves(const Tensors& outputs) {
+    if (is_part_ || !any_leaf_hooks()) return;
+    std::unordered_set<const GradNode*> seen;
+    std::vector<const GradNode*> open;
+    const auto visit = [&](const GradNode* node) {
+      if (node && is_applied(*node) && seen.insert(node).second) open.push_back(node);
+    };
+    for (const Tensor& t : outputs) visit(edge_of(t).node.get());
+    while (!open.empty()) {
+      const GradNode* node = open.back();
+      open.pop_back();
+      for (const GradEdge& e : node->edges()) {
+        visit(e.node.get());
+        if (e.leaf.defined() && hooks_of(e.leaf)) ++hooked_[e.leaf.impl()].missing;
+      }
+    }
+  }
+
+  void note_done(const GradEdge& edge) {
+    const auto it = edge.leaf.defined() ? hooked_.find(edge.leaf.impl()) : hooked_.end();
+    if (it == hooked_.end() || --it->second.missing > 0 || !it->second.sum.defined()) return;
+    deliver(it->second);
+  }
+
+  void deliver(HookedLeaf& h) {
+    // A hook may remove itself, or add others.
+    const GradHooks hooks = *hooks_of(h.leaf);
+    add_to_leaf(h.leaf, hooks.apply(std::exchange(h.sum, {})));
+    if (only_kept_) return;
+    for (const GradHooks::After& hook : hooks.after) hook.call(h.leaf);
+  }
+
+  static void run_hooks(const GradNode& node, Tensors& cotangents) {
+    for (size_t i = 0; i < cotangents.size(); ++i)
+      if (const GradHooks* hooks = node.hooks(i); hooks && cotangents[i].defined())
+        cotangents[i] = GradHooks(*hooks).apply(cotangents[i]);
   }
 
   struct Waiting {
@@ -92,12 +174,16 @@ class Pass {
     bool operator<(const Waiting& o) const { return sequence < o.sequence; }
   };
   BackwardOptions options_;
+  bool watched_;
+  uint64_t since_ = 0;
+  bool is_part_ = false;
   std::priority_queue<Waiting> queue_;
-  std::unordered_map<GradNode*, Tensors> waiting_;
-  std::unordered_map<GradNode*, std::vector<std::pair<int, size_t>>> kept_nodes_;
+  std::unordered_map<const GradNode*, Tensors> waiting_;
+  std::unordered_map<const GradNode*, std::vector<std::pair<int, size_t>>> kept_nodes_;
   std::unordered_map<TensorImpl*, std::vector<size_t>> kept_leaves_;
+  std::unordered_map<TensorImpl*, HookedLeaf> hooked_;
   bool only_kept_ = false;
-  uint64_t oldest_kept_ = ~uint64_t{0};  // nothing older leads to an input that is kept
+  uint64_t oldest_kept_ = ~uint64_t{0};
 };
 
 void start(Pass& pass, const Tensors& outputs, const Tensors& cotangents) {
@@ -105,6 +191,7 @@ void start(Pass& pass, const Tensors& outputs, const Tensors& cotangents) {
         "backward: {} outputs but {} cotangents", outputs.size(), cotangents.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& out = outputs[i];
+    check(out.defined(), "backward: output {} is undefined", i);
     check(out.requires_grad(),
           "backward: output {} ({}) does not depend on a tensor that requires a gradient", i,
           out.spec());
@@ -124,25 +211,45 @@ void start(Pass& pass, const Tensors& outputs, const Tensors& cotangents) {
   }
 }
 
+Tensors kept_by(Pass& pass, size_t count) {
+  Tensors result(count);
+  for (auto& [slot, tensor] : pass.slots) result[slot] = tensor;
+  return result;
+}
+
 }  // namespace
 
 void backward(const Tensors& outputs, const Tensors& cotangents, BackwardOptions options) {
   const GradMode mode(options.create_graph);
   Pass pass(options);
   start(pass, outputs, cotangents);
-  pass.run();
+  pass.run(outputs);
 }
 
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& cotangents,
              BackwardOptions options) {
   const GradMode mode(options.create_graph);
   Pass pass(options);
-  for (size_t i = 0; i < inputs.size(); ++i) pass.keep(inputs[i], i);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const GradEdge end = edge_of(inputs[i]);
+    check(!end.empty(), "grad: input {} does not require a gradient", i);
+    pass.keep(end, i);
+  }
   start(pass, outputs, cotangents);
-  pass.run();
-  Tensors result(inputs.size());
-  for (auto& [slot, tensor] : pass.slots) result[slot] = tensor;
-  return result;
+  pass.run(outputs);
+  return kept_by(pass, inputs.size());
+}
+
+Tensors grad_until(const Tensors& outputs, const std::vector<GradEdge>& ends,
+                   const Tensors& cotangents, BackwardOptions options, uint64_t since) {
+  const GradMode mode(options.create_graph);
+  Pass pass(options);
+  pass.stop_at(since);
+  for (size_t i = 0; i < ends.size(); ++i)
+    if (!ends[i].empty()) pass.keep(ends[i], i);
+  start(pass, outputs, cotangents);
+  pass.run(outputs);
+  return kept_by(pass, ends.size());
 }
 
 }  // namespace mica

@@ -2,20 +2,12 @@
 
 #include <numeric>
 
-#include "mica/autograd/autograd.h"
+#include "mica/autograd/tape.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/view/view.h"
 
 namespace mica {
-
 namespace {
-
-/// The same tensor as the output of a node of its own.
-Tensor alias(const Tensor& x) {
-  Dims axes = Dims::filled(x.rank(), 0);
-  std::iota(axes.begin(), axes.end(), 0);
-  return permute(x, axes);
-}
 
 /// Half types are computed with in f32, as kernels do: between ops they would round too much away.
 Tensor in_f32(const Tensor& x) {
@@ -23,6 +15,12 @@ Tensor in_f32(const Tensor& x) {
 }
 
 }  // namespace
+
+Tensor alias(const Tensor& t) {
+  Dims axes = Dims::filled(t.rank(), 0);
+  std::iota(axes.begin(), axes.end(), 0);
+  return permute(t, axes);
+}
 
 Tensors differentiate(const std::function<Tensors(std::span<const Tensor> in)>& composition,
                       const VjpArgs& args) {

@@ -81,29 +81,22 @@ struct Check {
 /// `function`'s gradient for a fixed cotangent, as a function of the same inputs.
 Function gradient_of(const Function& function, uint64_t seed) {
   return [&function, seed](const Tensors& inputs) {
-    const bool before = grad_enabled();
-    set_grad_enabled(true);
-    Tensors result;
-    try {
-      Tensors wanted;
-      for (const Tensor& t : inputs)
-        if (t.requires_grad()) wanted.push_back(t);
-      Numbers numbers(seed);
-      Tensors outputs;
-      Tensors cotangents;
-      for (const Tensor& y : function(inputs)) {
-        const Values v = numbers.next_cotangent(y.numel());
-        if (!y.requires_grad()) continue;
-        outputs.push_back(y);
-        cotangents.push_back(tensor(v, y.shape(), y.device()));
-      }
-      for (const Tensor& g : grad(outputs, wanted, cotangents, {.create_graph = true}))
-        if (g.defined()) result.push_back(g);
-    } catch (...) {
-      set_grad_enabled(before);
-      throw;
+    const GradMode recording(true);
+    Tensors wanted;
+    for (const Tensor& t : inputs)
+      if (t.requires_grad()) wanted.push_back(t);
+    Numbers numbers(seed);
+    Tensors outputs;
+    Tensors cotangents;
+    for (const Tensor& y : function(inputs)) {
+      const Values v = numbers.next_cotangent(y.numel());
+      if (!y.requires_grad()) continue;
+      outputs.push_back(y);
+      cotangents.push_back(tensor(v, y.shape(), y.device()));
     }
-    set_grad_enabled(before);
+    Tensors result;
+    for (const Tensor& g : grad(outputs, wanted, cotangents, {.create_graph = true}))
+      if (g.defined()) result.push_back(g);
     return result;
   };
 }
@@ -193,6 +186,12 @@ GradcheckResult gradcheck(const Function& function, const Tensors& inputs,
                           const GradcheckOptions& options) {
   if (!options.second_order) return check_first_order(function, inputs, options);
   return check_first_order(gradient_of(function, options.seed + 1), inputs, options);
+}
+
+GradcheckResult gradgradcheck(const Function& function, const Tensors& inputs,
+                              GradcheckOptions options) {
+  options.second_order = true;
+  return gradcheck(function, inputs, options);
 }
 
 }  // namespace mica

@@ -30,4 +30,8 @@ struct GradcheckResult {
 GradcheckResult gradcheck(const std::function<Tensors(const Tensors&)>& function,
                           const Tensors& inputs, const GradcheckOptions& options = {});
 
+/// The same for second order: compares the gradient of `function`'s gradient.
+GradcheckResult gradgradcheck(const std::function<Tensors(const Tensors&)>& function,
+                              const Tensors& inputs, GradcheckOptions options = {});
+
 }  // namespace mica

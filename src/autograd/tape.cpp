@@ -1,8 +1,9 @@
 #include "mica/autograd/tape.h"
 
+#include <algorithm>
 #include <atomic>
 
-#include "mica/autograd/autograd.h"
+#include "mica/autograd/anomaly.h"
 #include "mica/core/check.h"
 
 namespace mica {
@@ -12,21 +13,85 @@ thread_local bool t_grad_enabled = true;
 thread_local GradWatcher* t_watcher = nullptr;
 std::atomic<uint64_t> g_sequence{0};
 
-/// The same memory without history: a node must not own itself through its outputs.
-Tensor without_history(const Tensor& t) {
-  auto impl = make_ref<TensorImpl>();
-  impl->spec = t.spec();
-  impl->offset = t.impl()->offset;
-  impl->storage = t.impl()->storage;
-  impl->trace = t.impl()->trace;
-  return Tensor(std::move(impl));
-}
-
 AutogradMeta& meta_of(const Tensor& t) {
   auto& meta = t.impl()->autograd;
   if (!meta) meta = std::make_unique<AutogradMeta>();
   return *meta;
 }
+
+/// Lets a reference go. A node that dies with it lets go of others in turn: they wait in a list, so
+/// that a long chain is not freed by a long chain of calls.
+void let_go(Ref<GradNode> node) {
+  thread_local std::vector<Ref<GradNode>>* t_waiting = nullptr;
+  if (t_waiting) {
+    t_waiting->push_back(std::move(node));
+    return;
+  }
+  std::vector<Ref<GradNode>> waiting;
+  t_waiting = &waiting;
+  waiting.push_back(std::move(node));
+  while (!waiting.empty()) {
+    const Ref<GradNode> next = std::move(waiting.back());
+    waiting.pop_back();
+  }
+  t_waiting = nullptr;
+}
+
+/// A recorded call of an op.
+class OpNode final : public GradNode {
+ public:
+  OpNode(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs, const Outputs& outputs)
+      : op_(&op), params_(params) {
+    const size_t n = inputs.size();
+    edges_.reserve(n);
+    in_specs_.reserve(n);
+    in_.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      edges_.push_back(edge_of(inputs[i]));
+      in_specs_.push_back(inputs[i].defined() ? inputs[i].spec() : TensorSpec{});
+      if (op.saved_inputs >> i & 1) in_[i] = SavedTensor(inputs[i]);
+    }
+    const int m = outputs.size();
+    out_.resize(static_cast<size_t>(m));
+    for (int i = 0; i < m; ++i)
+      // Without history: a node must not own itself through its outputs.
+      if (op.saved_outputs >> i & 1)
+        out_[static_cast<size_t>(i)] = SavedTensor(without_history(outputs[i]));
+  }
+
+  const char* name() const override { return op_->name; }
+
+ private:
+  Tensors vjp(const Tensors& cotangents) override {
+    // The gradient itself is looked at, not what it is made of.
+    const AnomalyMode off(false);
+    Tensors in(in_.size());
+    Tensors out(out_.size());
+    for (size_t i = 0; i < in.size(); ++i) in[i] = in_[i].unpack(name());
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] = out_[i].unpack(name());
+      if (out[i].defined()) out[i] = as_output(out[i], static_cast<int>(i));
+    }
+    uint64_t needed = 0;
+    for (size_t i = 0; i < edges_.size() && i < 64; ++i)
+      if (!edges_[i].empty()) needed |= uint64_t{1} << i;
+    return op_->vjp(params_.ref().data, {in, out, cotangents, in_specs_, out_specs_, needed});
+  }
+
+  bool drop_saved() override {
+    // Saved inputs hold their producers, whose destruction may come back here: empty the members
+    // first.
+    const auto in = std::exchange(in_, {});
+    const auto out = std::exchange(out_, {});
+    return !in.empty() || !out.empty();
+  }
+
+  const OpDef* op_;
+  AnyParams params_;
+  std::vector<SavedTensor> in_;
+  std::vector<SavedTensor> out_;
+  std::vector<TensorSpec> in_specs_;
+};
 
 }  // namespace
 
@@ -38,8 +103,19 @@ GradWatcher* exchange_grad_watcher(GradWatcher* watcher) {
   return std::exchange(t_watcher, watcher);
 }
 
+Tensor without_history(const Tensor& t) {
+  auto impl = make_ref<TensorImpl>();
+  impl->spec = t.spec();
+  impl->offset = t.impl()->offset;
+  impl->storage = t.impl()->storage;
+  impl->trace = t.impl()->trace;
+  return Tensor(std::move(impl));
+}
+
 AutogradMeta::AutogradMeta() = default;
-AutogradMeta::~AutogradMeta() = default;
+AutogradMeta::~AutogradMeta() {
+  if (node) let_go(std::move(node));
+}
 
 bool Tensor::requires_grad() const {
   const auto* meta = defined() ? impl_->autograd.get() : nullptr;
@@ -85,60 +161,74 @@ GradEdge edge_of(const Tensor& t) {
   return {nullptr, 0, t};
 }
 
-GradNode::~GradNode() {
-  // A long chain of nodes must not be freed by a long chain of calls.
-  thread_local std::vector<Ref<GradNode>>* t_pending = nullptr;
-  std::vector<Ref<GradNode>> own;
-  const bool outermost = t_pending == nullptr;
-  if (outermost) t_pending = &own;
-  release_saved();
-  for (GradEdge& e : edges_)
-    if (e.node) t_pending->push_back(std::move(e.node));
-  if (!outermost) return;
-  while (!own.empty()) {
-    const Ref<GradNode> next = std::move(own.back());
-    own.pop_back();
+std::string history_of(const GradNode& node) {
+  constexpr int kMost = 5;
+  std::string text = node.name();
+  const GradNode* at = &node;
+  for (int i = 1; at; ++i) {
+    const auto e = std::find_if(at->edges().begin(), at->edges().end(),
+                                [](const GradEdge& edge) { return !edge.empty(); });
+    if (e == at->edges().end()) break;
+    if (i == kMost) return text + " ← …";
+    at = e->node.get();
+    text += at ? fmt::format(" ← {}", at->name()) : fmt::format(" ← leaf {}", e->leaf.spec());
   }
-  t_pending = nullptr;
+  return text;
 }
 
-void GradNode::release_saved() {
-  released_ = !in_.empty() || !out_.empty() || released_;
-  // Saved inputs hold their producers, whose destruction comes back here: empty the members first.
-  const auto in = std::exchange(in_, {});
-  const auto out = std::exchange(out_, {});
+uint64_t last_sequence() { return g_sequence.load(std::memory_order_relaxed); }
+
+const Tensor& SavedTensor::unpack(const char* who) const {
+  if (tensor_.defined() && !tensor_.is_traced())
+    check(tensor_.storage()->version() == version_,
+          "{}: a tensor it saved for backward ({}) was modified afterwards; use it before, or "
+          "clone() it",
+          who, tensor_.spec());
+  return tensor_;
 }
 
-Tensor GradNode::unpack(const Saved& saved) const {
-  if (!saved.tensor.defined() || saved.tensor.is_traced()) return saved.tensor;
-  check(saved.tensor.storage()->version() == saved.version,
-        "{}: a tensor it saved for backward ({}) was modified afterwards; use it before, or "
-        "clone() it",
-        op_->name, saved.tensor.spec());
-  return saved.tensor;
+GradNode::GradNode() : sequence_(g_sequence.fetch_add(1, std::memory_order_relaxed) + 1) {}
+
+GradNode::~GradNode() {
+  for (GradEdge& e : edges_)
+    if (e.node) let_go(std::move(e.node));
 }
+
+void GradNode::release_saved() { released_ = drop_saved() || released_; }
 
 Tensors GradNode::apply(const Tensors& cotangents) {
   check(!released_,
         "{}: backward runs a second time through a graph whose saved tensors are freed; pass "
         "retain_graph",
-        op_->name);
+        name());
   used_ = true;
-  Tensors in(in_specs_.size());
-  Tensors out(out_specs_.size());
-  for (size_t i = 0; i < in_.size(); ++i) in[i] = unpack(in_[i]);
-  for (size_t i = 0; i < out_.size(); ++i) {
-    out[i] = unpack(out_[i]);
-    if (!out[i].defined() || !grad_enabled() || !is_floating(out[i].dtype())) continue;
-    // For second order the output is again this node's output.
-    out[i] = without_history(out[i]);
-    meta_of(out[i]).node = Ref<GradNode>(this);
-    meta_of(out[i]).output = static_cast<int>(i);
+  return vjp(cotangents);
+}
+
+const std::shared_ptr<GradHooks>& GradNode::make_hooks(size_t output) {
+  if (hooks_.size() <= output) hooks_.resize(output + 1);
+  if (!hooks_[output]) hooks_[output] = std::make_shared<GradHooks>();
+  return hooks_[output];
+}
+
+void GradNode::produce(std::span<const Tensor> outputs) {
+  out_specs_.reserve(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& t = outputs[i];
+    out_specs_.push_back(t.spec());
+    if (!is_floating(t.dtype())) continue;
+    AutogradMeta& meta = meta_of(t);
+    meta.node = Ref<GradNode>(this);
+    meta.output = static_cast<int>(i);
   }
-  uint64_t needed = 0;
-  for (size_t i = 0; i < edges_.size() && i < 64; ++i)
-    if (!edges_[i].empty()) needed |= uint64_t{1} << i;
-  return op_->vjp(params_.ref().data, {in, out, cotangents, in_specs_, out_specs_, needed});
+}
+
+Tensor GradNode::as_output(const Tensor& saved, int i) {
+  if (!grad_enabled() || !is_floating(saved.dtype())) return saved;
+  Tensor t = without_history(saved);
+  meta_of(t).node = Ref<GradNode>(this);
+  meta_of(t).output = i;
+  return t;
 }
 
 bool grad_wanted(std::span<const Tensor> inputs) {
@@ -150,31 +240,7 @@ bool grad_wanted(std::span<const Tensor> inputs) {
 
 void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                     const Outputs& outputs) {
-  auto node = make_ref<GradNode>(op, params);
-  node->sequence_ = ++g_sequence;
-  const size_t n = inputs.size();
-  node->edges_.reserve(n);
-  node->in_specs_.reserve(n);
-  node->in_.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    node->edges_.push_back(edge_of(inputs[i]));
-    node->in_specs_.push_back(inputs[i].defined() ? inputs[i].spec() : TensorSpec{});
-    if ((op.saved_inputs >> i & 1) && inputs[i].defined())
-      node->in_[i] = {inputs[i], inputs[i].is_traced() ? 0 : inputs[i].storage()->version()};
-  }
-  const int m = outputs.size();
-  node->out_.resize(static_cast<size_t>(m));
-  for (int i = 0; i < m; ++i) {
-    const Tensor& t = outputs[i];
-    node->out_specs_.push_back(t.spec());
-    if (op.saved_outputs >> i & 1)
-      node->out_[static_cast<size_t>(i)] = {without_history(t),
-                                            t.is_traced() ? 0 : t.storage()->version()};
-    if (!is_floating(t.dtype())) continue;
-    AutogradMeta& meta = meta_of(t);
-    meta.node = node;
-    meta.output = i;
-  }
+  make_ref<OpNode>(op, params, inputs, outputs)->produce(outputs.span());
 }
 
 }  // namespace mica

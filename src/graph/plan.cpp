@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "mica/autograd/anomaly.h"
 #include "mica/core/check.h"
 #include "mica/graph/memory_plan.h"
 #include "mica/graph/passes/passes.h"
@@ -243,6 +244,47 @@ void Plan::run_step(int i) {
       {step.in_args, step.out_args, arena_->storage->data() + step.workspace_offset, encoder});
 }
 
+void Plan::run_watched(int i) {
+  const Step& step = steps_[static_cast<size_t>(i)];
+  const auto finite = [](const Arg& a) { return not_finite(a.data, *a.spec).empty(); };
+  const ParamsRef params = step.params.ref();
+  // An output may be written over an input: look first.
+  const bool watched = !step.in.empty() && params.info->finite(params.data) &&
+                       std::all_of(step.in_args.begin(), step.in_args.end(), finite);
+  run_step(i);
+  if (!watched) return;
+  const auto look = [&](const Arg& a, const char* what, size_t which) {
+    if (finite(a)) return;
+    constexpr int kMost = 5;
+    const Graph& g = captured_.graph;
+    std::string history = step.op->name;
+    int at = i;
+    for (int n = 1; n < kMost; ++n) {
+      int from = at - 1;
+      const auto feeds = [&](ValueId id) {
+        const std::vector<ValueId>& in = steps_[static_cast<size_t>(at)].in;
+        return std::any_of(in.begin(), in.end(),
+                           [&](ValueId v) { return v != kNoValue && g.root(v) == id; });
+      };
+      while (from >= 0 && std::none_of(steps_[static_cast<size_t>(from)].out.begin(),
+                                       steps_[static_cast<size_t>(from)].out.end(), feeds))
+        --from;
+      if (from < 0) break;
+      history += fmt::format(" ← {}", steps_[static_cast<size_t>(from)].op->name);
+      at = from;
+    }
+    fail(
+        "{}: {} {} ({}) is {} though its inputs are finite; it is a step of a compiled function, "
+        "{}",
+        step.op->name, what, which, *a.spec, not_finite(a.data, *a.spec), history);
+  };
+  for (size_t k = 0; k < step.out_args.size(); ++k) look(step.out_args[k], "output", k);
+  const int n = static_cast<int>(step.in_args.size());
+  for (int k = 0; k < n; ++k)
+    if (step.op->writes(params.data, k, n))
+      look(step.in_args[static_cast<size_t>(k)], "written input", static_cast<size_t>(k));
+}
+
 void Plan::copy_in(ValueId slot, const Tensor& argument) {
   const TensorSpec& spec = captured_.graph[slot].spec;
   const Tensor dense = contiguous(
@@ -279,7 +321,9 @@ Tensors Plan::run(std::span<const Tensor> arguments) {
   adopt_num_threads();
   const std::lock_guard lock(arena_->mutex);
   for (size_t i = 0; i < arguments.size(); ++i) copy_in(captured_.graph.inputs[i], arguments[i]);
-  if (replay_) {
+  if (detect_anomaly() && !captured_.device.is_null()) {
+    for (int i = 0; i < static_cast<int>(steps_.size()); ++i) run_watched(i);
+  } else if (replay_) {
     replay_->launch();
   } else if (!captured_.device.is_null()) {
     for (int i = 0; i < static_cast<int>(steps_.size()); ++i) run_step(i);

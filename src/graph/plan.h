@@ -56,6 +56,8 @@ class Plan {
   /// What every step reads and writes, in the order of the steps.
   std::vector<std::vector<Access>> accesses() const;
   void run_step(int i);
+  /// The same in anomaly mode.
+  void run_watched(int i);
   void* address(ValueId id) const;
   void copy_in(ValueId slot, const Tensor& argument);
   Tensor copy_out(ValueId id, std::span<const Tensor> arguments);

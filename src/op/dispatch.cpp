@@ -74,6 +74,18 @@ void check_size(const char* op, const Shape& shape) {
                     "{}: a result of shape {} has more than 2^63 elements", op, shape);
 }
 
+/// A view must not reach past its input, whatever its parameters say.
+void check_view(const OpDef& op, const ViewSpec& v, const TensorSpec& in) {
+  check_size(op.name, v.spec.shape);
+  if (v.spec.shape.contains(0)) return;
+  int64_t last = 0;
+  int64_t last_seen = v.offset;
+  for (int i = 0; i < in.rank(); ++i) last += (in.shape[i] - 1) * in.strides[i];
+  for (int i = 0; i < v.spec.rank(); ++i) last_seen += (v.spec.shape[i] - 1) * v.spec.strides[i];
+  check<ShapeError>(!in.shape.contains(0) && v.offset >= 0 && last_seen <= last,
+                    "{}: {} does not lie in {}", op.name, v.spec, in);
+}
+
 /// Outputs whose strides the op left open take the memory format of the first 4-d input that has
 /// just one.
 void finish_specs(OutSpecs& out, std::span<const TensorSpec> in, Device device) {
@@ -190,7 +202,7 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
   bool recorded = false;
   if (op.view) {
     const ViewSpec v = op.view(params.data, specs[0]);
-    check_size(op.name, v.spec.shape);
+    check_view(op, v, specs[0]);
     recorded = records(op, params, inputs, {&v.spec, 1});
     if (t_recorder) {
       outputs = t_recorder->record(op, params, inputs, {&v.spec, 1});
@@ -204,8 +216,10 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
     finish_specs(out, specs.span(), device);
     if (inputs.empty()) device = out[0].device;
     recorded = records(op, params, inputs, out.span());
+    const bool watched = detect_anomaly() && !t_recorder && finite_call(params, inputs);
     outputs = t_recorder ? t_recorder->record(op, params, inputs, out.span())
                          : execute(op, params, inputs, specs.span(), out, device);
+    if (watched) check_call(op, params, inputs, outputs.span());
   }
   if (op.mutates) note_writes(op, params, inputs);
   if (recorded) record_on_tape(op, params, inputs, outputs);

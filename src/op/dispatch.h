@@ -54,6 +54,13 @@ bool grad_wanted(std::span<const Tensor> inputs);
 void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                     const Outputs& outputs);
 
+/// Anomaly mode's side of dispatch; implemented in autograd/anomaly.cpp. Whether the mode is on in
+/// this thread; whether a call's inputs and parameters are finite; raises when its results are not.
+bool detect_anomaly();
+bool finite_call(ParamsRef params, std::span<const Tensor> inputs);
+void check_call(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
+                std::span<const Tensor> outputs);
+
 /// The op that copies an input into the layout a kernel wants, and its parameters for that layout;
 /// implemented in ops/copy.
 const OpDef& layout_copy_op();

@@ -11,7 +11,7 @@ namespace mica::cases {
 /// While it lives, ops of this thread run with a guard zone before and after every output and
 /// workspace, and outputs start out as NaN. What a kernel did that it must not do is kept in
 /// `faults`.
-class GuardedRun final : public Recorder {
+class GuardedRun : public Recorder {
  public:
   GuardedRun() : before_(exchange_recorder(this)) {}
   ~GuardedRun() override { exchange_recorder(before_); }

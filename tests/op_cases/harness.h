@@ -19,6 +19,8 @@ class Harness {
   /// The call and its gradient as one graph give the bits of the eager call.
   void compiled();
   void bad_arguments();
+  /// Whatever the arguments are, there is a result or one of the library's errors.
+  void hostile();
   /// On the null device: the shapes, dtypes and strides of the CPU, and a plan.
   void specs();
   void timing();

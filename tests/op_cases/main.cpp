@@ -76,6 +76,7 @@ void register_tests(Device device, bool time) {
                                  {"second_order", &Harness::second_order},
                                  {"compiled", &Harness::compiled},
                                  {"bad_arguments", &Harness::bad_arguments}};
+  if (device.is_cpu()) aspects.push_back({"hostile", &Harness::hostile});
   if (device.is_null()) aspects = {{"specs", &Harness::specs}};
   if (time) aspects = {{"time", &Harness::timing}};
   for (const OpCase& c : cases())

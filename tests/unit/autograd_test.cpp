@@ -1,8 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <thread>
-
 #include "mica/autograd/gradcheck.h"
 #include "mica/mica.h"
 #include "mica/op/dispatch.h"
@@ -230,50 +227,6 @@ TEST(Autograd, EqualsShareTheGradientOfTheSmaller) {
   sum(minimum(a, b)).backward();
   EXPECT_EQ(a.grad().to_vector<float>(), (std::vector<float>{0.5F, 1, 0}));
   EXPECT_EQ(b.grad().to_vector<float>(), (std::vector<float>{0.5F, 0, 1}));
-}
-
-void chain(int64_t length) {
-  const Tensor x = leaf({1});
-  Tensor y = x;
-  for (int64_t i = 0; i < length; ++i) y = add(y, x);
-  y.backward();
-  EXPECT_EQ(x.grad().item(), static_cast<double>(length + 1));
-}
-
-TEST(Autograd, LongChainsNeitherOverflowNorTakeQuadraticTime) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds = [](int64_t length) {
-    const auto start = Clock::now();
-    chain(length);
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  chain(1000);
-  const double tenth = seconds(10000);
-  const double whole = seconds(100000);
-  EXPECT_LT(whole, 40 * tenth + 0.5);  // quadratic: 100 times
-  // A chain that is dropped without backward.
-  Tensor y = leaf({1});
-  for (int i = 0; i < 100000; ++i) y = mul(y, 1.0);
-}
-
-TEST(Autograd, ThreadsHaveTheirOwnModeAndShareLeaves) {
-  const Tensor w = leaf({1, 2, 3});
-  const NoGrad guard;
-  std::vector<Tensor> grads(2);
-  std::vector<std::thread> threads;
-  threads.reserve(2);
-  for (size_t t = 0; t < 2; ++t)
-    threads.emplace_back([&, t] {
-      EXPECT_TRUE(grad_enabled());
-      for (int i = 0; i < 200; ++i) {
-        const Tensor loss = sum(mul(mul(w, w), static_cast<double>(t + 1)));
-        grads[t] = grad({loss}, {w})[0];
-      }
-    });
-  for (std::thread& t : threads) t.join();
-  EXPECT_EQ(grads[0].to_vector<float>(), (Floats{2, 4, 6}));
-  EXPECT_EQ(grads[1].to_vector<float>(), (Floats{4, 8, 12}));
-  EXPECT_FALSE(grad_enabled());
 }
 
 // A function whose gradient is wrong by a factor must be found out.

@@ -16,38 +16,51 @@ std::vector<std::string> kernel_names(const OpDef& op, DeviceKind kind) {
   return names;
 }
 
-/// "cudnn, direct"; "view" for an op that runs no kernel.
-std::string cell(const OpDef& op, DeviceKind kind) {
-  if (op.view) return "view";
+std::vector<std::string> dtype_names(const OpDef& op) {
+  std::vector<std::string> names;
+  for (int i = 0; i < kDTypes; ++i)
+    if (op.dtypes.contains(static_cast<DType>(i)))
+      names.emplace_back(name_of(static_cast<DType>(i)));
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : kernel_names(op, kind)) text += (text.empty() ? "" : ", ") + name;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text.empty() ? "-" : text;
 }
 
-std::string gradient(const OpDef& op) {
-  if (op.vjp) return "yes";
-  return std::string("no: ") + (op.no_gradient ? op.no_gradient : "no reason is given");
+std::string no_gradient(const OpDef& op) {
+  return op.no_gradient ? op.no_gradient : "no reason is given";
 }
 
+/// One object per op: `gradient` is true or the reason why there is none, `dtypes` what the first
+/// input may be. A composite has neither of its own: it is made of ops.
 void print_json(bool cuda) {
-  auto list = nlohmann::ordered_json::array();
+  using Json = nlohmann::ordered_json;
+  auto list = Json::array();
   for (const OpDef* op : all_ops()) {
-    nlohmann::ordered_json entry = {{"op", op->name},
-                                    {"view", op->view != nullptr},
-                                    {"cpu", kernel_names(*op, DeviceKind::cpu)}};
-    if (cuda) entry["cuda"] = kernel_names(*op, DeviceKind::cuda);
-    entry["gradient"] = op->vjp != nullptr;
-    if (op->no_gradient) entry["no_gradient"] = op->no_gradient;
-    list.push_back(entry);
+    Json kernels = {{"cpu", kernel_names(*op, DeviceKind::cpu)}};
+    if (cuda) kernels["cuda"] = kernel_names(*op, DeviceKind::cuda);
+    list.push_back({{"name", op->name},
+                    {"kind", op->view ? "view" : "op"},
+                    {"kernels", kernels},
+                    {"gradient", op->vjp ? Json(true) : Json(no_gradient(*op))},
+                    {"dtypes", dtype_names(*op)}});
   }
+  for (const char* name : composite_ops()) list.push_back({{"name", name}, {"kind", "composite"}});
   fmt::print("{}\n", list.dump());
 }
 
 void print_table(bool cuda) {
-  std::vector<std::vector<std::string>> rows = {{"op", "cpu", "cuda", "gradient"}};
-  for (const OpDef* op : all_ops())
-    rows.push_back(
-        {op->name, cell(*op, DeviceKind::cpu), cell(*op, DeviceKind::cuda), gradient(*op)});
+  std::vector<std::vector<std::string>> rows = {{"op", "cpu", "cuda", "dtypes", "gradient"}};
+  for (const OpDef* op : all_ops()) {
+    const auto cell = [&](DeviceKind kind) {
+      return op->view ? "view" : joined(kernel_names(*op, kind));
+    };
+    rows.push_back({op->name, cell(DeviceKind::cpu), cell(DeviceKind::cuda), op->dtypes.words(),
+                    op->vjp ? "yes" : "no: " + no_gradient(*op)});
+  }
   if (!cuda)
     for (auto& row : rows) row.erase(row.begin() + 2);
   std::vector<size_t> width(rows[0].size());
@@ -57,6 +70,19 @@ void print_table(bool cuda) {
     for (size_t i = 0; i + 1 < row.size(); ++i) fmt::print("{:<{}}  ", row[i], width[i]);
     fmt::print("{}\n", row.back());
   }
+  // Their kernels and gradients are those of the ops above.
+  fmt::print("\nmade of these:");
+  size_t column = 14;
+  for (const char* name : composite_ops()) {
+    const std::string text = fmt::format(" {}", name);
+    if (column + text.size() > 100) {
+      fmt::print("\n ");
+      column = 1;
+    }
+    column += text.size();
+    fmt::print("{}", text);
+  }
+  fmt::print("\n");
   if (!cuda) fmt::print("\nno CUDA kernels: {}\n", cuda_unavailable_reason());
 }
 

@@ -17,15 +17,15 @@ void check_slices(const char* op, const TensorSpec& index) {
 }
 
 /// The shape of the slices an index asks for.
-Shape slices_of(const Shape& x, int64_t axis, int64_t count) {
+Shape slices_of(const char* op, const Shape& x, int64_t axis, int64_t count) {
   Shape shape = x;
-  shape[static_cast<int>(axis)] = count;
+  shape[normalize_axis(axis, x.rank(), op)] = count;
   return shape;
 }
 
 void infer_select(const GatherParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check_slices(out.op(), in[1]);
-  out.add(slices_of(in[0].shape, p.axis, in[1].shape[0]), in[0].dtype);
+  out.add(slices_of(out.op(), in[0].shape, p.axis, in[1].shape[0]), in[0].dtype);
 }
 
 Tensors vjp_select(const GatherParams& p, const VjpArgs& a) {
@@ -40,7 +40,7 @@ void infer_add(const ScatterParams& p, std::span<const TensorSpec> in, OutSpecs&
   check_slices(out.op(), in[1]);
   check<DTypeError>(!in[0].defined || in[2].dtype == in[0].dtype,
                     "{}: src must have x's dtype, {}, got {}", out.op(), in[0].dtype, in[2].dtype);
-  const Shape slices = slices_of(shape, p.axis, in[1].shape[0]);
+  const Shape slices = slices_of(out.op(), shape, p.axis, in[1].shape[0]);
   check<ShapeError>(in[2].shape == slices, "{}: src must be {}, got {}", out.op(), slices,
                     in[2].shape);
   out.add(shape, in[2].dtype);
@@ -128,7 +128,7 @@ Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tenso
 Tensor index_copy(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& src) {
   const int at = normalize_axis(axis, x.rank(), "index_copy");
   check_slices("index_copy", index.spec());
-  const Shape shape = slices_of(x.shape(), at, index.size(0));
+  const Shape shape = slices_of("index_copy", x.shape(), at, index.size(0));
   check<ShapeError>(src.shape() == shape, "index_copy: src must be {}, got {}", shape, src.shape());
   Shape along = Dims::filled(x.rank(), 1);
   along[at] = index.size(0);

@@ -1,6 +1,7 @@
 #include "mica/ops/random/random.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -30,8 +31,8 @@ void run_take(const RngTakeParams& p, const Call& c) {
   auto* state = c.in[0].as<int64_t>();
   auto* out = c.out[0].as<int64_t>();
   out[0] = state[0];
-  out[1] = state[1];
-  state[1] += p.count;
+  // Several threads may draw at once.
+  out[1] = std::atomic_ref(state[1]).fetch_add(p.count, std::memory_order_relaxed);
 }
 
 void check_counter(const TensorSpec& counter) {
@@ -116,6 +117,8 @@ void run_randint(const RandintParams& p, const Call& c) {
   if (p.dtype == DType::i32) return fill_integers<int32_t>(p, c);
   fill_integers<uint8_t>(p, c);
 }
+
+thread_local DrawScope* t_scope = nullptr;
 
 /// One generator per device; the states are tensors, so that captured graphs advance them.
 struct Generators {
@@ -210,8 +213,25 @@ Tensor rng_state(Device device) {
   return state;
 }
 
+DrawScope::DrawScope(std::vector<Draw>& draws, Kind kind)
+    : draws_(draws), kind_(kind), outer_(std::exchange(t_scope, this)) {}
+DrawScope::~DrawScope() { t_scope = outer_; }
+
 Tensor rng_take(int64_t n, Device device) {
-  return dispatch(rng_take_op(), RngTakeParams{(n + 3) / 4}, {rng_state(device)})[0];
+  DrawScope* replay = t_scope;
+  while (replay && replay->kind_ != DrawScope::Kind::replay) replay = replay->outer_;
+  Tensor counter;
+  if (replay) {
+    const bool same = replay->next_ < replay->draws_.size() &&
+                      replay->draws_[replay->next_].count == n &&
+                      replay->draws_[replay->next_].counter.device() == device;
+    check(same, "checkpoint: the function drew other random numbers when it ran again");
+    counter = replay->draws_[replay->next_++].counter;
+  } else {
+    counter = dispatch(rng_take_op(), RngTakeParams{(n + 3) / 4}, {rng_state(device)})[0];
+  }
+  for (DrawScope* s = t_scope; s != replay; s = s->outer_) s->draws_.push_back({n, counter});
+  return counter;
 }
 
 Tensor uniform(const Shape& shape, double low, double high, TensorOptions options) {

@@ -56,6 +56,30 @@ Tensor rng_state(Device device);
 /// The op rng_take has one input, the state (mutated), and one output, the state before.
 Tensor rng_take(int64_t n, Device device);
 
+/// What one call of rng_take gave.
+struct Draw {
+  int64_t count;
+  Tensor counter;
+};
+
+/// While it lives, what this thread draws is noted in `draws`, or comes from there again in the
+/// same order and leaves the generator alone. Scopes nest: an inner one that replays is not noted.
+class DrawScope {
+ public:
+  enum class Kind { record, replay };
+  DrawScope(std::vector<Draw>& draws, Kind kind);
+  ~DrawScope();
+  DrawScope(const DrawScope&) = delete;
+  DrawScope& operator=(const DrawScope&) = delete;
+
+ private:
+  friend Tensor rng_take(int64_t n, Device device);
+  std::vector<Draw>& draws_;
+  Kind kind_;
+  size_t next_ = 0;
+  DrawScope* outer_;
+};
+
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {});
 Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {});
 /// Integers in [low, high), at most 2^32 different ones: low + floor(word * (high - low) / 2^32).

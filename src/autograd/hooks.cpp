@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <atomic>
+
+#include "mica/autograd/tape.h"
+#include "mica/core/check.h"
+
+namespace mica {
+namespace {
+
+std::atomic<uint64_t> g_id{0};
+std::atomic<int64_t> g_leaf_hooks{0};
+
+template <class Hooks>
+bool remove_from(Hooks& hooks, uint64_t id) {
+  return std::erase_if(hooks, [id](const auto& h) { return h.id == id; }) > 0;
+}
+
+/// Hooks of a leaf are counted while they are there.
+const std::shared_ptr<GradHooks>& leaf_hooks(const Tensor& leaf) {
+  auto& hooks = leaf.impl()->autograd->hooks;
+  if (!hooks) {
+    ++g_leaf_hooks;
+    hooks = std::shared_ptr<GradHooks>(new GradHooks, [](GradHooks* h) {
+      --g_leaf_hooks;
+      delete h;
+    });
+  }
+  return hooks;
+}
+
+}  // namespace
+
+bool any_leaf_hooks() { return g_leaf_hooks.load(std::memory_order_relaxed) > 0; }
+
+Tensor GradHooks::apply(const Tensor& gradient) const {
+  Tensor now = gradient;
+  for (const Replace& hook : replace) {
+    const Tensor other = hook.call(now);
+    if (!other.defined()) continue;
+    check<ShapeError>(other.shape() == now.shape(),
+                      "add_hook: a hook must return a gradient of shape {}, got {}", now.shape(),
+                      other.shape());
+    check<DTypeError>(other.dtype() == now.dtype(),
+                      "add_hook: a hook must return a gradient of {}, got {}", now.dtype(),
+                      other.dtype());
+    now = other;
+  }
+  return now;
+}
+
+void HookHandle::remove() {
+  const std::shared_ptr<GradHooks> hooks = hooks_.lock();
+  if (!hooks) return;
+  remove_from(hooks->replace, id_);
+  remove_from(hooks->after, id_);
+  hooks_.reset();
+}
+
+HookHandle add_hook(const Tensor& tensor, GradHook hook) {
+  const GradEdge edge = edge_of(tensor);
+  check(!edge.empty(), "add_hook: the tensor does not require a gradient");
+  const auto& hooks =
+      edge.node ? edge.node->make_hooks(static_cast<size_t>(edge.output)) : leaf_hooks(tensor);
+  hooks->replace.push_back({++g_id, std::move(hook)});
+  return {hooks, hooks->replace.back().id};
+}
+
+HookHandle add_post_accumulate_hook(const Tensor& leaf,
+                                    std::function<void(const Tensor& leaf)> hook) {
+  check(leaf.requires_grad() && leaf.is_leaf(),
+        "add_post_accumulate_hook: expected a leaf that requires a gradient");
+  const auto& hooks = leaf_hooks(leaf);
+  hooks->after.push_back({++g_id, std::move(hook)});
+  return {hooks, hooks->after.back().id};
+}
+
+}  // namespace mica
