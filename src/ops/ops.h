@@ -25,6 +25,7 @@
 #include "mica/ops/im2col/im2col.h"
 #include "mica/ops/index/index.h"
 #include "mica/ops/layer_norm/layer_norm.h"
+#include "mica/ops/local_response_norm/local_response_norm.h"
 #include "mica/ops/loss/loss.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/matmul/matmul.h"

@@ -1,3 +1,5 @@
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <numbers>
 
@@ -167,6 +169,28 @@ OpCase randint_case() {
                               [](Device d) { randint(0, 3, {-1}, {DType::i64, d}); })},
       .no_empty = "its input is a counter; one sample's output is empty",
       .no_single = "its input is a counter; one sample's output has one element"};
+}
+
+// They draw from the device's generator, so that no case can say what comes.
+TEST(Random, BernoulliIsAComparisonWithUniformNumbers) {
+  manual_seed(3);
+  const std::vector<float> numbers = uniform({1000}).to_vector<float>();
+  manual_seed(3);
+  const std::vector<float> ones = bernoulli({1000}, 0.25).to_vector<float>();
+  manual_seed(3);
+  const std::vector<float> given = bernoulli(full({1000}, 0.25)).to_vector<float>();
+  for (size_t i = 0; i < numbers.size(); ++i)
+    EXPECT_EQ(ones[i], numbers[i] < 0.25F ? 1.0F : 0.0F) << i;
+  EXPECT_EQ(given, ones);
+  EXPECT_EQ(bernoulli({50}, 1, {.dtype = DType::boolean}).dtype(), DType::boolean);
+  EXPECT_THROW(bernoulli({3}, 1.5), Error);
+  EXPECT_THROW(bernoulli(zeros({3}, {.dtype = DType::i64})), DTypeError);
+}
+
+TEST(Random, LikeAnotherTensor) {
+  const Tensor x = zeros({2, 3}, {.dtype = DType::f64});
+  EXPECT_EQ(uniform_like(x).dtype(), DType::f64);
+  EXPECT_EQ(normal_like(x).shape(), x.shape());
 }
 
 const Room kRoom([] {

@@ -3,6 +3,7 @@
 
 #include "mica/ops/batch_norm/statistics.h"
 #include "mica/runtime/cpu/parallel.h"
+#include "mica/runtime/cpu/runs.h"
 
 // Two memory orders. Planes (n, c, size): a channel is a set of contiguous planes and belongs to
 // one thread. Rows (n * size, c): loops run over the channels of a row; sums are kept per part of
@@ -11,8 +12,12 @@
 namespace mica {
 namespace {
 
+using simd::Vec;
+
 constexpr int64_t kElementsPerThread = 1 << 14;
 constexpr int64_t kMostParts = 16;
+constexpr int64_t kRowsInFloat = 64;  // rows whose sums S holds before a double takes them
+constexpr int64_t kRowsAtOnce = 4;
 
 struct State : KernelState {
   int64_t n = 0, channels = 0, size = 0;
@@ -28,11 +33,13 @@ struct State : KernelState {
 // The large inputs in the order of the large output.
 Support supports_layouts(const Specs& specs, uint32_t inputs) {
   const TensorSpec& out = specs.out[0];
-  if (out.dtype != DType::f32 && out.dtype != DType::f64)
-    return Support::no("computes f32 and f64 only");
   if (out.is_channels_last()) return Support::yes().with_channels_last(inputs);
   if (out.is_contiguous()) return Support::yes().with_contiguous(inputs);
   return Support::no("writes row-major and channels_last results only");
+}
+Support supports(const BatchNormParams&, const Specs& specs) { return supports_layouts(specs, 1); }
+Support supports_grad(const BatchNormParams&, const Specs& specs) {
+  return supports_layouts(specs, 3);
 }
 
 std::shared_ptr<State> prepare(const BatchNormParams&, const Specs& specs) {
@@ -45,70 +52,26 @@ std::shared_ptr<State> prepare(const BatchNormParams&, const Specs& specs) {
   state->by_rows = out.is_channels_last() || state->size == 1;
   const int64_t elements = state->count() * state->channels;
   state->parts = std::clamp<int64_t>(elements / kElementsPerThread, 1, kMostParts);
-  // Two sums per part and channel, then four numbers per channel.
-  const int64_t sums = state->by_rows ? state->parts * 2 * state->channels : 0;
-  state->workspace_bytes = static_cast<size_t>(sums + 4 * state->channels) * sizeof(double);
+  // Two sums per part and channel, as doubles and as S; four numbers per channel.
+  const int64_t sums = state->by_rows ? state->parts * 4 : 0;
+  state->workspace_bytes = static_cast<size_t>((sums + 4) * state->channels) * sizeof(double);
   return state;
 }
 
-// One number per channel each, behind the sums in the workspace; `finish_channel` and `finish_grad`
-// say what they mean.
-template <class T>
-struct Coefficients {
-  T *mean, *scale, *shift, *slope;
+// The workspace. `coefficients_of` and `gradient_coefficients` say what the numbers per channel
+// mean.
+template <class S>
+struct Workspace {
+  S *mean, *scale, *shift, *slope;
+  double* sums;  ///< of each part, two per channel; then the same in S
 
-  Coefficients(const State& s, void* workspace) {
-    const int64_t sums = s.by_rows ? s.parts * 2 * s.channels : 0;
-    mean = reinterpret_cast<T*>(static_cast<double*>(workspace) + sums);
-    scale = mean + s.channels;
-    shift = scale + s.channels;
-    slope = shift + s.channels;
-  }
+  Workspace(const State& s, void* memory)
+      : mean(static_cast<S*>(memory)),
+        scale(mean + s.channels),
+        shift(scale + s.channels),
+        slope(shift + s.channels),
+        sums(static_cast<double*>(memory) + 4 * s.channels) {}
 };
-
-struct Sums {
-  double first = 0;
-  double second = 0;
-};
-
-// Over one plane: the sums of a and of a * (b - mean).
-template <class T>
-Sums sum_plane(const T* a, const T* b, T mean, int64_t size) {
-  double first = 0;
-  double second = 0;
-#pragma omp simd reduction(+ : first, second)
-  for (int64_t i = 0; i < size; ++i) {
-    first += static_cast<double>(a[i]);
-    second += static_cast<double>(a[i]) * static_cast<double>(b[i] - mean);
-  }
-  return {first, second};
-}
-
-// Over one plane: the sums of x - mean and of its square.
-template <class T>
-Sums sum_plane(const T* x, T mean, int64_t size) {
-  double first = 0;
-  double second = 0;
-#pragma omp simd reduction(+ : first, second)
-  for (int64_t i = 0; i < size; ++i) {
-    const double d = static_cast<double>(x[i]) - static_cast<double>(mean);
-    first += d;
-    second += d * d;
-  }
-  return {first, second};
-}
-
-// Adds f(start of plane) over the planes of a channel.
-template <class F>
-Sums sum_planes(const State& s, int64_t channel, F&& f) {
-  Sums sums;
-  for (int64_t n = 0; n < s.n; ++n) {
-    const Sums plane = f((n * s.channels + channel) * s.size);
-    sums.first += plane.first;
-    sums.second += plane.second;
-  }
-  return sums;
-}
 
 struct Moments {
   double mean;
@@ -121,192 +84,252 @@ Moments moments(double about, Sums sums, double count) {
   return {about + rest, std::max(0.0, sums.second / std::max(count, 1.0) - rest * rest)};
 }
 
-// Sums over rows: add(row, first, second) adds one row to two arrays of `channels` numbers; the
-// totals end in the first part's.
-template <class F>
-void sum_rows(const State& s, double* sums, F&& add) {
-  const int64_t c = s.channels;
-  const int64_t rows = s.count();
-  std::fill_n(sums, s.parts * 2 * c, 0.0);
-  parallel_for(s.parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part)
-      for (int64_t row = rows * part / s.parts; row < rows * (part + 1) / s.parts; ++row)
-        add(row, sums + part * 2 * c, sums + (part * 2 + 1) * c);
-  });
-  for (int64_t part = 1; part < s.parts; ++part)
-    for (int64_t i = 0; i < 2 * c; ++i) sums[i] += sums[part * 2 * c + i];
-}
-
 // The channel's statistics are known: writes them and the coefficients of y = (x - mean) * scale +
 // shift.
-template <class T>
-void finish_channel(const BatchNormParams& params, const Call& call, const Coefficients<T>& k,
-                    int64_t c, double mean, double variance) {
-  const double invstd = 1 / std::sqrt(variance + params.eps);
-  call.out[1].as<T>()[c] = static_cast<T>(mean);
-  call.out[2].as<T>()[c] = static_cast<T>(invstd);
-  k.mean[c] = static_cast<T>(mean);
-  k.scale[c] = static_cast<T>(invstd * static_cast<double>(channel_value<T>(call.in[1], c, 1)));
-  k.shift[c] = channel_value<T>(call.in[2], c, 0);
+template <class S>
+void coefficients_of(const BatchNormParams& params, const Call& call, const Workspace<S>& w,
+                     int64_t c, Moments m) {
+  const double invstd = 1 / std::sqrt(m.variance + params.eps);
+  call.out[1].as<S>()[c] = static_cast<S>(m.mean);
+  call.out[2].as<S>()[c] = static_cast<S>(invstd);
+  w.mean[c] = static_cast<S>(m.mean);
+  w.scale[c] = static_cast<S>(invstd * static_cast<double>(channel_value<S>(call.in[1], c, 1)));
+  w.shift[c] = channel_value<S>(call.in[2], c, 0);
 }
 
-template <class T>
-void use_running(const BatchNormParams& params, const Call& call, const Coefficients<T>& k,
-                 int64_t c) {
-  finish_channel(params, call, k, c, static_cast<double>(channel_value<T>(call.in[3], c, 0)),
-                 static_cast<double>(channel_value<T>(call.in[4], c, 0)));
+template <class S>
+Moments running(const Call& call, int64_t c) {
+  return {static_cast<double>(channel_value<S>(call.in[3], c, 0)),
+          static_cast<double>(channel_value<S>(call.in[4], c, 0))};
+}
+
+// From the sums of dy and of dy * (x - mean): writes the parameters' gradients and the coefficients
+// of dx = dy * scale - shift - (x - mean) * slope.
+template <class S>
+void gradient_coefficients(const BatchNormParams& params, const State& s, const Call& call,
+                           const Workspace<S>& w, int64_t c, Sums sums) {
+  const double invstd = static_cast<double>(channel_value<S>(call.in[4], c, 1));
+  const double scale = invstd * static_cast<double>(channel_value<S>(call.in[2], c, 1));
+  const double share =
+      params.training ? 1 / static_cast<double>(std::max<int64_t>(s.count(), 1)) : 0;
+  call.out[1].as<S>()[c] = static_cast<S>(sums.second * invstd);
+  call.out[2].as<S>()[c] = static_cast<S>(sums.first);
+  w.scale[c] = static_cast<S>(scale);
+  w.shift[c] = static_cast<S>(scale * sums.first * share);
+  w.slope[c] = static_cast<S>(scale * invstd * invstd * sums.second * share);
+}
+
+// Calls f(first element) for the planes of a channel.
+template <class F>
+void for_planes(const State& s, int64_t channel, F&& f) {
+  for (int64_t n = 0; n < s.n; ++n) f((n * s.channels + channel) * s.size);
 }
 
 template <class T>
 void forward_planes(const BatchNormParams& params, const State& s, const Call& call) {
-  const Coefficients<T> k(s, call.workspace);
+  using S = Compute<T>;
+  const Workspace<S> w(s, call.workspace);
   const T* x = call.in[0].as<T>();
   T* y = call.out[0].as<T>();
   const auto count = static_cast<double>(s.count());
   parallel_for(s.channels, s.grain(s.count()), [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
+      Moments m = running<S>(call, c);
       if (params.training) {
-        // The first value is near enough to the mean for one pass to do.
-        const T about = s.count() > 0 ? x[c * s.size] : T(0);
-        const Sums sums =
-            sum_planes(s, c, [&](int64_t at) { return sum_plane(x + at, about, s.size); });
-        const auto [mean, variance] = moments(static_cast<double>(about), sums, count);
-        finish_channel(params, call, k, c, mean, variance);
-        update_running<T>(params, call, c, mean, variance, count);
-      } else {
-        use_running(params, call, k, c);
+        // The first plane's mean is near enough to that of all for one pass to do.
+        const T* first = x + c * s.size;
+        double about = 0;
+        if (s.count() > 0)
+          about = sum_run(first, first, 0, s.size, [](Vec<S> v, Vec<S>) { return v; }) /
+                  static_cast<double>(s.size);
+        const Vec<S> centre(about);
+        about = static_cast<double>(static_cast<S>(about));
+        Sums sums;
+        for_planes(s, c, [&](int64_t at) {
+          const Sums plane = sum_run(x + at, x + at, about, s.size, [&](Vec<S> v, Vec<S>) {
+            const Vec<S> d = v - centre;
+            return VecPair<S>{d, d * d};
+          });
+          sums.first += plane.first;
+          sums.second += plane.second;
+        });
+        m = moments(about, sums, count);
+        update_running<S>(params, call, c, m.mean, m.variance, count);
       }
-      const T mean = k.mean[c], scale = k.scale[c], shift = k.shift[c];
-      for (int64_t n = 0; n < s.n; ++n) {
-        const int64_t plane = (n * s.channels + c) * s.size;
-        for (int64_t i = plane; i < plane + s.size; ++i) y[i] = (x[i] - mean) * scale + shift;
+      coefficients_of(params, call, w, c, m);
+      const Vec<S> mean(w.mean[c]), scale(w.scale[c]), shift(w.shift[c]);
+      for_planes(s, c, [&](int64_t at) {
+        map_run(x + at, x + at, y + at, s.size,
+                [&](Vec<S> v, Vec<S>) { return (v - mean) * scale + shift; });
+      });
+    }
+  });
+}
+
+template <class T>
+void backward_planes(const BatchNormParams& params, const State& s, const Call& call) {
+  using S = Compute<T>;
+  const Workspace<S> w(s, call.workspace);
+  const T* dy = call.in[0].as<T>();
+  const T* x = call.in[1].as<T>();
+  T* dx = call.out[0].as<T>();
+  parallel_for(s.channels, s.grain(s.count()), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      const Vec<S> mean(channel_value<S>(call.in[3], c, 0));
+      Sums sums;
+      for_planes(s, c, [&](int64_t at) {
+        const Sums plane = sum_run(dy + at, x + at, 0, s.size, [&](Vec<S> g, Vec<S> v) {
+          return VecPair<S>{g, g * (v - mean)};
+        });
+        sums.first += plane.first;
+        sums.second += plane.second;
+      });
+      gradient_coefficients(params, s, call, w, c, sums);
+      const Vec<S> scale(w.scale[c]), shift(w.shift[c]), slope(w.slope[c]);
+      for_planes(s, c, [&](int64_t at) {
+        map_run(dy + at, x + at, dx + at, s.size,
+                [&](Vec<S> g, Vec<S> v) { return g * scale - shift - (v - mean) * slope; });
+      });
+    }
+  });
+}
+
+// Sums over the rows of the pairs f(a, b, mean) per channel, into the first part's; b may be a.
+template <class T, class F>
+void sum_rows(const State& s, const Workspace<Compute<T>>& w, const T* a, const T* b, F&& f) {
+  using S = Compute<T>;
+  const int64_t channels = s.channels;
+  const int64_t rows = s.count();
+  auto* partial = reinterpret_cast<S*>(w.sums + s.parts * 2 * channels);
+  parallel_for(s.parts, 1, [&](int64_t begin, int64_t end) {
+    RunReader<T> read_a[kRowsAtOnce], read_b[kRowsAtOnce];
+    for (int64_t part = begin; part < end; ++part) {
+      double* total = w.sums + part * 2 * channels;
+      S* first = partial + part * 2 * channels;
+      S* second = first + channels;
+      std::fill_n(total, 2 * channels, 0.0);
+      const int64_t last = rows * (part + 1) / s.parts;
+      // Adds some rows from `row` on to the sums in S.
+      const auto add = [&]<int64_t count>(int64_t row) {
+        for_runs<T>(channels, [&](int64_t c, int64_t length) {
+          const S *u[count], *v[count];
+          for (int64_t k = 0; k < count; ++k) {
+            const int64_t at = (row + k) * channels + c;
+            u[k] = read_a[k](a + at, length);
+            v[k] = a == b ? u[k] : read_b[k](b + at, length);
+          }
+          for_vectors<S>(length, [&](int64_t i, int64_t lanes) {
+            VecPair<S> sum{load_lanes(first + c + i, lanes, S(0)),
+                           load_lanes(second + c + i, lanes, S(0))};
+            const Vec<S> mean = load_lanes(w.mean + c + i, lanes, S(0));
+            for (int64_t k = 0; k < count; ++k)
+              sum += f(load_lanes(u[k] + i, lanes, S(0)), load_lanes(v[k] + i, lanes, S(0)), mean);
+            store_lanes(sum.first, first + c + i, lanes);
+            store_lanes(sum.second, second + c + i, lanes);
+          });
+        });
+      };
+      for (int64_t row = rows * part / s.parts; row < last; row += kRowsInFloat) {
+        const int64_t stop = std::min(last, row + kRowsInFloat);
+        std::fill_n(first, 2 * channels, S(0));
+        int64_t r = row;
+        for (; r + kRowsAtOnce <= stop; r += kRowsAtOnce) add.template operator()<kRowsAtOnce>(r);
+        for (; r < stop; ++r) add.template operator()<1>(r);
+        for (int64_t i = 0; i < 2 * channels; ++i) total[i] += static_cast<double>(first[i]);
       }
     }
+  });
+  for (int64_t part = 1; part < s.parts; ++part)
+    for (int64_t i = 0; i < 2 * channels; ++i) w.sums[i] += w.sums[part * 2 * channels + i];
+}
+
+// to = f(a, b, first index of the vector's channels, lanes) over every row; b may be a.
+template <class T, class F>
+void map_rows(const State& s, const T* a, const T* b, T* to, F&& f_of) {
+  using S = Compute<T>;
+  parallel_for(s.count(), s.grain(s.channels), [&](int64_t begin, int64_t end) {
+    const auto f = f_of;  // a copy of its own, which no store can change
+    RunReader<T> read_a, read_b;
+    RunWriter<T> writer;
+    for (int64_t row = begin; row < end; ++row)
+      for_runs<T>(s.channels, [&](int64_t c, int64_t length) {
+        const int64_t at = row * s.channels + c;
+        const S* u = read_a(a + at, length);
+        const S* v = a == b ? u : read_b(b + at, length);
+        S* out = writer.place(to + at);
+        for_vectors<S>(length, [&](int64_t i, int64_t lanes) {
+          store_lanes(
+              f(load_lanes(u + i, lanes, S(0)), load_lanes(v + i, lanes, S(0)), c + i, lanes),
+              out + i, lanes);
+        });
+        writer.finish(to + at, length);
+      });
   });
 }
 
 template <class T>
 void forward_rows(const BatchNormParams& params, const State& s, const Call& call) {
-  const Coefficients<T> k(s, call.workspace);
+  using S = Compute<T>;
+  const Workspace<S> w(s, call.workspace);
   const T* x = call.in[0].as<T>();
-  T* y = call.out[0].as<T>();
   const int64_t channels = s.channels;
   const auto count = static_cast<double>(s.count());
   if (params.training) {
-    auto* sums = static_cast<double*>(call.workspace);
-    // The first row's values are near enough to the means for one pass to do.
-    for (int64_t c = 0; c < channels; ++c) k.mean[c] = s.count() > 0 ? x[c] : T(0);
-    sum_rows(s, sums, [&](int64_t row, double* sum, double* squares) {
-#pragma omp simd
-      for (int64_t c = 0; c < channels; ++c) {
-        const double d =
-            static_cast<double>(x[row * channels + c]) - static_cast<double>(k.mean[c]);
-        sum[c] += d;
-        squares[c] += d * d;
-      }
-    });
+    // The mean of some rows is near enough to that of all for one pass to do.
+    const int64_t some = std::min<int64_t>(8, s.count());
     for (int64_t c = 0; c < channels; ++c) {
-      const auto [mean, variance] =
-          moments(static_cast<double>(k.mean[c]), {sums[c], sums[channels + c]}, count);
-      finish_channel(params, call, k, c, mean, variance);
-      update_running<T>(params, call, c, mean, variance, count);
+      double sum = 0;
+      for (int64_t row = 0; row < some; ++row) sum += static_cast<double>(x[row * channels + c]);
+      w.mean[c] = static_cast<S>(sum / static_cast<double>(std::max<int64_t>(some, 1)));
     }
-  } else {
-    for (int64_t c = 0; c < channels; ++c) use_running(params, call, k, c);
+    sum_rows(s, w, x, x, [](Vec<S> v, Vec<S>, Vec<S> about) {
+      const Vec<S> d = v - about;
+      return VecPair<S>{d, d * d};
+    });
   }
-  parallel_for(s.count(), s.grain(channels), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-#pragma omp simd
-      for (int64_t c = 0; c < channels; ++c)
-        y[row * channels + c] = (x[row * channels + c] - k.mean[c]) * k.scale[c] + k.shift[c];
-  });
-}
-
-Support supports(const BatchNormParams&, const Specs& specs) { return supports_layouts(specs, 1); }
-
-void run(const BatchNormParams& params, const State& s, const Call& call) {
-  if (call.out[0].dtype() == DType::f64)
-    return s.by_rows ? forward_rows<double>(params, s, call)
-                     : forward_planes<double>(params, s, call);
-  s.by_rows ? forward_rows<float>(params, s, call) : forward_planes<float>(params, s, call);
-}
-
-// From the sums of dy and of dy * (x - mean): writes the parameters' gradients and the coefficients
-// of dx = dy * scale - shift - (x - mean) * slope.
-template <class T>
-void finish_grad(const BatchNormParams& params, const State& s, const Call& call,
-                 const Coefficients<T>& k, int64_t c, const Sums& sums) {
-  const double invstd = static_cast<double>(channel_value<T>(call.in[4], c, 1));
-  const double scale = invstd * static_cast<double>(channel_value<T>(call.in[2], c, 1));
-  const double share =
-      params.training ? 1 / static_cast<double>(std::max<int64_t>(s.count(), 1)) : 0;
-  call.out[1].as<T>()[c] = static_cast<T>(sums.second * invstd);
-  call.out[2].as<T>()[c] = static_cast<T>(sums.first);
-  k.scale[c] = static_cast<T>(scale);
-  k.shift[c] = static_cast<T>(scale * sums.first * share);
-  k.slope[c] = static_cast<T>(scale * invstd * invstd * sums.second * share);
-}
-
-template <class T>
-void backward_planes(const BatchNormParams& params, const State& s, const Call& call) {
-  const Coefficients<T> k(s, call.workspace);
-  const T* dy = call.in[0].as<T>();
-  const T* x = call.in[1].as<T>();
-  T* dx = call.out[0].as<T>();
-  parallel_for(s.channels, s.grain(s.count()), [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) {
-      const T mean = channel_value<T>(call.in[3], c, 0);
-      const Sums sums =
-          sum_planes(s, c, [&](int64_t at) { return sum_plane(dy + at, x + at, mean, s.size); });
-      finish_grad(params, s, call, k, c, sums);
-      const T scale = k.scale[c], shift = k.shift[c], slope = k.slope[c];
-      for (int64_t n = 0; n < s.n; ++n) {
-        const int64_t plane = (n * s.channels + c) * s.size;
-        for (int64_t i = plane; i < plane + s.size; ++i)
-          dx[i] = dy[i] * scale - shift - (x[i] - mean) * slope;
-      }
+  for (int64_t c = 0; c < channels; ++c) {
+    Moments m = running<S>(call, c);
+    if (params.training) {
+      m = moments(static_cast<double>(w.mean[c]), {w.sums[c], w.sums[channels + c]}, count);
+      update_running<S>(params, call, c, m.mean, m.variance, count);
     }
+    coefficients_of(params, call, w, c, m);
+  }
+  map_rows(s, x, x, call.out[0].as<T>(), [w](Vec<S> v, Vec<S>, int64_t c, int64_t lanes) {
+    return (v - load_lanes(w.mean + c, lanes, S(0))) * load_lanes(w.scale + c, lanes, S(0)) +
+           load_lanes(w.shift + c, lanes, S(0));
   });
 }
 
 template <class T>
 void backward_rows(const BatchNormParams& params, const State& s, const Call& call) {
-  const Coefficients<T> k(s, call.workspace);
+  using S = Compute<T>;
+  const Workspace<S> w(s, call.workspace);
   const T* dy = call.in[0].as<T>();
   const T* x = call.in[1].as<T>();
-  T* dx = call.out[0].as<T>();
   const int64_t channels = s.channels;
-  auto* sums = static_cast<double*>(call.workspace);
-  for (int64_t c = 0; c < channels; ++c) k.mean[c] = channel_value<T>(call.in[3], c, 0);
-  sum_rows(s, sums, [&](int64_t row, double* sum, double* product) {
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) {
-      const auto g = static_cast<double>(dy[row * channels + c]);
-      sum[c] += g;
-      product[c] += g * static_cast<double>(x[row * channels + c] - k.mean[c]);
-    }
-  });
+  for (int64_t c = 0; c < channels; ++c) w.mean[c] = channel_value<S>(call.in[3], c, 0);
+  sum_rows(s, w, dy, x,
+           [](Vec<S> g, Vec<S> v, Vec<S> mean) { return VecPair<S>{g, g * (v - mean)}; });
   for (int64_t c = 0; c < channels; ++c)
-    finish_grad(params, s, call, k, c, {sums[c], sums[channels + c]});
-  parallel_for(s.count(), s.grain(channels), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-#pragma omp simd
-      for (int64_t c = 0; c < channels; ++c) {
-        const int64_t i = row * channels + c;
-        dx[i] = dy[i] * k.scale[c] - k.shift[c] - (x[i] - k.mean[c]) * k.slope[c];
-      }
+    gradient_coefficients(params, s, call, w, c, {w.sums[c], w.sums[channels + c]});
+  map_rows(s, dy, x, call.out[0].as<T>(), [w](Vec<S> g, Vec<S> v, int64_t c, int64_t lanes) {
+    const Vec<S> off = v - load_lanes(w.mean + c, lanes, S(0));
+    return g * load_lanes(w.scale + c, lanes, S(0)) - load_lanes(w.shift + c, lanes, S(0)) -
+           off * load_lanes(w.slope + c, lanes, S(0));
   });
 }
 
-Support supports_grad(const BatchNormParams&, const Specs& specs) {
-  return supports_layouts(specs, 3);
+void run(const BatchNormParams& params, const State& s, const Call& call) {
+  switch_float(call.out[0].dtype(), "batch_norm", [&]<class T>() {
+    s.by_rows ? forward_rows<T>(params, s, call) : forward_planes<T>(params, s, call);
+  });
 }
 
 void run_grad(const BatchNormParams& params, const State& s, const Call& call) {
-  if (call.out[0].dtype() == DType::f64)
-    return s.by_rows ? backward_rows<double>(params, s, call)
-                     : backward_planes<double>(params, s, call);
-  s.by_rows ? backward_rows<float>(params, s, call) : backward_planes<float>(params, s, call);
+  switch_float(call.out[0].dtype(), "batch_norm_grad", [&]<class T>() {
+    s.by_rows ? backward_rows<T>(params, s, call) : backward_planes<T>(params, s, call);
+  });
 }
 
 }  // namespace

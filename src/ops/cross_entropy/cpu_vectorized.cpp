@@ -1,60 +1,25 @@
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "mica/ops/cross_entropy/targets.h"
+#include "mica/runtime/cpu/exp.h"
 #include "mica/runtime/cpu/parallel.h"
+#include "mica/runtime/cpu/runs.h"
 
 namespace mica {
 namespace {
 
+using simd::Vec;
+
 constexpr int64_t kElementsPerThread = 1 << 13;
-
-double exp_of(double x) { return std::exp(x); }
-
-// For x <= 0 and without branches, so that loops over it become vector code: 2^n times a polynomial
-// for e^r with |r| <= log(2) / 2, within 2 ulp. Results below the smallest normal number are 0.
-float exp_of(float x) {
-  constexpr float kSmallest = -87.33654F;
-  const float inside = x < kSmallest ? kSmallest : x;
-  const float n = std::rint(inside * 1.44269504F);
-  const float r = inside - n * 0.693359375F + n * 2.12194440e-4F;
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  p = p * r * r + r + 1.0F;
-  const auto power = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
-  return x < kSmallest ? 0.0F : p * power;
-}
-
-template <class T>
-T logsumexp(const T* row, int64_t classes) {
-  T largest = row[0];
-#pragma omp simd reduction(max : largest)
-  for (int64_t c = 1; c < classes; ++c) largest = row[c] > largest ? row[c] : largest;
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < classes; ++c) sum += exp_of(row[c] - largest);
-  return largest + std::log(sum);
-}
-
-template <class T>
-T mean(const T* row, int64_t classes) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < classes; ++c) sum += row[c];
-  return sum / static_cast<T>(classes);
-}
 
 struct State : KernelState {};
 
-Support supports(const CrossEntropyParams&, const Specs& specs) {
-  if (specs.in[0].dtype != DType::f32 && specs.in[0].dtype != DType::f64)
-    return Support::no("computes f32 and f64 only");
+Support supports(const CrossEntropyParams&, const Specs&) {
   return Support::yes().with_contiguous(1);
+}
+Support supports_grad(const CrossEntropyParams&, const Specs&) {
+  return Support::yes().with_contiguous(0b1010);
 }
 
 // The workspace holds the rows' losses, so that their sum has one order.
@@ -64,74 +29,94 @@ std::shared_ptr<State> prepare(const CrossEntropyParams&, const Specs& specs) {
   return state;
 }
 
+/// Calls f(row) for each row, in parallel.
+template <class F>
+void for_rows(int64_t rows, int64_t classes, F&& f) {
+  parallel_for(rows, std::max<int64_t>(1, kElementsPerThread / classes),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t row = begin; row < end; ++row) f(row);
+               });
+}
+
+template <class T>
+double logsumexp(const T* row, int64_t classes) {
+  using C = Compute<T>;
+  RunReader<T> reader;
+  C largest = -kInfinity<C>;
+  for_runs<T>(classes, [&](int64_t i, int64_t count) {
+    largest = std::max(largest, largest_of(reader(row + i, count), count));
+  });
+  const Vec<C> shift(largest);
+  double sum = 0;
+  for_runs<T>(classes, [&](int64_t i, int64_t count) {
+    const C* z = reader(row + i, count);
+    sum += sum_vectors<C>(count, [&](int64_t k, int64_t lanes) {
+      return simd::exp_inline(load_lanes(z + k, lanes, -kInfinity<C>) - shift);
+    });
+  });
+  return static_cast<double>(largest) + std::log(sum);
+}
+
 template <class T>
 void forward(const CrossEntropyParams& params, const Call& call) {
+  using C = Compute<T>;
   const int64_t rows = call.in[0].shape()[0];
   const int64_t classes = call.in[0].shape()[1];
   const Targets targets(call.in[1], classes, params.ignore_index);
-  const auto smoothing = static_cast<T>(params.label_smoothing);
+  const double smoothing = params.label_smoothing;
   auto* losses = static_cast<double*>(call.workspace);
-  parallel_for(rows, std::max<int64_t>(1, kElementsPerThread / classes),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t row = begin; row < end; ++row) {
-                   const T* logits = call.in[0].as<T>() + row * classes;
-                   const T lse = logsumexp(logits, classes);
-                   call.out[1].as<T>()[row] = lse;
-                   const int64_t target = targets[row];
-                   T loss = 0;
-                   if (target != Targets::kIgnored) loss = (1 - smoothing) * (lse - logits[target]);
-                   if (target != Targets::kIgnored && smoothing > 0)
-                     loss += smoothing * (lse - mean(logits, classes));
-                   losses[row] = static_cast<double>(loss);
-                 }
-               });
+  for_rows(rows, classes, [&](int64_t row) {
+    const T* logits = call.in[0].as<T>() + row * classes;
+    const double lse = logsumexp(logits, classes);
+    call.out[1].as<C>()[row] = static_cast<C>(lse);
+    const int64_t target = targets[row];
+    losses[row] = 0;
+    if (target == Targets::kIgnored) return;
+    losses[row] = (1 - smoothing) * (lse - static_cast<double>(logits[target]));
+    if (smoothing > 0) {
+      const double sum = sum_run(logits, logits, 0, classes, [](Vec<C> z, Vec<C>) { return z; });
+      losses[row] += smoothing * (lse - sum / static_cast<double>(classes));
+    }
+  });
   double total = 0;
   for (int64_t row = 0; row < rows; ++row) total += losses[row];
-  *call.out[0].as<T>() = static_cast<T>(total / static_cast<double>(targets.counted()));
+  *call.out[0].as<C>() = static_cast<C>(total / static_cast<double>(targets.counted()));
 }
 
 void run(const CrossEntropyParams& params, const State&, const Call& call) {
-  if (call.in[0].dtype() == DType::f64) return forward<double>(params, call);
-  forward<float>(params, call);
-}
-
-Support supports_grad(const CrossEntropyParams&, const Specs& specs) {
-  if (specs.out[0].dtype != DType::f32 && specs.out[0].dtype != DType::f64)
-    return Support::no("computes f32 and f64 only");
-  return Support::yes().with_contiguous(0b1010);
+  switch_float(call.in[0].dtype(), "cross_entropy", [&]<class T>() { forward<T>(params, call); });
 }
 
 template <class T>
 void backward(const CrossEntropyParams& params, const Call& call) {
+  using C = Compute<T>;
   const int64_t rows = call.in[1].shape()[0];
   const int64_t classes = call.in[1].shape()[1];
   const Targets targets(call.in[2], classes, params.ignore_index);
-  const T scale = *call.in[0].as<T>() / static_cast<T>(targets.counted());
+  const C scale = *call.in[0].as<C>() / static_cast<C>(targets.counted());
   const double share = params.label_smoothing / static_cast<double>(classes);
-  const auto wanted = static_cast<T>(1 - params.label_smoothing + share);  // of the target's class
-  const auto others = static_cast<T>(share);
-  parallel_for(rows, std::max<int64_t>(1, kElementsPerThread / classes),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t row = begin; row < end; ++row) {
-                   const T* logits = call.in[1].as<T>() + row * classes;
-                   T* result = call.out[0].as<T>() + row * classes;
-                   const T lse = call.in[3].as<T>()[row];
-                   const int64_t target = targets[row];
-                   if (target == Targets::kIgnored) {
-                     std::fill_n(result, classes, T(0));
-                     continue;
-                   }
-#pragma omp simd
-                   for (int64_t c = 0; c < classes; ++c)
-                     result[c] = scale * (exp_of(logits[c] - lse) - others);
-                   result[target] = scale * (exp_of(logits[target] - lse) - wanted);
-                 }
-               });
+  for_rows(rows, classes, [&](int64_t row) {
+    const T* logits = call.in[1].as<T>() + row * classes;
+    T* result = call.out[0].as<T>() + row * classes;
+    const C lse = call.in[3].as<C>()[row];
+    const int64_t target = targets[row];
+    if (target == Targets::kIgnored) {
+      std::fill_n(result, classes, T(0));
+      return;
+    }
+    const Vec<C> factor(scale), shift(lse), others(share);
+    const auto value = [&](Vec<C> z, Vec<C> wanted) {
+      return factor * (simd::exp_inline(z - shift) - wanted);
+    };
+    map_run(logits, logits, result, classes, [&](Vec<C> z, Vec<C>) { return value(z, others); });
+    const Vec<C> logit(static_cast<C>(logits[target]));
+    result[target] = static_cast<T>(value(logit, Vec<C>(1 - params.label_smoothing + share))[0]);
+  });
 }
 
 void run_grad(const CrossEntropyParams& params, const Call& call) {
-  if (call.out[0].dtype() == DType::f64) return backward<double>(params, call);
-  backward<float>(params, call);
+  switch_float(call.out[0].dtype(), "cross_entropy_grad",
+               [&]<class T>() { backward<T>(params, call); });
 }
 
 }  // namespace

@@ -66,41 +66,6 @@ std::shared_ptr<State> prepare_grad(const GroupNormGradParams& p, const Specs& s
   return std::make_shared<State>(specs.out[0], p.groups);
 }
 
-/// Sum of f(x, y) over a dense run, where f takes and gives vectors; y may be x. In lanes past the
-/// end x is `rest`, of which nothing may come.
-template <class T, class F>
-double sum_run(const T* x, const T* y, double rest, int64_t n, F&& f) {
-  using C = Compute<T>;
-  RunReader<T> read_x, read_y;
-  double sum = 0;
-  for_runs<T>(n, [&](int64_t i, int64_t count) {
-    const C* a = read_x(x + i, count);
-    const C* b = x == y ? a : read_y(y + i, count);
-    sum += sum_vectors<C>(count, [&](int64_t k, int64_t lanes) {
-      return f(load_lanes(a + k, lanes, static_cast<C>(rest)), load_lanes(b + k, lanes, C(0)));
-    });
-  });
-  return sum;
-}
-
-/// to = f(x, y) over a dense run.
-template <class T, class F>
-void map_run(const T* x, const T* y, T* to, int64_t n, F&& f) {
-  using C = Compute<T>;
-  RunReader<T> read_x, read_y;
-  RunWriter<T> writer;
-  for_runs<T>(n, [&](int64_t i, int64_t count) {
-    const C* a = read_x(x + i, count);
-    const C* b = x == y ? a : read_y(y + i, count);
-    C* out = writer.place(to + i);
-    for_vectors<C>(count, [&](int64_t k, int64_t lanes) {
-      store_lanes(f(load_lanes(a + k, lanes, C(0)), load_lanes(b + k, lanes, C(0))), out + k,
-                  lanes);
-    });
-    writer.finish(to + i, count);
-  });
-}
-
 template <class T>
 void forward_planes(const GroupNormParams& p, const State& s, const Call& call,
                     const Compute<T>* weight, const Compute<T>* bias) {
@@ -256,10 +221,10 @@ void backward_planes(const State& s, const Call& call, const Compute<T>* weight,
     const Vec<C> centre(call.in[3].as<C>()[image * s.shape.groups + group]);
     const int64_t begin = group * s.shape.width;
     for (int64_t c = begin; c < begin + s.shape.width; ++c) {
-      const T* g = dy + c * size;
-      sums.dy[c] = sum_run(g, g, 0, size, [](Vec<C> v, Vec<C>) { return v; });
-      sums.product[c] =
-          sum_run(g, x + c * size, 0, size, [&](Vec<C> v, Vec<C> of) { return v * (of - centre); });
+      const Sums sum = sum_run(dy + c * size, x + c * size, 0, size,
+                               [&](Vec<C> g, Vec<C> v) { return VecPair<C>{g, g * (v - centre)}; });
+      sums.dy[c] = sum.first;
+      sums.product[c] = sum.second;
     }
     const GroupCoefficients k(s, call, weight, sums, image, group);
     const Vec<C> shift(k.shift), slope(k.slope);

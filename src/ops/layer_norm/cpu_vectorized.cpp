@@ -121,22 +121,21 @@ class RowGradient {
   void operator()(const T* dy, const T* x, const C* weight, C mean, C rstd, int64_t n, T* dx,
                   C* dweight, C* dbias) {
     const Vec<C> centre(mean);
-    double sum = 0;      // of dy * weight
-    double product = 0;  // of dy * weight * (x - mean)
+    Sums sums;  // of dy * weight and of dy * weight * (x - mean)
     for_runs<T>(n, [&](int64_t i, int64_t count) {
       const C* g = read_dy_(dy + i, count);
       const C* v = read_x_(x + i, count);
-      const auto weighted = [&](int64_t k, int64_t lanes) {
-        return load_lanes(g + k, lanes, C(0)) * load_lanes(weight + i + k, lanes, C(0));
-      };
-      if constexpr (centred) sum += sum_vectors<C>(count, weighted);
-      product += sum_vectors<C>(count, [&](int64_t k, int64_t lanes) {
-        return weighted(k, lanes) * (load_lanes(v + k, lanes, C(0)) - centre);
+      const Sums more = sum_vectors<C>(count, [&](int64_t k, int64_t lanes) {
+        const Vec<C> weighted =
+            load_lanes(g + k, lanes, C(0)) * load_lanes(weight + i + k, lanes, C(0));
+        return VecPair<C>{weighted, weighted * (load_lanes(v + k, lanes, C(0)) - centre)};
       });
+      sums.first += more.first;
+      sums.second += more.second;
     });
     const double scale = static_cast<double>(rstd);
-    const Vec<C> shift(sum / static_cast<double>(n) * scale);
-    const Vec<C> slope(product / static_cast<double>(n) * scale * scale * scale);
+    const Vec<C> shift(sums.first / static_cast<double>(n) * scale);
+    const Vec<C> slope(sums.second / static_cast<double>(n) * scale * scale * scale);
     const Vec<C> factor(rstd);
     for_runs<T>(n, [&](int64_t i, int64_t count) {
       const C* g = read_dy_(dy + i, count);

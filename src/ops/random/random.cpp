@@ -11,9 +11,12 @@
 
 #include "mica/core/philox.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/compare/compare.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/cpu_loop.h"
 #include "mica/ops/random/cpu.h"
+#include "mica/runtime/cpu/convert.h"
+#include "mica/runtime/cpu/simd.h"
 
 namespace mica {
 namespace {
@@ -80,25 +83,32 @@ void run_uniform(const RandomParams& p, const Call& c) {
   });
 }
 
-/// Box-Muller on the lane's pair.
+/// Box-Muller on pairs of words, in double. Random words come in blocks of four, so that there is
+/// always a whole vector of pairs of them; what is past the end of the output is not stored.
 void run_normal(const RandomParams& p, const Call& c) {
-  switch_float(p.dtype, "normal", [&]<class T>() {
-    T* out = c.out[0].as<T>();
-    for_words(c.in[0].as<int64_t>(), c.out[0].numel(),
-              [&](int64_t i, const uint32_t* words, int64_t count) {
-                for (int64_t k = 0; k < count; k += 2) {
-                  const double u = unit_float(words[k]);
-                  const double r = std::sqrt(-2.0 * std::log(1.0 - u));
-                  const double angle = 2.0 * std::numbers::pi * unit_float(words[k + 1]);
-                  const auto put = [&](int64_t at, double z) {
-                    if (at < count)
-                      out[i + at] = static_cast<T>(static_cast<Compute<T>>(p.a + p.b * z));
-                  };
-                  put(k, r * std::cos(angle));
-                  put(k + 1, r * std::sin(angle));
+  using Vec = simd::Vec<double>;
+  constexpr int64_t kWidth = Vec::width;
+  for_words(c.in[0].as<int64_t>(), c.out[0].numel(),
+            [&](int64_t i, const uint32_t* words, int64_t count) {
+              std::array<double, kWordsAtOnce> z;
+              for (int64_t k = 0; k < count; k += 2 * kWidth) {
+                Vec u, v;
+                for (int64_t lane = 0; lane < kWidth; ++lane) {
+                  u.v[lane] = unit_float(words[k + 2 * lane]);
+                  v.v[lane] = unit_float(words[k + 2 * lane + 1]);
                 }
-              });
-  });
+                const Vec r = sqrt(Vec(-2) * log(Vec(1) - u)) * Vec(p.b);
+                const Vec angle = v * Vec(2 * std::numbers::pi);
+                const Vec even = r * cos(angle) + Vec(p.a);
+                const Vec odd = r * sin(angle) + Vec(p.a);
+                for (int64_t lane = 0; lane < kWidth; ++lane) {
+                  z[static_cast<size_t>(k + 2 * lane)] = even.v[lane];
+                  z[static_cast<size_t>(k + 2 * lane + 1)] = odd.v[lane];
+                }
+              }
+              switch_float(p.dtype, "normal",
+                           [&]<class T>() { store_run(z.data(), count, c.out[0].as<T>() + i, 1); });
+            });
 }
 
 template <class T>
@@ -245,6 +255,17 @@ Tensor normal(const Shape& shape, double mean, double std, TensorOptions options
 Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options) {
   const Tensor counter = rng_take(numel(shape), options.device);
   return dispatch(randint_op(), RandintParams{shape, low, high, options.dtype}, {counter})[0];
+}
+
+Tensor bernoulli(const Shape& shape, double p, TensorOptions options) {
+  check(p >= 0 && p <= 1, "bernoulli: p must be in [0, 1], got {}", p);
+  return cast(lt(uniform(shape, 0, 1, {DType::f32, options.device}), p), options.dtype);
+}
+
+Tensor bernoulli(const Tensor& p) {
+  check<DTypeError>(is_floating(p.dtype()), "bernoulli: expected a floating dtype, got {}",
+                    p.dtype());
+  return cast(lt(uniform(p.shape(), 0, 1, {DType::f32, p.device()}), p), p.dtype());
 }
 
 Tensor uniform_like(const Tensor& x, double low, double high) {

@@ -85,6 +85,10 @@ Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions
 /// Integers in [low, high), at most 2^32 different ones: low + floor(word * (high - low) / 2^32).
 Tensor randint(int64_t low, int64_t high, const Shape& shape,
                TensorOptions options = {.dtype = DType::i64});
+/// 1 with probability p, else 0.
+Tensor bernoulli(const Shape& shape, double p = 0.5, TensorOptions options = {});
+/// The same with a probability for each element, in their dtype.
+Tensor bernoulli(const Tensor& p);
 // As `uniform` and `normal`, with the shape, dtype and device of x.
 Tensor uniform_like(const Tensor& x, double low = 0, double high = 1);
 Tensor normal_like(const Tensor& x, double mean = 0, double std = 1);

@@ -15,7 +15,9 @@ namespace {
 using simd::Vec;
 
 constexpr int64_t kElementsPerThread = 1 << 13;
-constexpr int64_t kBlockBytes = 1 << 18;  // of a block of lines: it is passed over thrice
+constexpr int64_t kBlockBytes = 1 << 19;  // of a block of lines: it is passed over thrice
+constexpr int64_t kStreamed = 512; // lines of a block that does not stay in cache
+constexpr int64_t kRowBuffer = 4096;      // elements of a row of f16 or bf16 that is kept as float
 
 struct State : KernelState {
   int64_t outer = 1, n = 1, inner = 1;
@@ -45,8 +47,9 @@ std::shared_ptr<State> prepare(const SoftmaxParams& p, const Specs& specs) {
       (behind ? state->inner : state->outer) *= out.shape[axis];
     }
   }
+  // As many lines as stay in cache between the passes; where those are few, long runs instead.
   const int64_t fitting = kBlockBytes / (8 * std::max<int64_t>(state->n, 1)) / 16 * 16;
-  state->block = std::clamp<int64_t>(fitting, 16, kRunLength);
+  state->block = fitting < 32 ? kStreamed : std::min(fitting, kRunLength);
   return state;
 }
 
@@ -74,38 +77,19 @@ void for_blocks(const State& s, F&& f) {
                });
 }
 
-template <class C>
-Vec<C> larger(Vec<C> a, Vec<C> b) {
-  return select(a > b, a, b);
-}
-
-template <class C>
-constexpr C kLowest = -std::numeric_limits<C>::infinity();
-
-/// NaN does not count: it comes back with the exponentials.
-template <class C>
-C largest_of(const C* x, int64_t n) {
-  constexpr int64_t kWidth = Vec<C>::width;
-  Vec<C> a(kLowest<C>), b = a, c = a, d = a;
-  int64_t i = 0;
-  for (; i + 4 * kWidth <= n; i += 4 * kWidth) {
-    a = larger(Vec<C>::load(x + i), a);
-    b = larger(Vec<C>::load(x + i + kWidth), b);
-    c = larger(Vec<C>::load(x + i + 2 * kWidth), c);
-    d = larger(Vec<C>::load(x + i + 3 * kWidth), d);
-  }
-  for (; i < n; i += kWidth) a = larger(load_lanes(x + i, n - i, kLowest<C>), a);
-  a = larger(larger(a, b), larger(c, d));
-  C largest = kLowest<C>;
-  for (int k = 0; k < kWidth; ++k) largest = a[k] > largest ? a[k] : largest;
-  return largest;
-}
-
 template <bool logarithm, class T>
 void line(const T* x, T* y, int64_t n) {
   using C = Compute<T>;
+  if constexpr (!kComputesInPlace<T>) {
+    if (n <= kRowBuffer) {
+      alignas(32) std::array<C, kRowBuffer> row;
+      load_run(x, 1, n, row.data());
+      line<logarithm, C>(row.data(), row.data(), n);
+      return store_run(row.data(), n, y, 1);
+    }
+  }
   RunReader<T> reader;
-  C largest = kLowest<C>;
+  C largest = -kInfinity<C>;
   for_runs<T>(n, [&](int64_t i, int64_t count) {
     largest = std::max(largest, largest_of(reader(x + i, count), count));
   });
@@ -116,7 +100,7 @@ void line(const T* x, T* y, int64_t n) {
   for_runs<T>(n, [&](int64_t i, int64_t count) {
     const C* from = reader(x + i, count);
     sum += sum_vectors<C>(count, [&](int64_t k, int64_t lanes) {
-      const Vec<C> e = simd::exp_inline(load_lanes(from + k, lanes, kLowest<C>) - shift);
+      const Vec<C> e = simd::exp_inline(load_lanes(from + k, lanes, -kInfinity<C>) - shift);
       if constexpr (kKept) store_lanes(e, y + k, lanes);
       return e;
     });
@@ -149,7 +133,7 @@ void block(const T* x, T* y, int64_t n, int64_t inner, int64_t lines) {
   alignas(32) std::array<C, kRunLength> sum;
   const auto at = [](std::array<C, kRunLength>& a, int64_t k) { return a.data() + k; };
   const int64_t padded = (lines + 7) / 8 * 8;
-  std::fill_n(largest.begin(), padded, kLowest<C>);
+  std::fill_n(largest.begin(), padded, -kInfinity<C>);
   std::fill_n(sum.begin(), padded, C(0));
   for (int64_t i = 0; i < n; ++i) {
     const C* from = reader(x + i * inner, lines);

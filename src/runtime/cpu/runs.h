@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <type_traits>
 
 #include "mica/core/dtype_switch.h"
@@ -13,7 +14,7 @@
 // pass through a buffer.
 namespace mica {
 
-inline constexpr int64_t kRunLength = 512;
+inline constexpr int64_t kRunLength = 1024;
 
 template <class T>
 inline constexpr bool kComputesInPlace = std::is_same_v<T, Compute<T>>;
@@ -90,16 +91,86 @@ void for_vectors(int64_t n, F&& f) {
   if (i < n) f(i, n - i);
 }
 
-/// Sum of the vectors f(i, count) over a row of n, in one order whatever the compiler does.
-template <class C, class F>
-double sum_vectors(int64_t n, F&& f) {
+template <class C>
+inline constexpr C kInfinity = std::numeric_limits<C>::infinity();
+
+/// Lane by lane; b where a is NaN.
+template <class C>
+simd::Vec<C> larger(simd::Vec<C> a, simd::Vec<C> b) {
+  return select(a > b, a, b);
+}
+
+/// -infinity for a row of none. NaN does not count: it comes back with what is made of the row.
+template <class C>
+C largest_of(const C* x, int64_t n) {
   using Vec = simd::Vec<C>;
   constexpr int64_t kWidth = Vec::width;
-  constexpr int64_t kBlock = 4096;  // elements that C sums up, so that a long row keeps its digits
-  double sum = 0;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t end = std::min(n, begin + kBlock);
-    Vec a(0), b(0), c(0), d(0);  // four chains of additions hide their latency
+  Vec a(-kInfinity<C>), b = a, c = a, d = a;
+  int64_t i = 0;
+  for (; i + 4 * kWidth <= n; i += 4 * kWidth) {
+    a = larger(Vec::load(x + i), a);
+    b = larger(Vec::load(x + i + kWidth), b);
+    c = larger(Vec::load(x + i + 2 * kWidth), c);
+    d = larger(Vec::load(x + i + 3 * kWidth), d);
+  }
+  for (; i < n; i += kWidth) a = larger(load_lanes(x + i, n - i, -kInfinity<C>), a);
+  a = larger(larger(a, b), larger(c, d));
+  C largest = -kInfinity<C>;
+  for (int k = 0; k < kWidth; ++k) largest = a[k] > largest ? a[k] : largest;
+  return largest;
+}
+
+/// Two sums that one pass makes, and the vectors they are made of.
+struct Sums {
+  double first = 0;
+  double second = 0;
+};
+template <class C>
+struct VecPair {
+  simd::Vec<C> first, second;
+
+  VecPair& operator+=(const VecPair& other) {
+    first += other.first;
+    second += other.second;
+    return *this;
+  }
+};
+
+namespace detail {
+
+inline constexpr int64_t kSummedInC = 4096;  // elements; beyond them a long row would lose digits
+
+template <class C>
+void add_lanes(double& sum, simd::Vec<C> v) {
+  sum += static_cast<double>(simd::sum_lanes(v));
+}
+template <class C>
+void add_lanes(Sums& sums, VecPair<C> v) {
+  add_lanes(sums.first, v.first);
+  add_lanes(sums.second, v.second);
+}
+
+}  // namespace detail
+
+/// Sum of f(i, count) over the vectors of a row of n, in one order whatever the compiler does. f
+/// gives a vector or a VecPair; lanes past `count` must be zero.
+template <class C, class F>
+auto sum_vectors(int64_t n, F&& f) {
+  using Value = decltype(f(int64_t{0}, int64_t{0}));
+  constexpr bool kPair = std::is_same_v<Value, VecPair<C>>;
+  constexpr int64_t kWidth = simd::Vec<C>::width;
+  const auto zero = [] {
+    const simd::Vec<C> none(0);
+    if constexpr (kPair) {
+      return VecPair<C>{none, none};
+    } else {
+      return none;
+    }
+  };
+  std::conditional_t<kPair, Sums, double> sum{};
+  for (int64_t begin = 0; begin < n; begin += detail::kSummedInC) {
+    const int64_t end = std::min(n, begin + detail::kSummedInC);
+    Value a = zero(), b = zero(), c = zero(), d = zero();  // four chains hide the latency
     int64_t i = begin;
     for (; i + 4 * kWidth <= end; i += 4 * kWidth) {
       a += f(i, kWidth);
@@ -109,9 +180,58 @@ double sum_vectors(int64_t n, F&& f) {
     }
     for (; i + kWidth <= end; i += kWidth) a += f(i, kWidth);
     if (i < end) b += f(i, end - i);
-    sum += static_cast<double>(simd::sum_lanes((a + b) + (c + d)));
+    a += b;
+    c += d;
+    a += c;
+    detail::add_lanes(sum, a);
   }
   return sum;
+}
+
+/// Sum of f(x, y) over a dense run, where f takes vectors and gives a vector or a VecPair; y may be
+/// x. In lanes past the end x is `rest`, of which nothing may come, and y is 0.
+template <class T, class F>
+auto sum_run(const T* x, const T* y, double rest, int64_t n, F&& f) {
+  using C = Compute<T>;
+  using Vec = simd::Vec<C>;
+  RunReader<T> read_x, read_y;
+  const auto sum_of = [&](int64_t i, int64_t count) {
+    const C* a = read_x(x + i, count);
+    const C* b = x == y ? a : read_y(y + i, count);
+    return sum_vectors<C>(count, [&](int64_t k, int64_t lanes) {
+      const Vec u = load_lanes(a + k, lanes, static_cast<C>(rest));
+      return f(u, x == y ? u : load_lanes(b + k, lanes, C(0)));
+    });
+  };
+  decltype(sum_of(0, 0)) sum{};
+  for_runs<T>(n, [&](int64_t i, int64_t count) {
+    const auto more = sum_of(i, count);
+    if constexpr (std::is_same_v<decltype(sum), Sums>) {
+      sum.first += more.first;
+      sum.second += more.second;
+    } else {
+      sum += more;
+    }
+  });
+  return sum;
+}
+
+/// to = f(x, y) over a dense run.
+template <class T, class F>
+void map_run(const T* x, const T* y, T* to, int64_t n, F&& f) {
+  using C = Compute<T>;
+  RunReader<T> read_x, read_y;
+  RunWriter<T> writer;
+  for_runs<T>(n, [&](int64_t i, int64_t count) {
+    const C* a = read_x(x + i, count);
+    const C* b = x == y ? a : read_y(y + i, count);
+    C* out = writer.place(to + i);
+    for_vectors<C>(count, [&](int64_t k, int64_t lanes) {
+      store_lanes(f(load_lanes(a + k, lanes, C(0)), load_lanes(b + k, lanes, C(0))), out + k,
+                  lanes);
+    });
+    writer.finish(to + i, count);
+  });
 }
 
 }  // namespace mica
