@@ -6,7 +6,8 @@
     python3 bench/side_by_side.py ops --device cpu --threads 2 --out bench/results/ops_cpu
 
 Writes OUT.json (every measurement, the commands, the machine), OUT.md (a table of ratios) and, for
-training, OUT.svg (a picture). `mica` must be on PATH; a peer that is not installed is left out and said so.
+training, OUT.svg (a picture). `mica` must be on PATH; a peer that is not installed is left out and
+said so.
 """
 
 import argparse
@@ -39,8 +40,8 @@ def measure(command, repeats, threads, key):
     runs = {}
     for _ in range(repeats):
         print("$", " ".join(command), file=sys.stderr, flush=True)
-        # A peer without a cache of its own for CPU memory may keep its pages too: fresh ones cost more
-        # than most operators.
+        # A peer without a cache of its own for CPU memory may keep its pages too: fresh ones cost
+        # more than most operators.
         keep = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
         env = {**os.environ, **keep, "PYTHONUNBUFFERED": "1"}
         if threads:

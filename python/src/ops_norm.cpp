@@ -38,6 +38,12 @@ void bind_normalisation(Scope& scope) {
       "weight"_a = nb::none(), "bias"_a = nb::none(), "use_input_stats"_a = true,
       "momentum"_a = 0.1, "eps"_a = 1e-5, ReleaseGil());
   f.def(
+      "local_response_norm",
+      [](const Tensor& input, int64_t size, double alpha, double beta, double k) {
+        return local_response_norm(input, {.size = size, .alpha = alpha, .beta = beta, .k = k});
+      },
+      "input"_a, "size"_a, "alpha"_a = 1e-4, "beta"_a = 0.75, "k"_a = 1.0, ReleaseGil());
+  f.def(
       "layer_norm",
       [](const Tensor& input, const Dims& normalized_shape, const MaybeTensor& weight,
          const MaybeTensor& bias, double eps) {

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "mica/autograd/autograd.h"
-#include "mica/core/check.h"
+#include "mica/core/error.h"
 
 namespace mica {
 
@@ -28,7 +28,7 @@ class FunctionContext {
   template <class T>
   const T& get() const {
     const T* value = std::any_cast<T>(&value_);
-    check(value != nullptr, "FunctionContext::get: no value of this type was set");
+    if (value == nullptr) throw Error("FunctionContext::get: no value of this type was set");
     return *value;
   }
   /// False when nobody asks for the gradient of input i: backward may leave it undefined.

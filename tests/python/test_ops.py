@@ -32,6 +32,7 @@ MISSING = {
     "conv2d_wgrad": "a gradient",
     "conv3d_dgrad": "a gradient",
     "conv3d_wgrad": "a gradient",
+    "nonzero_ends": "a part of nonzero",
     "rng_take": "what random operators draw from",
     "sgd_update": "a step of mica.optim.SGD",
 }

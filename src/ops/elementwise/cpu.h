@@ -36,7 +36,7 @@ void apply_vectors(const F& f, const C* const (&in)[N], int64_t n, C* out) {
   using Vec = simd::Vec<C>;
   Vec x[N];
   int64_t i = 0;
-  for (; i + Vec::width <= n; i += Vec::width) {
+  for (; i + Vec::kWidth <= n; i += Vec::kWidth) {
     for (size_t k = 0; k < N; ++k) x[k] = Vec::load(in[k] + i);
     apply<N>(f, x).store(out + i);
   }

@@ -12,7 +12,7 @@ using namespace math;
 struct Add {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
-    if constexpr (is_integer<T>) return wrapped<T>(0ULL + a + b);
+    if constexpr (kIsInteger<T>) return wrapped<T>(0ULL + a + b);
     return a + b;
   }
 };
@@ -20,7 +20,7 @@ struct Add {
 struct Sub {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
-    if constexpr (is_integer<T>) return wrapped<T>(0ULL + a - b);
+    if constexpr (kIsInteger<T>) return wrapped<T>(0ULL + a - b);
     return a - b;
   }
 };
@@ -28,7 +28,7 @@ struct Sub {
 struct Mul {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
-    if constexpr (is_integer<T>) return wrapped<T>(1ULL * a * b);
+    if constexpr (kIsInteger<T>) return wrapped<T>(1ULL * a * b);
     return a * b;
   }
 };
@@ -43,7 +43,7 @@ struct Div {
 struct Neg {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
-    if constexpr (is_integer<T>) return wrapped<T>(0ULL - x);
+    if constexpr (kIsInteger<T>) return wrapped<T>(0ULL - x);
     return -x;
   }
 };
@@ -81,7 +81,7 @@ struct Maximum {
 struct Remainder {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
-    if constexpr (is_integer<T>) {
+    if constexpr (kIsInteger<T>) {
       if (b == 0 || b == -1) return 0;
       const T r = a % b;
       return r != 0 && (r < 0) != (b < 0) ? r + b : r;
@@ -96,7 +96,7 @@ struct Remainder {
 struct FloorDivide {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
-    if constexpr (is_integer<T>) {
+    if constexpr (kIsInteger<T>) {
       if (b == 0) return 0;
       if (b == -1) return wrapped<T>(0ULL - a);
       const T q = a / b;
@@ -113,7 +113,7 @@ struct FloorDivide {
 struct Pow {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
-    if constexpr (is_integer<T>) {
+    if constexpr (kIsInteger<T>) {
       if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
       unsigned long long result = 1;
       for (unsigned long long base = a; b > 0; b >>= 1, base *= base)

@@ -49,13 +49,13 @@ MICA_MATH_2(fmod)
 #undef MICA_MATH_2
 
 template <class T>
-inline constexpr bool is_integer = false;
+inline constexpr bool kIsInteger = false;
 template <>
-inline constexpr bool is_integer<int> = true;
+inline constexpr bool kIsInteger<int> = true;
 template <>
-inline constexpr bool is_integer<long> = true;
+inline constexpr bool kIsInteger<long> = true;
 template <>
-inline constexpr bool is_integer<long long> = true;
+inline constexpr bool kIsInteger<long long> = true;
 
 /// Integers wrap around.
 template <class T>

@@ -165,7 +165,7 @@ struct Reciprocal {
 struct Square {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
-    if constexpr (is_integer<T>) return wrapped<T>(1ULL * x * x);
+    if constexpr (kIsInteger<T>) return wrapped<T>(1ULL * x * x);
     return x * x;
   }
 };

@@ -87,7 +87,7 @@ void run_uniform(const RandomParams& p, const Call& c) {
 /// always a whole vector of pairs of them; what is past the end of the output is not stored.
 void run_normal(const RandomParams& p, const Call& c) {
   using Vec = simd::Vec<double>;
-  constexpr int64_t kWidth = Vec::width;
+  constexpr int64_t kWidth = Vec::kWidth;
   for_words(c.in[0].as<int64_t>(), c.out[0].numel(),
             [&](int64_t i, const uint32_t* words, int64_t count) {
               std::array<double, kWordsAtOnce> z;

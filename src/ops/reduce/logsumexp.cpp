@@ -37,9 +37,9 @@ template <class T>
 void exp_in_place(T* x, int64_t n) {
   using Vec = simd::Vec<T>;
   int64_t i = 0;
-  for (; i + Vec::width <= n; i += Vec::width) exp(Vec::load(x + i)).store(x + i);
+  for (; i + Vec::kWidth <= n; i += Vec::kWidth) exp(Vec::load(x + i)).store(x + i);
   if (i == n) return;
-  T rest[Vec::width] = {};
+  T rest[Vec::kWidth] = {};
   std::copy(x + i, x + n, rest);
   exp(Vec::load(rest)).store(rest);
   std::copy_n(rest, n - i, x + i);

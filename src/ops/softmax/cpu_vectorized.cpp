@@ -16,7 +16,7 @@ using simd::Vec;
 
 constexpr int64_t kElementsPerThread = 1 << 13;
 constexpr int64_t kBlockBytes = 1 << 19;  // of a block of lines: it is passed over thrice
-constexpr int64_t kStreamed = 512; // lines of a block that does not stay in cache
+constexpr int64_t kStreamed = 512;        // lines of a block that does not stay in cache
 constexpr int64_t kRowBuffer = 4096;      // elements of a row of f16 or bf16 that is kept as float
 
 struct State : KernelState {

@@ -26,7 +26,7 @@ struct ClampParams {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
     using math::select;
-    if constexpr (math::is_integer<T>) {
+    if constexpr (math::kIsInteger<T>) {
       // The bounds as doubles: one may lie past the integers' range.
       const T up = static_cast<double>(x) < low ? static_cast<T>(low) : x;
       return static_cast<double>(up) > high ? static_cast<T>(high) : up;

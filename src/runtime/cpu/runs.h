@@ -71,21 +71,21 @@ class RunWriter {
 template <class C>
 simd::Vec<C> load_lanes(const C* p, int64_t count, C rest) {
   simd::Vec<C> x(rest);
-  if (count >= simd::Vec<C>::width) return simd::Vec<C>::load(p);
+  if (count >= simd::Vec<C>::kWidth) return simd::Vec<C>::load(p);
   for (int64_t i = 0; i < count; ++i) x.v[i] = p[i];
   return x;
 }
 
 template <class C>
 void store_lanes(simd::Vec<C> x, C* p, int64_t count) {
-  if (count >= simd::Vec<C>::width) return x.store(p);
+  if (count >= simd::Vec<C>::kWidth) return x.store(p);
   for (int64_t i = 0; i < count; ++i) p[i] = x[static_cast<int>(i)];
 }
 
 /// Calls f(i, count) for i = 0, width, 2 width, … < n, where count is the width but at the end.
 template <class C, class F>
 void for_vectors(int64_t n, F&& f) {
-  constexpr int64_t kWidth = simd::Vec<C>::width;
+  constexpr int64_t kWidth = simd::Vec<C>::kWidth;
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) f(i, kWidth);
   if (i < n) f(i, n - i);
@@ -104,7 +104,7 @@ simd::Vec<C> larger(simd::Vec<C> a, simd::Vec<C> b) {
 template <class C>
 C largest_of(const C* x, int64_t n) {
   using Vec = simd::Vec<C>;
-  constexpr int64_t kWidth = Vec::width;
+  constexpr int64_t kWidth = Vec::kWidth;
   Vec a(-kInfinity<C>), b = a, c = a, d = a;
   int64_t i = 0;
   for (; i + 4 * kWidth <= n; i += 4 * kWidth) {
@@ -158,7 +158,7 @@ template <class C, class F>
 auto sum_vectors(int64_t n, F&& f) {
   using Value = decltype(f(int64_t{0}, int64_t{0}));
   constexpr bool kPair = std::is_same_v<Value, VecPair<C>>;
-  constexpr int64_t kWidth = simd::Vec<C>::width;
+  constexpr int64_t kWidth = simd::Vec<C>::kWidth;
   const auto zero = [] {
     const simd::Vec<C> none(0);
     if constexpr (kPair) {

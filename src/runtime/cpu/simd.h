@@ -21,7 +21,7 @@ struct Mask;
 /// `width` values of float or double.
 template <class T>
 struct Vec {
-  static constexpr int width = 32 / static_cast<int>(sizeof(T));
+  static constexpr int kWidth = 32 / static_cast<int>(sizeof(T));
   using Raw [[gnu::vector_size(32)]] = T;
   Raw v;
 
@@ -74,7 +74,7 @@ Vec<T> select(Mask<T> mask, Vec<T> a, Vec<T> b) {
 /// A function of single values, lane by lane.
 template <class T, class F>
 Vec<T> each_lane(Vec<T> x, F f) {
-  for (int i = 0; i < Vec<T>::width; ++i) x.v[i] = f(x.v[i]);
+  for (int i = 0; i < Vec<T>::kWidth; ++i) x.v[i] = f(x.v[i]);
   return x;
 }
 
@@ -82,14 +82,14 @@ Vec<T> each_lane(Vec<T> x, F f) {
 template <class T>
 T max_lane(Vec<T> x) {
   T best = x[0];
-  for (int i = 1; i < Vec<T>::width; ++i)
+  for (int i = 1; i < Vec<T>::kWidth; ++i)
     if (!(x[i] <= best)) best = best != best ? best : x[i];
   return best;
 }
 template <class T>
 T sum_lanes(Vec<T> x) {
   T sum = 0;
-  for (int i = 0; i < Vec<T>::width; ++i) sum += x[i];
+  for (int i = 0; i < Vec<T>::kWidth; ++i) sum += x[i];
   return sum;
 }
 
@@ -126,7 +126,7 @@ MICA_VECTOR_FUNCTIONS(MICA_VECTOR_FUNCTION, MICA_VECTOR_FUNCTION_2)
 #undef MICA_VECTOR_FUNCTION_2
 #undef MICA_VECTOR_FUNCTIONS
 
-extern "C" __m256d _ZGVdN4v_tanh(__m256d) noexcept;
+extern "C" __m256d _ZGVdN4v_tanh(__m256d) noexcept;  // NOLINT(readability-identifier-naming)
 inline Vec<double> tanh(Vec<double> x) { return Vec<double>(_ZGVdN4v_tanh(x.v)); }
 /// An odd polynomial over an even one, within three units in the last place; past 7.9 it is 1.
 inline Vec<float> tanh(Vec<float> x) {
@@ -183,11 +183,11 @@ Vec<T> round_even(Vec<T> x) {
   Vec<T> name(Vec<T> x) {                                  \
     return each_lane(x, [](T v) { return std::name(v); }); \
   }
-#define MICA_VECTOR_FUNCTION_2(name)                                            \
-  template <class T>                                                            \
-  Vec<T> name(Vec<T> x, Vec<T> y) {                                             \
-    for (int i = 0; i < Vec<T>::width; ++i) x.v[i] = std::name(x.v[i], y.v[i]); \
-    return x;                                                                   \
+#define MICA_VECTOR_FUNCTION_2(name)                                             \
+  template <class T>                                                             \
+  Vec<T> name(Vec<T> x, Vec<T> y) {                                              \
+    for (int i = 0; i < Vec<T>::kWidth; ++i) x.v[i] = std::name(x.v[i], y.v[i]); \
+    return x;                                                                    \
   }
 MICA_VECTOR_FUNCTION(exp)
 MICA_VECTOR_FUNCTION(exp2)
@@ -234,7 +234,7 @@ Vec<T> abs(Vec<T> x) {
 template <class T>
 bool any(Mask<T> mask) {
   typename Mask<T>::Lane some = 0;
-  for (int i = 0; i < Vec<T>::width; ++i) some |= mask.m[i];
+  for (int i = 0; i < Vec<T>::kWidth; ++i) some |= mask.m[i];
   return some != 0;
 }
 
@@ -244,11 +244,11 @@ template <class T>
 Vec<T> fmod(Vec<T> x, Vec<T> y) {
   const Vec<T> whole = trunc(x / y);
   if (any(!(abs(whole) < Vec<T>(1 << 22)))) {
-    for (int i = 0; i < Vec<T>::width; ++i) x.v[i] = std::fmod(x.v[i], y.v[i]);
+    for (int i = 0; i < Vec<T>::kWidth; ++i) x.v[i] = std::fmod(x.v[i], y.v[i]);
     return x;
   }
   Vec<T> r;
-  for (int i = 0; i < Vec<T>::width; ++i) r.v[i] = std::fma(-whole.v[i], y.v[i], x.v[i]);
+  for (int i = 0; i < Vec<T>::kWidth; ++i) r.v[i] = std::fma(-whole.v[i], y.v[i], x.v[i]);
   const Vec<T> zero(0);
   const Vec<T> step = select(x < zero, -abs(y), abs(y));
   return select(((r < zero) & (x > zero)) | ((r > zero) & (x < zero)), r + step, r);
