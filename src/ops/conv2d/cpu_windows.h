@@ -65,7 +65,7 @@ void gather_planes(const Conv2dGeometry& g, const T* x, int64_t row, int64_t row
         }
         for (int64_t r = row; r < row + rows; ++r, col += g.ow) {
           const int64_t h = r * g.stride.h - g.padding.h + i * g.dilation.h;
-          if (h < 0 || h >= g.h) {
+          if (h < 0 || h >= g.h || first == last) {
             std::fill_n(col, g.ow, T(0));
             continue;
           }
@@ -91,7 +91,7 @@ void scatter_planes(const Conv2dGeometry& g, const T* col, int64_t row, int64_t 
         const int64_t shift = g.padding.w - j * g.dilation.w;
         for (int64_t r = row; r < row + rows; ++r, col += g.ow) {
           const int64_t h = r * g.stride.h - g.padding.h + i * g.dilation.h;
-          if (h < 0 || h >= g.h) continue;
+          if (h < 0 || h >= g.h || first == last) continue;
           T* line = dx + h * g.w - shift;
           if (g.stride.w == 1) {
             for (int64_t ow = first; ow < last; ++ow) line[ow] += col[ow];

@@ -25,6 +25,10 @@ void unfold(const Windows& g, const T* x, int64_t i, int64_t j, T* y) {
   const Size2 stride = g.params.stride;
   const WindowRange rows(g.first_row(i), stride.h, g.h, g.oh);
   const WindowRange cols(g.first_col(j), stride.w, g.w, g.ow);
+  if (cols.begin >= cols.end) {  // also where the image has no pixels, and no memory
+    std::fill_n(y, g.oh * g.ow, T(0));
+    return;
+  }
   std::fill_n(y, rows.begin * g.ow, T(0));
   std::fill_n(y + rows.end * g.ow, (g.oh - rows.end) * g.ow, T(0));
   for (int64_t oh = rows.begin; oh < rows.end; ++oh) {
@@ -81,6 +85,7 @@ template <class C, class T>
 void fold(const Windows& g, const T* cols_of_channel, int64_t line, int64_t step, C* sums) {
   const Im2colParams& p = g.params;
   std::fill_n(sums, g.h * g.w, C(0));
+  if (g.h * g.w == 0) return;  // nothing to add to, and no memory
   for (int64_t i = 0; i < p.kernel.h; ++i)
     for (int64_t j = 0; j < p.kernel.w; ++j, cols_of_channel += line) {
       const WindowRange rows(g.first_row(i), p.stride.h, g.h, g.oh);
