@@ -57,6 +57,16 @@ std::vector<Setup> setups() {
       {"dilated", {1, 2, 9, 9}, {3, 2, 3, 3}, {.padding = 2, .dilation = 2}},
       {"groups", {2, 4, 6, 6}, {6, 2, 3, 3}, {.padding = 1, .groups = 2}},
       {"depthwise", {2, 4, 6, 6}, {4, 1, 3, 3}, {.padding = 1, .groups = 4}},
+      {"depthwise, strided", {2, 3, 9, 11}, {6, 1, 3, 3}, {.stride = 2, .padding = 1, .groups = 3}},
+      {"depthwise, dilated",
+       {1, 2, 7, 12},
+       {2, 1, 2, 3},
+       {.stride = {1, 3}, .padding = {0, 2}, .dilation = 2, .groups = 2}},
+      {"depthwise, two threads",
+       {2, 16, 24, 24},
+       {16, 1, 3, 3},
+       {.padding = 1, .groups = 16},
+       {DType::f32}},
       {"1x1", {2, 5, 4, 3}, {7, 5, 1, 1}, {}},
       {"1x1 strided", {2, 5, 5, 5}, {7, 5, 1, 1}, {.stride = 2}},
       {"oblong",
@@ -110,25 +120,28 @@ std::vector<Uneven> unevens() {
 
 OpCase conv2d_case() {
   OpCase c{.op = "conv2d", .samples = {}};
-  for (const Setup& s : setups())
-    for (const bool bias : {true, false})
-      c.samples.push_back(
-          {.name = std::string(s.name) + (bias ? " with bias" : ""),
-           .in = {x(s.x), x(s.w).in(-1, 1), bias ? x({s.w[0]}) : absent()},
-           .call = [s](const Args& a) -> Tensors { return {conv2d(a[0], a[1], a[2], s.params)}; },
-           .oracle =
-               [s](const HostArgs& in) {
-                 const Convolution conv(s.x, s.w, s.params);
-                 HostArray y = zeros_of(conv.y);
-                 conv.each([&](int64_t i, int64_t j, int64_t k) {
-                   y.values[at(i)] += in[0].values[at(j)] * in[1].values[at(k)];
-                 });
-                 const int64_t plane = conv.y[2] * conv.y[3];
-                 for (size_t i = 0; i < y.values.size() && !in[2].values.empty(); ++i)
-                   y.values[i] += in[2].values[i / at(plane) % in[2].values.size()];
-                 return std::vector{y};
-               },
-           .dtypes = s.dtypes});
+  const auto sample = [](const Setup& s, bool bias) -> Sample {
+    return {.name = std::string(s.name) + (bias ? "" : " without bias"),
+            .in = {x(s.x), x(s.w).in(-1, 1), bias ? x({s.w[0]}) : absent()},
+            .call = [s](const Args& a) -> Tensors { return {conv2d(a[0], a[1], a[2], s.params)}; },
+            .oracle =
+                [s](const HostArgs& in) {
+                  const Convolution conv(s.x, s.w, s.params);
+                  HostArray y = zeros_of(conv.y);
+                  conv.each([&](int64_t i, int64_t j, int64_t k) {
+                    y.values[at(i)] += in[0].values[at(j)] * in[1].values[at(k)];
+                  });
+                  const int64_t plane = conv.y[2] * conv.y[3];
+                  for (size_t i = 0; i < y.values.size() && !in[2].values.empty(); ++i)
+                    y.values[i] += in[2].values[i / at(plane) % in[2].values.size()];
+                  return std::vector{y};
+                },
+            .dtypes = s.dtypes};
+  };
+  for (const Setup& s : setups()) {
+    c.samples.push_back(sample(s, true));
+    if (s.params.padding == Size2(1)) c.samples.push_back(sample(s, false));
+  }
   for (const Uneven& s : unevens())
     c.samples.push_back(
         {.name = s.name,

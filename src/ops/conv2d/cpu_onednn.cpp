@@ -31,6 +31,7 @@ Convolution describe(const Conv2dGeometry& g, bool channels_last, bool bias = fa
 // 3x3 on 56x56 80, 91; 256 channels 3x3 on 14x14 94, 85; 1x1 113, 97, 1x1 with stride 2 (dgrad) 94,
 // 74.
 Support rate(const Conv2dGeometry& g, bool channels_last) {
+  if (!channels_last && g.groups > 1 && g.group_in() == 1) return Support::possible();  // depthwise
   const bool im2col_is_faster =
       !channels_last && g.kh * g.kw > 1 && g.window() < 1024 && g.n >= num_threads();
   return im2col_is_faster ? Support::possible() : Support::yes();

@@ -38,6 +38,9 @@ inline bool wgrad_channels_last(const Specs& specs) {
 Kernel conv2d_reference_kernel();
 Kernel conv2d_dgrad_reference_kernel();
 Kernel conv2d_wgrad_reference_kernel();
+Kernel conv2d_depthwise_kernel();
+Kernel conv2d_dgrad_depthwise_kernel();
+Kernel conv2d_wgrad_depthwise_kernel();
 Kernel conv2d_im2col_kernel();
 Kernel conv2d_dgrad_im2col_kernel();
 Kernel conv2d_wgrad_im2col_kernel();
