@@ -18,6 +18,7 @@ struct MaxSetup {
 template <class Size, auto function>
 OpCase max_case(const char* op, const std::vector<MaxSetup<Size>>& setups) {
   OpCase c{.op = op, .samples = {}};
+  c.samples.reserve(setups.size());
   for (const auto& s : setups)
     c.samples.push_back(
         {.name = s.name,
@@ -111,6 +112,7 @@ std::vector<HostWindows> average_axes(const Shape& x, const AvgPoolOptions<Size>
 template <class Size, auto function>
 OpCase avg_case(const char* op, const std::vector<AvgSetup<Size>>& setups) {
   OpCase c{.op = op, .samples = {}};
+  c.samples.reserve(setups.size());
   for (const auto& s : setups)
     c.samples.push_back(
         {.name = s.name,
@@ -180,6 +182,7 @@ struct AdaptiveSetup {
 template <class Size, auto function>
 OpCase adaptive_case(const char* op, const std::vector<AdaptiveSetup<Size>>& setups, bool largest) {
   OpCase c{.op = op, .samples = {}};
+  c.samples.reserve(setups.size());
   for (const auto& s : setups)
     c.samples.push_back(
         {.name = s.name,
@@ -223,6 +226,7 @@ struct LpSetup {
 template <class Size, auto function>
 OpCase lp_case(const char* op, const std::vector<LpSetup<Size>>& setups) {
   OpCase c{.op = op, .samples = {}};
+  c.samples.reserve(setups.size());
   for (const auto& s : setups)
     c.samples.push_back(
         {.name = s.name,

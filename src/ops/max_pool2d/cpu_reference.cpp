@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "mica/core/check.h"
 #include "mica/ops/conv/elements.h"
 #include "mica/ops/max_pool2d/geometry.h"
@@ -51,24 +53,20 @@ void run_grad(const MaxPool2dGradParams& params, const Call& call) {
   const Elements dy(call.in[0]), dx(call.out[0]);
   const Positions positions(call.in[1]);
   for (int64_t n = 0; n < g.n; ++n)
-    for (int64_t c = 0; c < g.c; ++c)
+    for (int64_t c = 0; c < g.c; ++c) {
+      std::vector<double> sums(static_cast<size_t>(g.h * g.w));
       for (int64_t oh = 0; oh < g.oh; ++oh)
         for (int64_t ow = 0; ow < g.ow; ++ow) {
           const int32_t at = positions.at(n, c, oh, ow);
           check<IndexError>(at >= 0 && at < g.h * g.w,
                             "max_pool2d_grad: position {} is outside the image of {} elements", at,
                             g.h * g.w);
+          sums[static_cast<size_t>(at)] += dy.get(n, c, oh, ow);
         }
-  for (int64_t n = 0; n < g.n; ++n)
-    for (int64_t c = 0; c < g.c; ++c)
       for (int64_t h = 0; h < g.h; ++h)
-        for (int64_t w = 0; w < g.w; ++w) {
-          double sum = 0;
-          for (int64_t oh = 0; oh < g.oh; ++oh)
-            for (int64_t ow = 0; ow < g.ow; ++ow)
-              if (positions.at(n, c, oh, ow) == h * g.w + w) sum += dy.get(n, c, oh, ow);
-          dx.set(sum, n, c, h, w);
-        }
+        for (int64_t w = 0; w < g.w; ++w)
+          dx.set(sums[static_cast<size_t>(h * g.w + w)], n, c, h, w);
+    }
 }
 
 }  // namespace
