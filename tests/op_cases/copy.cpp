@@ -106,7 +106,7 @@ OpCase copy_case() {
        .gradient = false});
   std::vector<double> wholes;
   for (int i = 0; i < 30; ++i) wholes.push_back((i % 2 == 0 ? 1 : -1) * std::ldexp(7, 2 * i));
-  for (const DType to : {DType::i64, DType::f64})
+  for (const DType to : {DType::i64, DType::f64, DType::f32})
     c.samples.push_back({.name = "large whole numbers to " + std::string(name_of(to)),
                          .in = {x({30}).of(wholes)},
                          .call = [to](const Args& a) -> Tensors { return {cast(a[0], to)}; },

@@ -74,6 +74,7 @@ OpCase interleave_case() {
       .op = "repeat_interleave",
       .samples = {sample("rows", {2, 3}, 2, 0), sample("columns", {2, 3}, 3, -1),
                   sample("images", {2, 3, 2, 2}, 2, 1), sample("once", {2, 3}, 1, 1),
+                  sample("five times", {3, 7}, 5, 1), sample("many times", {2, 19}, 70, 1),
                   sample("to nothing", {2, 3}, 0, 1), sample("one element", {1}, 3, 0),
                   sample("empty", {2, 0}, 2, 0)},
       .bad = {

@@ -10,7 +10,8 @@
 namespace mica {
 namespace {
 
-constexpr int64_t kLine = 64;           // bytes of a cache line
+constexpr int64_t kLine = 64;  // bytes of a cache line
+constexpr int64_t kMostRepeats = 64;
 constexpr int64_t kMostTileRows = 512;  // long runs of the source, whole lines of the destination
 
 /// As many vectors of 16 bytes as each has elements, transposed.
@@ -157,7 +158,9 @@ void transpose_words(int64_t rows, int64_t columns, Word* to, int64_t to_row, co
 std::optional<Transpose> Transpose::find(const StridedLoop<2>& loop, size_t size) {
   const int inner = loop.rank - 1;
   const auto at = [](int i) { return static_cast<size_t>(i); };
-  if (loop.numel == 0 || loop.inner_stride(0) != 1 || loop.inner_stride(1) <= 1)
+  // Columns that repeat one element are worth it where there are few: a long run is filled faster.
+  const bool repeats = loop.inner_stride(1) == 0 && loop.inner() <= kMostRepeats;
+  if (loop.numel == 0 || loop.inner_stride(0) != 1 || !(loop.inner_stride(1) > 1 || repeats))
     return std::nullopt;
   int row = inner - 1;
   while (row >= 0 && loop.stride[1][at(row)] != 1) --row;

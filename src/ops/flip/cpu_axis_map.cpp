@@ -5,15 +5,19 @@
 #include <numeric>
 
 #include "mica/runtime/cpu/parallel.h"
+#include "mica/runtime/cpu/stream.h"
 
 namespace mica {
 namespace {
 
+constexpr int64_t kStreamedRun = 256;  // elements worth being written past the caches
 constexpr int64_t kGrain = 32768;  // elements worth a thread of their own, and the longest piece
 
 template <class Word>
-void copy_run(Word* out, const Word* in, int64_t step, int64_t n) {
-  if (step == 1) {
+void copy_run(Word* out, const Word* in, int64_t step, int64_t n, bool stream) {
+  if (step == 1 && stream) {
+    stream_bytes(out, in, static_cast<size_t>(n) * sizeof(Word));
+  } else if (step == 1) {
     std::memcpy(out, in, static_cast<size_t>(n) * sizeof(Word));
   } else if (step == 0) {
     std::fill(out, out + n, *in);
@@ -87,6 +91,7 @@ void MappedCopy::run_as(Word* out, const Word* in, Word constant) const {
   const int64_t rows = numel_ / inner.size;
   const int64_t piece_size = (inner.size + pieces - 1) / pieces;
   const int64_t grain = std::max<int64_t>(1, kGrain / piece_size);
+  const bool large = static_cast<size_t>(numel_) * sizeof(Word) >= kStreamingBytes;
   parallel_for(rows * pieces, grain, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece) {
       int64_t begin = piece % pieces * piece_size;
@@ -118,13 +123,15 @@ void MappedCopy::run_as(Word* out, const Word* in, Word constant) const {
           if (run.constant) {
             std::fill(to + begin, to + begin + n, constant);
           } else {
-            copy_run(to + begin, from + run.first + (begin - run_begin) * run.step, run.step, n);
+            copy_run(to + begin, from + run.first + (begin - run_begin) * run.step, run.step, n,
+                     large && n >= kStreamedRun);
           }
           begin += n;
         }
         run_begin += run.length;
       }
     }
+    stream_fence();
   });
 }
 

@@ -130,6 +130,24 @@ int64_t convert_vectors(const int64_t* from, int64_t n, double* to) {
   return i;
 }
 
+/// By doubles, which hold integers below 2^51 exactly: rounded once.
+int64_t convert_vectors(const int64_t* from, int64_t n, float* to) {
+  const __m256d shift = _mm256_set1_pd(0x1.8p52);
+  const __m256i middle = _mm256_set1_epi64x(int64_t{1} << 51);
+  const __m256i outside = _mm256_set1_epi64x(-(int64_t{1} << 52));
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    if (!_mm256_testz_si256(_mm256_add_epi64(x, middle), outside)) {
+      for (int64_t k = i; k < i + 4; ++k) to[k] = static_cast<float>(from[k]);
+      continue;
+    }
+    const __m256i bits = _mm256_add_epi64(x, _mm256_castpd_si256(shift));
+    _mm_storeu_ps(to + i, _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_castsi256_pd(bits), shift)));
+  }
+  return i;
+}
+
 #endif
 
 template <class From, class To>
