@@ -41,6 +41,16 @@ double dot(const Values& a, const Values& b) {
   return sum;
 }
 
+/// The index of the element that is the nth in row-major order.
+Dims index_of(const Shape& shape, int64_t nth) {
+  Dims index = shape;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    index[axis] = nth % shape[axis];
+    nth /= shape[axis];
+  }
+  return index;
+}
+
 double norm(const Values& a) { return std::sqrt(dot(a, a)); }
 
 /// Leaves with the values of `inputs`.
@@ -173,8 +183,10 @@ GradcheckResult check_first_order(const Function& function, const Tensors& input
       if (error <= options.tolerance) continue;
       result.ok = false;
       result.message = fmt::format(
-          "input {} {} {}: the gradient is {}, differences give {} (relative error {:.3g})", i,
-          full ? "element" : "direction", k, got, expected, error);
+          "input {} {}: the gradient is {}, differences give {} (relative error {:.3g})", i,
+          full ? fmt::format("at {}", index_of(inputs[i].shape(), k))
+               : fmt::format("along direction {}", k),
+          got, expected, error);
     }
   }
   return result;

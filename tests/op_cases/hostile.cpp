@@ -93,7 +93,6 @@ Tensors copies_of(const Tensors& tensors) {
 /// Calls f, reads all that it returns, and goes back through it where that is possible.
 void try_out(const std::string& where, const Tensors& inputs, bool gradient,
              const std::function<Tensors(const Tensors&)>& f) {
-  if (getenv("TRACE_CALLS")) fprintf(stderr, "%s\n", where.c_str());
   const auto guarded = [&](const std::function<void()>& call) {
     try {
       call();

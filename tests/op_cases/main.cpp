@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <string>
 
@@ -27,7 +28,7 @@ const std::vector<OpCase>& cases() {
 /// Prints what the suite took at the end, and which operators took most of it.
 class TimeReport : public ::testing::EmptyTestEventListener {
  public:
-  void OnTestProgramEnd(const ::testing::UnitTest& suite) override {
+  void OnTestIterationEnd(const ::testing::UnitTest& suite, int /*iteration*/) override {
     constexpr size_t kShown = 8;
     std::vector<std::pair<int64_t, std::string>> slowest;
     for (int i = 0; i < suite.total_test_suite_count(); ++i) {
@@ -35,11 +36,14 @@ class TimeReport : public ::testing::EmptyTestEventListener {
       slowest.emplace_back(s.elapsed_time(), s.name());
     }
     std::sort(slowest.rbegin(), slowest.rend());
-    std::printf("the op suite took %.1f s:", static_cast<double>(suite.elapsed_time()) / 1000);
+    const auto core_seconds = static_cast<int>(std::clock() / CLOCKS_PER_SEC);
+    std::printf("the op suite took %.1f s, %d core-seconds:",
+                static_cast<double>(suite.elapsed_time()) / 1000, core_seconds);
     for (size_t i = 0; i < std::min(kShown, slowest.size()); ++i)
       std::printf(" %s %.1f", slowest[i].second.c_str(),
                   static_cast<double>(slowest[i].first) / 1000);
     std::printf("\n");
+    ::testing::Test::RecordProperty("core_seconds", core_seconds);
   }
 };
 
