@@ -19,6 +19,16 @@ endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cpu/cpu_check.cpp
   PROPERTIES COMPILE_OPTIONS "$<$<BOOL:${mica_codegen}>:-march=x86-64>")
 
+# Files that are chosen at run time on processors with AVX-512. GCC 12 warns of its own header there.
+set(mica_avx512_sources ${mica_sources})
+list(FILTER mica_avx512_sources INCLUDE REGEX "/cpu_avx512\\.cpp$")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_source_files_properties(${mica_avx512_sources}
+    PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-Wno-uninitialized;-Wno-maybe-uninitialized")
+else()
+  list(REMOVE_ITEM mica_sources ${mica_avx512_sources})
+endif()
+
 if(MICA_SHARED)
   set(mica_library_kind SHARED)
 else()

@@ -80,6 +80,14 @@ std::vector<Setup> setups() {
        {24, 16, 3, 3},
        {.padding = 1},
        {DType::f32, DType::f16, DType::bf16}},
+      // Several blocks of channels, and of the window's rows, in the direct kernels.
+      {"LeNet's second", {2, 20, 8, 9}, {50, 20, 5, 5}, {}, {DType::f32}},
+      {"wide and padded", {2, 50, 6, 7}, {37, 50, 5, 3}, {.padding = {4, 1}}, {DType::f32}},
+      {"strided, tiles across rows",
+       {3, 5, 11, 9},
+       {18, 5, 3, 2},
+       {.stride = {2, 1}, .padding = 1},
+       {DType::f32}},
       {"one element", {1, 1, 1, 1}, {1, 1, 1, 1}, {}},
       {"no images", {0, 2, 5, 5}, {3, 2, 3, 3}, {}},
   };

@@ -95,14 +95,15 @@ Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const
 }
 
 const OpDef& conv2d_op() {
-  static OpDef def = Op<Conv2dParams>("conv2d")
-                         .inputs(3, {.optional = {2}})
-                         .dtypes(kFloatDTypes)
-                         .infer<infer>()
-                         .vjp<vjp>({.in = {0, 1}})
-                         .cpu({conv2d_depthwise_kernel(), conv2d_im2col_kernel(),
-                               widened_kernel<conv2d_im2col_kernel>(), conv2d_reference_kernel()})
-                         .build();
+  static OpDef def =
+      Op<Conv2dParams>("conv2d")
+          .inputs(3, {.optional = {2}})
+          .dtypes(kFloatDTypes)
+          .infer<infer>()
+          .vjp<vjp>({.in = {0, 1}})
+          .cpu({conv2d_depthwise_kernel(), conv2d_direct_kernel(), conv2d_im2col_kernel(),
+                widened_kernel<conv2d_im2col_kernel>(), conv2d_reference_kernel()})
+          .build();
   return def;
 }
 
@@ -113,8 +114,9 @@ const OpDef& conv2d_dgrad_op() {
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
           .vjp<vjp_dgrad>({.in = {0, 1}})
-          .cpu({conv2d_dgrad_depthwise_kernel(), conv2d_dgrad_im2col_kernel(),
-                widened_kernel<conv2d_dgrad_im2col_kernel>(), conv2d_dgrad_reference_kernel()})
+          .cpu({conv2d_dgrad_depthwise_kernel(), conv2d_dgrad_direct_kernel(),
+                conv2d_dgrad_im2col_kernel(), widened_kernel<conv2d_dgrad_im2col_kernel>(),
+                conv2d_dgrad_reference_kernel()})
           .build();
   return def;
 }
@@ -126,8 +128,9 @@ const OpDef& conv2d_wgrad_op() {
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
           .vjp<vjp_wgrad>({.in = {0, 1}})
-          .cpu({conv2d_wgrad_depthwise_kernel(), conv2d_wgrad_im2col_kernel(),
-                widened_kernel<conv2d_wgrad_im2col_kernel>(), conv2d_wgrad_reference_kernel()})
+          .cpu({conv2d_wgrad_depthwise_kernel(), conv2d_wgrad_direct_kernel(),
+                conv2d_wgrad_im2col_kernel(), widened_kernel<conv2d_wgrad_im2col_kernel>(),
+                conv2d_wgrad_reference_kernel()})
           .build();
   return def;
 }

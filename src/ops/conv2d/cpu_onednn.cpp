@@ -25,16 +25,15 @@ Convolution describe(const Conv2dGeometry& g, bool channels_last, bool bias = fa
   return c;
 }
 
-// In row-major order oneDNN multiplies matrices too, and the im2col kernel does so faster until
-// windows are wide, where there are images enough for the threads. Measured with one thread on a
-// Zen 4 core, GFLOP/s of oneDNN and im2col forward: LeNet's layers 43, 57 and 63, 77; 64 channels
-// 3x3 on 56x56 80, 91; 256 channels 3x3 on 14x14 94, 85; 1x1 113, 97, 1x1 with stride 2 (dgrad) 94,
-// 74.
+// Measured with one thread on a Zen 4 core, GFLOP/s of oneDNN, im2col and direct, forward: LeNet's
+// layers 43, 57, 70 and 64, 78, 81 (gradients of the weights 23, 32, 69 and 61, 61, 80); 64
+// channels 3x3 on 56x56 80, 91; 256 channels 3x3 on 14x14 94, 85; 1x1 113, 97, 1x1 with stride 2
+// (dgrad) 94, 74.
 Support rate(const Conv2dGeometry& g, bool channels_last) {
   if (!channels_last && g.groups > 1 && g.group_in() == 1) return Support::possible();  // depthwise
   const bool im2col_is_faster =
       !channels_last && g.kh * g.kw > 1 && g.window() < 1024 && g.n >= num_threads();
-  return im2col_is_faster ? Support::possible() : Support::yes();
+  return im2col_is_faster || prefers_direct(g) ? Support::possible() : Support::yes();
 }
 
 // The first input in the output's format, the others row-major.

@@ -28,6 +28,10 @@ struct Conv2dGeometry {
 Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const Shape& x,
                                const Shape& weight);
 
+/// Whether the direct kernel is the fastest on the CPU, where it can be used: images enough for the
+/// threads, and windows not so wide that the library's products of matrices win.
+bool prefers_direct(const Conv2dGeometry& g);
+
 /// Whether kernels of conv2d_wgrad (inputs dy, x) work in channels_last: in x's format or, where x
 /// has both, in dy's.
 inline bool wgrad_channels_last(const Specs& specs) {
@@ -41,6 +45,9 @@ Kernel conv2d_wgrad_reference_kernel();
 Kernel conv2d_depthwise_kernel();
 Kernel conv2d_dgrad_depthwise_kernel();
 Kernel conv2d_wgrad_depthwise_kernel();
+Kernel conv2d_direct_kernel();
+Kernel conv2d_dgrad_direct_kernel();
+Kernel conv2d_wgrad_direct_kernel();
 Kernel conv2d_im2col_kernel();
 Kernel conv2d_dgrad_im2col_kernel();
 Kernel conv2d_wgrad_im2col_kernel();

@@ -1,0 +1,431 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "mica/op/settings.h"
+#include "mica/ops/conv/shape.h"
+#include "mica/ops/conv2d/geometry.h"
+#include "mica/ops/conv2d/tile.h"
+#include "mica/ops/copy/cpu_transpose.h"
+#include "mica/runtime/cpu/cpu_features.h"
+#include "mica/runtime/cpu/parallel.h"
+
+// Convolution image by image without a matrix of windows. An image is copied to pixels (rows,
+// columns, channels) with its padding; there a window's row is one run of memory, and tiles of sums
+// (tile.h) over some pixels and all or some output channels walk along such runs.
+namespace mica {
+namespace {
+
+using direct::Tile;
+using direct::TileKernel;
+
+constexpr int64_t kPanelBytes = 16384;     // of the second operand, which stays in the first cache
+constexpr int64_t kMostScratch = 1 << 22;  // floats of one thread
+
+/// How `channels` columns are cut into blocks of whole vectors, each the width of a tile.
+struct Columns {
+  struct Block {
+    int64_t first;
+    const TileKernel* kernel;
+  };
+  std::vector<Block> blocks;
+  int64_t padded = 0;
+
+  explicit Columns(int64_t channels) {
+    const auto& kernels =
+        kAvx512Files && has_full_rate_avx512() ? direct::kTilesAvx512 : direct::kTilesAvx2;
+    const int64_t vectors = (channels + kernels.width - 1) / kernels.width;
+    const int64_t count = (vectors + kernels.most_vectors - 1) / kernels.most_vectors;
+    for (int64_t i = 0; i < count; ++i) {  // of nearly equal width
+      const int64_t size = vectors * (i + 1) / count - vectors * i / count;
+      blocks.push_back({padded, &kernels.of[size - 1]});
+      padded += size * kernels.width;
+    }
+  }
+};
+
+/// Pixels with margins, (rows, columns, channels).
+struct Grid {
+  int64_t channels, h, w;  ///< of the image
+  int64_t top, left;       ///< margins
+  int64_t rows, columns;   ///< with margins
+
+  int64_t row() const { return columns * channels; }
+  /// Tiles read beyond the last pixel what they do not keep.
+  int64_t size() const { return (rows * columns + Tile::kMostRows) * channels; }
+};
+
+// Workspace: the second operand (not wgrad), then for each thread two grids' pixels and (wgrad) its
+// sums. Counts are in floats.
+struct State : KernelState {
+  Conv2dGeometry g;
+  bool channels_last = false;
+  int64_t threads = 1;
+  Columns columns;  ///< of the result's channels; of dy's for wgrad
+  Grid in;          ///< forward and wgrad: x; dgrad: dy
+  int64_t operand = 0, pixels = 0, sums = 0;
+
+  State(const Conv2dGeometry& geometry, bool last, int64_t channels, const Grid& grid)
+      : g(geometry), channels_last(last), columns(channels), in(grid) {
+    threads = std::clamp<int64_t>(g.n, 1, num_threads());
+  }
+  int64_t per_thread() const { return in.size() + pixels + sums; }
+  void finish() {
+    workspace_bytes = static_cast<size_t>(operand + threads * per_thread()) * sizeof(float);
+  }
+};
+
+Grid x_grid(const Conv2dGeometry& g) {
+  return {g.c, g.h, g.w, g.padding.h, g.padding.w, g.h + 2 * g.padding.h, g.w + 2 * g.padding.w};
+}
+
+/// Only sideways: rows above and below are left out of the sums.
+Grid dy_grid(const Conv2dGeometry& g) {
+  const int64_t side = g.kw - 1 - g.padding.w;
+  return {g.o, g.oh, g.ow, 0, side, g.oh, g.ow + 2 * side};
+}
+
+/// Pixels from row to row of dx's sums: a row's last tile may be longer than the row.
+int64_t dx_pitch(const Conv2dGeometry& g) { return g.w + Tile::kMostRows - 1; }
+
+int64_t result_size(int64_t pixels, const Columns& columns) {
+  return (pixels + Tile::kMostRows) * columns.padded;
+}
+
+Support supports_geometry(const Conv2dGeometry& g, DType dtype, const Columns& columns,
+                          const Grid& grid, int64_t pixels) {
+  if (dtype != DType::f32) return Support::no("computes f32 only");
+  if (g.groups != 1 || g.dilation != Size2(1))
+    return Support::no("takes no groups and no dilation");
+  if (g.o == 0 || g.window() == 0 || g.pixels() == 0 || g.h * g.w == 0)
+    return Support::no("takes no empty images and weights");
+  if (g.pointwise()) return Support::no("leaves 1x1 to matrix products");
+  const int64_t scratch = grid.size() + result_size(pixels, columns);
+  if (scratch > kMostScratch || columns.padded * g.window() > kMostScratch)
+    return Support::no("keeps whole images in the cache, and these are too large");
+  return prefers_direct(g) ? Support::yes() : Support::possible();
+}
+
+/// One image (channels, h, w), or (h, w, channels), into the middle of a grid whose margins stay.
+void put_image(const Grid& grid, bool channels_last, const float* image, float* to) {
+  to += grid.top * grid.row() + grid.left * grid.channels;
+  if (channels_last || grid.channels == 1) {
+    for (int64_t h = 0; h < grid.h; ++h, to += grid.row(), image += grid.w * grid.channels)
+      std::memcpy(to, image, static_cast<size_t>(grid.w * grid.channels) * sizeof(float));
+  } else if (grid.w == grid.columns) {
+    transpose_matrix(sizeof(float), grid.h * grid.w, grid.channels, to, grid.channels, image,
+                     grid.h * grid.w, false);
+  } else {
+    for (int64_t h = 0; h < grid.h; ++h, to += grid.row(), image += grid.w)
+      transpose_matrix(sizeof(float), grid.w, grid.channels, to, grid.channels, image,
+                       grid.h * grid.w, false);
+  }
+}
+
+/// Rows of `w` pixels, each `pitch` pixels of padded channels after the one before, to an image
+/// (channels, rows, w), or (rows, w, channels).
+void take_image(const float* from, int64_t padded, int64_t pitch, int64_t rows, int64_t w,
+                int64_t channels, bool channels_last, float* to) {
+  for (int64_t h = 0; h < rows; ++h, from += pitch * padded) {
+    if (!channels_last) {
+      transpose_matrix(sizeof(float), channels, w, to + h * w, rows * w, from, padded, false);
+      continue;
+    }
+    for (int64_t p = 0; p < w; ++p)
+      std::memcpy(to + (h * w + p) * channels, from + p * padded,
+                  static_cast<size_t>(channels) * sizeof(float));
+  }
+}
+
+/// The second operand, block after block, as (taps, inner, the block's columns): weight(tap, i, v)
+/// of inner channel i and column v, zero past the last column.
+template <class F>
+void arrange(const State& s, int64_t inner, int64_t channels, float* to, F&& weight) {
+  const int64_t taps = s.g.kh * s.g.kw;
+  for (const auto& [first, kernel] : s.columns.blocks)
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (int64_t i = 0; i < inner; ++i)
+        for (int64_t v = first; v < first + kernel->columns; ++v)
+          *to++ = v < channels ? weight(tap, i, v) : 0.0F;
+}
+
+/// Rows of the window that are summed at a time, so that their operand stays in the cache.
+int64_t chunk_rows(const State& s, const TileKernel& kernel) {
+  const int64_t row = s.g.kw * s.in.channels * kernel.columns * static_cast<int64_t>(sizeof(float));
+  return std::clamp<int64_t>(kPanelBytes / row, 1, s.g.kh);
+}
+
+/// Calls f(image, grid, pixels, sums) for every image; which images share memory depends on the
+/// state alone. The grids' margins are zero.
+template <class F>
+void for_images(const State& s, void* workspace, F&& f) {
+  parallel_for(s.threads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t thread = begin; thread < end; ++thread) {
+      float* grid = static_cast<float*>(workspace) + s.operand + thread * s.per_thread();
+      float* pixels = grid + s.in.size();
+      float* sums = pixels + s.pixels;
+      std::fill_n(grid, s.in.size(), 0.0F);
+      std::fill_n(sums, s.sums, 0.0F);
+      for (int64_t n = s.g.n * thread / s.threads; n < s.g.n * (thread + 1) / s.threads; ++n)
+        f(n, grid, pixels, sums);
+    }
+  });
+}
+
+// Forward: the result's pixels times (kh, kw, c) against (kh, kw, c; o).
+
+Support supports(const Conv2dParams& params, const Specs& specs) {
+  const auto g = conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape);
+  Support support = supports_geometry(g, specs.out[0].dtype, Columns(g.o), x_grid(g), g.pixels());
+  if (support.kind == Support::Kind::no) return support;
+  if (works_channels_last(specs.out[0], specs.in[0]))
+    return std::move(support).with_contiguous(6).with_channels_last(1);
+  if (specs.out[0].is_contiguous()) return std::move(support).with_contiguous(7);
+  return Support::no("writes row-major and channels_last results only");
+}
+
+std::shared_ptr<State> prepare(const Conv2dParams& params, const Specs& specs) {
+  const auto g = conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape);
+  auto s =
+      std::make_shared<State>(g, works_channels_last(specs.out[0], specs.in[0]), g.o, x_grid(g));
+  s->operand = s->columns.padded * (g.window() + 1);  // and the bias
+  s->pixels = result_size(g.pixels(), s->columns);
+  s->finish();
+  return s;
+}
+
+/// All sums of one image.
+void forward_image(const State& s, const float* grid, const float* weight, const float* bias,
+                   float* out) {
+  const Conv2dGeometry& g = s.g;
+  for (const auto& [first, kernel_at] : s.columns.blocks) {
+    const TileKernel& kernel = *kernel_at;
+    const int64_t chunk = chunk_rows(s, kernel);
+    const int64_t operand_row = g.kw * g.c * kernel.columns;
+    const float* b = weight + first * g.window();
+    for (int64_t i = 0; i < g.kh; i += chunk, b += chunk * operand_row) {
+      Tile tile{.b = b,
+                .runs = std::min(chunk, g.kh - i),
+                .length = g.kw * g.c,
+                .a_run = s.in.row(),
+                .a_step = 1,
+                .b_run = operand_row,
+                .b_step = kernel.columns,
+                .out_row = s.columns.padded};
+      const float* rows = grid + i * s.in.row();
+      int64_t h = 0, w = 0;
+      for (int64_t p = 0; p < g.pixels(); p += kernel.rows) {
+        for (int m = 0; m < kernel.rows; ++m) {
+          tile.a[m] = rows + h * g.stride.h * s.in.row() + w * g.stride.w * g.c;
+          if (p + m + 1 < g.pixels() && ++w == g.ow) {
+            w = 0;
+            ++h;
+          }
+        }
+        tile.out = out + p * s.columns.padded + first;
+        tile.start = i == 0 ? bias + first : tile.out;
+        tile.start_row = i == 0 ? 0 : s.columns.padded;
+        kernel.run(tile);
+      }
+    }
+  }
+}
+
+void run(const Conv2dParams&, const State& s, const Call& call) {
+  const Conv2dGeometry& g = s.g;
+  float* const weight = static_cast<float*>(call.workspace);
+  float* const bias = weight + s.columns.padded * g.window();
+  const float* w = call.in[1].as<float>();
+  arrange(s, g.c, g.o, weight,
+          [&](int64_t tap, int64_t c, int64_t o) { return w[(o * g.c + c) * g.kh * g.kw + tap]; });
+  std::fill_n(bias, s.columns.padded, 0.0F);
+  if (call.in[2].defined()) std::copy_n(call.in[2].as<float>(), g.o, bias);
+  for_images(s, call.workspace, [&](int64_t n, float* grid, float* pixels, float*) {
+    put_image(s.in, s.channels_last, call.in[0].as<float>() + n * g.c * g.h * g.w, grid);
+    forward_image(s, grid, weight, bias, pixels);
+    take_image(pixels, s.columns.padded, 0, 1, g.pixels(), g.o, s.channels_last,
+               call.out[0].as<float>() + n * g.o * g.pixels());
+  });
+}
+
+// Gradient of x: pixels of dx times (kh, kw, o), both taps in reverse, against (kh, kw, o; c).
+
+Support supports_dgrad(const Conv2dGradParams& params, const Specs& specs) {
+  const auto g = conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape);
+  if (g.stride != Size2(1)) return Support::no("takes stride 1 only");
+  if (g.padding.h >= g.kh || g.padding.w >= g.kw)
+    return Support::no("takes padding smaller than the window only");
+  Support support =
+      supports_geometry(g, specs.out[0].dtype, Columns(g.c), dy_grid(g), g.h * dx_pitch(g));
+  if (support.kind == Support::Kind::no) return support;
+  if (g.c < 8) support = Support::possible();  // most of a vector would be empty
+  if (works_channels_last(specs.out[0], specs.in[0]))
+    return std::move(support).with_contiguous(2).with_channels_last(1);
+  if (specs.out[0].is_contiguous()) return std::move(support).with_contiguous(3);
+  return Support::no("writes row-major and channels_last results only");
+}
+
+std::shared_ptr<State> prepare_dgrad(const Conv2dGradParams& params, const Specs& specs) {
+  const auto g = conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape);
+  auto s =
+      std::make_shared<State>(g, works_channels_last(specs.out[0], specs.in[0]), g.c, dy_grid(g));
+  s->operand = s->columns.padded * g.o * g.kh * g.kw;
+  s->pixels = result_size(g.h * dx_pitch(g), s->columns);
+  s->finish();
+  return s;
+}
+
+/// All sums of one image. What lies outside dy is left out where a whole tile has it.
+void dgrad_image(const State& s, const float* grid, const float* weight, float* out) {
+  const Conv2dGeometry& g = s.g;
+  const int64_t above = g.kh - 1 - g.padding.h;
+  for (const auto& [first, kernel_at] : s.columns.blocks) {
+    const TileKernel& kernel = *kernel_at;
+    const int64_t chunk = chunk_rows(s, kernel);
+    const int64_t operand_row = g.kw * g.o * kernel.columns;
+    const float* operand = weight + first * g.o * g.kh * g.kw;
+    for (int64_t i = 0; i < g.kh; i += chunk)
+      for (int64_t h = 0; h < g.h; ++h) {
+        // Row of dy for tap i of dx's row h: h + i - above.
+        const int64_t begin = std::max(i, above - h);
+        const int64_t end = std::min({i + chunk, g.kh, g.oh + above - h});
+        for (int64_t w = 0; w < g.w; w += kernel.rows) {
+          const int64_t j = std::max<int64_t>(0, s.in.left - (w + kernel.rows - 1));
+          const int64_t j_end = std::min(g.kw, g.ow + s.in.left - w);
+          Tile tile{.b = operand + begin * operand_row + j * g.o * kernel.columns,
+                    .runs = std::max<int64_t>(0, end - begin),
+                    .length = std::max<int64_t>(0, j_end - j) * g.o,
+                    .a_run = s.in.row(),
+                    .a_step = 1,
+                    .b_run = operand_row,
+                    .b_step = kernel.columns,
+                    .out = out + (h * dx_pitch(g) + w) * s.columns.padded + first,
+                    .out_row = s.columns.padded};
+          for (int m = 0; m < kernel.rows; ++m)
+            tile.a[m] = grid + (h + begin - above) * s.in.row() + (w + m + j) * g.o;
+          tile.start = i == 0 ? nullptr : tile.out;
+          tile.start_row = s.columns.padded;
+          kernel.run(tile);
+        }
+      }
+  }
+}
+
+void run_dgrad(const Conv2dGradParams&, const State& s, const Call& call) {
+  const Conv2dGeometry& g = s.g;
+  float* const weight = static_cast<float*>(call.workspace);
+  const float* w = call.in[1].as<float>();
+  const int64_t taps = g.kh * g.kw;
+  arrange(s, g.o, g.c, weight, [&](int64_t tap, int64_t o, int64_t c) {
+    return w[(o * g.c + c) * taps + taps - 1 - tap];
+  });
+  for_images(s, call.workspace, [&](int64_t n, float* grid, float* pixels, float*) {
+    put_image(s.in, s.channels_last, call.in[0].as<float>() + n * g.o * g.pixels(), grid);
+    dgrad_image(s, grid, weight, pixels);
+    take_image(pixels, s.columns.padded, dx_pitch(g), g.h, g.w, g.c, s.channels_last,
+               call.out[0].as<float>() + n * g.c * g.h * g.w);
+  });
+}
+
+// Gradient of the weight: (kh, kw, c) times pixels against (pixels; o).
+
+Support supports_wgrad(const Conv2dGradParams& params, const Specs& specs) {
+  const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
+  Support support = supports_geometry(g, specs.out[0].dtype, Columns(g.o), x_grid(g), g.pixels());
+  if (support.kind == Support::Kind::no) return support;
+  if (!specs.out[0].is_contiguous()) return Support::no("writes a row-major gradient only");
+  if (wgrad_channels_last(specs)) return std::move(support).with_channels_last(3);
+  return std::move(support).with_contiguous(3);
+}
+
+std::shared_ptr<State> prepare_wgrad(const Conv2dGradParams& params, const Specs& specs) {
+  const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
+  auto s = std::make_shared<State>(g, wgrad_channels_last(specs), g.o, x_grid(g));
+  s->pixels = result_size(g.pixels(), s->columns);
+  s->sums = result_size(g.window(), s->columns);
+  s->finish();
+  return s;
+}
+
+/// Adds one image's part to the sums (kh, kw, c; padded o).
+void wgrad_image(const State& s, const float* grid, const float* dy, float* sums) {
+  const Conv2dGeometry& g = s.g;
+  const int64_t run = g.kw * g.c;
+  const int64_t dy_row = g.ow * s.columns.padded;
+  const int64_t strip =
+      std::clamp<int64_t>(kPanelBytes / (dy_row * static_cast<int64_t>(sizeof(float))), 1, g.oh);
+  for (int64_t h = 0; h < g.oh; h += strip)
+    for (const auto& [first, kernel_at] : s.columns.blocks) {
+      const TileKernel& kernel = *kernel_at;
+      Tile tile{.b = dy + h * dy_row + first,
+                .runs = std::min(strip, g.oh - h),
+                .length = g.ow,
+                .a_run = g.stride.h * s.in.row(),
+                .a_step = g.stride.w * g.c,
+                .b_run = dy_row,
+                .b_step = s.columns.padded,
+                .start_row = s.columns.padded,
+                .out_row = s.columns.padded};
+      const float* rows = grid + h * g.stride.h * s.in.row();
+      int64_t i = 0, at = 0;  // of a tap: its row, and where in the row
+      for (int64_t k = 0; k < g.window(); k += kernel.rows) {
+        for (int m = 0; m < kernel.rows; ++m) {
+          tile.a[m] = rows + i * s.in.row() + at;
+          if (k + m + 1 < g.window() && ++at == run) {
+            at = 0;
+            ++i;
+          }
+        }
+        tile.out = sums + k * s.columns.padded + first;
+        tile.start = tile.out;
+        kernel.run(tile);
+      }
+    }
+}
+
+void run_wgrad(const Conv2dGradParams&, const State& s, const Call& call) {
+  const Conv2dGeometry& g = s.g;
+  for_images(s, call.workspace, [&](int64_t n, float* grid, float* pixels, float* sums) {
+    put_image(s.in, s.channels_last, call.in[1].as<float>() + n * g.c * g.h * g.w, grid);
+    const float* from = call.in[0].as<float>() + n * g.o * g.pixels();
+    // dy's pixels, with room for whole vectors.
+    if (s.channels_last) {
+      for (int64_t p = 0; p < g.pixels(); ++p)
+        std::copy_n(from + p * g.o, g.o, pixels + p * s.columns.padded);
+    } else {
+      transpose_matrix(sizeof(float), g.pixels(), g.o, pixels, s.columns.padded, from, g.pixels(),
+                       false);
+    }
+    wgrad_image(s, grid, pixels, sums);
+  });
+  const int64_t taps = g.kh * g.kw;
+  float* dw = call.out[0].as<float>();
+  parallel_for(g.o, std::max<int64_t>(1, 8192 / (g.window() + 1)), [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o)
+      for (int64_t c = 0; c < g.c; ++c)
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const float* at = static_cast<const float*>(call.workspace) + s.in.size() + s.pixels +
+                            (tap * g.c + c) * s.columns.padded + o;
+          float sum = 0;
+          for (int64_t t = 0; t < s.threads; ++t) sum += at[t * s.per_thread()];
+          dw[(o * g.c + c) * taps + tap] = sum;
+        }
+  });
+}
+
+}  // namespace
+
+bool prefers_direct(const Conv2dGeometry& g) {
+  return g.n >= num_threads() && g.groups == 1 && g.dilation == Size2(1) && !g.pointwise() &&
+         g.window() < 1024;
+}
+
+Kernel conv2d_direct_kernel() { return kernel<supports, prepare, run>("direct"); }
+Kernel conv2d_dgrad_direct_kernel() {
+  return kernel<supports_dgrad, prepare_dgrad, run_dgrad>("direct");
+}
+Kernel conv2d_wgrad_direct_kernel() {
+  return kernel<supports_wgrad, prepare_wgrad, run_wgrad>("direct");
+}
+
+}  // namespace mica
