@@ -8,6 +8,8 @@ namespace mica {
 namespace {
 
 constexpr int64_t kGrain = 16384;  // elements worth a thread of their own
+// A row worth more than one thread: below, handing records between their caches costs more.
+constexpr int64_t kLongRow = 1 << 22;
 
 /// The elements of a row as records, and back. Flipped keys sort in descending order.
 template <class T>
@@ -15,6 +17,7 @@ struct RecordsOf {
   using Key = SortKey<T>;
   using Bits = typename Key::Bits;
   using Record = std::conditional_t<sizeof(T) == 8, WideRecord, NarrowRecord>;
+  using Sorter = RadixSort<Record, Key::kBits>;
   const T* x;
   int64_t step;
   Bits flip;
@@ -38,7 +41,7 @@ Support supports_length(int64_t n) {
 /// How many rows are worked on at a time, each with its part of the workspace, and in how many
 /// chunks a row is sorted.
 struct State : KernelState {
-  using Counts = RadixSort<NarrowRecord>::Counts;
+  static constexpr int64_t kMostChunks = 64;
   int64_t rows;
   int slots = 1;
   int chunks = 1;
@@ -46,27 +49,31 @@ struct State : KernelState {
 
   State(int64_t count, int64_t length, int64_t records_of_a_row, DType t)
       : rows(count), records(records_of_a_row) {
-    const int64_t threads = std::min(omp_get_max_threads(), RadixSort<NarrowRecord>::kMostChunks);
-    const int64_t useful = std::clamp<int64_t>(count * length / kGrain, 1, threads);
-    if (count < useful) {  // a few long rows: one after the other, each by all threads
-      chunks = static_cast<int>(useful);
+    const int64_t threads = std::min<int64_t>(omp_get_max_threads(), kMostChunks);
+    if (count < threads && length >= kLongRow) {  // one after the other, each by all threads
+      chunks = static_cast<int>(threads);
     } else {
-      slots = static_cast<int>(useful);
+      slots = static_cast<int>(
+          std::clamp<int64_t>(count * length / kGrain, 1, std::clamp<int64_t>(count, 1, threads)));
     }
-    const size_t record = size_of(t) == 8 ? sizeof(WideRecord) : sizeof(NarrowRecord);
-    workspace_bytes = static_cast<size_t>(slots * chunks) * sizeof(Counts) +
-                      static_cast<size_t>(slots * records) * record;
+    workspace_bytes = switch_all(t, [&]<class T>() {
+      using Sorter = typename RecordsOf<T>::Sorter;
+      return static_cast<size_t>(slots) *
+             (static_cast<size_t>(Sorter::counts_for(chunks)) * sizeof(typename Sorter::Counts) +
+              static_cast<size_t>(records) * sizeof(typename RecordsOf<T>::Record));
+    });
   }
 
   /// Calls f(row, records, sorter) for every row.
   template <class T, class F>
   void each_row(const Call& c, F&& f) const {
-    using Record = typename RecordsOf<T>::Record;
-    auto* counts = static_cast<Counts*>(c.workspace);
-    auto* data = reinterpret_cast<Record*>(counts + slots * chunks);
+    using Sorter = typename RecordsOf<T>::Sorter;
+    const int64_t of_a_slot = Sorter::counts_for(chunks);
+    auto* counts = static_cast<typename Sorter::Counts*>(c.workspace);
+    auto* data = reinterpret_cast<typename RecordsOf<T>::Record*>(counts + slots * of_a_slot);
     parallel_for(slots, 1, [&](int64_t first, int64_t last) {
       for (int64_t s = first; s < last; ++s) {
-        const RadixSort<Record> sorter(SortKey<T>::kBits, chunks, counts + s * chunks);
+        const Sorter sorter(chunks, counts + s * of_a_slot);
         for (int64_t row = rows * s / slots; row < rows * (s + 1) / slots; ++row)
           f(row, data + s * records, sorter);
       }
@@ -119,7 +126,7 @@ void run_sort(const SortParams& p, const RowsState& state, const Call& c) {
 }
 
 /// Candidates that are kept before all but the k best of them are dropped.
-int64_t most_candidates(int64_t k) { return std::max(2 * k, k + 1024); }
+int64_t most_candidates(int64_t k) { return std::max<int64_t>(2 * k, 64); }
 
 Support supports_topk(const TopkParams& p, const Specs& s) {
   return supports_length(s.in[0].shape[static_cast<int>(p.axis)]);
@@ -155,8 +162,8 @@ void select_first(const RecordsOf<T>& row, int64_t n, int64_t k, Record* kept) {
 }
 
 /// Sorts k records that are not in the order of their positions, with room for as many behind them.
-template <class Record>
-Record* in_order(const RadixSort<Record>& sorter, Record* records, int64_t k) {
+template <class Sorter, class Record>
+Record* in_order(const Sorter& sorter, Record* records, int64_t k) {
   Record* sorted = sorter.sort(records, records + k, k);
   for (int64_t i = 0, end = 1; i < k; i = end++) {
     while (end < k && sorted[end].key() == sorted[i].key()) ++end;

@@ -80,7 +80,7 @@ void run_unique(const NoParams&, const Call& c) {
   });
 }
 
-/// How many of the first n elements go before `value`, or, for the right side, do not go after it.
+/// How many of n elements go before `value`, or, for the right side, do not go after it.
 template <class T>
 int64_t place_of(const T* sorted, int64_t step, int64_t n, T value, bool right) {
   int64_t low = 0;

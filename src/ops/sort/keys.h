@@ -10,10 +10,10 @@
 // Unsigned keys whose order is the order of the values.
 namespace mica {
 
-/// Whether a goes before b: NaN last.
+/// Whether a goes before b: NaN last. Without branches.
 template <class T>
 bool goes_before(T a, T b) {
-  return a < b || (b != b && a == a);
+  return (static_cast<int>(a < b) | (static_cast<int>(b != b) & static_cast<int>(a == a))) != 0;
 }
 
 template <class T>
@@ -27,13 +27,13 @@ struct SortKey {
   static constexpr Bits kSign = static_cast<Bits>(Bits{1} << (kBits - 1));
   static constexpr Bits kNan = static_cast<Bits>(~Bits{0});
 
+  /// Without branches: signs cannot be predicted.
   static Bits of(T value) {
     const auto bits = std::bit_cast<Bits>(value);
     if constexpr (kFloat) {
       const auto size = static_cast<Bits>(bits & static_cast<Bits>(~kSign));
-      if (size > kInfinity) return kNan;
-      if (size == 0) return kSign;
-      return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : static_cast<Bits>(bits | kSign);
+      const Bits key = size == 0 ? kSign : static_cast<Bits>(bits ^ flips(bits));
+      return size > kInfinity ? kNan : key;
     } else if constexpr (std::is_signed_v<T>) {
       return static_cast<Bits>(bits ^ kSign);
     } else {
@@ -45,8 +45,7 @@ struct SortKey {
   /// The value of any other key.
   static T value(Bits key) {
     if constexpr (kFloat) {
-      return std::bit_cast<T>((key & kSign) != 0 ? static_cast<Bits>(key ^ kSign)
-                                                 : static_cast<Bits>(~key));
+      return std::bit_cast<T>(static_cast<Bits>(key ^ flips(static_cast<Bits>(~key))));
     } else if constexpr (std::is_signed_v<T>) {
       return std::bit_cast<T>(static_cast<Bits>(key ^ kSign));
     } else {
@@ -55,6 +54,11 @@ struct SortKey {
   }
 
  private:
+  /// Bits that change between a float and its key: all of a negative one, else the sign.
+  static Bits flips(Bits bits) {
+    return static_cast<Bits>(static_cast<Bits>(Bits{0} - static_cast<Bits>(bits >> (kBits - 1))) |
+                             kSign);
+  }
   /// Bits of infinity: the exponent's.
   static constexpr Bits exponent_mask() {
     if (std::is_same_v<T, double>) return static_cast<Bits>(0x7ff0000000000000ULL);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "mica/runtime/cpu/parallel.h"
 
@@ -35,34 +36,36 @@ struct WideRecord {
 };
 
 /// Sorts records by keys of `bits` bits, least significant digit first.
-template <class Record>
+template <class Record, int bits>
 class RadixSort {
  public:
-  static constexpr int kDigitBits = 8;
-  static constexpr int kDigits = 1 << kDigitBits;
-  static constexpr int kMostChunks = 64;
-  /// Fewer are sorted by comparison.
-  static constexpr int64_t kFew = 128;
-  using Counts = std::array<uint32_t, kDigits>;
-  static constexpr size_t kCountBytes = sizeof(Counts) * kMostChunks;
+  using Counts = std::array<uint32_t, 256>;  ///< of each value of a digit
+  static constexpr int kDigits = bits / 8;
 
-  /// `counts` has room for as many as there are chunks, which are sorted in parallel.
-  RadixSort(int bits, int chunks, Counts* counts) : bits_(bits), chunks_(chunks), counts_(counts) {}
+  /// The records are sorted in so many chunks at a time, with `counts_for` them counts.
+  RadixSort(int chunks, Counts* counts) : chunks_(chunks), counts_(counts) {}
+  static constexpr int counts_for(int chunks) { return std::max(chunks, kDigits); }
 
-  /// Sorts n records of `a` with the help of `b`, as large; returns the one they end in.
+  /// Sorts n records of `a`, which are in the order of their positions, with the help of `b`, as
+  /// large; returns the one they end in.
   Record* sort(Record* a, Record* b, int64_t n) const {
+    constexpr int64_t kFew = 48;  // less work by comparison
     if (n <= kFew) {
       std::sort(a, a + n);
       return a;
     }
-    for (int shift = 0; shift < bits_; shift += kDigitBits) {
-      each_chunk(n, [&](Counts& counts, int64_t begin, int64_t end) {
-        counts.fill(0);
-        for (int64_t i = begin; i < end; ++i) ++counts[digit(a[i], shift)];
-      });
-      if (!count_to_offset(n)) continue;
-      each_chunk(n, [&](Counts& next, int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) b[next[digit(a[i], shift)]++] = a[i];
+    if (chunks_ == 1) count_all_digits(a, n);
+    for (int d = 0; d < kDigits; ++d) {
+      Counts* counts = chunks_ == 1 ? counts_ + d : counts_;
+      if (chunks_ > 1)
+        each_chunk(n, [&](int64_t chunk, int64_t begin, int64_t end) {
+          counts[chunk].fill(0);
+          for (int64_t i = begin; i < end; ++i) ++counts[chunk][digit(a[i], d)];
+        });
+      if (!turn_to_offsets(counts, n)) continue;
+      each_chunk(n, [&](int64_t chunk, int64_t begin, int64_t end) {
+        Counts& next = counts[chunk];
+        for (int64_t i = begin; i < end; ++i) b[next[digit(a[i], d)]++] = a[i];
       });
       std::swap(a, b);
     }
@@ -70,34 +73,37 @@ class RadixSort {
   }
 
  private:
-  static size_t digit(const Record& r, int shift) {
-    return static_cast<size_t>(r.key() >> shift) & (kDigits - 1);
+  static size_t digit(const Record& r, int d) {
+    return static_cast<size_t>(r.key() >> (8 * d)) & 255;
   }
 
   template <class F>
   void each_chunk(int64_t n, F&& f) const {
     parallel_for(chunks_, 1, [&](int64_t first, int64_t last) {
-      for (int64_t c = first; c < last; ++c) f(counts_[c], n * c / chunks_, n * (c + 1) / chunks_);
+      for (int64_t c = first; c < last; ++c) f(c, n * c / chunks_, n * (c + 1) / chunks_);
     });
   }
 
-  /// Turns how often each digit occurs in a chunk into where its records go; false if all records
-  /// have one digit.
-  bool count_to_offset(int64_t n) const {
+  /// One chunk holds the same digits in any order: one look at it counts all of them.
+  void count_all_digits(const Record* a, int64_t n) const {
+    for (int d = 0; d < kDigits; ++d) counts_[d].fill(0);
+    for (int64_t i = 0; i < n; ++i)
+      for (int d = 0; d < kDigits; ++d) ++counts_[d][digit(a[i], d)];
+  }
+
+  /// Turns how often each value occurs in a chunk into where its records go; false if all records
+  /// have the same.
+  bool turn_to_offsets(Counts* counts, int64_t n) const {
+    const int chunks = chunks_;  // which the counts do not change
     uint32_t offset = 0;
-    for (size_t d = 0; d < kDigits; ++d) {
+    for (size_t value = 0; value < 256; ++value) {
       const uint32_t before = offset;
-      for (int c = 0; c < chunks_; ++c) {
-        const uint32_t count = counts_[c][d];
-        counts_[c][d] = offset;
-        offset += count;
-      }
+      for (int c = 0; c < chunks; ++c) offset += std::exchange(counts[c][value], offset);
       if (offset - before == static_cast<uint64_t>(n)) return false;
     }
     return true;
   }
 
-  int bits_;
   int chunks_;
   Counts* counts_;
 };

@@ -11,6 +11,12 @@
 namespace mica {
 namespace {
 
+/// The public functions normalise axes; a call past them must not reach outside a shape.
+void check_axis(const char* op, const TensorSpec& x, int64_t axis) {
+  check<IndexError>(axis >= 0 && axis < x.rank(), "{}: axis must be in [0, {}), got {}", op,
+                    x.rank(), axis);
+}
+
 /// Values and where they came from, both row-major.
 void add_sorted(OutSpecs& out, const Shape& shape, DType dtype) {
   out.add(shape, dtype);
@@ -18,11 +24,13 @@ void add_sorted(OutSpecs& out, const Shape& shape, DType dtype) {
   for (TensorSpec& s : out.span()) s.strides = contiguous_strides(shape);
 }
 
-void infer_sort(const SortParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+void infer_sort(const SortParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_axis("sort", in[0], p.axis);
   add_sorted(out, in[0].shape, in[0].dtype);
 }
 
 void infer_topk(const TopkParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_axis("topk", in[0], p.axis);
   const auto axis = static_cast<int>(p.axis);
   Shape shape = in[0].shape;
   check<ShapeError>(p.k >= 0 && p.k <= shape[axis],
