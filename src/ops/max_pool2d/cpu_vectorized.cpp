@@ -30,10 +30,9 @@ template <class T, int Lanes>
 struct Largest {
   using V = typename VectorOf<T, Lanes>::Values;
   using I = typename VectorOf<T, Lanes>::Indices;
-  V value;
+  V value = V{} - std::numeric_limits<T>::infinity();
   I position;
 
-  explicit Largest(I first) : value(V{} - std::numeric_limits<T>::infinity()), position(first) {}
   void take(V v, I at) {
     const I mask = ~(v <= value) & (value == value);  // `replaces`, lane by lane
     value = mask ? v : value;
@@ -102,7 +101,7 @@ void pool_columns(const Pool2dGeometry& g, const T* x, PoolRange rows, int64_t o
   const auto at = [&](int64_t h, int64_t j) {
     return lanes + static_cast<Index<T>>(h * g.w + start + j);
   };
-  Largest<T, Lanes> largest(at(rows.first, 0));
+  Largest<T, Lanes> largest{.position = at(rows.first, 0)};
   const int64_t end = (g.kernel.w - 1) * g.dilation.w;
   for (int64_t h = rows.first; h < rows.last; h += rows.step)
     for (int64_t j = 0; j <= end; j += g.dilation.w)
@@ -156,41 +155,53 @@ void pool_planes(const Pool2dGeometry& g, const T* x, T* y, int32_t* positions) 
   });
 }
 
-// Channels [c, c + Lanes) of one result; x is an image (h, w, c).
-template <int Lanes, class T>
-void pool_channels(const Pool2dGeometry& g, const T* x, PoolRange rows, PoolRange cols, int64_t c,
-                   T* y, int32_t* positions) {
-  using V = typename VectorOf<T, Lanes>::Values;
-  using I = typename VectorOf<T, Lanes>::Indices;
-  Largest<T, Lanes> largest(I{} + static_cast<Index<T>>(rows.first * g.w + cols.first));
+// `Groups` vectors of channels of one result, from the first that x (h, w, c), y and positions are
+// given for.
+template <int Groups, class T>
+void pool_channels(const Pool2dGeometry& g, const T* x, PoolRange rows, PoolRange cols, T* y,
+                   int32_t* positions) {
+  constexpr int kLanes = 32 / sizeof(T);
+  using V = typename VectorOf<T, kLanes>::Values;
+  using I = typename VectorOf<T, kLanes>::Indices;
+  const auto at = [&](int64_t h, int64_t w) { return I{} + static_cast<Index<T>>(h * g.w + w); };
+  Largest<T, kLanes> largest[Groups];
+  for (auto& group : largest) group.position = at(rows.first, cols.first);
   for (int64_t h = rows.first; h < rows.last; h += rows.step)
     for (int64_t w = cols.first; w < cols.last; w += cols.step) {
-      const int64_t at = h * g.w + w;
-      largest.take(load<V>(x + at * g.c + c), I{} + static_cast<Index<T>>(at));
+      const T* pixel = x + (h * g.w + w) * g.c;
+      for (int k = 0; k < Groups; ++k) largest[k].take(load<V>(pixel + k * kLanes), at(h, w));
     }
-  largest.store(y + c, positions + c);
+  for (int k = 0; k < Groups; ++k) largest[k].store(y + k * kLanes, positions + k * kLanes);
+}
+
+// One result of all channels.
+template <class T>
+void pool_pixel(const Pool2dGeometry& g, const T* x, PoolRange rows, PoolRange cols, T* y,
+                int32_t* positions) {
+  constexpr int kLanes = 32 / sizeof(T);
+  constexpr int kGroups = 4;
+  int64_t c = 0;
+  for (; c + kGroups * kLanes <= g.c; c += kGroups * kLanes)
+    pool_channels<kGroups>(g, x + c, rows, cols, y + c, positions + c);
+  if (g.c < kLanes) {
+    for (; c < g.c; ++c) pool_one(g, x + c, g.c, rows, cols, y + c, positions + c);
+  }
+  for (; c < g.c; c += kLanes) {
+    const int64_t start = std::min(c, g.c - kLanes);
+    pool_channels<1>(g, x + start, rows, cols, y + start, positions + start);
+  }
 }
 
 template <class T>
 void pool_pixels(const Pool2dGeometry& g, const T* x, T* y, int32_t* positions) {
-  constexpr int kLanes = 32 / sizeof(T);
   const int64_t grain = std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, g.ow * g.c));
   parallel_for(g.n * g.oh, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T* image = x + row / g.oh * g.h * g.w * g.c;
       const PoolRange rows = g.rows(row % g.oh);
       for (int64_t ow = 0; ow < g.ow; ++ow) {
-        const PoolRange cols = g.cols(ow);
-        T* result = y + (row * g.ow + ow) * g.c;
-        int32_t* position = positions + (row * g.ow + ow) * g.c;
-        if (g.c >= kLanes) {
-          for (int64_t c = 0; c < g.c; c += kLanes)
-            pool_channels<kLanes>(g, image, rows, cols, std::min(c, g.c - kLanes), result,
-                                  position);
-        } else {
-          for (int64_t c = 0; c < g.c; ++c)
-            pool_one(g, image + c, g.c, rows, cols, result + c, position + c);
-        }
+        const int64_t result = (row * g.ow + ow) * g.c;
+        pool_pixel(g, image, rows, g.cols(ow), y + result, positions + result);
       }
     }
   });
