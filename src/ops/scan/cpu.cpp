@@ -57,7 +57,7 @@ struct Elements {
 };
 
 constexpr int64_t kBlock = 1024;
-constexpr int64_t kColumns = 1024;
+constexpr int64_t kColumns = 2048;
 constexpr int64_t kFewColumns = 16;  // fewer are scanned one by one
 constexpr int64_t kPieces = 64;      // of one long row
 
@@ -109,26 +109,62 @@ std::array<int64_t, 3> offsets(const StridedLoop<3>& loop, int axes, int64_t i) 
   return at;
 }
 
-/// Scans n values in place from `carry` on and returns the last result. Sums of four are scanned
-/// beside each other; only one operation in four waits for the one before.
+/// Four values being scanned in C. Only one operation in four waits for the one before.
 template <class Op, class C>
-C scan_block(C* x, int64_t n, C carry) {
-  typedef C Four __attribute__((vector_size(4 * sizeof(C))));
-  const Four neutral = Four{} + Op::template neutral<C>();
-  int64_t i = 0;
-  Four before = Four{} + carry;
-  for (; i + 4 <= n; i += 4) {
-    Four v;
-    std::memcpy(&v, x + i, sizeof v);
+class Four {
+ public:
+  explicit Four(C carry) : before_(Vector{} + carry) {}
+
+  /// Results of the four values x[0], x[step], …, where step is 1 or -1.
+  template <class T>
+  void scan(const T* x, T* y, int64_t step, bool exclusive) {
+    typedef T Loaded __attribute__((vector_size(4 * sizeof(T))));
+    const int64_t lowest = step < 0 ? -3 : 0;
+    Loaded in;
+    std::memcpy(&in, x + lowest, sizeof in);
+    if (step < 0) in = __builtin_shufflevector(in, in, 3, 2, 1, 0);
+    const Vector neutral = Vector{} + Op::template neutral<C>();
+    Vector v = __builtin_convertvector(in, Vector);
     v = Op::join(v, __builtin_shufflevector(neutral, v, 0, 4, 5, 6));
     v = Op::join(v, __builtin_shufflevector(neutral, v, 0, 1, 4, 5));
-    const Four result = Op::join(before, v);
-    std::memcpy(x + i, &result, sizeof result);
-    before = Op::join(before, __builtin_shufflevector(v, v, 3, 3, 3, 3));
+    const Vector shown = exclusive ? __builtin_shufflevector(neutral, v, 0, 4, 5, 6) : v;
+    Loaded out = __builtin_convertvector(Op::join(before_, shown), Loaded);
+    if (step < 0) out = __builtin_shufflevector(out, out, 3, 2, 1, 0);
+    std::memcpy(y + lowest, &out, sizeof out);
+    before_ = Op::join(before_, __builtin_shufflevector(v, v, 3, 3, 3, 3));
   }
-  carry = before[0];
-  for (; i < n; ++i) x[i] = carry = Op::join(carry, x[i]);
+  C carry() const { return before_[0]; }
+
+ private:
+  typedef C Vector __attribute__((vector_size(4 * sizeof(C))));
+  Vector before_;
+};
+
+/// Scans n values from `carry` on and returns the last sum (or product). x and y may be the same.
+template <class Op, class C, class T>
+C scan_run(const T* x, T* y, int64_t step, int64_t n, C carry, bool exclusive) {
+  Four<Op, C> four(carry);
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) four.scan(x + i * step, y + i * step, step, exclusive);
+  carry = four.carry();
+  for (; i < n; ++i) {
+    const C next = Op::join(carry, static_cast<C>(x[i * step]));
+    y[i * step] = static_cast<T>(exclusive ? carry : next);
+    carry = next;
+  }
   return carry;
+}
+
+/// Calls f with a type whose elements are scanned where they lie; false if there is none.
+template <class C, class F>
+bool in_place_type(const Operand& out, const Operand& in, F&& f) {
+  if constexpr (std::is_same_v<C, double>) {
+    if (in.dtype == DType::f32) return f.template operator()<float>(), true;
+    if (in.dtype == DType::f64) return f.template operator()<double>(), true;
+  } else {
+    if (in.dtype == out.dtype) return f.template operator()<uint64_t>(), true;
+  }
+  return false;
 }
 
 template <class Op, class C>
@@ -146,8 +182,7 @@ struct Scan {
     const int64_t grain = std::max<int64_t>(1, kElementGrain * pieces / plan.n);
     if (in_pieces) {
       each_piece(rows, pieces, grain, [&](int64_t row, int64_t begin, int64_t end, C& total) {
-        total = Op::template neutral<C>();
-        walk(row, begin, end, total, false);
+        total = total_of(row, begin, end);
       });
       for (int64_t row = 0; row < rows; ++row) {
         C carry = Op::template neutral<C>();
@@ -155,14 +190,12 @@ struct Scan {
           carry = Op::join(std::exchange(totals[k], carry), carry);
       }
       each_piece(rows, pieces, grain, [&](int64_t row, int64_t begin, int64_t end, C carry) {
-        walk(row, begin, end, carry, true);
+        scan_row(row, begin, end, carry);
       });
     } else {
       parallel_for(rows, grain, [&](int64_t first, int64_t last) {
-        for (int64_t row = first; row < last; ++row) {
-          C carry = Op::template neutral<C>();
-          walk(row, 0, plan.n, carry, true);
-        }
+        for (int64_t row = first; row < last; ++row)
+          scan_row(row, 0, plan.n, Op::template neutral<C>());
       });
     }
   }
@@ -178,18 +211,42 @@ struct Scan {
     });
   }
 
-  /// Goes through elements [begin, end) of a row, from `carry` on; writes the results if asked to.
-  void walk(int64_t row, int64_t begin, int64_t end, C& carry, bool write) const {
+  /// The sum (or product) of elements [begin, end) of a row.
+  C total_of(int64_t row, int64_t begin, int64_t end) const {
     const auto at = offsets(plan.rest, plan.rest.rank, row);
-    C buffer[kBlock + 1];  // after the one before the block
+    C total = Op::template neutral<C>();
+    C buffer[kBlock];
     for (int64_t i = begin; i < end; i += kBlock) {
       const int64_t m = std::min(kBlock, end - i);
-      Elements<C>::load(in, at[1] + in.start + i * in.step, in.step, m, buffer + 1);
-      buffer[0] = carry;
-      carry = scan_block<Op>(buffer + 1, m, carry);
-      if (write)
-        Elements<C>::store(buffer + (plan.exclusive ? 0 : 1), m, out,
-                           at[0] + out.start + i * out.step, out.step);
+      Elements<C>::load(in, at[1] + in.start + i * in.step, in.step, m, buffer);
+      C lanes[8];
+      std::fill_n(lanes, 8, Op::template neutral<C>());
+      int64_t k = 0;
+      for (; k + 8 <= m; k += 8)
+        for (int l = 0; l < 8; ++l) lanes[l] = Op::join(lanes[l], buffer[k + l]);
+      for (; k < m; ++k) lanes[0] = Op::join(lanes[0], buffer[k]);
+      for (const C lane : lanes) total = Op::join(total, lane);
+    }
+    return total;
+  }
+
+  /// Scans elements [begin, end) of a row from `carry` on.
+  void scan_row(int64_t row, int64_t begin, int64_t end, C carry) const {
+    const auto at = offsets(plan.rest, plan.rest.rank, row);
+    const int64_t from = at[1] + in.start + begin * in.step;
+    const int64_t to = at[0] + out.start + begin * out.step;
+    if (in.step == out.step && (in.step == 1 || in.step == -1) &&
+        in_place_type<C>(out, in, [&]<class T>() {
+          scan_run<Op>(static_cast<const T*>(in.data) + from, static_cast<T*>(out.data) + to,
+                       in.step, end - begin, carry, plan.exclusive);
+        }))
+      return;
+    C buffer[kBlock];
+    for (int64_t i = 0; i < end - begin; i += kBlock) {
+      const int64_t m = std::min(kBlock, end - begin - i);
+      Elements<C>::load(in, from + i * in.step, in.step, m, buffer);
+      carry = scan_run<Op>(buffer, buffer, 1, m, carry, plan.exclusive);
+      Elements<C>::store(buffer, m, out, to + i * out.step, out.step);
     }
   }
 
@@ -208,15 +265,38 @@ struct Scan {
   void scan_tile(const std::array<int64_t, 3>& at, int64_t first, int64_t width) const {
     const int64_t m = std::min(kColumns, width - first);
     const int64_t across = plan.rest.inner_stride(1);
+    const int64_t from = at[1] + first * across + in.start;
+    const int64_t to = at[0] + first + out.start;
     C sums[kColumns];
-    C x[kColumns];
     std::fill_n(sums, m, Op::template neutral<C>());
+    if (across == 1 && in_place_type<C>(out, in, [&]<class T>() {
+          for (int64_t i = 0; i < plan.n; ++i)
+            scan_line(static_cast<const T*>(in.data) + from + i * in.step,
+                      static_cast<T*>(out.data) + to + i * out.step, m, sums);
+        }))
+      return;
+    C x[kColumns];
     for (int64_t i = 0; i < plan.n; ++i) {
-      const int64_t to = at[0] + first + out.start + i * out.step;
-      if (plan.exclusive) Elements<C>::store(sums, m, out, to, 1);
-      Elements<C>::load(in, at[1] + first * across + in.start + i * in.step, across, m, x);
-      for (int64_t j = 0; j < m; ++j) sums[j] = Op::join(sums[j], x[j]);
-      if (!plan.exclusive) Elements<C>::store(sums, m, out, to, 1);
+      Elements<C>::load(in, from + i * in.step, across, m, x);
+      scan_line(x, x, m, sums);
+      Elements<C>::store(x, m, out, to + i * out.step, 1);
+    }
+  }
+
+  /// One step of m scans side by side.
+  template <class T>
+  void scan_line(const T* x, T* y, int64_t m, C* sums) const {
+    if (plan.exclusive) {
+      for (int64_t j = 0; j < m; ++j) {
+        const C next = Op::join(sums[j], static_cast<C>(x[j]));
+        y[j] = static_cast<T>(sums[j]);
+        sums[j] = next;
+      }
+    } else {
+      for (int64_t j = 0; j < m; ++j) {
+        sums[j] = Op::join(sums[j], static_cast<C>(x[j]));
+        y[j] = static_cast<T>(sums[j]);
+      }
     }
   }
 };

@@ -8,7 +8,9 @@
 namespace mica {
 namespace {
 
-void infer(const ScanParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+void infer(const ScanParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  check<IndexError>(p.axis >= 0 && p.axis < in[0].rank(), "{}: axis must be in [0, {}), got {}",
+                    out.op(), in[0].rank(), p.axis);
   out.add(in[0].shape, is_floating(in[0].dtype) ? in[0].dtype : DType::i64);
 }
 
