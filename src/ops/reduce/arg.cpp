@@ -26,33 +26,45 @@ struct Position {
   /// The best value of a block is found first; where it lies is asked only if it is the best so
   /// far.
   void add(Acc& acc, const T* x, int64_t n, int64_t first) const {
-    constexpr int kLanes = 128 / sizeof(T);
+    constexpr int kLanes = reduction::lanes_of<T>;
     T best = x[0];
     int64_t i = 0;
     if (n >= 2 * kLanes) {
       T lanes[kLanes];
       std::copy_n(x, kLanes, lanes);
       for (i = kLanes; i + kLanes <= n; i += kLanes)
-        for (int l = 0; l < kLanes; ++l)
-          lanes[l] = Order::replaces(x[i + l], lanes[l]) ? x[i + l] : lanes[l];
+        for (int l = 0; l < kLanes; ++l) lanes[l] = Order::winner(lanes[l], x[i + l]);
       for (int half = kLanes / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; ++l)
-          lanes[l] = Order::replaces(lanes[l + half], lanes[l]) ? lanes[l + half] : lanes[l];
+        for (int l = 0; l < half; ++l) lanes[l] = Order::winner(lanes[l], lanes[l + half]);
       best = lanes[0];
     }
-    for (; i < n; ++i) best = Order::replaces(x[i], best) ? x[i] : best;
+    for (; i < n; ++i) best = Order::winner(best, x[i]);
     if (acc.position >= 0 && !Order::replaces(best, acc.value)) return;
+    acc = {best, first + find(x, n, best)};
+  }
+  /// Where the first of n elements is that equals `value`, NaN too; there is one.
+  static int64_t find(const T* x, int64_t n, T value) {
+    constexpr int kLanes = 64;
+    const auto same = [&](T v) {
+      return static_cast<int>(v == value) |
+             (static_cast<int>(v != v) & static_cast<int>(value != value));
+    };
     int64_t at = 0;
-    while (x[at] != best && (best == best || x[at] == x[at])) ++at;
-    acc = {best, first + at};
+    for (; at + kLanes <= n; at += kLanes) {
+      int found = 0;
+      for (int l = 0; l < kLanes; ++l) found |= same(x[at + l]);
+      if (found != 0) break;
+    }
+    while (same(x[at]) == 0) ++at;
+    return at;
   }
   void merge(Acc& acc, const Acc& more) const {
     if (acc.position < 0 || Order::replaces(more.value, acc.value)) acc = more;
   }
 
   /// Positions count from the first row added, so that they fit beside their values.
+  using Index = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
   struct Columns {
-    using Index = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
     alignas(64) T value[reduction::kColumns];
     alignas(64) Index row[reduction::kColumns];
     int64_t first;
@@ -65,14 +77,32 @@ struct Position {
   }
   void add_rows(Columns& c, const T* x, int64_t step, int64_t rows, int64_t m,
                 int64_t first) const {
+    constexpr int kWide = 64;
     if (c.first < 0) c.first = first;
-    for (int64_t row = 0; row < rows; ++row, x += step) {
-      const auto here = static_cast<typename Columns::Index>(first - c.first + row);
-      for (int64_t j = 0; j < m; ++j) {
-        const bool better = Order::replaces(x[j], c.value[j]);
-        c.value[j] = better ? x[j] : c.value[j];
-        c.row[j] = better ? here : c.row[j];
+    int64_t here = first - c.first;
+    const int64_t end = here + rows;
+    for (; here + reduction::kRows <= end; here += reduction::kRows) {
+      int64_t j = 0;
+      for (; j + kWide <= m; j += kWide) {
+        T value[kWide];
+        Index row[kWide];
+        std::copy_n(c.value + j, kWide, value);
+        std::copy_n(c.row + j, kWide, row);
+        for (int64_t k = 0; k < reduction::kRows; ++k)
+          take(value, row, x + k * step + j, kWide, static_cast<Index>(here + k));
+        std::copy_n(value, kWide, c.value + j);
+        std::copy_n(row, kWide, c.row + j);
       }
+      for (int64_t k = 0; k < reduction::kRows; ++k, x += step)
+        take(c.value + j, c.row + j, x + j, m - j, static_cast<Index>(here + k));
+    }
+    for (; here < end; ++here, x += step) take(c.value, c.row, x, m, static_cast<Index>(here));
+  }
+  static void take(T* value, Index* row, const T* x, int64_t n, Index here) {
+    for (int64_t j = 0; j < n; ++j) {
+      const bool better = Order::replaces(x[j], value[j]);
+      value[j] = better ? x[j] : value[j];
+      row[j] = better ? here : row[j];
     }
   }
   void put(const Arg& out, int64_t at, const Acc& acc) const {

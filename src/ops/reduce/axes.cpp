@@ -43,13 +43,26 @@ Tensor with_axes(const Tensor& y, const Shape& shape, const Dims& axes) {
   return reshape(y, reduced_shape(shape, axes, true));
 }
 
+namespace {
+
+/// The public functions normalise axes; a call past them must not reach outside a shape.
+void check_axes(const char* op, const Shape& shape, const Dims& axes) {
+  for (const int64_t a : axes)
+    check<IndexError>(a >= 0 && a < shape.rank(), "{}: axis must be in [0, {}), got {}", op,
+                      shape.rank(), a);
+}
+
+}  // namespace
+
 void add_reduced(OutSpecs& out, const Shape& shape, const Dims& axes, bool keepdim, DType dtype) {
+  check_axes(out.op(), shape, axes);
   out.add(reduced_shape(shape, axes, keepdim), dtype);
   TensorSpec& spec = out[out.size() - 1];
   spec.strides = contiguous_strides(spec.shape);
 }
 
 void check_not_empty(const char* op, const Shape& shape, const Dims& axes) {
+  check_axes(op, shape, axes);
   for (const int64_t a : axes)
     check<ShapeError>(shape[static_cast<int>(a)] > 0, "{}: axis {} of {} is empty", op, a, shape);
 }

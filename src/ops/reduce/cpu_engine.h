@@ -25,6 +25,15 @@ inline constexpr int64_t kColumns = 1024;
 /// number of threads.
 inline constexpr int64_t kPieces = 64;
 
+/// Rows that a reducer takes together where it can.
+inline constexpr int64_t kRows = 8;
+/// Values of type T that loops work on at a time. At least 32: shorter loops are unrolled before
+/// their choices could become vectors.
+template <class T>
+inline constexpr int lanes_of = sizeof(T) == 1   ? 128
+                                : sizeof(T) == 2 ? 64
+                                                 : 32;
+
 /// Gives `n` elements from `data[offset]` on, `step` apart, side by side: where they lie, or
 /// gathered and converted into `buffer`.
 template <class Value>
@@ -200,7 +209,6 @@ class Reduction {
   /// Adds the elements [begin, end) of the reduced axes for `m` outputs side by side.
   void add_row_range(typename R::Columns& columns, int64_t base, int64_t m, int64_t begin,
                      int64_t end) const {
-    constexpr int64_t kRows = 4;  // converted together
     const int64_t n = plan_.reduced.inner();
     const int64_t step = plan_.reduced.inner_stride(0);
     alignas(64) Value buffer[kRows * kColumns];
@@ -268,6 +276,20 @@ inline void put_float(const Arg& out, int64_t at, double value) {
   }
 }
 
+/// Sum of n values, in lanes.
+template <class T, class Sum = T>
+Sum sum_lanes(const T* x, int64_t n) {
+  constexpr int kLanes = lanes_of<Sum>;
+  Sum lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int l = 0; l < kLanes; ++l) lanes[l] += static_cast<Sum>(x[i + l]);
+  for (; i < n; ++i) lanes[0] += static_cast<Sum>(x[i]);
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  return lanes[0];
+}
+
 template <class T>
 struct ColumnsOf {
   alignas(64) T v[kColumns];
@@ -283,7 +305,7 @@ struct Fold : P {
   using Lane = typename P::Lane;
   using Acc = typename P::Acc;
   using Columns = ColumnsOf<Acc>;
-  static constexpr int kLanes = 128 / sizeof(Lane);
+  static constexpr int kLanes = lanes_of<Lane>;
 
   void add(Acc& acc, const Value* x, int64_t n, int64_t) const {
     const auto neutral = static_cast<Lane>(P::start());
@@ -304,15 +326,26 @@ struct Fold : P {
   void merge(Acc& acc, const Acc& more) const { acc = P::join(acc, more); }
 
   void start(Columns& c, int64_t m) const { std::fill_n(c.v, m, start()); }
+  /// Some rows are joined in lanes first, so that the columns are written once for all of them.
   void add_rows(Columns& c, const Value* x, int64_t step, int64_t rows, int64_t m, int64_t) const {
+    constexpr int kWide = sizeof(Lane) == 8 ? 32 : 64;
     int64_t row = 0;
-    for (; row + 4 <= rows; row += 4, x += 4 * step)
-      for (int64_t j = 0; j < m; ++j)
-        c.v[j] = P::join(c.v[j], static_cast<Acc>(P::join(
-                                     P::join(P::map(x[j]), P::map(x[j + step])),
-                                     P::join(P::map(x[j + 2 * step]), P::map(x[j + 3 * step])))));
-    for (; row < rows; ++row, x += step)
-      for (int64_t j = 0; j < m; ++j) c.v[j] = P::join(c.v[j], static_cast<Acc>(P::map(x[j])));
+    for (; row + kRows <= rows; row += kRows, x += kRows * step) {
+      int64_t j = 0;
+      for (; j + kWide <= m; j += kWide) {
+        Lane lanes[kWide];
+        for (int l = 0; l < kWide; ++l) lanes[l] = P::map(x[j + l]);
+        for (int64_t k = 1; k < kRows; ++k)
+          for (int l = 0; l < kWide; ++l) lanes[l] = P::join(lanes[l], P::map(x[k * step + j + l]));
+        for (int l = 0; l < kWide; ++l)
+          c.v[j + l] = P::join(c.v[j + l], static_cast<Acc>(lanes[l]));
+      }
+      for (int64_t k = 0; k < kRows; ++k) add_row(c, x + k * step, j, m);
+    }
+    for (; row < rows; ++row, x += step) add_row(c, x, 0, m);
+  }
+  void add_row(Columns& c, const Value* x, int64_t begin, int64_t end) const {
+    for (int64_t j = begin; j < end; ++j) c.v[j] = P::join(c.v[j], static_cast<Acc>(P::map(x[j])));
   }
 
   Acc start() const { return P::start(); }

@@ -6,32 +6,44 @@
 
 namespace mica {
 
-// Which of two values a maximum or a minimum keeps. NaN wins over everything, the first one stays.
-// Written without branches, so that loops over it vectorise.
+/// Which of two values an Order keeps: the better one, but NaN wins over everything and the first
+/// NaN stays. Written without branches, so that loops over it vectorise.
+template <class Order>
+struct NanWins {
+  template <class T>
+  static bool replaces(T x, T best) {
+    return (static_cast<int>(Order::better(x, best)) |
+            (static_cast<int>(x != x) & static_cast<int>(best == best))) != 0;
+  }
+  /// The value of that choice, in fewer operations.
+  template <class T>
+  static T winner(T best, T x) {
+    const T better = Order::better(x, best) ? x : best;
+    return x != x ? x : better;
+  }
+};
 
-struct Largest {
+struct Largest : NanWins<Largest> {
   template <class T>
   static T worst() {
     using Limits = std::numeric_limits<T>;
     return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
   }
   template <class T>
-  static bool replaces(T x, T best) {
-    return (static_cast<int>(x > best) |
-            (static_cast<int>(x != x) & static_cast<int>(best == best))) != 0;
+  static bool better(T x, T best) {
+    return x > best;
   }
 };
 
-struct Smallest {
+struct Smallest : NanWins<Smallest> {
   template <class T>
   static T worst() {
     using Limits = std::numeric_limits<T>;
     return Limits::has_infinity ? Limits::infinity() : Limits::max();
   }
   template <class T>
-  static bool replaces(T x, T best) {
-    return (static_cast<int>(x < best) |
-            (static_cast<int>(x != x) & static_cast<int>(best == best))) != 0;
+  static bool better(T x, T best) {
+    return x < best;
   }
 };
 
@@ -43,7 +55,7 @@ struct Extreme {
   using Acc = T;
   static T start() { return Order::template worst<T>(); }
   static T map(T x) { return x; }
-  static T join(T a, T b) { return Order::replaces(b, a) ? b : a; }
+  static T join(T a, T b) { return Order::winner(a, b); }
   static void put(const Arg& out, int64_t at, T acc) {
     if constexpr (std::is_floating_point_v<T>) {
       reduction::put_float(out, at, static_cast<double>(acc));

@@ -71,9 +71,7 @@ struct LogSumExp {
     T shares[reduction::kBlock];
     for (int64_t i = 0; i < n; ++i) shares[i] = x[i] - shift;
     exp_in_place(shares, n);
-    double sum = 0;
-    for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(shares[i]);
-    merge(acc, finished(largest, sum));
+    merge(acc, finished(largest, reduction::sum_lanes<T, double>(shares, n)));
   }
 
   void merge(Acc& acc, const Acc& more) const {
@@ -96,11 +94,10 @@ struct LogSumExp {
   }
   /// Some rows together, so that what was summed before is scaled once for all of them.
   void add_rows(Columns& c, const T* x, int64_t step, int64_t rows, int64_t m, int64_t) const {
-    constexpr int64_t kTogether = 8;
     alignas(64) T shift[reduction::kColumns];
     alignas(64) T shares[reduction::kColumns];
-    for (int64_t first = 0; first < rows; first += kTogether) {
-      const int64_t last = std::min(first + kTogether, rows);
+    for (int64_t first = 0; first < rows; first += reduction::kRows) {
+      const int64_t last = std::min(first + reduction::kRows, rows);
       std::copy_n(c.largest, m, shares);
       for (int64_t row = first; row < last; ++row)
         for (int64_t j = 0; j < m; ++j)

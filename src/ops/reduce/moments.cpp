@@ -55,8 +55,8 @@ struct Moments {
 
   void add(Acc& acc, const T* x, int64_t n, int64_t) const {
     const auto count = static_cast<double>(n);
-    const double about = sums(x, n, 0).first / count;
-    const Sums s = sums(x, n, about);
+    const double about = reduction::sum_lanes<T, double>(x, n) / count;
+    const Sums s = deviations(x, n, about);
     // `about` is rounded: the rest of the mean is in the deviations.
     const double rest = s.first / count;
     merge(acc, {count, about + rest, s.second - rest * s.first});
@@ -126,8 +126,8 @@ struct Moments {
     double first, second;
   };
   /// Sums of x - about and of its square.
-  static Sums sums(const T* x, int64_t n, double about) {
-    constexpr int kLanes = 16;
+  static Sums deviations(const T* x, int64_t n, double about) {
+    constexpr int kLanes = 16;  // of two sums
     double first[kLanes] = {};
     double second[kLanes] = {};
     int64_t i = 0;
