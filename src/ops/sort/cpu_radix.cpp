@@ -27,6 +27,18 @@ struct RecordsOf {
 
   Bits key(int64_t i) const { return static_cast<Bits>(Key::of(x[i * step]) ^ flip); }
   Record operator[](int64_t i) const { return Record::of(key(i), static_cast<uint32_t>(i)); }
+  /// The first position in [i, n) whose key is below `limit`, else n. Most blocks have none.
+  int64_t find_below(Bits limit, int64_t i, int64_t n) const {
+    constexpr int64_t kBlock = 32;
+    for (; step == 1 && i + kBlock <= n; i += kBlock) {
+      Bits found = 0;
+      for (int64_t l = i; l < i + kBlock; ++l)
+        found |= static_cast<Bits>(Key::of(x[l]) ^ flip) < limit ? 1 : 0;
+      if (found != 0) break;
+    }
+    while (i < n && key(i) >= limit) ++i;
+    return i;
+  }
   T value(const Record& r) const {
     const auto k = static_cast<Bits>(static_cast<Bits>(r.key()) ^ flip);
     return Key::shared(k) ? x[r.position() * step] : Key::value(k);
@@ -125,8 +137,12 @@ void run_sort(const SortParams& p, const RowsState& state, const Call& c) {
   });
 }
 
-/// Candidates that are kept before all but the k best of them are dropped.
-int64_t most_candidates(int64_t k) { return std::max<int64_t>(2 * k, 64); }
+constexpr int64_t kFewInserted = 32;  // each candidate moves some of the k best
+
+/// Candidates among n that are kept before all but the k best of them are dropped.
+int64_t most_candidates(int64_t n, int64_t k) {
+  return std::min(n, std::max<int64_t>(4 * k, 1024));
+}
 
 Support supports_topk(const TopkParams& p, const Specs& s) {
   return supports_length(s.in[0].shape[static_cast<int>(p.axis)]);
@@ -134,31 +150,44 @@ Support supports_topk(const TopkParams& p, const Specs& s) {
 
 std::shared_ptr<RowsState> prepare_topk(const TopkParams& p, const Specs& s) {
   const Rows rows(s.in[0], s.out[0], static_cast<int>(p.axis));
-  return std::make_shared<RowsState>(rows, most_candidates(p.k), s.in[0].dtype);
+  return std::make_shared<RowsState>(rows, std::max(2 * p.k, most_candidates(rows.length, p.k)),
+                                     s.in[0].dtype);
 }
 
-/// Leaves the k first of n records in order at the front of `kept`; k is at least 1.
+/// Leaves the k first of n records in no order at the front of `kept`; k is at least 1. Of equal
+/// keys the one with the lower position stays.
 template <class T, class Record>
 void select_first(const RecordsOf<T>& row, int64_t n, int64_t k, Record* kept) {
-  const int64_t most = most_candidates(k);
-  int64_t count = 0;
+  using Bits = typename RecordsOf<T>::Bits;
+  const int64_t most = most_candidates(n, k);
+  int64_t count = most;
+  for (int64_t i = 0; i < count; ++i) kept[i] = row[i];
+  Bits limit;
   const auto drop = [&] {
     std::nth_element(kept, kept + k - 1, kept + count);
     count = k;
+    limit = static_cast<Bits>(kept[k - 1].key());
   };
-  int64_t i = 0;
-  for (; i < n && count < most; ++i) kept[count++] = row[i];
-  if (count > k) drop();
-  for (; i < n; ++i) {
-    // Of equal keys the one with the lower position stays.
-    if (row.key(i) >= kept[k - 1].key()) continue;
-    if (count == most) {
-      drop();
-      if (row.key(i) >= kept[k - 1].key()) continue;
-    }
+  drop();
+  for (int64_t i = row.find_below(limit, most, n); i < n; i = row.find_below(limit, i + 1, n)) {
     kept[count++] = row[i];
+    if (count == most) drop();
   }
   if (count > k) drop();
+}
+
+/// The same in order, for a small k: a record better than the last is put in its place.
+template <class T, class Record>
+void insert_first(const RecordsOf<T>& row, int64_t n, int64_t k, Record* kept) {
+  using Bits = typename RecordsOf<T>::Bits;
+  const auto insert = [&](int64_t at, const Record& record) {
+    for (; at > 0 && record < kept[at - 1]; --at) kept[at] = kept[at - 1];
+    kept[at] = record;
+  };
+  const auto limit = [&] { return static_cast<Bits>(kept[k - 1].key()); };
+  for (int64_t i = 0; i < k; ++i) insert(i, row[i]);
+  for (int64_t i = row.find_below(limit(), k, n); i < n; i = row.find_below(limit(), i + 1, n))
+    insert(k - 1, row[i]);
 }
 
 /// Sorts k records that are not in the order of their positions, with room for as many behind them.
@@ -179,8 +208,13 @@ void run_topk(const TopkParams& p, const RowsState& state, const Call& c) {
     state.each_row<T>(c, [&](int64_t i, auto* records, const auto& sorter) {
       const Rows::Offsets at = rows.offsets(i);
       const RecordsOf<T> row(c.in[0].as<T>() + at.in, rows.in_step, p.largest);
-      select_first(row, rows.length, p.k, records);
-      const auto* best = p.sorted ? in_order(sorter, records, p.k) : records;
+      const auto* best = records;
+      if (p.k <= kFewInserted) {
+        insert_first(row, rows.length, p.k, records);
+      } else {
+        select_first(row, rows.length, p.k, records);
+        if (p.sorted) best = in_order(sorter, records, p.k);
+      }
       for (int64_t k = 0; k < p.k; ++k) {
         c.out[0].as<T>()[at.out + k * rows.out_step] = row.value(best[k]);
         c.out[1].as<int64_t>()[at.out + k * rows.out_step] = best[k].position();
