@@ -87,6 +87,7 @@ from mica._mica import (
 # isort: split
 # Random numbers
 from mica._mica import (
+    bernoulli,
     manual_seed,
     normal,
     rand,

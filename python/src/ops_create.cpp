@@ -98,6 +98,9 @@ void bind_random(nb::module_& m) {
         return integers(0, high, size, dtype, device);
       },
       "high"_a, "size"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+  using FromProbabilities = Tensor (*)(const Tensor&);
+  m.def("bernoulli", FromProbabilities(bernoulli), "input"_a, ReleaseGil(),
+        "1 with each element's probability, else 0.");
   m.def("rand_like", [](const Tensor& x) { return uniform_like(x); }, "input"_a, ReleaseGil());
   m.def("randn_like", [](const Tensor& x) { return normal_like(x); }, "input"_a, ReleaseGil());
   m.def("randperm", randperm, "n"_a, ReleaseGil());

@@ -85,6 +85,14 @@ void bind_methods(nb::class_<Tensor>& tensor) {
   tensor.def("to", to_python, "args"_a, nb::kw_only(), "dtype"_a = nb::none(),
              "device"_a = nb::none(), "memory_format"_a = nb::none(),
              "Another device, dtype or memory format; itself where nothing changes.");
+  constexpr std::pair<const char*, DType> kCasts[] = {
+      {"double", DType::f64},    {"float", DType::f32},   {"half", DType::f16},
+      {"bfloat16", DType::bf16}, {"long", DType::i64},    {"int", DType::i32},
+      {"byte", DType::u8},       {"bool", DType::boolean}};
+  for (const auto& [name, dtype] : kCasts) {
+    tensor.def(
+        name, [to_dtype = dtype](const Tensor& t) { return cast(t, to_dtype); }, ReleaseGil());
+  }
   tensor.def("cpu", [](const Tensor& t) { return to(t, Device::cpu()); }, ReleaseGil());
   tensor.def(
       "cuda", [](const Tensor& t, int index) { return to(t, Device::cuda(index)); }, "index"_a = 0,

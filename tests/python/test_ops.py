@@ -182,6 +182,8 @@ def test_random_numbers():
     t = mica.randint(3, 9, (500,))
     assert t.dtype is mica.int64 and set(t.numpy()) == {3, 4, 5, 6, 7, 8}
     assert mica.randint(high=2, size=(2, 3), dtype=mica.uint8).dtype is mica.uint8
+    coins = mica.bernoulli(mica.tensor([0.0, 1.0, 0.5]).expand(400, 3)).numpy()
+    assert not coins[:, 0].any() and coins[:, 1].all() and 0.3 < coins[:, 2].mean() < 0.7
     like = mica.ones(3, dtype=mica.float64)
     assert mica.rand_like(like).dtype is mica.randn_like(like).dtype is mica.float64
 

@@ -162,6 +162,15 @@ def test_to(device):
     assert moved.to(dtype=mica.int32, device="cpu").cpu().numpy().tolist() == [[1, 1], [1, 1]]
 
 
+def test_casts():
+    t = mica.tensor([0.0, 1.5])
+    names = ["double", "half", "bfloat16", "long", "int", "byte", "bool", "float"]
+    dtypes = ["float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "float32"]
+    for name, dtype in zip(names, dtypes, strict=True):
+        assert getattr(t, name)().dtype is getattr(mica, dtype)
+    assert t.long().numpy().tolist() == [0, 1] and t.bool().numpy().tolist() == [False, True]
+
+
 def test_in_place(pair):
     a, t = pair(2, 3)
     assert t.add_(1) is t
