@@ -48,6 +48,10 @@ class Entry:
     repeats: bool = True  # inputs may repeat values along an axis
     cases: int = 24
 
+    @property
+    def compares_gradients(self):
+        return self.gradient and any(dtype in FLOATS for dtype in self.dtypes)
+
 
 class DisagreementError(Exception):
     pass
@@ -196,15 +200,3 @@ def compare_all(what, outputs, expected, tolerance):
         raise DisagreementError(f"{len(outputs)} results, expected {len(expected)}")
     for i, (t, e) in enumerate(zip(outputs, expected, strict=True)):
         compare(f"{what} {i}", to_array(t), np.asarray(e), tolerance)
-
-
-__all__ = [
-    "FLOATS",
-    "FLOAT_DTYPES",
-    "INTEGERS",
-    "Call",
-    "DisagreementError",
-    "Draw",
-    "Entry",
-    "run_case",
-]

@@ -103,6 +103,30 @@ TABLE["group_norm"] = Entry(
 )
 
 
+def draw_response(d):
+    params = {
+        "size": d.integer(1, 5),
+        "alpha": d.number(0.1, 2),
+        "beta": d.choice([0.5, 0.75, 1.0]),
+        "k": d.number(0.5, 2),
+    }
+    shape = (d.integer(1, 3), d.integer(1, 6), *d.shape(min_rank=1, max_rank=2))
+    return Call([d.values(shape)], params)
+
+
+def jax_response(x, size, alpha, beta, k):
+    sides = [(0, 0)] * x.ndim
+    sides[1] = (size // 2, (size - 1) // 2)
+    squares = jnp.pad(x * x, sides)
+    around = sum(squares[:, i : i + x.shape[1]] for i in range(size)) / size
+    return x / (k + alpha * around) ** beta
+
+
+TABLE["local_response_norm"] = Entry(
+    draw_response, F.local_response_norm, jax_response, tolerance=4
+)
+
+
 def draw_statistics(d, both_modes):
     """x, running mean and variance, weight, bias; with and without training."""
     shape = draw_images(d)
@@ -392,7 +416,12 @@ def draw_cosine_embedding(d):
 
 
 def jax_cosine_embedding(a, b, target, margin, reduction):
-    cos = cosine(a, b, -1)
+    """With what PyTorch adds to the squares of the lengths: short vectors' gradients show it."""
+
+    def square(v):
+        return jnp.sum(v * v, -1) + 1e-12
+
+    cos = jnp.sum(a * b, -1) / jnp.sqrt(square(a) * square(b))
     return reduced(jnp.where(target == 1, 1 - cos, jnp.maximum(0, cos - margin)), reduction)
 
 
