@@ -10,9 +10,10 @@ import losses
 import reductions
 import sampling
 import shapes
+import updates
 from mica import _mica
 
-FAMILIES = (elementwise, reductions, linear, layers, sampling, losses, shapes, indexing)
+FAMILIES = (elementwise, reductions, linear, layers, sampling, losses, shapes, indexing, updates)
 TABLE = {name: entry for family in FAMILIES for name, entry in family.TABLE.items()}
 
 # Operators without an entry, and why.
@@ -23,7 +24,6 @@ WITHOUT = {
     "normal": "random numbers of mica's own generator",
     "randint": "random numbers of mica's own generator",
     "dropout": "random numbers of mica's own generator",
-    "sgd_update": "a step of an optimizer; compared in the tests of training",
 }
 
 
