@@ -287,6 +287,12 @@ MICA_OP(dropout)
 
 // updates
 MICA_OP(sgd_update)
+MICA_OP(adam_update)
+MICA_OP(rmsprop_update)
+MICA_OP(adagrad_update)
+MICA_OP(total_norm)
+MICA_OP(clip_by_norm)
+MICA_OP(clip_by_value)
 
 // oneDNN
 MICA_ONEDNN_KERNEL(matmul)

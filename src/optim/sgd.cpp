@@ -3,7 +3,7 @@
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
 #include "mica/ops/fill/fill.h"
-#include "mica/ops/sgd_update/sgd_update.h"
+#include "mica/ops/optimizer_update/optimizer_update.h"
 
 namespace mica::optim {
 

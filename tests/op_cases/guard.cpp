@@ -69,7 +69,9 @@ Outputs GuardedRun::record(const OpDef& op, ParamsRef params, std::span<const Te
 Tensors GuardedRun::run(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                         std::span<const TensorSpec> out) {
   static const TensorSpec undefined;
-  const Device device = out.empty() ? inputs[0].device() : out[0].device;
+  const auto given =
+      std::find_if(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined(); });
+  const Device device = out.empty() ? given->device() : out[0].device;
   std::vector<TensorSpec> in_specs;
   for (const Tensor& t : inputs) in_specs.push_back(t.defined() ? t.spec() : undefined);
   const auto prepared = select(op, params, {in_specs, out}, device);

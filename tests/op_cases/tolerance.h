@@ -132,6 +132,8 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"normal",              {1e-12, 1e-6, 6e-4, 5e-3},           {0, 0, 0, 0}},
     {"dropout",             {1e-7, 2e-7, 1e-3, 8e-3},            {1e-7, 2e-7, 1e-3, 8e-3}},
     {"sgd_update",          {4e-16, 3e-7, 1e-3, 8e-3},            {0, 0, 0, 0}},
+    {"adam_update",         {1e-14, 1e-6, 1e-3, 8e-3},            {0, 0, 0, 0}},  // 1 - beta^step
+    {"rmsprop_update",      {1e-15, 1e-6, 1e-3, 8e-3},            {0, 0, 0, 0}},
 };
 // clang-format on
 

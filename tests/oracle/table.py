@@ -18,12 +18,18 @@ TABLE = {name: entry for family in FAMILIES for name, entry in family.TABLE.item
 
 # Operators without an entry, and why.
 WITHOUT = {
-    "nonzero_ends": "a part of nonzero",
     "rng_take": "counters of mica's own generator",
     "uniform": "random numbers of mica's own generator",
     "normal": "random numbers of mica's own generator",
     "randint": "random numbers of mica's own generator",
     "dropout": "random numbers of mica's own generator",
+    "nonzero_ends": "a part of nonzero",
+    "adam_update": "a step of an optimizer; compared in its own tests",
+    "rmsprop_update": "a step of an optimizer; compared in its own tests",
+    "adagrad_update": "a step of an optimizer; compared in its own tests",
+    "total_norm": "a part of clip_grad_norm_; compared in its own tests",
+    "clip_by_norm": "a part of clip_grad_norm_; compared in its own tests",
+    "clip_by_value": "a part of clip_grad_value_; compared in its own tests",
 }
 
 

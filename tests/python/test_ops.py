@@ -35,6 +35,12 @@ MISSING = {
     "nonzero_ends": "a part of nonzero",
     "rng_take": "what random operators draw from",
     "sgd_update": "a step of mica.optim.SGD",
+    "adam_update": "a step of mica.optim.Adam",
+    "rmsprop_update": "a step of mica.optim.RMSprop",
+    "adagrad_update": "a step of mica.optim.Adagrad",
+    "total_norm": "a part of clip_grad_norm_",
+    "clip_by_norm": "a part of clip_grad_norm_",
+    "clip_by_value": "a part of clip_grad_value_",
 }
 
 

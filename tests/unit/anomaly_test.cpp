@@ -57,7 +57,7 @@ TEST(Anomaly, SeesWrites) {
   const AnomalyMode guard;
   const Tensor w = full({2}, 3e38);
   const Tensor g = full({2}, -3e38);
-  expect_error<Error>("sgd_update: wrote inf at [0] to input 1 (f32[2]) though its inputs were",
+  expect_error<Error>("sgd_update: wrote inf at [0] to input 2 (f32[2]) though its inputs were",
                       [&] { sgd_update(scalar(1), {w}, {g}, {}, {}); });
 }
 

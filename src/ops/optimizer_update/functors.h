@@ -1,0 +1,243 @@
+#pragma once
+
+// One functor per formula, a template over the value type: float, double, a vector of them. The
+// CPU loops and the CUDA kernel of multi_tensor are made from them. A formula has
+//   kStates       the number of its states
+//   kReads        whether it reads what it writes to: results of clipping it does not
+//   Factors<V>    its constants, made from the op's parameters, lr and the number of the step
+//   apply         one step on an element p (or a vector of them) with gradient g and states s.
+#include "mica/ops/elementwise/math.h"
+#include "mica/ops/optimizer_update/optimizer_update.h"
+
+namespace mica::update {
+
+using namespace math;
+
+template <bool kMomentum, bool kNesterov>
+struct SgdStep {
+  static constexpr int kStates = kMomentum ? 1 : 0;
+  static constexpr bool kReads = true;
+  template <class V>
+  struct Factors {
+    V lr, momentum, fresh, decay;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const SgdParams& p, double lr, int64_t step) {
+    return {V(lr), V(p.momentum), V(step == 1 ? 1 : 1 - p.dampening), V(p.weight_decay)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, [[maybe_unused]] V* s) {
+    g = g + f.decay * p;
+    if constexpr (kMomentum) {
+      s[0] = f.momentum * s[0] + f.fresh * g;
+      g = kNesterov ? g + f.momentum * s[0] : s[0];
+    }
+    p = p - f.lr * g;
+  }
+};
+
+template <bool kAmsgrad>
+struct AdamStep {
+  static constexpr int kStates = kAmsgrad ? 3 : 2;
+  static constexpr bool kReads = true;
+  template <class V>
+  struct Factors {
+    V keep, decay, beta1, fresh1, beta2, fresh2, lr, unbias2, eps;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const AdamParams& p, double lr, int64_t step) {
+    const auto t = static_cast<double>(step);
+    const double unbias1 = 1 / (1 - pow(p.beta1, t));
+    const double unbias2 = 1 / sqrt(1 - pow(p.beta2, t));
+    return {V(p.decoupled ? 1 - lr * p.weight_decay : 1.0),
+            V(p.decoupled ? 0.0 : p.weight_decay),
+            V(p.beta1),
+            V(1 - p.beta1),
+            V(p.beta2),
+            V(1 - p.beta2),
+            V(lr * unbias1),
+            V(unbias2),
+            V(p.eps)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V* s) {
+    p = f.keep * p;
+    g = g + f.decay * p;
+    s[0] = f.beta1 * s[0] + f.fresh1 * g;
+    s[1] = f.beta2 * s[1] + f.fresh2 * (g * g);
+    V square = s[1];
+    if constexpr (kAmsgrad) square = s[2] = select(s[2] >= square, s[2], square);
+    p = p - f.lr * (s[0] / (sqrt(square) * f.unbias2 + f.eps));
+  }
+};
+
+/// States: square_avg, then momentum, then grad_avg.
+template <bool kMomentum, bool kCentered>
+struct RmspropStep {
+  static constexpr int kStates = 1 + kMomentum + kCentered;
+  static constexpr bool kReads = true;
+  template <class V>
+  struct Factors {
+    V lr, alpha, fresh, momentum, decay, eps;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const RmspropParams& p, double lr, int64_t) {
+    return {V(lr), V(p.alpha), V(1 - p.alpha), V(p.momentum), V(p.weight_decay), V(p.eps)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V* s) {
+    g = g + f.decay * p;
+    s[0] = f.alpha * s[0] + f.fresh * (g * g);
+    V square = s[0];
+    if constexpr (kCentered) {
+      V& mean = s[kStates - 1];
+      mean = f.alpha * mean + f.fresh * g;
+      square = square - mean * mean;
+      square = select(square < V(0), V(0), square);  // rounding may take it below
+    }
+    V change = g / (sqrt(square) + f.eps);
+    if constexpr (kMomentum) change = s[1] = f.momentum * s[1] + change;
+    p = p - f.lr * change;
+  }
+};
+
+struct AdagradStep {
+  static constexpr int kStates = 1;
+  static constexpr bool kReads = true;
+  template <class V>
+  struct Factors {
+    V lr, decay, eps;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const AdagradParams& p, double lr, int64_t step) {
+    return {V(lr / (1 + static_cast<double>(step - 1) * p.lr_decay)), V(p.weight_decay), V(p.eps)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V* s) {
+    g = g + f.decay * p;
+    s[0] = s[0] + g * g;
+    p = p - f.lr * (g / (sqrt(s[0]) + f.eps));
+  }
+};
+
+struct ClipNormStep {
+  static constexpr int kStates = 0;
+  static constexpr bool kReads = false;
+  template <class V>
+  struct Factors {
+    V scale;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const ClipNormParams& p, double norm, int64_t) {
+    const double scale = p.max_norm / (norm + 1e-6);
+    return {V(scale > 1 ? 1.0 : scale)};  // NaN stays
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V*) {
+    p = f.scale * g;
+  }
+};
+
+struct ClipValueStep {
+  static constexpr int kStates = 0;
+  static constexpr bool kReads = false;
+  template <class V>
+  struct Factors {
+    V low, high;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const ClipValueParams& p, double, int64_t) {
+    return {V(-p.limit), V(p.limit)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V*) {
+    p = select(g < f.low, f.low, select(g > f.high, f.high, g));
+  }
+};
+
+// The ops: what their inputs are called, and which formula their parameters choose. `visit` calls
+// `f.template operator()<Step>()`.
+
+struct Sgd {
+  using Params = SgdParams;
+  static constexpr const char* kName = "sgd_update";
+  static constexpr const char* kScalar = "lr";
+  static constexpr bool kNeedsStep = false;
+  static const char* state_name(const SgdParams&, int) { return "momentum"; }
+  template <class F>
+  static decltype(auto) visit(const SgdParams& p, F&& f) {
+    if (p.momentum == 0) return f.template operator()<SgdStep<false, false>>();
+    if (p.nesterov) return f.template operator()<SgdStep<true, true>>();
+    return f.template operator()<SgdStep<true, false>>();
+  }
+};
+
+struct Adam {
+  using Params = AdamParams;
+  static constexpr const char* kName = "adam_update";
+  static constexpr const char* kScalar = "lr";
+  static constexpr bool kNeedsStep = true;
+  static const char* state_name(const AdamParams&, int i) {
+    return i == 0 ? "exp_avg" : i == 1 ? "exp_avg_sq" : "max_exp_avg_sq";
+  }
+  template <class F>
+  static decltype(auto) visit(const AdamParams& p, F&& f) {
+    if (p.amsgrad) return f.template operator()<AdamStep<true>>();
+    return f.template operator()<AdamStep<false>>();
+  }
+};
+
+struct Rmsprop {
+  using Params = RmspropParams;
+  static constexpr const char* kName = "rmsprop_update";
+  static constexpr const char* kScalar = "lr";
+  static constexpr bool kNeedsStep = false;
+  static const char* state_name(const RmspropParams& p, int i) {
+    return i == 0 ? "square_avg" : i == 1 && p.momentum != 0 ? "momentum" : "grad_avg";
+  }
+  template <class F>
+  static decltype(auto) visit(const RmspropParams& p, F&& f) {
+    if (p.momentum != 0 && p.centered) return f.template operator()<RmspropStep<true, true>>();
+    if (p.momentum != 0) return f.template operator()<RmspropStep<true, false>>();
+    if (p.centered) return f.template operator()<RmspropStep<false, true>>();
+    return f.template operator()<RmspropStep<false, false>>();
+  }
+};
+
+struct Adagrad {
+  using Params = AdagradParams;
+  static constexpr const char* kName = "adagrad_update";
+  static constexpr const char* kScalar = "lr";
+  static constexpr bool kNeedsStep = true;
+  static const char* state_name(const AdagradParams&, int) { return "sum"; }
+  template <class F>
+  static decltype(auto) visit(const AdagradParams&, F&& f) {
+    return f.template operator()<AdagradStep>();
+  }
+};
+
+struct ClipNorm {
+  using Params = ClipNormParams;
+  static constexpr const char* kName = "clip_by_norm";
+  static constexpr const char* kScalar = "norm";
+  static constexpr bool kNeedsStep = false;
+  static const char* state_name(const ClipNormParams&, int) { return ""; }
+  template <class F>
+  static decltype(auto) visit(const ClipNormParams&, F&& f) {
+    return f.template operator()<ClipNormStep>();
+  }
+};
+
+struct ClipValue {
+  using Params = ClipValueParams;
+  static constexpr const char* kName = "clip_by_value";
+  static constexpr const char* kScalar = nullptr;
+  static constexpr bool kNeedsStep = false;
+  static const char* state_name(const ClipValueParams&, int) { return ""; }
+  template <class F>
+  static decltype(auto) visit(const ClipValueParams&, F&& f) {
+    return f.template operator()<ClipValueStep>();
+  }
+};
+
+}  // namespace mica::update
