@@ -286,6 +286,7 @@ MICA_CPU_OP(randint)
 MICA_OP(dropout)
 
 // updates
+MICA_OP(schedule_lr)
 MICA_OP(sgd_update)
 MICA_OP(adam_update)
 MICA_OP(rmsprop_update)

@@ -38,6 +38,7 @@
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/repeat/repeat.h"
 #include "mica/ops/scan/scan.h"
+#include "mica/ops/schedule_lr/schedule_lr.h"
 #include "mica/ops/softmax/softmax.h"
 #include "mica/ops/sort/sort.h"
 #include "mica/ops/triangle/triangle.h"

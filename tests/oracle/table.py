@@ -24,6 +24,7 @@ WITHOUT = {
     "randint": "random numbers of mica's own generator",
     "dropout": "random numbers of mica's own generator",
     "nonzero_ends": "a part of nonzero",
+    "schedule_lr": "a part of an optimizer's step; compared in its own tests",
     "adam_update": "a step of an optimizer; compared in its own tests",
     "rmsprop_update": "a step of an optimizer; compared in its own tests",
     "adagrad_update": "a step of an optimizer; compared in its own tests",

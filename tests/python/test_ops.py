@@ -34,6 +34,7 @@ MISSING = {
     "conv3d_wgrad": "a gradient",
     "nonzero_ends": "a part of nonzero",
     "rng_take": "what random operators draw from",
+    "schedule_lr": "a part of an optimizer's step",
     "sgd_update": "a step of mica.optim.SGD",
     "adam_update": "a step of mica.optim.Adam",
     "rmsprop_update": "a step of mica.optim.RMSprop",
