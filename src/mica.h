@@ -16,6 +16,6 @@
 #include "mica/nn/nn.h"
 #include "mica/op/settings.h"
 #include "mica/ops/ops.h"
-#include "mica/optim/sgd.h"
+#include "mica/optim/optim.h"
 #include "mica/runtime/runtime.h"
 #include "mica/train/evaluate.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "mica/core/tensor.h"
+#include "mica/optim/optimizer.h"
 
 namespace mica::optim {
 
@@ -12,26 +12,17 @@ struct SGDOptions {
   bool nesterov = false;
 };
 
-/// Stochastic gradient descent with PyTorch's formulas. Make it after the module was moved to its
-/// device.
-class SGD {
+/// Stochastic gradient descent with PyTorch's formulas (ops/optimizer_update). State: "momentum".
+class SGD final : public Optimizer {
  public:
+  using Group = ParameterGroup<SGDOptions>;
   explicit SGD(Tensors parameters, const SGDOptions& options = {});
-
-  /// Updates every parameter that requires a gradient and has one, in one launch.
-  void step();
-  /// Makes all gradients undefined.
-  void zero_grad();
-
-  double lr() const { return options_.lr; }
-  /// The rate is in device memory: a compiled step sees the new one.
-  void set_lr(double lr);
+  explicit SGD(const std::vector<Group>& groups);
 
  private:
-  SGDOptions options_;
-  Tensors parameters_;
-  Tensors momenta_;  ///< one per parameter where momentum is used
-  Tensor lr_;        ///< 0-d f32 on the parameters' device
+  void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
+
+  std::vector<SGDOptions> options_;
 };
 
 }  // namespace mica::optim

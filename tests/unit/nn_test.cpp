@@ -238,7 +238,7 @@ TEST(Sgd, LeavesFrozenAndUnusedParametersAlone) {
 }
 
 TEST(Sgd, RefusesBadOptions) {
-  EXPECT_THROW(optim::SGD({}), Error);
+  EXPECT_THROW(optim::SGD(Tensors{}), Error);
   EXPECT_THROW(optim::SGD({ones({1})}, {.lr = -1}), Error);
   EXPECT_THROW(optim::SGD({ones({1})}, {.nesterov = true}), Error);
 }
