@@ -4,6 +4,7 @@ find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
 
 file(GLOB_RECURSE mica_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
 file(GLOB_RECURSE mica_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu)
@@ -44,7 +45,8 @@ target_include_directories(mica PUBLIC
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_definitions(mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 # {fmt} is compiled into src/core/format.cpp, so an installed mica does not need it.
-target_link_libraries(mica PRIVATE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS})
+target_link_libraries(mica PRIVATE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS}
+  $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)  # headers only, and in no header of ours
 find_library(mica_mvec mvec)
 if(mica_mvec)
   target_link_libraries(mica PRIVATE mvec)  # glibc's vector mathematics, on the processors it has it for

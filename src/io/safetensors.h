@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mica/core/tensor.h"
+
+namespace mica::io {
+
+/// What a safetensors file holds.
+struct Safetensors {
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Reads a file by mapping it: the tensors, on the CPU, are views of the mapping and keep it alive;
+/// only what is misaligned is copied. Writing to them does not change the file. Whatever is wrong
+/// with the file raises IoError with its name and the field; a dtype that mica has not,
+/// Unsupported.
+Safetensors load_safetensors(const std::string& path);
+
+/// Writes tensors of any device and layout, in row-major order, all or nothing as
+/// write_file_atomically does. The same tensors give the same bytes.
+void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+/// Where a tensor lies in a file.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  uint64_t begin;  ///< in bytes, from the first byte after the header
+  uint64_t end;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  ///< in the order of their data, without gaps or overlaps
+  std::map<std::string, std::string> metadata;
+  uint64_t data_begin = 0;  ///< of the first tensor in the file
+};
+
+/// Reads the header from a file's first bytes, at least all of its header, and holds it to the
+/// file's size. `name` is the file's name in errors.
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> bytes, uint64_t file_size,
+                                           const std::string& name);
+
+}  // namespace mica::io
