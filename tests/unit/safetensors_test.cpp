@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "mica/io/file.h"
 #include "mica/ops/ops.h"
 #include "tests/unit/expect_error.h"
+#include "tests/unit/python.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace mica::io {
@@ -259,38 +259,18 @@ TEST(Safetensors, AnyByteCutOrChangedRaisesOrLoads) {
   }
 }
 
-/// The format's own package, in the environment that scripts/setup makes; skipped without it.
-class PythonSafetensors : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto test = std::filesystem::read_symlink("/proc/self/exe");
-    for (auto folder = test.parent_path(); folder.has_relative_path();
-         folder = folder.parent_path())
-      if (std::filesystem::exists(folder / ".venv/bin/python")) {
-        root_ = folder;
-        break;
-      }
-    if (root_.empty() || run("-c 'import numpy, safetensors'") != 0)
-      GTEST_SKIP() << "no Python with the packages numpy and safetensors";
-  }
-
-  int run(const std::string& arguments) const {
-    const std::string command =
-        fmt::format("'{0}/.venv/bin/python' {1}", root_.string(), arguments);
-    return std::system(command.c_str());  // NOLINT(concurrency-mt-unsafe)
-  }
-
-  std::filesystem::path root_;
-};
-
-TEST_F(PythonSafetensors, ReadsOurFilesAndWritesThemAgain) {
+// By the format's own package.
+TEST(Safetensors, PythonReadsOurFilesAndWritesThemAgain) {
+  const Python python;
+  if (!python.has("numpy, safetensors"))
+    GTEST_SKIP() << "no Python with the packages numpy and safetensors";
   const TemporaryDirectory directory;
   const TensorMap tensors = tensors_of_all_dtypes();
   const std::map<std::string, std::string> metadata = {{"config", R"({"a": "é"})"}};
   save_safetensors(directory.file("ours"), tensors, metadata);
-  ASSERT_EQ(run(fmt::format("'{}/tests/unit/rewrite_safetensors.py' '{}' '{}'", root_.string(),
-                            directory.file("ours"), directory.file("theirs"))),
-            0);
+  ASSERT_TRUE(
+      python.script("rewrite_safetensors.py",
+                    fmt::format("'{}' '{}'", directory.file("ours"), directory.file("theirs"))));
   const Safetensors theirs = load_safetensors(directory.file("theirs"));
   EXPECT_EQ(theirs.metadata, metadata);
   ASSERT_EQ(theirs.tensors.size(), tensors.size());
