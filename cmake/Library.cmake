@@ -15,6 +15,13 @@ list(FILTER mica_sources EXCLUDE REGEX ${mica_cuda_pattern})
 if(NOT mica_with_onednn)
   list(FILTER mica_sources EXCLUDE REGEX "/cpu_onednn[^/]*\\.cpp$")
 endif()
+foreach(format png jpeg)
+  if(mica_with_${format})
+    list(FILTER mica_sources EXCLUDE REGEX "/io/${format}_missing\\.cpp$")
+  else()
+    list(FILTER mica_sources EXCLUDE REGEX "/io/${format}\\.cpp$")
+  endif()
+endforeach()
 
 # The start-up check must run on a processor that the rest of the library is too new for.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cpu/cpu_check.cpp
@@ -47,6 +54,12 @@ target_compile_definitions(mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 # {fmt} is compiled into src/core/format.cpp, so an installed mica does not need it.
 target_link_libraries(mica PRIVATE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS}
   $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)  # headers only, and in no header of ours
+if(mica_with_png)
+  target_link_libraries(mica PRIVATE PNG::PNG)
+endif()
+if(mica_with_jpeg)
+  target_link_libraries(mica PRIVATE JPEG::JPEG)
+endif()
 find_library(mica_mvec mvec)
 if(mica_mvec)
   target_link_libraries(mica PRIVATE mvec)  # glibc's vector mathematics, on the processors it has it for

@@ -1,0 +1,123 @@
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>
+// libjpeg's headers want the ones above.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include <array>
+
+#include "mica/core/check.h"
+#include "mica/io/limits.h"
+#include "mica/io/pixels.h"
+
+// libjpeg reports errors by a function that must not return: it longjmps, which must not pass over
+// C++ objects. The functions that call setjmp below have none; what they reserve belongs to a
+// Reader outside of them.
+namespace mica::io {
+namespace {
+
+/// Each scan of a progressive file goes over the whole image: a small file with thousands of them
+/// would take hours.
+constexpr int kMostScans = 500;
+
+struct Reader {
+  explicit Reader(ByteSpan bytes);
+  ~Reader() { jpeg_destroy_decompress(&jpeg); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  jpeg_error_mgr errors{};
+  ByteSpan bytes;
+  std::jmp_buf jump{};
+  std::array<char, JMSG_LENGTH_MAX> message{};
+  jpeg_progress_mgr progress{};
+  jpeg_decompress_struct jpeg{};
+};
+
+Reader& reader_of(j_common_ptr jpeg) { return *static_cast<Reader*>(jpeg->client_data); }
+
+[[noreturn]] void on_error(j_common_ptr jpeg) {
+  Reader& r = reader_of(jpeg);
+  r.errors.format_message(jpeg, r.message.data());
+  std::longjmp(r.jump, 1);
+}
+
+/// A warning says that libjpeg makes up what the file does not hold; all but these.
+void on_message(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;
+  const int code = jpeg->err->msg_code;
+  if (code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR || code == JWRN_ADOBE_XFORM) return;
+  on_error(jpeg);
+}
+
+void on_progress(j_common_ptr jpeg) {
+  if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number <= kMostScans) return;
+  Reader& r = reader_of(jpeg);
+  std::snprintf(r.message.data(), r.message.size(), "more than %d scans", kMostScans);
+  std::longjmp(r.jump, 1);
+}
+
+Reader::Reader(ByteSpan source) : bytes(source) {
+  jpeg.err = jpeg_std_error(&errors);
+  jpeg.client_data = this;
+  errors.error_exit = on_error;
+  errors.emit_message = on_message;
+  errors.output_message = [](j_common_ptr) {};  // not to stderr
+  progress.progress_monitor = on_progress;
+}
+
+/// False when it fails before an image is there.
+bool read_header(Reader& r) {
+  if (setjmp(r.jump)) return false;
+  jpeg_create_decompress(&r.jpeg);
+  r.jpeg.progress = &r.progress;
+  jpeg_mem_src(&r.jpeg, reinterpret_cast<const unsigned char*>(r.bytes.data()), r.bytes.size());
+  jpeg_read_header(&r.jpeg, TRUE);
+  return true;
+}
+
+bool read_rows(Reader& r, uint8_t* to, size_t row) {
+  if (setjmp(r.jump)) return false;
+  jpeg_start_decompress(&r.jpeg);
+  while (r.jpeg.output_scanline < r.jpeg.output_height) {
+    JSAMPROW at = to + r.jpeg.output_scanline * row;
+    jpeg_read_scanlines(&r.jpeg, &at, 1);
+  }
+  jpeg_finish_decompress(&r.jpeg);
+  return true;
+}
+
+}  // namespace
+
+Pixels parse_jpeg(ByteSpan bytes, const std::string& name) {
+  check<IoError>(!bytes.empty(), "{}: expected a JPEG file, got 0 bytes", name);
+  Reader r(bytes);
+  const auto checked = [&](bool ok, const char* what) {
+    check<IoError>(ok, "{}: damaged JPEG {}: {}", name, what, r.message.data());
+  };
+  checked(read_header(r), "header");
+  const int components = r.jpeg.num_components;
+  check<IoError>(components == 1 || components == 3,
+                 "{}: expected 1 (grey) or 3 (colour) components, got {}", name, components);
+  check<IoError>(!r.jpeg.arith_code, "{}: JPEG with arithmetic coding is not supported", name);
+
+  Pixels out{.height = r.jpeg.image_height,
+             .width = r.jpeg.image_width,
+             .channels = components,
+             .data = {}};
+  // Huffman codes take a bit or more for each block of 8 by 8 pixels.
+  check<IoError>(static_cast<uint64_t>(out.height * out.width) / (64 * 8) <= bytes.size(),
+                 "{}: truncated: {} x {} pixels cannot be in a JPEG file of {} bytes", name,
+                 out.width, out.height, bytes.size());
+  check<IoError>(static_cast<uint64_t>(out.size()) <= most_unpacked(bytes.size()),
+                 "{}: {} x {} pixels are more than the {} bytes that {} packed ones may become",
+                 name, out.width, out.height, most_unpacked(bytes.size()), bytes.size());
+
+  r.jpeg.out_color_space = components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  out.data.reset(new uint8_t[static_cast<size_t>(out.size())]);
+  checked(read_rows(r, out.data.get(), static_cast<size_t>(out.width * out.channels)), "pixels");
+  return out;
+}
+
+}  // namespace mica::io
