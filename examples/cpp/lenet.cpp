@@ -32,8 +32,8 @@ int main(int argc, char** argv) try {
 
   Tensor loss;
   const auto train_set = data::fashion_mnist({.train = true}).first(images);
-  for (const auto& [x, y] : data::Batches(train_set, {.batch = 64, .shuffle = 0, .device = device}))
-    loss = step(x, y);
+  const data::Loader loader(train_set, {.batch = 64, .shuffle = 0, .device = device});
+  for (const auto& [x, y] : loader.epoch(0)) loss = step(x, y);
   const double accuracy = train::accuracy(net, data::fashion_mnist({.train = false}));
   std::printf("last loss %.3f, test accuracy %.1f %%\n", loss.item(), 100 * accuracy);
 } catch (const Error& e) {

@@ -1,7 +1,6 @@
-#include "mica/data/batches.h"
-
 #include <nanobind/stl/pair.h>
 
+#include "mica/data/loader.h"
 #include "mica/data/mnist.h"
 #include "mica/train/evaluate.h"
 #include "python/src/module_handle.h"
@@ -11,29 +10,29 @@ namespace {
 
 using Pair = std::pair<Tensor, Tensor>;
 
-/// One walk over the batches, which it keeps alive.
+/// One walk over the batches of an epoch.
 class BatchIterator {
  public:
-  explicit BatchIterator(std::shared_ptr<data::Batches> batches)
-      : batches_(std::move(batches)), at_(batches_->begin()) {}
+  explicit BatchIterator(data::Epoch epoch) : epoch_(std::move(epoch)) {}
 
   std::optional<Pair> next() {
-    if (started_) ++at_;
+    auto at = epoch_.begin();
+    if (started_ && at != epoch_.end()) ++at;
     started_ = true;
-    if (at_ == batches_->end()) return {};
-    auto [x, y] = *at_;
+    if (at == epoch_.end()) return {};
+    auto [x, y] = *at;
     return Pair{x, y};
   }
 
  private:
-  std::shared_ptr<data::Batches> batches_;
-  data::Batches::Iterator at_;
+  data::Epoch epoch_;
   bool started_ = false;
 };
 
 /// What Python iterates over; every walk starts anew.
 struct BatchSource {
-  std::shared_ptr<data::Batches> batches;
+  data::Loader loader;
+  int64_t epoch;
 };
 
 }  // namespace
@@ -43,9 +42,9 @@ void bind_data(nb::module_& m) {
   scope.def(
       "fashion_mnist",
       [](bool train, const std::string& directory, bool normalize) {
-        auto [images, labels] =
+        const auto set =
             data::fashion_mnist({.train = train, .directory = directory, .normalize = normalize});
-        return Pair{images, labels};
+        return Pair{set.x, set.y};
       },
       "train"_a = true, "directory"_a = "", "normalize"_a = false, ReleaseGil(),
       "Images (N, 1, 28, 28) and labels (N) of Fashion-MNIST.");
@@ -58,21 +57,21 @@ void bind_data(nb::module_& m) {
         return *batch;
       });
   nb::class_<BatchSource>(scope, "Batches", "Pairs (x, y); see batches().")
-      .def("__len__", [](const BatchSource& self) { return self.batches->size(); })
+      .def("__len__", [](const BatchSource& self) { return self.loader.size(); })
       .def(
-          "__iter__", [](const BatchSource& self) { return BatchIterator(self.batches); },
+          "__iter__",
+          [](const BatchSource& self) { return BatchIterator(self.loader.epoch(self.epoch)); },
           ReleaseGil());
   scope.def(
       "batches",
       [](const Tensor& images, const Tensor& labels, int64_t batch_size,
          std::optional<uint64_t> shuffle, int64_t epoch, nb::handle device) {
-        const data::BatchOptions options{.batch = batch_size,
-                                         .shuffle = shuffle,
-                                         .epoch = epoch,
-                                         .device = parse_options(nb::none(), device).device};
-        return BatchSource{without_gil([&] {
-          return std::make_shared<data::Batches>(data::ImageDataset{images, labels}, options);
-        })};
+        const data::LoaderOptions options{.batch = batch_size,
+                                          .shuffle = shuffle,
+                                          .device = parse_options(nb::none(), device).device};
+        return BatchSource{
+            without_gil([&] { return data::Loader(data::TensorDataset{images, labels}, options); }),
+            epoch};
       },
       "images"_a, "labels"_a, "batch_size"_a = 64, nb::kw_only(), "shuffle"_a = nb::none(),
       "epoch"_a = 0, "device"_a = nb::none(),

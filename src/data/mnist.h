@@ -13,7 +13,12 @@ struct MnistOptions {
   bool normalize = false;  ///< shift and scale pixels to mean 0 and deviation 1, instead of [0, 1]
 };
 
-/// Fashion-MNIST: 28 by 28 grey images of ten kinds of clothing, as (N, 1, 28, 28). Raises IoError.
-ImageDataset fashion_mnist(const MnistOptions& options = {});
+/// Fashion-MNIST: 28 by 28 grey images of ten kinds of clothing, x (N, 1, 28, 28) f32 and y (N)
+/// i64. Raises IoError.
+TensorDataset fashion_mnist(const MnistOptions& options = {});
+
+/// MNIST, handwritten digits in files of the same names and formats. Debian has no package of them:
+/// without a directory these are Fashion-MNIST's images, and are called what they are.
+TensorDataset mnist(const MnistOptions& options = {});
 
 }  // namespace mica::data

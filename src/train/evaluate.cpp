@@ -1,7 +1,7 @@
 #include "mica/train/evaluate.h"
 
 #include "mica/autograd/autograd.h"
-#include "mica/data/batches.h"
+#include "mica/data/loader.h"
 #include "mica/ops/reduce/reduce.h"
 
 namespace mica::train {
@@ -26,13 +26,13 @@ class EvalMode {
 
 }  // namespace
 
-double accuracy(const nn::Module& model, const data::ImageDataset& dataset) {
+double accuracy(const nn::Module& model, const data::TensorDataset& dataset) {
   const NoGrad guard;
   const EvalMode mode(model);
   const Tensors parameters = model.parameters();
   const Device device = parameters.empty() ? Device::cpu() : parameters[0].device();
   int64_t correct = 0;
-  for (const auto& [x, y] : data::Batches(dataset, {.batch = kBatch, .device = device})) {
+  for (const auto& [x, y] : data::Loader(dataset, {.batch = kBatch, .device = device}).epoch(0)) {
     const auto guesses = argmax(model(x)).to_vector<int64_t>();
     const auto labels = y.to_vector<int64_t>();
     for (size_t i = 0; i < labels.size(); ++i) correct += guesses[i] == labels[i];

@@ -8,6 +8,6 @@ namespace mica::train {
 /// The part of the images whose largest logit is their label's, in [0, 1]; NaN without images. The
 /// module runs in evaluation mode, on the device of its parameters, and is left in the mode it was
 /// in.
-double accuracy(const nn::Module& model, const data::ImageDataset& dataset);
+double accuracy(const nn::Module& model, const data::TensorDataset& dataset);
 
 }  // namespace mica::train

@@ -34,11 +34,11 @@ class FashionTraining : public Training {
       GTEST_SKIP() << e.what();
     }
   }
-  static const data::ImageDataset& train_set() {
+  static const data::TensorDataset& train_set() {
     static const auto set = data::fashion_mnist({.train = true}).first(6000);
     return set;
   }
-  static const data::ImageDataset& test_set() {
+  static const data::TensorDataset& test_set() {
     static const auto set = data::fashion_mnist({.train = false}).first(1000);
     return set;
   }
@@ -94,15 +94,15 @@ data::Batch random_batch(int64_t n) {
           to(cast(mul(uniform({n}), 10.0), DType::i64), device())};
 }
 
-double train_and_test(bool compiled, const data::ImageDataset& train_set,
-                      const data::ImageDataset& test_set) {
+double train_and_test(bool compiled, const data::TensorDataset& train_set,
+                      const data::TensorDataset& test_set) {
   const nn::Sequential model = lenet_on_device();
   optim::SGD optimizer(model.parameters(), {.lr = 0.02, .momentum = 0.9});
   const auto eager_step = step_of(model, optimizer);
   auto compiled_step = compile(eager_step);
+  const data::Loader loader(train_set, {.shuffle = 0, .device = device()});
   for (int64_t epoch = 0; epoch < 2; ++epoch)
-    for (const auto& [x, y] :
-         data::Batches(train_set, {.shuffle = 0, .epoch = epoch, .device = device()}))
+    for (const auto& [x, y] : loader.epoch(epoch))
       compiled ? compiled_step(x, y) : eager_step(x, y);
   return train::accuracy(model, test_set);
 }
@@ -205,9 +205,10 @@ TEST_F(Training, SmallerLastBatchHasItsOwnPlan) {
   const nn::Sequential model = lenet_on_device();
   optim::SGD optimizer(model.parameters(), {.lr = 0.01});
   auto step = compile(step_of(model, optimizer));
-  const data::ImageDataset images = {uniform({40, 1, 28, 28}), zeros({40}, {.dtype = DType::i64})};
+  const data::TensorDataset images = {uniform({40, 1, 28, 28}), zeros({40}, {.dtype = DType::i64})};
+  const data::Loader loader(images, {.batch = 16, .device = device()});
   for (int64_t epoch = 0; epoch < 2; ++epoch)
-    for (const auto& [x, y] : data::Batches(images, {.batch = 16, .device = device()})) step(x, y);
+    for (const auto& [x, y] : loader.epoch(epoch)) step(x, y);
   EXPECT_EQ(step.function()->captures(), 2);
   EXPECT_EQ(step.function()->plan()->is_one_launch(), device().is_cuda());
 }

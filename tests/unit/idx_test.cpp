@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "mica/core/error.h"
+#include "mica/data/idx_parse.h"
 #include "mica/data/mnist.h"
 
 namespace mica::data {
@@ -137,6 +138,15 @@ TEST_F(Idx, RefusesDimensionsTheFileCannotHold) {
   }
 }
 
+TEST_F(Idx, RefusesBombs) {
+  // In a packed file of 65 KB, elements that deflate could make of it, but more than are allowed.
+  const Bytes bomb = gzip(idx(8, {67500000}, Bytes(65500, 'a')));
+  EXPECT_THAT(error_of("bomb.gz", bomb), HasSubstr("more than the 67108864 that gzip may make"));
+  // Dimensions without elements whose strides would not fit.
+  constexpr uint32_t kHuge = 0xffffffffU;
+  EXPECT_THAT(error_of("none", idx(8, {0, kHuge, kHuge, kHuge}, "")), HasSubstr("can hold"));
+}
+
 TEST_F(Idx, RefusesEveryTruncation) {
   for (const Bytes& whole : {small_, gzip(small_)})
     for (size_t n = 0; n < whole.size(); ++n)
@@ -144,18 +154,34 @@ TEST_F(Idx, RefusesEveryTruncation) {
 }
 
 TEST_F(Idx, AnyChangedByteIsReadOrRefused) {
-  const Bytes whole = gzip(small_);
-  for (size_t i = 0; i < whole.size(); ++i)
-    for (int bit = 0; bit < 8; ++bit) {
-      Bytes changed = whole;
-      changed[i] = static_cast<char>(changed[i] ^ 1 << bit);
-      const std::string path = write("a", changed);
-      try {
-        EXPECT_EQ(read_idx(path).numel(), 6);
-        EXPECT_LE(i, 10U);  // in gzip's own header, or the padding of the block's
-      } catch (const IoError&) {
+  const auto changed_bits = [](const Bytes& whole, auto&& read) {
+    for (size_t i = 0; i < whole.size(); ++i)
+      for (int bit = 0; bit < 8; ++bit) {
+        Bytes changed = whole;
+        changed[i] = static_cast<char>(changed[i] ^ 1 << bit);
+        try {
+          uint64_t bytes = 0;
+          std::vector<std::byte> elements;
+          parse_idx(std::as_bytes(std::span(changed)), "a", [&](DType dtype, const Shape& shape) {
+            bytes = static_cast<uint64_t>(numel(shape)) * size_of(dtype);
+            EXPECT_LE(bytes, whole.size() * 1032);
+            elements.resize(bytes);
+            return elements.data();
+          });
+          read(i, bytes);
+        } catch (const IoError&) {
+        }
       }
-    }
+  };
+  changed_bits(gzip(small_), [](size_t i, uint64_t bytes) {
+    EXPECT_EQ(bytes, 6U);
+    EXPECT_LE(i, 10U);  // in gzip's own header, or the padding of the block's
+  });
+  // A plain file has no checksum, but its header must fit its length.
+  changed_bits(small_, [](size_t i, uint64_t bytes) {
+    EXPECT_EQ(bytes, 6U);
+    EXPECT_GE(i, 12U);
+  });
 }
 
 TEST_F(Idx, FashionMnistNamesThePackage) {
@@ -185,10 +211,14 @@ TEST_F(Idx, FashionMnistChecksItsFiles) {
   write("train-labels-idx1-ubyte", idx(8, {2}, "\x03\x0a"));
   EXPECT_THAT(error(), AllOf(HasSubstr("labels"), HasSubstr("got 10 at 1")));
   write("train-labels-idx1-ubyte", idx(8, {2}, "\x03\x09"));
-  const ImageDataset set = fashion_mnist({.directory = directory_});
-  EXPECT_EQ(set.images.shape(), Shape({2, 1, 28, 28}));
-  EXPECT_EQ(set.images.to_vector<float>()[0], 128.0F / 255.0F);
-  EXPECT_EQ(set.labels.to_vector<int64_t>(), (std::vector<int64_t>{3, 9}));
+  const TensorDataset set = fashion_mnist({.directory = directory_});
+  EXPECT_EQ(set.x.shape(), Shape({2, 1, 28, 28}));
+  EXPECT_EQ(set.x.to_vector<float>()[0], 128.0F / 255.0F);
+  EXPECT_EQ(set.y.to_vector<int64_t>(), (std::vector<int64_t>{3, 9}));
+  EXPECT_EQ(set.class_names[9], "Ankle boot");
+  const TensorDataset digits = mnist({.directory = directory_, .normalize = true});
+  EXPECT_EQ(digits.x.to_vector<float>()[0], (128.0F / 255.0F - 0.1307F) / 0.3081F);
+  EXPECT_EQ(digits.class_names[9], "9");
 }
 
 }  // namespace

@@ -81,16 +81,13 @@ class Training {
 
   const nn::Module& model() const { return model_; }
 
-  EpochResult run(const data::ImageDataset& dataset, int64_t epoch) {
+  EpochResult run(const data::Loader& batches, int64_t epoch) {
     fill_(loss_sum_, 0);
     model_.train();
     EpochResult result;
-    ProgressBar bar(fmt::format("epoch {}", epoch + 1), dataset.size());
+    ProgressBar bar(fmt::format("epoch {}", epoch + 1), batches.examples());
     const Stopwatch clock;
-    const data::Batches batches(
-        dataset,
-        {.batch = options_.batch, .shuffle = options_.seed, .epoch = epoch, .device = device_});
-    for (const auto& [x, y] : batches) {
+    for (const auto& [x, y] : batches.epoch(epoch)) {
       if (options_.decay && result.steps % kStepsPerRate == 0)
         set_rate(epoch * batches.size() + result.steps, options_.epochs * batches.size());
       step_(x, y);
@@ -164,15 +161,17 @@ void train(const Options& options) {
   const auto load = [&](bool train) {
     return data::fashion_mnist({.train = train, .directory = options.data, .normalize = true});
   };
-  const data::ImageDataset train_set = load(true).first(options.limit);
-  const data::ImageDataset test_set = load(false);
+  const data::TensorDataset train_set = load(true).first(options.limit);
+  const data::TensorDataset test_set = load(false);
   if (!options.json)
     fmt::print(stderr, "{} on {}, {} images, batch {}, {}\n", options.model, device,
                train_set.size(), options.batch, options.compile ? "compiled" : "eager");
   Training training(options, device);
+  const data::Loader batches(train_set,
+                             {.batch = options.batch, .shuffle = options.seed, .device = device});
   const InterruptGuard guard;
   for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    const EpochResult result = training.run(train_set, epoch);
+    const EpochResult result = training.run(batches, epoch);
     if (g_interrupted) {
       fmt::print(stderr, "interrupted in epoch {} after {} images\n", epoch + 1, result.images);
       throw CLI::RuntimeError(130);

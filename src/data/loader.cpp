@@ -1,0 +1,208 @@
+#include "mica/data/loader.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "mica/autograd/autograd.h"
+#include "mica/core/check.h"
+#include "mica/data/worker_pool.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/ops/gather/gather.h"
+#include "mica/ops/random/random.h"
+#include "mica/ops/view/view.h"
+
+namespace mica::data {
+namespace {
+
+/// What is gathered and moved to a device at once where nothing else is done with it, so that a
+/// device waits for the host only so often.
+constexpr int64_t kChunkExamples = 4096;
+
+Tensor as_floats(const Tensor& x) {
+  return x.dtype() == DType::u8 ? div(cast(x, DType::f32), 255) : x;
+}
+
+/// The whole data set as tensors on a device.
+Batch moved(const Dataset& dataset, Device device) {
+  if (const TensorDataset* t = dataset.impl()->tensors())
+    return {to(t->x, device), to(t->y, device)};
+  std::vector<int64_t> all(static_cast<size_t>(dataset.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto [x, y] = dataset.impl()->gather(all);
+  return {to(x, device), to(y, device)};
+}
+
+}  // namespace
+
+struct Loader::State {
+  Dataset dataset;
+  LoaderOptions options;
+  int64_t examples = 0;
+  int64_t batches = 0;
+  /// In a piece, which is made and moved to the device at once.
+  int64_t batches_per_piece = 1;
+  Batch resident = {};  ///< (N, …) on the device
+};
+
+/// Pieces of an epoch, one after the other. Which batches are in a piece does not depend on where
+/// the walk begins, so a batch always lies alike in memory.
+class Epoch::Walk {
+ public:
+  Walk(std::shared_ptr<const Loader::State> state, int64_t epoch, int64_t first_batch)
+      : state_(std::move(state)), epoch_(epoch), at_(first_batch) {
+    const LoaderOptions& options = state_->options;
+    if (done()) return;
+    order_ = options.shuffle ? seeded_randperm(state_->examples, *options.shuffle, epoch)
+                             : arange(state_->examples);
+    if (options.resident) {
+      draw_all();
+    } else if (options.workers > 0) {
+      const int64_t per_piece = state_->batches_per_piece;
+      const int64_t pieces = (state_->batches + per_piece - 1) / per_piece;
+      const int64_t ahead = std::max<int64_t>((options.prefetch + per_piece - 1) / per_piece, 1);
+      pool_ = std::make_unique<WorkerPool>(
+          static_cast<int>(std::min<int64_t>(options.workers, ahead)), at_ / per_piece, pieces,
+          ahead, [this](int64_t piece) { return make(piece); });
+    }
+  }
+
+  bool done() const { return at_ >= state_->batches; }
+
+  void next() {
+    ++at_;
+    started_ = started_ && at_ % state_->batches_per_piece != 0;
+  }
+
+  /// Has the piece of the batch that the walk is at.
+  void prepare() {
+    if (started_ || done()) return;
+    const NoGrad guard;
+    const int64_t piece = at_ / state_->batches_per_piece;
+    const Batch made = pool_                      ? pool_->take()
+                       : state_->options.resident ? gather(piece)
+                                                  : make(piece);
+    piece_ = {to(made.x, state_->options.device), to(made.y, state_->options.device)};
+    started_ = true;
+  }
+
+  Batch batch() const {
+    const int64_t per_piece = state_->batches_per_piece;
+    if (per_piece == 1) return piece_;
+    const int64_t begin = at_ % per_piece * state_->options.batch;
+    const int64_t end = std::min(begin + state_->options.batch, piece_.y.size(0));
+    return {slice(piece_.x, 0, begin, end), slice(piece_.y, 0, begin, end)};
+  }
+
+ private:
+  int64_t begin_of(int64_t piece) const {
+    return std::min(piece * state_->batches_per_piece * state_->options.batch, state_->examples);
+  }
+  RandomStream stream(size_t position) const {
+    return {state_->options.shuffle.value_or(0), epoch_, static_cast<int64_t>(position)};
+  }
+
+  /// In any thread: a piece on the CPU.
+  Batch make(int64_t piece) const {
+    const NoGrad guard;
+    const int64_t begin = begin_of(piece);
+    const std::span indices(order_.data_as<int64_t>() + begin,
+                            static_cast<size_t>(begin_of(piece + 1) - begin));
+    Batch batch = state_->dataset.impl()->gather(indices);
+    batch.x = as_floats(batch.x);
+    const auto& augment = state_->options.augment;
+    for (size_t i = 0; i < augment.size(); ++i) batch.x = augment[i](batch.x, indices, stream(i));
+    return batch;
+  }
+
+  /// Order and parameters of the epoch go to the device before its first batch.
+  void draw_all() {
+    const NoGrad guard;
+    const Device device = state_->options.device;
+    const std::span all(order_.data_as<int64_t>(), static_cast<size_t>(state_->examples));
+    const auto& augment = state_->options.augment;
+    for (size_t i = 0; i < augment.size(); ++i) {
+      const Tensor parameters = augment[i].draw(all, stream(i));
+      parameters_.push_back(parameters.defined() ? to(parameters, device) : parameters);
+    }
+    order_ = to(order_, device);
+  }
+
+  /// A piece of what is resident.
+  Batch gather(int64_t piece) const {
+    const int64_t begin = begin_of(piece);
+    const int64_t end = begin_of(piece + 1);
+    const Tensor indices = slice(order_, 0, begin, end);
+    Tensor x = as_floats(index_select(state_->resident.x, 0, indices));
+    const auto& augment = state_->options.augment;
+    for (size_t i = 0; i < augment.size(); ++i) {
+      const Tensor& all = parameters_[i];
+      x = augment[i].apply(x, all.defined() ? slice(all, 0, begin, end) : all);
+    }
+    return {x, index_select(state_->resident.y, 0, indices)};
+  }
+
+  std::shared_ptr<const Loader::State> state_;
+  int64_t epoch_;
+  int64_t at_;            ///< batch
+  Tensor order_;          ///< (N) i64
+  Tensors parameters_;    ///< of each transform, in that order, where the data set is resident
+  bool started_ = false;  ///< piece_ holds the batch
+  Batch piece_;
+  std::unique_ptr<WorkerPool> pool_;  ///< last: its threads use the rest
+};
+
+Epoch::Epoch(std::unique_ptr<Walk> walk) : walk_(std::move(walk)) {}
+Epoch::Epoch(Epoch&& other) noexcept = default;
+Epoch& Epoch::operator=(Epoch&& other) noexcept = default;
+Epoch::~Epoch() = default;
+
+Epoch::Iterator Epoch::begin() {
+  walk_->prepare();
+  return Iterator(this);
+}
+
+Batch Epoch::Iterator::operator*() const { return epoch_->walk_->batch(); }
+
+Epoch::Iterator& Epoch::Iterator::operator++() {
+  epoch_->walk_->next();
+  epoch_->walk_->prepare();
+  return *this;
+}
+
+bool Epoch::Iterator::operator==(std::default_sentinel_t) const { return epoch_->walk_->done(); }
+
+Loader::Loader(Dataset dataset, LoaderOptions options) {
+  check(options.batch >= 1, "data::Loader: batch must be at least 1, got {}", options.batch);
+  constexpr int kMostWorkers = 1024;
+  check(options.workers >= 0 && options.workers <= kMostWorkers,
+        "data::Loader: expected 0 to {} workers, got {}", kMostWorkers, options.workers);
+  check(options.prefetch >= 1, "data::Loader: prefetch must be at least 1, got {}",
+        options.prefetch);
+  auto state = std::make_shared<State>(std::move(dataset), std::move(options));
+  state->examples = state->dataset.size();
+  state->batches = (state->examples + state->options.batch - 1) / state->options.batch;
+  const TensorDataset* tensors = state->dataset.impl()->tensors();
+  const bool only_gathered =
+      tensors && tensors->x.dtype() != DType::u8 && state->options.augment.empty();
+  if (only_gathered && !state->options.resident)
+    state->batches_per_piece = std::max<int64_t>(1, kChunkExamples / state->options.batch);
+  if (state->options.resident && state->examples > 0)
+    state->resident = moved(state->dataset, state->options.device);
+  state_ = std::move(state);
+}
+
+int64_t Loader::size() const { return state_->batches; }
+int64_t Loader::examples() const { return state_->examples; }
+const Dataset& Loader::dataset() const { return state_->dataset; }
+const LoaderOptions& Loader::options() const { return state_->options; }
+
+Epoch Loader::epoch(int64_t epoch, int64_t first_batch) const {
+  check(epoch >= 0 && first_batch >= 0 && first_batch <= size(),
+        "data::Loader: expected an epoch and a batch up to {}, got {} and {}", size(), epoch,
+        first_batch);
+  return Epoch(std::make_unique<Epoch::Walk>(state_, epoch, first_batch));
+}
+
+}  // namespace mica::data

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+#include "mica/data/dataset.h"
+#include "mica/data/transforms.h"
+
+namespace mica::data {
+
+struct LoaderOptions {
+  int64_t batch = 64;
+  std::optional<uint64_t> shuffle = {};  ///< seed of the order; without it, the data set's own
+  int workers = 0;                       ///< threads that prepare batches beside the caller's
+  int64_t prefetch = 2;                  ///< batches that they prepare ahead
+  Device device = {};
+  std::vector<Transform> augment = {};  ///< of each batch's x; their seed is that of the order
+  /// The whole data set lies on the device, where batches are gathered and transformed without the
+  /// host. Workers have nothing to do then.
+  bool resident = false;
+};
+
+/// One walk over the batches of an epoch. It keeps what it walks over, ends its threads when it
+/// goes, and can be walked once.
+class Epoch {
+ public:
+  Epoch(Epoch&& other) noexcept;
+  Epoch& operator=(Epoch&& other) noexcept;
+  ~Epoch();
+
+  class Iterator {
+   public:
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+
+    Batch operator*() const;
+    Iterator& operator++();
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const;
+
+   private:
+    friend class Epoch;
+    explicit Iterator(Epoch* epoch) : epoch_(epoch) {}
+    Epoch* epoch_;
+  };
+
+  /// Where the walk is. This and ++ raise what went wrong with the batch they come to.
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  friend class Loader;
+  class Walk;
+  explicit Epoch(std::unique_ptr<Walk> walk);
+  std::unique_ptr<Walk> walk_;
+};
+
+/// Batches of a data set on a device:
+///
+///     const data::Loader loader(train, {.batch = 64, .shuffle = seed, .augment = {data::flip()}});
+///     for (const auto& [x, y] : loader.epoch(3)) …
+///
+/// A batch depends on the data set, its own number, the epoch, `batch`, `shuffle` and `augment`
+/// alone: not on workers, on where the walk began or on `resident` (transforms that are more than
+/// copies and single roundings, rotate and color_jitter, differ between the CPU and CUDA in the
+/// last bits). Each example comes once in an epoch; the last batch may be smaller. x of dtype u8 is
+/// taken for pixels and becomes f32 in [0, 1].
+class Loader {
+ public:
+  Loader(Dataset dataset, LoaderOptions options = {});
+
+  /// Batches in an epoch.
+  int64_t size() const;
+  /// Examples in an epoch.
+  int64_t examples() const;
+  const Dataset& dataset() const;
+  const LoaderOptions& options() const;
+
+  /// The batches from `first_batch` on; those before are not prepared.
+  Epoch epoch(int64_t epoch, int64_t first_batch = 0) const;
+
+ private:
+  friend class Epoch;
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace mica::data

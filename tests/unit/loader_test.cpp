@@ -1,0 +1,295 @@
+#include "mica/data/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "mica/core/error.h"
+#include "mica/op/settings.h"
+#include "mica/ops/ops.h"
+
+namespace mica::data {
+namespace {
+
+using testing::HasSubstr;
+using Labels = std::vector<int64_t>;
+
+/// Image i is filled with i and labelled i.
+TensorDataset numbered(int64_t n) {
+  const Tensor labels = arange(n);
+  const Tensor column = reshape(cast(labels, DType::f32), {n, 1, 1, 1});
+  return {contiguous(expand(column, {n, 1, 2, 2})), labels};
+}
+
+/// The same, made one by one; counts how many were.
+class Counted : public DatasetImpl {
+ public:
+  explicit Counted(int64_t n, int64_t broken = -1) : set_(numbered(n)), broken_(broken) {}
+  int64_t size() const override { return set_.size(); }
+  Example get(int64_t i) const override {
+    ++made_;
+    if (i == broken_) throw IoError("picture 7 is torn");
+    if (i % 3 == 0) std::this_thread::yield();
+    return set_.get(i);
+  }
+  int64_t made() const { return made_; }
+
+ private:
+  Dataset set_;
+  int64_t broken_;
+  mutable std::atomic<int64_t> made_ = 0;
+};
+
+Labels labels_of(Epoch epoch) {
+  Labels all;
+  for (const auto& [x, y] : epoch) {
+    EXPECT_EQ(x.shape(), Shape({y.numel(), 1, 2, 2}));
+    const auto pixels = x.to_vector<float>();
+    const auto labels = y.to_vector<int64_t>();
+    for (size_t i = 0; i < labels.size(); ++i) {
+      EXPECT_EQ(static_cast<int64_t>(pixels[4 * i]), labels[i]);
+      EXPECT_EQ(pixels[4 * i + 3], pixels[4 * i]);
+    }
+    all.insert(all.end(), labels.begin(), labels.end());
+  }
+  return all;
+}
+
+Labels count_to(int64_t n) {
+  Labels all(static_cast<size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// All pixels of an epoch, and all labels.
+std::pair<std::vector<float>, Labels> contents(const Loader& loader, int64_t epoch,
+                                               int64_t first_batch = 0) {
+  std::pair<std::vector<float>, Labels> all;
+  for (const auto& [x, y] : loader.epoch(epoch, first_batch)) {
+    for (const float v : x.to_vector<float>()) all.first.push_back(v);
+    for (const int64_t v : y.to_vector<int64_t>()) all.second.push_back(v);
+  }
+  return all;
+}
+
+TensorDataset random_images(int64_t n, DType dtype = DType::f32) {
+  manual_seed(3);
+  const Tensor x = uniform({n, 3, 9, 7});
+  return {dtype == DType::f32 ? x : cast(mul(x, 256), dtype), arange(n)};
+}
+
+std::vector<Transform> every_transform() {
+  return {pad_crop(2),
+          flip(),
+          vertical_flip(0.3),
+          rotate(20),
+          color_jitter({.brightness = 0.4, .contrast = 0.3, .saturation = 0.2}),
+          resize({8, 8}),
+          normalize({0.4F, 0.5F, 0.6F}, {0.2F, 0.3F, 0.4F})};
+}
+
+TEST(Loader, GivesEveryExampleOnce) {
+  for (const int64_t n : {0, 1, 7, 8, 9, 10000}) {
+    const Loader plain(numbered(n), {.batch = 8});
+    EXPECT_EQ(plain.size(), (n + 7) / 8);
+    EXPECT_EQ(plain.examples(), n);
+    EXPECT_EQ(labels_of(plain.epoch(0)), count_to(n));
+    auto shuffled = labels_of(Loader(numbered(n), {.batch = 8, .shuffle = 1}).epoch(0));
+    std::sort(shuffled.begin(), shuffled.end());
+    EXPECT_EQ(shuffled, count_to(n));
+  }
+}
+
+TEST(Loader, LastBatchIsSmaller) {
+  Labels sizes;
+  for (const auto& [x, y] : Loader(numbered(20), {.batch = 8}).epoch(0)) sizes.push_back(y.numel());
+  EXPECT_EQ(sizes, (Labels{8, 8, 4}));
+}
+
+TEST(Loader, OrderDependsOnSeedAndEpochAlone) {
+  const auto order = [](uint64_t seed, int64_t epoch, int64_t batch) {
+    return labels_of(Loader(numbered(100), {.batch = batch, .shuffle = seed}).epoch(epoch));
+  };
+  const auto first = order(5, 0, 8);
+  manual_seed(77);
+  EXPECT_EQ(order(5, 0, 8), first);
+  EXPECT_EQ(order(5, 0, 33), first);
+  EXPECT_NE(order(5, 1, 8), first);
+  EXPECT_NE(order(6, 0, 8), first);
+  manual_seed(5);
+  EXPECT_EQ(randperm(100).to_vector<int64_t>(), first);
+  EXPECT_EQ(randperm(100).to_vector<int64_t>(), order(5, 1, 8));
+}
+
+TEST(Loader, RefusesWhatDoesNotFit) {
+  EXPECT_THROW(Loader(numbered(4), {.batch = 0}), Error);
+  EXPECT_THROW(Loader(numbered(4), {.workers = -1}), Error);
+  EXPECT_THROW(Loader(numbered(4), {.prefetch = 0}), Error);
+  EXPECT_THROW(Loader(TensorDataset{zeros({4, 1, 2, 2}), arange(3)}), ShapeError);
+  EXPECT_THROW(Loader(TensorDataset{scalar(1), arange(3)}), ShapeError);
+  EXPECT_THROW(Loader(numbered(4)).epoch(0, 2), Error);
+  EXPECT_THROW(Loader(numbered(4)).epoch(-1), Error);
+}
+
+TEST(Loader, ResumesInTheMiddleOfAnEpoch) {
+  for (const bool resident : {false, true})
+    for (const int workers : {0, 2}) {
+      const Loader loader(random_images(50), {.batch = 8,
+                                              .shuffle = 4,
+                                              .workers = workers,
+                                              .augment = every_transform(),
+                                              .resident = resident});
+      const auto [pixels, labels] = contents(loader, 2);
+      for (const int64_t first : {1, 5, 6, 7}) {
+        const auto [some, few] = contents(loader, 2, first);
+        const auto skipped = std::min<size_t>(8 * static_cast<size_t>(first), 50);
+        EXPECT_EQ(few, Labels(labels.begin() + static_cast<int64_t>(skipped), labels.end()));
+        EXPECT_EQ(some, std::vector<float>(pixels.begin() + static_cast<int64_t>(skipped) * 192,
+                                           pixels.end()));
+      }
+    }
+}
+
+TEST(Loader, DoesNotMakeWhatIsSkipped) {
+  const auto counted = std::make_shared<Counted>(40);
+  const Loader loader(Dataset(counted), {.batch = 8});
+  EXPECT_EQ(labels_of(loader.epoch(0, 4)), (Labels{32, 33, 34, 35, 36, 37, 38, 39}));
+  EXPECT_EQ(counted->made(), 8);
+  EXPECT_TRUE(labels_of(loader.epoch(0, 5)).empty());
+}
+
+TEST(Loader, BatchesOfChunksLieAlikeAfterResuming) {
+  TensorDataset odd = {uniform({9000, 5}), arange(9000)};
+  const Loader loader(odd, {.batch = 3});
+  const auto offset = [&](int64_t first) { return (*loader.epoch(0, first).begin()).x.offset(); };
+  EXPECT_EQ(offset(1), 15);
+  EXPECT_EQ(offset(1365), 0);
+  EXPECT_EQ(offset(1366), 15);
+}
+
+TEST(Loader, ResidentBatchesAreTheSame) {
+  for (const DType dtype : {DType::f32, DType::u8})
+    for (const bool augmented : {false, true}) {
+      LoaderOptions options = {.batch = 8, .shuffle = 9};
+      if (augmented) options.augment = every_transform();
+      const Loader plain(random_images(50, dtype), options);
+      options.resident = true;
+      const Loader resident(random_images(50, dtype), options);
+      EXPECT_EQ(contents(plain, 1), contents(resident, 1));
+    }
+  const auto counted = std::make_shared<Counted>(20);
+  const Loader loader(Dataset(counted), {.batch = 8, .resident = true});
+  EXPECT_EQ(labels_of(loader.epoch(0)), count_to(20));
+  EXPECT_EQ(labels_of(loader.epoch(1)), count_to(20));
+  EXPECT_EQ(counted->made(), 20);
+}
+
+TEST(Loader, PixelsBecomeFloats) {
+  const TensorDataset set = {tensor({uint8_t{0}, uint8_t{51}, uint8_t{255}}, {3, 1, 1, 1}),
+                             arange(3)};
+  for (const bool resident : {false, true})
+    EXPECT_EQ(contents(Loader(set, {.resident = resident}), 0).first,
+              (std::vector<float>{0, 51.0F / 255, 1}));
+}
+
+TEST(Loader, KeepsLabelsOfAnyKind) {
+  const TensorDataset set = {uniform({5, 2}), uniform({5, 3})};
+  for (const auto& [x, y] : Loader(set, {.batch = 5}).epoch(0))
+    EXPECT_EQ(y.to_vector<float>(), set.y.to_vector<float>());
+}
+
+TEST(Threads, LoadersWorkersChangeNothing) {
+  for (const auto& [batch, augmented] :
+       {std::pair{8, true}, {8, false}, {1, true}, {50, true}, {3, false}}) {
+    LoaderOptions options = {.batch = batch, .shuffle = 9};
+    if (augmented) options.augment = every_transform();
+    const auto expected = contents(Loader(random_images(50), options), 1);
+    for (const int workers : {1, 2, 5})
+      for (const int64_t prefetch : {1, 4, 100}) {
+        options.workers = workers;
+        options.prefetch = prefetch;
+        EXPECT_EQ(contents(Loader(random_images(50), options), 1), expected);
+        const Dataset one_by_one =
+            Dataset(random_images(50)).map([](const Example& e) { return e; });
+        EXPECT_EQ(contents(Loader(one_by_one, options), 1), expected);
+      }
+  }
+}
+
+TEST(Threads, LoadersWorkersHandOverErrors) {
+  const Loader loader(Dataset(std::make_shared<Counted>(64, 21)),
+                      {.batch = 8, .workers = 3, .prefetch = 4});
+  for (int time = 0; time < 3; ++time) {
+    int64_t batches = 0;
+    Epoch epoch = loader.epoch(0);
+    try {
+      for (const auto& [x, y] : epoch) batches += y.size(0) / 8;
+      ADD_FAILURE() << "a torn picture went through";
+    } catch (const IoError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("picture 7 is torn"));
+    }
+    EXPECT_EQ(batches, 2);
+    EXPECT_THROW(epoch.begin(), IoError);
+  }
+}
+
+TEST(Threads, LoadersEndInTheMiddle) {
+  const auto counted = std::make_shared<Counted>(10000);
+  const Loader loader(Dataset(counted), {.batch = 8, .workers = 3, .prefetch = 4});
+  for (int time = 0; time < 20; ++time) {
+    Epoch epoch = loader.epoch(time);
+    if (time % 2 == 0) (void)epoch.begin();
+  }
+  EXPECT_LT(counted->made(), 10000);
+  for (const auto& [x, y] : loader.epoch(0)) {
+    EXPECT_EQ(y.size(0), 8);
+    break;
+  }
+}
+
+TEST(Threads, LoadersWorkersLeaveTheCallersThreadsAlone) {
+  const int before = num_threads();
+  const Loader loader(random_images(50), {.batch = 8, .workers = 2, .augment = every_transform()});
+  (void)contents(loader, 0);
+  EXPECT_EQ(num_threads(), before);
+}
+
+TEST(Dataset, Composes) {
+  const Dataset set = TensorDataset{numbered(10).x, numbered(10).y, {"a", "b"}};
+  EXPECT_EQ(set.get(3).y.item(), 3);
+  EXPECT_EQ(set.get(3).x.shape(), Shape({1, 2, 2}));
+  EXPECT_THROW(set.get(10), IndexError);
+  EXPECT_THROW(set.get(-1), IndexError);
+  const Dataset doubled = set.map([](const Example& e) -> Example { return {e.x, mul(e.y, 2)}; });
+  for (const Dataset& d : {set, doubled}) {
+    const int64_t factor = &d == &set ? 1 : d.get(1).y.item() == 2 ? 2 : 1;
+    EXPECT_EQ(d.first(4).size(), 4);
+    EXPECT_EQ(d.first(40).size(), 10);
+    EXPECT_EQ(d.first(4).get(3).y.item(), 3 * factor);
+    EXPECT_EQ(d.subset({7, 2, 2}).size(), 3);
+    EXPECT_EQ(d.subset({7, 2, 2}).get(0).y.item(), 7 * factor);
+    EXPECT_THROW(d.subset({10}), IndexError);
+    EXPECT_EQ(d.subset({1}).class_names(), (std::vector<std::string>{"a", "b"}));
+    const Labels order = seeded_randperm(10, 6).to_vector<int64_t>();
+    EXPECT_EQ(d.shuffle(6).get(4).y.item(), order[4] * factor);
+  }
+}
+
+TEST(Dataset, RefusesExamplesThatDiffer) {
+  const Dataset set = Dataset(numbered(4)).map([](const Example& e) -> Example {
+    return {e.y.item() == 2 ? zeros({1, 3, 2}) : e.x, e.y};
+  });
+  try {
+    (void)contents(Loader(set), 0);
+    ADD_FAILURE() << "images of two sizes made a batch";
+  } catch (const ShapeError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("x of example 2 is f32[1, 3, 2]"));
+  }
+}
+
+}  // namespace
+}  // namespace mica::data
