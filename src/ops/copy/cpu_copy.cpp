@@ -49,6 +49,20 @@ void convert(const void* from, int64_t n, void* to) {
   }
 }
 
+template <class S, class D>
+void stream(const void* from, int64_t n, void* to) {
+  stream_run(static_cast<const S*>(from), n, static_cast<D*>(to));
+}
+auto streaming(DType to, DType from) -> void (*)(const void*, int64_t, void*) {
+  if (from == DType::f32 && to == DType::f64) return stream<float, double>;
+  if (from == DType::f32 && to == DType::f16) return stream<float, Half>;
+  if (from == DType::f32 && to == DType::bf16) return stream<float, BFloat16>;
+  if (from == DType::f64 && to == DType::f32) return stream<double, float>;
+  if (from == DType::f16 && to == DType::f32) return stream<Half, float>;
+  if (from == DType::bf16 && to == DType::f32) return stream<BFloat16, float>;
+  return nullptr;
+}
+
 /// n elements of a type of the same size, `to_step` and `from_step` apart.
 template <class Word>
 void move_words(Word* to, int64_t to_step, const Word* from, int64_t from_step, int64_t n) {
@@ -147,6 +161,7 @@ CopyPlan::CopyPlan(const TensorSpec& to, const TensorSpec& from)
                             return switch_all(from.dtype,
                                               []<class S>() -> Convert { return convert<D, S>; });
                           })),
+      stream_(streaming(to.dtype, from.dtype)),
       large_(static_cast<size_t>(loop_.numel * to_size_) >= kStreamingBytes),
       transpose_(Transpose::find(loop_, size_of(from.dtype))) {}
 
@@ -174,6 +189,8 @@ void CopyPlan::copy_dense(std::byte* to, const std::byte* from, int64_t n) const
   if (!large_ || n * to_size_ < kStreamedRun) return convert_(from, n, to);
   if (to_type_ == from_type_) {
     stream_bytes(to, from, static_cast<size_t>(n * to_size_));
+  } else if (stream_) {
+    stream_(from, n, to);
   } else {
     alignas(kLine) std::byte chunk[kChunkBytes];
     // The first chunk is shorter, so that the others start on a line.

@@ -23,7 +23,8 @@ class CopyPlan : public KernelState {
   DType to_type_, from_type_;
   int64_t to_size_, from_size_;  // of an element
   Convert convert_;
-  bool large_;  // the result is not worth a place in the caches
+  Convert stream_;  // the same past the caches; null for dtypes that have it not
+  bool large_;      // the result is not worth a place in the caches
   std::optional<Transpose> transpose_;
 };
 

@@ -1,5 +1,6 @@
 #include "mica/runtime/cpu/convert.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #if defined(__AVX2__)
@@ -39,6 +40,13 @@ int64_t convert_vectors(const From*, int64_t, To*) {
   return 0;
 }
 
+/// The same with stores past the caches, to an address that is a multiple of kVectorBytes.
+template <class From, class To>
+int64_t stream_vectors(const From*, int64_t, To*) {
+  return 0;
+}
+constexpr size_t kVectorBytes = 32;
+
 #if defined(__AVX2__) && defined(__F16C__)
 
 int64_t convert_vectors(const Half* from, int64_t n, float* to) {
@@ -71,14 +79,71 @@ __m256i bfloat_bits(__m256 x) {
   return _mm256_blendv_epi8(rounded, nan, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
 }
 
+__m256i bfloats(const float* from) {
+  const __m256i low = bfloat_bits(_mm256_loadu_ps(from));
+  const __m256i high = bfloat_bits(_mm256_loadu_ps(from + 8));
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+}
+
 int64_t convert_vectors(const float* from, int64_t n, BFloat16* to) {
   int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const __m256i low = bfloat_bits(_mm256_loadu_ps(from + i));
-    const __m256i high = bfloat_bits(_mm256_loadu_ps(from + i + 8));
-    const __m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), both);
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), bfloats(from + i));
+  return i;
+}
+
+int64_t stream_vectors(const float* from, int64_t n, double* to) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    _mm256_stream_pd(to + i, _mm256_cvtps_pd(_mm_loadu_ps(from + i)));
+    _mm256_stream_pd(to + i + 4, _mm256_cvtps_pd(_mm_loadu_ps(from + i + 4)));
   }
+  return i;
+}
+
+int64_t stream_vectors(const double* from, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128 low = _mm256_cvtpd_ps(_mm256_loadu_pd(from + i));
+    const __m128 high = _mm256_cvtpd_ps(_mm256_loadu_pd(from + i + 4));
+    _mm256_stream_ps(to + i, _mm256_set_m128(high, low));
+  }
+  return i;
+}
+
+int64_t stream_vectors(const Half* from, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const auto bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_stream_ps(to + i, _mm256_cvtph_ps(bits));
+  }
+  return i;
+}
+
+int64_t stream_vectors(const float* from, int64_t n, Half* to) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m128i low = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+    const __m128i high = _mm256_cvtps_ph(_mm256_loadu_ps(from + i + 8), _MM_FROUND_TO_NEAREST_INT);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), _mm256_set_m128i(high, low));
+  }
+  return i;
+}
+
+int64_t stream_vectors(const BFloat16* from, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const auto bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    const __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), wide);
+  }
+  return i;
+}
+
+int64_t stream_vectors(const float* from, int64_t n, BFloat16* to) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), bfloats(from + i));
   return i;
 }
 
@@ -168,6 +233,21 @@ void store_run(const C* from, int64_t n, T* to, int64_t stride) {
   if (stride == 1) return convert_dense(from, n, to);
   for (int64_t i = 0; i < n; ++i) to[i * stride] = converted<T>(from[i]);
 }
+
+template <class S, class D>
+void stream_run(const S* from, int64_t n, D* to) {
+  const size_t to_bound = (0 - reinterpret_cast<uintptr_t>(to)) % kVectorBytes / sizeof(D);
+  const int64_t head = std::min(static_cast<int64_t>(to_bound), n);
+  convert_dense(from, head, to);
+  const int64_t end = head + stream_vectors(from + head, n - head, to + head);
+  convert_dense(from + end, n - end, to + end);
+}
+template void stream_run<float, double>(const float*, int64_t, double*);
+template void stream_run<double, float>(const double*, int64_t, float*);
+template void stream_run<float, Half>(const float*, int64_t, Half*);
+template void stream_run<Half, float>(const Half*, int64_t, float*);
+template void stream_run<float, BFloat16>(const float*, int64_t, BFloat16*);
+template void stream_run<BFloat16, float>(const BFloat16*, int64_t, float*);
 
 #define MICA_RUNS(T, C)                                         \
   template void load_run<T, C>(const T*, int64_t, int64_t, C*); \

@@ -16,4 +16,9 @@ void load_run(const T* from, int64_t stride, int64_t n, C* to);
 template <class T, class C>
 void store_run(const C* from, int64_t n, T* to, int64_t stride);
 
+/// Dense runs between float and double, Half or BFloat16, written past the caches. `stream_fence`
+/// must follow before another thread reads them.
+template <class S, class D>
+void stream_run(const S* from, int64_t n, D* to);
+
 }  // namespace mica
