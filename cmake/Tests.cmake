@@ -41,6 +41,11 @@ foreach(source ${examples})
   add_test(NAME example_${name} COMMAND example_${name} 1280)
 endforeach()
 
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_test(NAME avx512_symbols COMMAND_EXPAND_LISTS
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/avx512_symbols.sh $<FILTER:$<TARGET_OBJECTS:mica>,INCLUDE,cpu_avx512>)
+endif()
+
 file(GLOB mica_bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
 if(NOT mica_with_onednn)
   list(FILTER mica_bench_sources EXCLUDE REGEX "onednn")

@@ -74,14 +74,14 @@ OpDef activation(const char* name) {
   constexpr auto kVjp = [](const ParamsOf<F>& p, const VjpArgs& a) -> Tensors {
     return {dispatch(grad_op(), static_cast<const P&>(p), {a.grad[0], a.in[0]})[0]};
   };
-  return elementwise_op<F>(name).template vjp<kVjp>({.in = {0}}).build();
+  return wide_elementwise_op<F>(name).template vjp<kVjp>({.in = {0}}).build();
 }
 template <class F, class P, auto parts>
 OpDef activation_grad(const char* name) {
   constexpr auto kVjp = [](const ParamsOf<F>& p, const VjpArgs& a) {
     return vjp_by<parts, P>(p, a);
   };
-  return elementwise_op<F, 2>(name).template vjp<kVjp>({.in = {0, 1}}).build();
+  return wide_elementwise_op<F, 2>(name).template vjp<kVjp>({.in = {0, 1}}).build();
 }
 
 Tensors vjp_prelu(const NoParams&, const VjpArgs& a) {

@@ -126,10 +126,10 @@ Tensors vjp_relu_grad(const NoParams&, const VjpArgs& a) {
   return {for_input(a, 0, [&] { return relu_grad(a.grad[0], a.in[1]); }), Tensor()};
 }
 
-/// A binary op of floats and integers, or of floats alone.
-template <class F, Takes takes, auto vjp>
+/// A binary op of floats and integers, or of floats alone; `wide` where it computes much.
+template <class F, Takes takes, auto vjp, bool wide = false>
 OpDef binary(const char* name, Op<NoParams>::Saves saves) {
-  return elementwise_op<F, 2, takes>(name).template vjp<vjp>(saves).build();
+  return elementwise_op<F, 2, takes, wide>(name).template vjp<vjp>(saves).build();
 }
 
 }  // namespace
@@ -161,7 +161,8 @@ const OpDef& remainder_op() {
   return def;
 }
 const OpDef& pow_op() {
-  static OpDef def = binary<functor::Pow, Takes::all, vjp_pow>("pow", {.in = {0, 1}, .out = {0}});
+  static OpDef def =
+      binary<functor::Pow, Takes::all, vjp_pow, true>("pow", {.in = {0, 1}, .out = {0}});
   return def;
 }
 const OpDef& minimum_op() {
@@ -173,7 +174,8 @@ const OpDef& maximum_op() {
   return def;
 }
 const OpDef& atan2_op() {
-  static OpDef def = binary<functor::Atan2, Takes::floats, vjp_atan2>("atan2", {.in = {0, 1}});
+  static OpDef def =
+      binary<functor::Atan2, Takes::floats, vjp_atan2, true>("atan2", {.in = {0, 1}});
   return def;
 }
 const OpDef& lerp_op() {

@@ -16,7 +16,7 @@ using namespace elementwise;
 /// A function of floats with `Tensor gradient(const VjpArgs&)`.
 template <class F, auto gradient>
 OpDef function(const char* name, Op<NoParams>::Saves saves) {
-  return elementwise_op<F>(name).template vjp<only<gradient>>(saves).build();
+  return wide_elementwise_op<F>(name).template vjp<only<gradient>>(saves).build();
 }
 
 Tensor grad_exp(const VjpArgs& a) { return mul(a.grad[0], a.out[0]); }
