@@ -65,14 +65,17 @@ inline Split split(Vec<float> x) {
   const F m(_mm512_getmant_ps(x.v, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan));
   return {m, F(_mm512_getexp_ps(x.v)) - F(_mm512_getexp_ps(m.v))};
 #else
+  const auto parts = [](F y) {
+    const Bits<float> e = (bits_of(y) - 0x3f400000) >> 23;
+    return Split{from_bits<float>(bits_of(y) - (e << 23)), F(__builtin_convertvector(e, F::Raw))};
+  };
+  constexpr float kLeast = std::numeric_limits<float>::min();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const Mask<float> small = x < F(std::numeric_limits<float>::min());
-  const Bits<float> bits = bits_of(select(small, x * F(0x1p23F), x));
-  const Bits<float> e = (bits - 0x3f400000) >> 23;
-  const F exponent = F(__builtin_convertvector(e, F::Raw)) - select(small, F(23.0F), F(0.0F));
+  if (!any(!((x >= F(kLeast)) & (x < F(kInfinity))))) return parts(x);
+  const Mask<float> small = x < F(kLeast);
+  const auto [m, e] = parts(select(small, x * F(0x1p23F), x));
   const F edge = select(x == F(0.0F), F(-kInfinity), select(x < F(0.0F), F(NAN), x));
-  return {from_bits<float>(bits - (e << 23)),
-          select((x > F(0.0F)) & (x < F(kInfinity)), exponent, edge)};
+  return {m, select((x > F(0.0F)) & (x < F(kInfinity)), select(small, e - F(23.0F), e), edge)};
 #endif
 }
 
