@@ -9,6 +9,14 @@ struct LocalResponseNormOptions {
   double alpha = 1e-4;
   double beta = 0.75;
   double k = 1.0;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("size", self.size);
+    f("alpha", self.alpha);
+    f("beta", self.beta);
+    f("k", self.k);
+  }
 };
 
 /// x / (k + alpha * mean of squares over `size` channels around)^beta, of x (N, C, …). Channels

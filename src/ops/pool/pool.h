@@ -14,6 +14,15 @@ struct MaxPoolOptions {
   Size padding = 0;
   Size dilation = 1;
   bool ceil_mode = false;  ///< a last window that reaches past the end counts too
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("kernel", self.kernel);
+    f("stride", self.stride);
+    f("padding", self.padding);
+    f("dilation", self.dilation);
+    f("ceil_mode", self.ceil_mode);
+  }
 };
 
 template <class Size>
@@ -24,6 +33,16 @@ struct AvgPoolOptions {
   bool ceil_mode = false;
   bool count_include_pad = true;  ///< the padding counts in the divisor
   int64_t divisor_override = 0;   ///< divides every sum, where it is not 0
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("kernel", self.kernel);
+    f("stride", self.stride);
+    f("padding", self.padding);
+    f("ceil_mode", self.ceil_mode);
+    f("count_include_pad", self.count_include_pad);
+    f("divisor_override", self.divisor_override);
+  }
 };
 
 template <class Size>

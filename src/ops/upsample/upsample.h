@@ -32,6 +32,14 @@ struct UpsampleOptions {
   UpsampleMode mode = UpsampleMode::nearest;
   /// The middles of the corner pixels stay where they are, instead of the image's edges.
   bool align_corners = false;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("size", self.size);
+    f("scale", self.scale);
+    f("mode", self.mode);
+    f("align_corners", self.align_corners);
+  }
 };
 
 /// x (N, C, H, W) or (N, C, L) at another resolution, as PyTorch's `interpolate` without
