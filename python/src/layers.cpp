@@ -21,8 +21,8 @@ Layer<Impl> add_layer(nb::module_& nn, const char* name, const char* doc) {
 }
 
 /// A parameter that may be missing is None then.
-template <class Impl>
-void def_parameter(Layer<Impl>& layer, const char* name, Tensor Impl::* member) {
+template <class Impl, std::derived_from<nn::ModuleImpl> Owner>
+void def_parameter(Layer<Impl>& layer, const char* name, Tensor Owner::* member) {
   layer.def_prop_ro(name, [member](const Impl& self) -> nb::object {
     const Tensor& t = self.*member;
     return t.defined() ? nb::cast(Parameter(t)) : nb::none();
@@ -69,49 +69,49 @@ void bind_layers(nb::module_& nn) {
   def_parameter(linear, "bias", &LinearImpl::bias);
 
   auto conv2d =
-      add_layer<Conv2dImpl>(nn, "Conv2d", "(N, in_channels, H, W) to (N, out_channels, H', W').");
+      add_layer<Conv2d::Impl>(nn, "Conv2d", "(N, in_channels, H, W) to (N, out_channels, H', W').");
   conv2d.def(
       "__init__",
-      [](Conv2dImpl* self, int64_t in, int64_t out, Size2 kernel, Size2 stride, Size2 padding,
+      [](Conv2d::Impl* self, int64_t in, int64_t out, Size2 kernel, Size2 stride, Size2 padding,
          Size2 dilation, int64_t groups, bool bias) {
-        new (self) Overridable<Conv2dImpl>(Conv2dOptions{.in = in,
-                                                         .out = out,
-                                                         .kernel = kernel,
-                                                         .stride = stride,
-                                                         .padding = padding,
-                                                         .dilation = dilation,
-                                                         .groups = groups,
-                                                         .bias = bias});
+        new (self) Overridable<Conv2d::Impl>(Conv2dOptions{.in = in,
+                                                           .out = out,
+                                                           .kernel = kernel,
+                                                           .stride = stride,
+                                                           .padding = padding,
+                                                           .dilation = dilation,
+                                                           .groups = groups,
+                                                           .bias = bias});
       },
       "in_channels"_a, "out_channels"_a, "kernel_size"_a, "stride"_a = 1, "padding"_a = 0,
       "dilation"_a = 1, "groups"_a = 1, "bias"_a = true);
-  def_parameter(conv2d, "weight", &Conv2dImpl::weight);
-  def_parameter(conv2d, "bias", &Conv2dImpl::bias);
+  def_parameter(conv2d, "weight", &Conv2d::Impl::weight);
+  def_parameter(conv2d, "bias", &Conv2d::Impl::bias);
 
-  auto batch_norm = add_layer<BatchNorm2dImpl>(nn, "BatchNorm2d",
-                                               "Normalises (N, num_features, H, W) by channel.");
+  auto batch_norm = add_layer<BatchNorm2d::Impl>(nn, "BatchNorm2d",
+                                                 "Normalises (N, num_features, H, W) by channel.");
   batch_norm.def(
       "__init__",
-      [](BatchNorm2dImpl* self, int64_t features, double eps, double momentum, bool affine) {
-        new (self) Overridable<BatchNorm2dImpl>(BatchNorm2dOptions{
+      [](BatchNorm2d::Impl* self, int64_t features, double eps, double momentum, bool affine) {
+        new (self) Overridable<BatchNorm2d::Impl>(BatchNormOptions{
             .features = features, .eps = eps, .momentum = momentum, .affine = affine});
       },
       "num_features"_a, "eps"_a = 1e-5, "momentum"_a = 0.1, "affine"_a = true);
-  def_parameter(batch_norm, "weight", &BatchNorm2dImpl::weight);
-  def_parameter(batch_norm, "bias", &BatchNorm2dImpl::bias);
+  def_parameter(batch_norm, "weight", &BatchNorm2d::Impl::weight);
+  def_parameter(batch_norm, "bias", &BatchNorm2d::Impl::bias);
 
-  add_layer<MaxPool2dImpl>(nn, "MaxPool2d", "Largest value of each window.")
+  add_layer<MaxPool2d::Impl>(nn, "MaxPool2d", "Largest value of each window.")
       .def(
           "__init__",
-          [](MaxPool2dImpl* self, Size2 kernel, std::optional<Size2> stride, Size2 padding) {
-            new (self) Overridable<MaxPool2dImpl>(MaxPool2dParams{
+          [](MaxPool2d::Impl* self, Size2 kernel, std::optional<Size2> stride, Size2 padding) {
+            new (self) Overridable<MaxPool2d::Impl>(MaxPool2dParams{
                 .kernel = kernel, .stride = stride.value_or(Size2(0)), .padding = padding});
           },
           "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0);
   add_layer<DropoutImpl>(nn, "Dropout", "Zeroes elements with probability p in training.")
       .def(nb::init<double>(), "p"_a = 0.5);
-  add_layer<ReLUImpl>(nn, "ReLU", "max(x, 0).").def(nb::init<>());
-  add_layer<FlattenImpl>(nn, "Flatten", "(N, …) to (N, the product of the others).")
+  add_layer<ReLU::Impl>(nn, "ReLU", "max(x, 0).").def(nb::init<>());
+  add_layer<Flatten::Impl>(nn, "Flatten", "(N, …) to (N, the product of the others).")
       .def(nb::init<>());
   bind_sequential(nn);
 }

@@ -5,7 +5,6 @@
 namespace mica::models {
 
 nn::Sequential lenet() {
-  // Braces: the layers draw their weights in this order.
   return nn::Sequential{nn::Conv2d({.in = 1, .out = 20, .kernel = 5}),   // (N, 20, 24, 24)
                         nn::MaxPool2d(2),                                // (N, 20, 12, 12)
                         nn::Conv2d({.in = 20, .out = 50, .kernel = 5}),  // (N, 50, 8, 8)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "mica/nn/sequential.h"
+#include "mica/nn/containers.h"
 
 namespace mica::models {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "mica/nn/describe.h"
 #include "mica/nn/module.h"
 #include "mica/ops/dropout/dropout.h"
 
@@ -9,9 +10,23 @@ namespace mica::nn {
 struct DropoutImpl : ModuleImpl {
   explicit DropoutImpl(double probability = 0.5) : p(probability) {}
   Tensor forward(const Tensor& x) override { return dropout(x, p, training()); }
+  std::string describe() const override { return nn::describe("Dropout", DropoutParams{p}); }
 
   const double p;
 };
 using Dropout = Handle<DropoutImpl>;
+
+/// The same for whole channels of x (N, C, …) with `kAxes` axes of space.
+template <int kAxes>
+struct ChannelDropoutImpl : ModuleImpl {
+  explicit ChannelDropoutImpl(double probability = 0.5) : p(probability) {}
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  const double p;
+};
+using Dropout1d = Handle<ChannelDropoutImpl<1>>;
+using Dropout2d = Handle<ChannelDropoutImpl<2>>;
+using Dropout3d = Handle<ChannelDropoutImpl<3>>;
 
 }  // namespace mica::nn

@@ -6,11 +6,11 @@
 
 namespace mica::nn {
 
-LinearImpl::LinearImpl(const LinearOptions& o) {
+LinearImpl::LinearImpl(const LinearOptions& o) : options(o) {
   check(o.in >= 1 && o.out >= 1, "nn::Linear: in and out must be at least 1, got {} and {}", o.in,
         o.out);
-  weight = parameter("weight", fan_in_uniform({o.out, o.in}, o.in));
-  if (o.bias) bias = parameter("bias", fan_in_uniform({o.out}, o.in));
+  weight = parameter("weight", {o.out, o.in}, init::fan_in_uniform(o.in));
+  if (o.bias) bias = parameter("bias", {o.out}, init::fan_in_uniform(o.in));
 }
 
 Tensor LinearImpl::forward(const Tensor& x) { return linear(x, weight, bias); }

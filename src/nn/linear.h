@@ -1,5 +1,6 @@
 #pragma once
 
+#include "mica/nn/describe.h"
 #include "mica/nn/module.h"
 
 namespace mica::nn {
@@ -8,13 +9,22 @@ struct LinearOptions {
   int64_t in = 0;
   int64_t out = 0;
   bool bias = true;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("in", self.in);
+    f("out", self.out);
+    f("bias", self.bias);
+  }
 };
 
 struct LinearImpl : ModuleImpl {
   explicit LinearImpl(const LinearOptions& options);
   /// (…, in) to (…, out).
   Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return nn::describe("Linear", options); }
 
+  const LinearOptions options;
   Tensor weight;  ///< (out, in)
   Tensor bias;    ///< (out), or undefined
 };

@@ -1,7 +1,11 @@
 #include "mica/nn/module.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <typeinfo>
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
@@ -10,6 +14,8 @@
 
 namespace mica::nn {
 namespace {
+
+thread_local CallWatcher* t_watcher = nullptr;
 
 /// Calls `f(prefix, impl)` for a module and everything below it, parents first.
 template <class F>
@@ -42,7 +48,17 @@ Module::Module(std::shared_ptr<ModuleImpl> impl) : impl_(std::move(impl)) {
   check(impl_ != nullptr, "nn::Module: expected a module, got a null pointer");
 }
 
-Tensor Module::operator()(const Tensor& x) const { return impl_->forward(x); }
+Tensor Module::operator()(const Tensor& x) const {
+  if (!t_watcher) return impl_->forward(x);
+  t_watcher->enter(*impl_);
+  Tensor result = impl_->forward(x);
+  t_watcher->leave(*impl_, result);
+  return result;
+}
+
+CallWatcher* exchange_call_watcher(CallWatcher* watcher) {
+  return std::exchange(t_watcher, watcher);
+}
 
 NamedTensors Module::named_parameters() const {
   return collect(*this, &ModuleImpl::own_parameters);
@@ -78,8 +94,58 @@ void Module::to(Device device) const {
     replace_memory(tensor, mica::to(tensor, device));
 }
 
-void Module::set_requires_grad(bool value) const {
-  for (const Tensor& p : parameters()) p.set_requires_grad(value);
+void Module::to(DType dtype) const {
+  check<DTypeError>(is_floating(dtype), "nn::Module::to: expected a floating dtype, got {}", dtype);
+  const NoGrad guard;
+  std::set<const TensorImpl*> seen;
+  walk(*this, "", [&](const std::string&, const ModuleImpl& impl) {
+    for (const NamedTensors* own : {&impl.own_parameters(), &impl.own_buffers()}) {
+      for (const auto& [name, tensor] : *own) {
+        if (!is_floating(tensor.dtype()) || !seen.insert(tensor.impl()).second) continue;
+        const Tensor grad = tensor.grad();
+        replace_memory(tensor, cast(tensor, impl.kept_as(dtype)));
+        if (grad.defined()) tensor.set_grad(cast(grad, tensor.dtype()));
+      }
+    }
+  });
+}
+
+void Module::set_requires_grad(bool value, std::string_view path) const {
+  bool found = path.empty();
+  for (const auto& [name, tensor] : named_parameters()) {
+    const bool below =
+        path.empty() || name == path || (name.starts_with(path) && name[path.size()] == '.');
+    if (below) tensor.set_requires_grad(value);
+    found = found || below;
+  }
+  check(found, "nn::Module: expected a part with parameters to freeze or unfreeze, got '{}'", path);
+}
+
+void Module::apply(const std::function<void(const Module&)>& f) const {
+  for (const auto& [name, child] : impl_->children()) child.apply(f);
+  f(*this);
+}
+
+void Module::reset_parameters() const {
+  walk(*this, "", [](const std::string&, ModuleImpl& impl) {
+    for (ModuleImpl::Initial& initial : impl.own_initials()) initial.run();
+  });
+}
+
+Module Module::at(std::string_view path) const {
+  const std::string_view first = path.substr(0, path.find('.'));
+  std::string names;
+  for (const auto& [name, child] : impl_->children()) {
+    if (name == first)
+      return first.size() == path.size() ? child : child.at(path.substr(first.size() + 1));
+    names += (names.empty() ? "'" : ", '") + name + "'";
+  }
+  fail("nn::Module::at: {} has no part '{}'; it has {}", impl_->type_name(), first,
+       names.empty() ? "none" : names);
+}
+
+void Module::wrong_type() const {
+  fail("nn::Module::as: the module is another, {}", impl_->describe());
 }
 
 void Module::zero_grad() const {
@@ -148,11 +214,118 @@ void ModuleImpl::register_buffer(const std::string& name, const Tensor& value) {
   buffers_.emplace_back(name, value);
 }
 
+Tensor ModuleImpl::parameter(const std::string& name, const Shape& shape, Initializer initialize) {
+  Tensor value = empty(shape);
+  register_parameter(name, value);
+  initials_.push_back({.parameter = value, .initialize = std::move(initialize)});
+  initials_.back().run();
+  return value;
+}
+
 void ModuleImpl::unregister(const std::string& name) {
   const auto is_it = [&](const auto& member) { return member.first == name; };
+  for (const auto& [own, tensor] : parameters_)
+    if (own == name)
+      std::erase_if(initials_,
+                    [&](const Initial& i) { return i.parameter.impl() == tensor.impl(); });
   std::erase_if(children_, is_it);
   std::erase_if(parameters_, is_it);
   std::erase_if(buffers_, is_it);
 }
+
+void ModuleImpl::Initial::run() {
+  draws.clear();
+  {
+    const DrawScope scope(draws, DrawScope::Kind::record);
+    initialize(parameter);
+  }
+  storage = parameter.storage().get();
+  version = storage->version();
+}
+
+void ModuleImpl::Initial::run_with(std::vector<Draw> numbers) {
+  draws = std::move(numbers);
+  const DrawScope scope(draws, DrawScope::Kind::replay);
+  initialize(parameter);
+  version = storage->version();
+}
+
+bool ModuleImpl::Initial::untouched() const {
+  return parameter.storage().get() == storage && storage->version() == version;
+}
+
+void draw_in_order(const std::vector<Module>& modules) {
+  std::vector<ModuleImpl::Initial*> initials;
+  for (const Module& module : modules) {
+    walk(module, "", [&](const std::string&, ModuleImpl& impl) {
+      for (ModuleImpl::Initial& initial : impl.own_initials())
+        if (std::ranges::find(initials, &initial) == initials.end()) initials.push_back(&initial);
+    });
+  }
+  struct Blocks {
+    int64_t seed, first, count;
+  };
+  std::vector<Blocks> dealt;
+  for (const ModuleImpl::Initial* initial : initials) {
+    for (const Draw& draw : initial->draws) {
+      if (!draw.counter.device().is_cpu()) return;
+      const auto* counter = draw.counter.data_as<int64_t>();
+      dealt.push_back({counter[0], counter[1], (draw.count + 3) / 4});
+    }
+  }
+  if (std::ranges::is_sorted(dealt, {}, &Blocks::first)) return;
+  std::ranges::sort(dealt, {}, &Blocks::first);
+  for (size_t i = 1; i < dealt.size(); ++i) {
+    const Blocks& before = dealt[i - 1];
+    if (dealt[i].seed != before.seed || dealt[i].first != before.first + before.count) return;
+  }
+  int64_t next = dealt.front().first;
+  for (ModuleImpl::Initial* initial : initials) {
+    std::vector<Draw> numbers;
+    bool others = false;
+    for (const Draw& draw : initial->draws) {
+      others = others || draw.counter.data_as<int64_t>()[1] != next;
+      numbers.push_back({draw.count, tensor({dealt.front().seed, next}, {2})});
+      next += (draw.count + 3) / 4;
+    }
+    if (!others) continue;
+    if (initial->untouched()) {
+      initial->run_with(std::move(numbers));
+    } else {
+      initial->draws = std::move(numbers);
+    }
+  }
+}
+
+std::string ModuleImpl::type_name() const {
+  const std::string text = describe();
+  return text.substr(0, text.find('('));
+}
+
+std::string ModuleImpl::describe() const {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status), std::free);
+  std::string name = demangled ? demangled.get() : "Module";
+  name = name.substr(0, name.find('<'));
+  if (const size_t at = name.rfind("::"); at != std::string::npos) name = name.substr(at + 2);
+  if (name.ends_with("Impl")) name.resize(name.size() - 4);
+  return name + "()";
+}
+
+namespace {
+
+std::string describe_tree(const ModuleImpl& impl, const std::string& indent) {
+  if (impl.children().empty()) return impl.describe();
+  std::string text = impl.type_name() + "(\n";
+  for (const auto& [name, child] : impl.children())
+    text +=
+        fmt::format("{}  ({}): {}\n", indent, name, describe_tree(*child.impl(), indent + "  "));
+  return text + indent + ")";
+}
+
+}  // namespace
+
+std::string to_string(const Module& module) { return describe_tree(*module.impl(), ""); }
 
 }  // namespace mica::nn

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "mica/core/tensor.h"
+#include "mica/ops/random/random.h"
 
 namespace mica::nn {
 
@@ -16,6 +19,8 @@ class ModuleImpl;
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 /// Parameters and buffers by dotted name, as in PyTorch: "0.weight".
 using StateDict = std::map<std::string, Tensor>;
+/// Gives a parameter its first values, in place: see nn/init.h.
+using Initializer = std::function<void(const Tensor&)>;
 
 /// A shared handle to a layer or a network. Copies of the handle are the same module.
 class Module {
@@ -39,11 +44,15 @@ class Module {
   /// Moves parameters, their gradients and buffers to a device. Every handle to them stays valid,
   /// and a function compiled before is captured again; an optimizer has to be made anew.
   void to(Device device) const;
+  /// The same to another floating dtype, for what is floating. Layers that need their statistics in
+  /// f32 keep them so (ModuleImpl::kept_as).
+  void to(DType dtype) const;
 
-  /// Frozen parameters require no gradient, and optimizers leave them alone.
-  void freeze() const { set_requires_grad(false); }
-  void unfreeze() const { set_requires_grad(true); }
-  void set_requires_grad(bool value) const;
+  // Frozen parameters require no gradient, and optimizers leave them alone. With a path, those of
+  // that part: freeze("features.0").
+  void freeze(std::string_view path = {}) const { set_requires_grad(false, path); }
+  void unfreeze(std::string_view path = {}) const { set_requires_grad(true, path); }
+  void set_requires_grad(bool value, std::string_view path = {}) const;
   /// Makes all gradients undefined.
   void zero_grad() const;
 
@@ -53,11 +62,32 @@ class Module {
   /// then nothing was changed.
   void load_state_dict(const StateDict& state) const;
 
+  /// Calls f with every module below this one and then with this one: `net.apply([](const Module&
+  /// m) { … })`.
+  void apply(const std::function<void(const Module&)>& f) const;
+  /// Draws every parameter that has an initialiser anew.
+  void reset_parameters() const;
+
+  /// The module of a dotted name below this one: `net.at("features.0")`.
+  Module at(std::string_view path) const;
+  /// This module as a layer it is known to be: `net.at("0").as<nn::Conv2d>()->weight`.
+  template <class H>
+  typename H::Impl* as() const {
+    auto* typed = dynamic_cast<typename H::Impl*>(impl_.get());
+    if (!typed) wrong_type();
+    return typed;
+  }
+
   const std::shared_ptr<ModuleImpl>& impl() const { return impl_; }
 
  private:
+  [[noreturn]] void wrong_type() const;
+
   std::shared_ptr<ModuleImpl> impl_;
 };
+
+/// The module and what is in it, one line each.
+std::string to_string(const Module& module);
 
 /// What a module is made of. One's own derives from it and registers its members as it names them:
 ///
@@ -75,6 +105,13 @@ class ModuleImpl {
   virtual ~ModuleImpl() = default;
 
   virtual Tensor forward(const Tensor& x) = 0;
+  /// The layer's type and options, "Conv2d(in=1, out=20, kernel=5)"; "Net()" for NetImpl unless it
+  /// says otherwise.
+  virtual std::string describe() const;
+  /// What is in front of the bracket.
+  std::string type_name() const;
+  /// The dtype of parameters and buffers when the module is moved to `dtype`.
+  virtual DType kept_as(DType dtype) const { return dtype; }
 
   // Names are not empty, hold no dot and are used once.
   void register_module(const std::string& name, const Module& module);
@@ -87,6 +124,22 @@ class ModuleImpl {
   const std::vector<std::pair<std::string, Module>>& children() const { return children_; }
   const NamedTensors& own_parameters() const { return parameters_; }
   const NamedTensors& own_buffers() const { return buffers_; }
+
+  /// How a parameter got its first values: from which random numbers, and what it was then.
+  struct Initial {
+    Tensor parameter;
+    Initializer initialize;
+    std::vector<Draw> draws = {};
+    const Storage* storage = nullptr;
+    uint32_t version = 0;
+
+    /// Draws anew, or from these numbers.
+    void run();
+    void run_with(std::vector<Draw> numbers);
+    /// Nobody wrote to the parameter since.
+    bool untouched() const;
+  };
+  std::vector<Initial>& own_initials() { return initials_; }
 
   /// A compiled function that asked is captured again when the answer changes.
   bool training() const;
@@ -103,6 +156,9 @@ class ModuleImpl {
     register_parameter(name, value);
     return value;
   }
+  /// The same with values that `initialize` writes, which reset_parameters() calls again.
+  /// Parameters that are drawn are best made so: nn::Sequential(…) can then put the draws in order.
+  Tensor parameter(const std::string& name, const Shape& shape, Initializer initialize);
   Tensor buffer(const std::string& name, Tensor value) {
     register_buffer(name, value);
     return value;
@@ -114,18 +170,37 @@ class ModuleImpl {
   std::vector<std::pair<std::string, Module>> children_;
   NamedTensors parameters_;
   NamedTensors buffers_;
+  std::vector<Initial> initials_;
   std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
 };
 
 /// A module handle that knows its implementation: `net->conv`.
-template <std::derived_from<ModuleImpl> Impl>
+template <std::derived_from<ModuleImpl> I>
 class Handle : public Module {
  public:
+  using Impl = I;
+
   template <class... Args>
     requires std::constructible_from<Impl, Args...>
   explicit Handle(Args&&... args) : Module(std::make_shared<Impl>(std::forward<Args>(args)...)) {}
 
   Impl* operator->() const { return static_cast<Impl*>(impl().get()); }
 };
+
+/// C++ leaves open in which order the arguments of a call are made, and with it which random
+/// numbers go into which layer. Deals the numbers that the modules' parameters were drawn from
+/// anew, from left to right; the generator stays where it is. Values written since the draw stay as
+/// they are, and all do when something else drew in between.
+void draw_in_order(const std::vector<Module>& modules);
+
+/// Told of every call of a module in this thread; the summary uses it.
+class CallWatcher {
+ public:
+  virtual ~CallWatcher() = default;
+  virtual void enter(const ModuleImpl& module) = 0;
+  virtual void leave(const ModuleImpl& module, const Tensor& result) = 0;
+};
+/// Installs a watcher for this thread and returns the one before.
+CallWatcher* exchange_call_watcher(CallWatcher* watcher);
 
 }  // namespace mica::nn

@@ -66,7 +66,7 @@ nn::Sequential noisy_net() {
 std::vector<float> values_of(const nn::Module& model) {
   std::vector<float> all;
   for (const auto& [name, tensor] : model.state_dict()) {
-    const auto values = tensor.to_vector<float>();
+    const auto values = cast(tensor, DType::f32).to_vector<float>();
     all.insert(all.end(), values.begin(), values.end());
   }
   return all;

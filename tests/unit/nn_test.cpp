@@ -8,6 +8,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/error.h"
+#include "mica/graph/compile.h"
 #include "mica/models/lenet.h"
 #include "mica/ops/ops.h"
 #include "mica/optim/sgd.h"
@@ -55,9 +56,10 @@ TEST(Module, NamesAsPyTorchDoes) {
   const Net net;
   EXPECT_THAT(names_of(net.named_parameters()),
               ElementsAre("scale", "conv.weight", "conv.bias", "norm.weight", "norm.bias"));
-  EXPECT_THAT(names_of(net.named_buffers()),
-              ElementsAre("seen", "norm.running_mean", "norm.running_var"));
-  EXPECT_EQ(net.state_dict().size(), 8U);
+  EXPECT_THAT(
+      names_of(net.named_buffers()),
+      ElementsAre("seen", "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"));
+  EXPECT_EQ(net.state_dict().size(), 9U);
 }
 
 TEST(Module, LenetHasTheShapesOfThePeers) {
@@ -143,6 +145,10 @@ TEST(Module, BatchNormKeepsStatisticsInTraining) {
   norm.train();
   norm(x);
   EXPECT_NEAR(norm->running_mean.to_vector<float>()[0], 0.55F, 0.05F);
+  EXPECT_EQ(norm->num_batches_tracked.item(), 1);
+  auto counting = compile([&](const Tensor& in) { return norm(in).detach(); });
+  for (int i = 0; i < 3; ++i) counting(x);
+  EXPECT_EQ(norm->num_batches_tracked.item(), 4);
 }
 
 TEST(Module, FreezeStopsGradients) {
@@ -151,6 +157,147 @@ TEST(Module, FreezeStopsGradients) {
   EXPECT_FALSE(sum(layer(ones({1, 2}))).requires_grad());
   layer.unfreeze();
   EXPECT_TRUE(sum(layer(ones({1, 2}))).requires_grad());
+}
+
+TEST(Module, FreezesAPartByItsPath) {
+  const nn::Sequential model(nn::Linear(2, 2), nn::Sequential(nn::Linear(2, 2), nn::ReLU()));
+  for (int i = 0; i < 9; ++i) model.push_back(nn::Linear(2, 2));
+  model.freeze("1");
+  for (const auto& [name, p] : model.named_parameters())
+    EXPECT_EQ(p.requires_grad(), !name.starts_with("1.")) << name;  // and not "10."
+  model.unfreeze("1.0.bias");
+  EXPECT_TRUE(model.at("1.0").as<nn::Linear>()->bias.requires_grad());
+  EXPECT_FALSE(model.at("1.0").as<nn::Linear>()->weight.requires_grad());
+  EXPECT_THAT(message_of<Error>([&] { model.freeze("1.0.b"); }), HasSubstr("'1.0.b'"));
+}
+
+TEST(Module, PartsAreFoundByPath) {
+  const nn::Sequential model(nn::Sequential({{"fc", nn::Linear(2, 3)}}), nn::ReLU());
+  EXPECT_EQ(model.at("0.fc").as<nn::Linear>()->weight.shape(), Shape({3, 2}));
+  EXPECT_EQ(model[-1].impl(), model.at("1").impl());
+  EXPECT_THAT(message_of<Error>([&] { model.at("0.fcc"); }),
+              AllOf(HasSubstr("'fcc'"), HasSubstr("'fc'")));
+  EXPECT_THAT(message_of<Error>([&] { model.at("1").as<nn::Linear>(); }), HasSubstr("ReLU()"));
+  EXPECT_THROW(model[2], IndexError);
+}
+
+TEST(Module, AppliesChildrenFirst) {
+  const nn::Sequential model(nn::Linear(2, 2), nn::Sequential(nn::ReLU()));
+  std::vector<std::string> seen;
+  model.apply([&](const nn::Module& m) { seen.push_back(m.impl()->type_name()); });
+  EXPECT_THAT(seen, ElementsAre("Linear", "ReLU", "Sequential", "Sequential"));
+}
+
+TEST(Module, ToDTypeMovesWhatIsFloating) {
+  const Net net;
+  const Tensor weight = net->conv->weight;
+  sum(net(uniform({2, 1, 6, 6}))).backward();
+  const auto before = weight.to_vector<float>();
+  net.to(DType::f64);
+  EXPECT_EQ(weight.dtype(), DType::f64);
+  EXPECT_EQ(weight.grad().dtype(), DType::f64);
+  EXPECT_EQ(weight.to_vector<double>()[0], before[0]);
+  EXPECT_TRUE(weight.requires_grad());
+  EXPECT_EQ(net->norm->running_mean.dtype(), DType::f64);
+  EXPECT_EQ(net->norm->num_batches_tracked.dtype(), DType::i64);
+  EXPECT_EQ(net(uniform({2, 1, 6, 6}, 0, 1, {.dtype = DType::f64})).dtype(), DType::f64);
+  net.to(DType::bf16);
+  EXPECT_EQ(weight.dtype(), DType::bf16);
+  EXPECT_EQ(net->norm->weight.dtype(), DType::f32);  // as batch_norm wants it
+  EXPECT_EQ(net->norm(zeros({2, 2, 3, 3}, {.dtype = DType::bf16})).dtype(), DType::bf16);
+  EXPECT_THROW(net.to(DType::i64), DTypeError);
+}
+
+TEST(Module, ResetDrawsAnew) {
+  const nn::Sequential model(nn::Linear(3, 3), nn::BatchNorm1d(3));
+  const auto* linear = model[0].as<nn::Linear>();
+  const auto first = linear->weight.to_vector<float>();
+  fill_(model[1].as<nn::BatchNorm1d>()->weight.detach(), 7);
+  model.reset_parameters();
+  EXPECT_NE(linear->weight.to_vector<float>(), first);
+  EXPECT_EQ(model[1].as<nn::BatchNorm1d>()->weight.to_vector<float>()[0], 1.0F);
+}
+
+/// All parameters of a module in a row.
+std::vector<float> all_values(const nn::Module& module) {
+  std::vector<float> all;
+  for (const Tensor& p : module.parameters()) {
+    const auto values = p.to_vector<float>();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+TEST(Sequential, DrawsFromLeftToRightInWhateverOrderArgumentsAreMade) {
+  // What the layers must have, drawn one after the other.
+  manual_seed(5);
+  std::vector<float> expected;
+  for (const Tensor& t : {uniform({2, 1, 3, 3}, -1.0 / 3, 1.0 / 3), uniform({2}, -1.0 / 3, 1.0 / 3),
+                          uniform({3, 4}, -0.5, 0.5), uniform({3}, -0.5, 0.5), normal({5, 2})}) {
+    const auto values = t.to_vector<float>();
+    expected.insert(expected.end(), values.begin(), values.end());
+  }
+  const float after = uniform({1}).to_vector<float>()[0];
+
+  const auto conv = [] { return nn::Conv2d({.in = 1, .out = 2, .kernel = 3}); };
+  const auto embedding = [] { return nn::Embedding({.rows = 5, .dim = 2}); };
+  manual_seed(5);
+  const nn::Sequential plain(conv(), nn::ReLU(), nn::Linear(4, 3), embedding());
+  EXPECT_EQ(all_values(plain), expected);
+  EXPECT_EQ(uniform({1}).to_vector<float>()[0], after);
+  manual_seed(5);
+  const nn::Sequential braces{conv(), nn::ReLU(), nn::Linear(4, 3), embedding()};
+  EXPECT_EQ(all_values(braces), expected);
+  manual_seed(5);
+  const nn::Sequential nested(nn::Sequential(conv(), nn::Linear(4, 3)), nn::ReLU(), embedding());
+  EXPECT_EQ(all_values(nested), expected);
+  manual_seed(5);
+  nn::Embedding last = embedding();
+  nn::Linear middle(4, 3);
+  const nn::ModuleList backwards(conv(), std::move(middle), std::move(last));
+  EXPECT_EQ(all_values(backwards), expected);
+}
+
+TEST(Sequential, LeavesAloneWhatMayHaveBeenSeen) {
+  const nn::Linear kept(2, 2);
+  const auto values = all_values(kept);
+  const nn::Sequential lvalue(nn::Linear(2, 2), kept);
+  EXPECT_EQ(all_values(kept), values);
+  const nn::Linear other(2, 2);
+  const auto loaded = [&] {
+    const nn::Linear layer(2, 2);
+    layer.load_state_dict(other.state_dict());
+    return layer;
+  };
+  const nn::Sequential with_loaded(nn::Linear(2, 2), loaded(), nn::Linear(2, 2));
+  EXPECT_EQ(all_values(with_loaded[1]), all_values(other));
+}
+
+TEST(Sequential, NamesIndexesAndCounts) {
+  const nn::Sequential model({{"fc1", nn::Linear(2, 3)}, {"act", nn::ReLU()}});
+  EXPECT_THAT(names_of(model.named_parameters()), ElementsAre("fc1.weight", "fc1.bias"));
+  EXPECT_EQ(model.size(), 2);
+  EXPECT_EQ(model(ones({1, 2})).shape(), Shape({1, 3}));
+  nn::Sequential copy(model);
+  EXPECT_EQ(copy.impl(), model.impl());
+  nn::Sequential of_mutable(copy);
+  EXPECT_EQ(of_mutable.impl(), model.impl());
+  EXPECT_THAT(nn::to_string(model), HasSubstr("(fc1): Linear(in=2, out=3)"));
+}
+
+TEST(Containers, ListAndDictRegisterAndRefuseCalls) {
+  const nn::ModuleList list(nn::Linear(2, 2));
+  list.push_back(nn::Linear(2, 4));
+  EXPECT_EQ(list[1](ones({1, 2})).shape(), Shape({1, 4}));
+  EXPECT_THROW(list(ones({1, 2})), Unsupported);
+  const nn::ModuleDict dict({{"left", nn::Linear(2, 2)}});
+  dict.insert("right", nn::Linear(2, 3));
+  EXPECT_TRUE(dict.contains("left"));
+  EXPECT_FALSE(dict.contains("middle"));
+  EXPECT_EQ(dict.at("right")(ones({1, 2})).shape(), Shape({1, 3}));
+  EXPECT_EQ(dict.size(), 2);
+  EXPECT_THROW(dict.insert("left", nn::ReLU()), Error);
+  EXPECT_THROW(dict(ones({1, 2})), Unsupported);
 }
 
 TEST(Module, StateDictLoads) {

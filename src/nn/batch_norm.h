@@ -1,0 +1,92 @@
+#pragma once
+
+#include "mica/nn/describe.h"
+#include "mica/nn/module.h"
+
+namespace mica::nn {
+
+struct BatchNormOptions {
+  int64_t features = 0;  ///< channels
+  double eps = 1e-5;
+  double momentum = 0.1;            ///< weight of the new statistics in the running ones
+  bool affine = true;               ///< has weight and bias
+  bool track_running_stats = true;  ///< else evaluation normalises by the batch too
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("features", self.features);
+    f("eps", self.eps);
+    f("momentum", self.momentum);
+    f("affine", self.affine);
+    f("track_running_stats", self.track_running_stats);
+  }
+};
+
+/// The same as BatchNormOptions but for what is usual.
+struct InstanceNormLayerOptions {
+  int64_t features = 0;  ///< channels
+  double eps = 1e-5;
+  double momentum = 0.1;             ///< weight of the new statistics in the running ones
+  bool affine = false;               ///< has weight and bias
+  bool track_running_stats = false;  ///< evaluation normalises by the running statistics
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    BatchNormOptions::fields(self, f);
+  }
+};
+
+/// What batch and instance norm have: weight, bias and running statistics, each where wanted.
+struct ChannelNormImpl : ModuleImpl {
+  ChannelNormImpl(std::string type, int axes, const BatchNormOptions& options);
+  /// f32 for f16 and bf16, as the ops want it.
+  DType kept_as(DType dtype) const override;
+
+  const BatchNormOptions options;
+  Tensor weight, bias;               ///< (features), or undefined
+  Tensor running_mean, running_var;  ///< (features), or undefined
+  Tensor num_batches_tracked;        ///< i64 (), or undefined
+
+ protected:
+  void check_input(const Tensor& x) const;
+  /// Whether the input's own statistics count; then a batch is counted where statistics are kept.
+  bool uses_input_stats();
+
+  const std::string type_;
+  const int axes_;  ///< of space
+};
+
+/// (N, features, space…): normalises each channel. Training normalises by the batch and updates
+/// the running statistics, which evaluation uses.
+template <int kAxes>
+struct BatchNormImpl : ChannelNormImpl {
+  explicit BatchNormImpl(const BatchNormOptions& options);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return nn::describe(type_, options); }
+};
+
+/// The same by each image's own statistics.
+template <int kAxes>
+struct InstanceNormImpl : ChannelNormImpl {
+  explicit InstanceNormImpl(const InstanceNormLayerOptions& options);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+};
+
+/// `BatchNorm2d(64)` or `BatchNorm2d({.features = 64, .momentum = 0.01})`.
+template <class Impl, class Options>
+class ChannelNorm : public Handle<Impl> {
+ public:
+  explicit ChannelNorm(const Options& options) : Handle<Impl>(options) {}
+  explicit ChannelNorm(int64_t features) : Handle<Impl>(Options{.features = features}) {}
+};
+
+/// (N, C) or (N, C, L).
+using BatchNorm1d = ChannelNorm<BatchNormImpl<1>, BatchNormOptions>;
+using BatchNorm2d = ChannelNorm<BatchNormImpl<2>, BatchNormOptions>;
+using BatchNorm3d = ChannelNorm<BatchNormImpl<3>, BatchNormOptions>;
+using InstanceNorm1d = ChannelNorm<InstanceNormImpl<1>, InstanceNormLayerOptions>;
+using InstanceNorm2d = ChannelNorm<InstanceNormImpl<2>, InstanceNormLayerOptions>;
+using InstanceNorm3d = ChannelNorm<InstanceNormImpl<3>, InstanceNormLayerOptions>;
+
+}  // namespace mica::nn

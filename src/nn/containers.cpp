@@ -1,0 +1,39 @@
+#include "mica/nn/containers.h"
+
+#include <algorithm>
+
+#include "mica/core/check.h"
+
+namespace mica::nn {
+
+Tensor SequentialImpl::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& [name, module] : children()) y = module(y);
+  return y;
+}
+
+Tensor ModuleListImpl::forward(const Tensor&) {
+  fail<Unsupported>("nn::ModuleList: call its modules one by one; it does not know their order");
+}
+
+Tensor ModuleDictImpl::forward(const Tensor&) {
+  fail<Unsupported>("nn::ModuleDict: call its modules by name; it does not know their order");
+}
+
+template <std::derived_from<ModuleListImpl> I>
+std::string ListOfModules<I>::name_of(int64_t i) const {
+  const auto& children = (*this)->children();
+  check<IndexError>(i >= -size() && i < size(), "nn::{}: index {} is out of range for {} modules",
+                    (*this)->type_name(), i, size());
+  return children[static_cast<size_t>(i < 0 ? i + size() : i)].first;
+}
+
+template class ListOfModules<SequentialImpl>;
+template class ListOfModules<ModuleListImpl>;
+
+bool ModuleDict::contains(std::string_view name) const {
+  return std::ranges::any_of((*this)->children(),
+                             [&](const auto& child) { return child.first == name; });
+}
+
+}  // namespace mica::nn

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <initializer_list>
+
+#include "mica/nn/module.h"
+
+namespace mica::nn {
+
+using NamedModules = std::initializer_list<std::pair<std::string, Module>>;
+
+/// Modules that their owner calls itself; the children are named "0", "1", ….
+struct ModuleListImpl : ModuleImpl {
+  Tensor forward(const Tensor& x) override;
+  void push_back(const Module& module) {
+    register_module(std::to_string(children().size()), module);
+  }
+};
+
+/// One module after the other.
+struct SequentialImpl : ModuleListImpl {
+  Tensor forward(const Tensor& x) override;
+};
+
+/// The handle of both. `Sequential(Linear(784, 100), ReLU(), Linear(100, 10))`: the layers have
+/// their weights from the generator from left to right, in whatever order the compiler makes them.
+/// `Sequential({{"fc1", Linear(784, 100)}, {"fc2", Linear(100, 10)}})` names them.
+template <std::derived_from<ModuleListImpl> I>
+class ListOfModules : public Handle<I> {
+  template <class M>
+  static constexpr bool kIsModule = std::derived_from<std::remove_cvref_t<M>, Module>;
+  template <class... M>
+  static constexpr bool kIsCopy =
+      sizeof...(M) == 1 && (std::same_as<std::remove_cvref_t<M>, ListOfModules> && ...);
+
+ public:
+  template <class... Modules>
+    requires((kIsModule<Modules> && ...) && !kIsCopy<Modules...>)
+  explicit ListOfModules(Modules&&... modules) {
+    std::vector<Module> fresh;  // that nobody can have seen yet
+    const auto adopt = [&](const Module& module, bool temporary) {
+      if (temporary && module.impl().use_count() == 1) fresh.push_back(module);
+      (*this)->push_back(module);
+    };
+    (adopt(modules, !std::is_lvalue_reference_v<Modules>), ...);
+    draw_in_order(fresh);
+  }
+  explicit ListOfModules(NamedModules modules) {
+    for (const auto& [name, module] : modules) (*this)->register_module(name, module);
+  }
+
+  void push_back(const Module& module) const { (*this)->push_back(module); }
+  int64_t size() const { return static_cast<int64_t>((*this)->children().size()); }
+  Module operator[](int64_t i) const { return this->at(name_of(i)); }
+
+ private:
+  /// Of child i, counted from the end where it is negative; raises IndexError.
+  std::string name_of(int64_t i) const;
+};
+
+extern template class ListOfModules<SequentialImpl>;
+extern template class ListOfModules<ModuleListImpl>;
+
+using Sequential = ListOfModules<SequentialImpl>;
+using ModuleList = ListOfModules<ModuleListImpl>;
+
+/// Modules by name that their owner calls itself.
+struct ModuleDictImpl : ModuleImpl {
+  Tensor forward(const Tensor& x) override;
+};
+
+/// `ModuleDict({{"left", Linear(4, 2)}, {"right", Linear(4, 2)}})`, then `.at("left")(x)`.
+class ModuleDict : public Handle<ModuleDictImpl> {
+ public:
+  explicit ModuleDict(NamedModules modules = {}) {
+    for (const auto& [name, module] : modules) insert(name, module);
+  }
+  void insert(const std::string& name, const Module& module) const {
+    (*this)->register_module(name, module);
+  }
+  bool contains(std::string_view name) const;
+  int64_t size() const { return static_cast<int64_t>((*this)->children().size()); }
+};
+
+}  // namespace mica::nn

@@ -1,0 +1,29 @@
+#include "mica/nn/dropout.h"
+
+#include "mica/core/check.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
+
+namespace mica::nn {
+
+template <int kAxes>
+Tensor ChannelDropoutImpl<kAxes>::forward(const Tensor& x) {
+  check<ShapeError>(x.rank() == kAxes + 2, "{}: expected rank {}, got {}", describe(), kAxes + 2,
+                    x.shape());
+  if (!training() || p == 0) return x;
+  Shape channels = Shape::filled(x.rank(), 1);
+  channels[0] = x.size(0);
+  channels[1] = x.size(1);
+  return mul(x, dropout(ones(channels, {x.dtype(), x.device()}), p));
+}
+
+template <int kAxes>
+std::string ChannelDropoutImpl<kAxes>::describe() const {
+  return nn::describe(fmt::format("Dropout{}d", kAxes), DropoutParams{p});
+}
+
+template struct ChannelDropoutImpl<1>;
+template struct ChannelDropoutImpl<2>;
+template struct ChannelDropoutImpl<3>;
+
+}  // namespace mica::nn

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+
+#include "mica/nn/describe.h"
+#include "mica/nn/module.h"
+
+namespace mica::nn {
+
+struct EmbeddingOptions {
+  int64_t rows = 0;
+  int64_t dim = 0;
+  std::optional<int64_t> padding_idx = {};  ///< the row that starts as zeros and is not trained
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("rows", self.rows);
+    f("dim", self.dim);
+    f("padding_idx", self.padding_idx);
+  }
+};
+
+struct EmbeddingImpl : ModuleImpl {
+  explicit EmbeddingImpl(const EmbeddingOptions& options);
+  /// Indices (…) of an integer dtype to (…, dim).
+  Tensor forward(const Tensor& index) override;
+  std::string describe() const override { return nn::describe("Embedding", options); }
+
+  const EmbeddingOptions options;
+  Tensor weight;  ///< (rows, dim)
+};
+
+/// `Embedding({.rows = 1000, .dim = 64})`.
+class Embedding : public Handle<EmbeddingImpl> {
+ public:
+  explicit Embedding(const EmbeddingOptions& options) : Handle(options) {}
+};
+
+}  // namespace mica::nn

@@ -1,0 +1,163 @@
+#include "mica/nn/init.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "mica/autograd/autograd.h"
+#include "mica/core/check.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/fill/fill.h"
+
+namespace mica::nn::init {
+namespace {
+
+double normal_cdf(double x) { return 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2); }
+
+/// The x below which a normal number lies with probability p: bisection over what matters, to the
+/// last bits of a double.
+double normal_quantile(double p) {
+  double low = -40;
+  double high = 40;
+  for (int i = 0; i < 64; ++i) {
+    const double middle = (low + high) / 2;
+    (normal_cdf(middle) < p ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+double fan_of(const Tensor& t, FanMode mode) {
+  const Fans f = fans(t.shape());
+  return static_cast<double>(mode == FanMode::in ? f.in : f.out);
+}
+
+double kaiming_std(const Tensor& t, const KaimingOptions& o) {
+  return gain(o.nonlinearity, o.slope) / std::sqrt(fan_of(t, o.mode));
+}
+
+double xavier_std(const Tensor& t, double gain) {
+  const Fans f = fans(t.shape());
+  return gain * std::sqrt(2.0 / static_cast<double>(f.in + f.out));
+}
+
+/// Makes the rows of a (rows, columns) matrix orthonormal, by Gram-Schmidt, each projected twice so
+/// that nothing is left of the others in it.
+void orthonormalize(std::vector<double>& a, int64_t rows, int64_t columns) {
+  const auto n = static_cast<size_t>(columns);
+  for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
+    double* row = a.data() + i * n;
+    for (int pass = 0; pass < 2; ++pass) {
+      for (size_t j = 0; j < i; ++j) {
+        const double* other = a.data() + j * n;
+        double dot = 0;
+        for (size_t k = 0; k < n; ++k) dot += row[k] * other[k];
+        for (size_t k = 0; k < n; ++k) row[k] -= dot * other[k];
+      }
+    }
+    double squares = 0;
+    for (size_t k = 0; k < n; ++k) squares += row[k] * row[k];
+    for (size_t k = 0; k < n; ++k) row[k] /= std::sqrt(squares);
+  }
+}
+
+}  // namespace
+
+Fans fans(const Shape& shape) {
+  check<ShapeError>(shape.rank() >= 2,
+                    "nn::init: fans need a shape of at least two axes (out, in, …), got {}", shape);
+  int64_t field = 1;
+  for (int i = 2; i < shape.rank(); ++i) field *= shape[i];
+  return {.in = shape[1] * field, .out = shape[0] * field};
+}
+
+double gain(Nonlinearity nonlinearity, double slope) {
+  switch (nonlinearity) {
+    case Nonlinearity::tanh:
+      return 5.0 / 3.0;
+    case Nonlinearity::relu:
+      return std::numbers::sqrt2;
+    case Nonlinearity::leaky_relu:
+      return std::sqrt(2.0 / (1 + slope * slope));
+    case Nonlinearity::selu:
+      return 0.75;
+    case Nonlinearity::linear:
+    case Nonlinearity::sigmoid:
+      break;
+  }
+  return 1;
+}
+
+void constant_(const Tensor& t, double value) {
+  const NoGrad guard;
+  fill_(t, value);
+}
+void zeros_(const Tensor& t) { constant_(t, 0); }
+void ones_(const Tensor& t) { constant_(t, 1); }
+
+void uniform_(const Tensor& t, double low, double high) {
+  const NoGrad guard;
+  copy_(t, uniform_like(t, low, high));
+}
+
+void normal_(const Tensor& t, double mean, double std) {
+  const NoGrad guard;
+  copy_(t, normal_like(t, mean, std));
+}
+
+void trunc_normal_(const Tensor& t, const TruncNormalOptions& o) {
+  check(o.std > 0 && o.low < o.high,
+        "nn::init::trunc_normal_: expected std > 0 and low < high, got {}, {} and {}", o.std, o.low,
+        o.high);
+  const NoGrad guard;
+  const double from = normal_cdf((o.low - o.mean) / o.std);
+  const double to = normal_cdf((o.high - o.mean) / o.std);
+  auto values = uniform(t.shape(), from, to, {.dtype = DType::f64}).to_vector<double>();
+  for (double& v : values) v = std::clamp(o.mean + o.std * normal_quantile(v), o.low, o.high);
+  copy_(t, tensor(values, t.shape()));
+}
+
+void kaiming_uniform_(const Tensor& t, const KaimingOptions& options) {
+  const double bound = std::numbers::sqrt3 * kaiming_std(t, options);
+  uniform_(t, -bound, bound);
+}
+
+void kaiming_normal_(const Tensor& t, const KaimingOptions& options) {
+  normal_(t, 0, kaiming_std(t, options));
+}
+
+void xavier_uniform_(const Tensor& t, double gain) {
+  const double bound = std::numbers::sqrt3 * xavier_std(t, gain);
+  uniform_(t, -bound, bound);
+}
+
+void xavier_normal_(const Tensor& t, double gain) { normal_(t, 0, xavier_std(t, gain)); }
+
+void orthogonal_(const Tensor& t, double gain) {
+  check<ShapeError>(t.rank() >= 2 && t.numel() > 0,
+                    "nn::init::orthogonal_: expected at least two axes and elements, got {}",
+                    t.shape());
+  const NoGrad guard;
+  const int64_t rows = t.size(0);
+  const int64_t columns = t.numel() / rows;
+  const int64_t vectors = std::min(rows, columns);
+  const int64_t length = std::max(rows, columns);
+  auto q = normal({vectors, length}, 0, 1, {.dtype = DType::f64}).to_vector<double>();
+  orthonormalize(q, vectors, length);
+  std::vector<double> values(q.size());
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      values[static_cast<size_t>(r * columns + c)] =
+          gain * q[static_cast<size_t>(rows <= columns ? r * length + c : c * length + r)];
+  copy_(t, tensor(values, t.shape()));
+}
+
+Initializer constant(double value) {
+  return [value](const Tensor& t) { constant_(t, value); };
+}
+
+Initializer fan_in_uniform(int64_t fan_in) {
+  const double bound = 1.0 / std::sqrt(static_cast<double>(fan_in));
+  return [bound](const Tensor& t) { uniform_(t, -bound, bound); };
+}
+
+}  // namespace mica::nn::init

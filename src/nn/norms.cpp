@@ -1,0 +1,52 @@
+#include "mica/nn/norms.h"
+
+#include <algorithm>
+
+#include "mica/core/check.h"
+#include "mica/nn/init.h"
+#include "mica/ops/group_norm/group_norm.h"
+#include "mica/ops/layer_norm/layer_norm.h"
+
+namespace mica::nn {
+namespace {
+
+void check_shape(const char* type, const Shape& shape) {
+  check<ShapeError>(!shape.empty() && std::ranges::all_of(shape, [](int64_t n) { return n >= 1; }),
+                    "nn::{}: shape must be the sizes of at least one axis, got {}", type, shape);
+}
+
+}  // namespace
+
+LayerNormImpl::LayerNormImpl(const LayerNormOptions& o) : options(o) {
+  check_shape("LayerNorm", o.shape);
+  if (!o.affine) return;
+  weight = parameter("weight", o.shape, init::constant(1));
+  if (o.bias) bias = parameter("bias", o.shape, init::constant(0));
+}
+
+Tensor LayerNormImpl::forward(const Tensor& x) {
+  return layer_norm(x, options.shape, weight, bias, options.eps);
+}
+
+RMSNormImpl::RMSNormImpl(const RMSNormOptions& o) : options(o) {
+  check_shape("RMSNorm", o.shape);
+  if (o.affine) weight = parameter("weight", o.shape, init::constant(1));
+}
+
+Tensor RMSNormImpl::forward(const Tensor& x) {
+  return rms_norm(x, options.shape, weight, options.eps);
+}
+
+GroupNormImpl::GroupNormImpl(const GroupNormOptions& o) : options(o) {
+  check(o.groups >= 1 && o.channels >= 1 && o.channels % o.groups == 0,
+        "nn::GroupNorm: groups must divide channels, got {} and {}", o.groups, o.channels);
+  if (!o.affine) return;
+  weight = parameter("weight", {o.channels}, init::constant(1));
+  bias = parameter("bias", {o.channels}, init::constant(0));
+}
+
+Tensor GroupNormImpl::forward(const Tensor& x) {
+  return group_norm(x, weight, bias, {options.groups, options.eps});
+}
+
+}  // namespace mica::nn

@@ -1,0 +1,103 @@
+#pragma once
+
+#include "mica/nn/op_layer.h"
+#include "mica/ops/local_response_norm/local_response_norm.h"
+
+namespace mica::nn {
+
+struct LayerNormOptions {
+  Shape shape = {};  ///< of the last axes, over which is normalised
+  double eps = 1e-5;
+  bool affine = true;  ///< has a weight
+  bool bias = true;    ///< and a bias
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("shape", self.shape);
+    f("eps", self.eps);
+    f("affine", self.affine);
+    f("bias", self.bias);
+  }
+};
+
+struct LayerNormImpl : ModuleImpl {
+  explicit LayerNormImpl(const LayerNormOptions& options);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return nn::describe("LayerNorm", options); }
+
+  const LayerNormOptions options;
+  Tensor weight, bias;  ///< of `shape`, or undefined
+};
+
+/// `LayerNorm(64)` or `LayerNorm({.shape = {20, 5, 5}})`.
+class LayerNorm : public Handle<LayerNormImpl> {
+ public:
+  explicit LayerNorm(const LayerNormOptions& options) : Handle(options) {}
+  explicit LayerNorm(int64_t size) : Handle(LayerNormOptions{.shape = {size}}) {}
+};
+
+struct RMSNormOptions {
+  Shape shape = {};  ///< of the last axes, over which is normalised
+  double eps = 1e-6;
+  bool affine = true;  ///< has a weight
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("shape", self.shape);
+    f("eps", self.eps);
+    f("affine", self.affine);
+  }
+};
+
+struct RMSNormImpl : ModuleImpl {
+  explicit RMSNormImpl(const RMSNormOptions& options);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return nn::describe("RMSNorm", options); }
+
+  const RMSNormOptions options;
+  Tensor weight;  ///< of `shape`, or undefined
+};
+
+/// `RMSNorm(64)` or `RMSNorm({.shape = {64}, .eps = 1e-5})`.
+class RMSNorm : public Handle<RMSNormImpl> {
+ public:
+  explicit RMSNorm(const RMSNormOptions& options) : Handle(options) {}
+  explicit RMSNorm(int64_t size) : Handle(RMSNormOptions{.shape = {size}}) {}
+};
+
+struct GroupNormOptions {
+  int64_t groups = 0;
+  int64_t channels = 0;
+  double eps = 1e-5;
+  bool affine = true;  ///< has weight and bias
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("groups", self.groups);
+    f("channels", self.channels);
+    f("eps", self.eps);
+    f("affine", self.affine);
+  }
+};
+
+struct GroupNormImpl : ModuleImpl {
+  explicit GroupNormImpl(const GroupNormOptions& options);
+  /// (N, channels, …).
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return nn::describe("GroupNorm", options); }
+
+  const GroupNormOptions options;
+  Tensor weight, bias;  ///< (channels), or undefined
+};
+
+/// `GroupNorm({.groups = 4, .channels = 32})`.
+class GroupNorm : public Handle<GroupNormImpl> {
+ public:
+  explicit GroupNorm(const GroupNormOptions& options) : Handle(options) {}
+};
+
+/// `LocalResponseNorm(5)` or `LocalResponseNorm({.size = 5, .k = 2})`.
+using LocalResponseNorm =
+    OpLayer<"LocalResponseNorm", local_response_norm, LocalResponseNormOptions>;
+
+}  // namespace mica::nn

@@ -1,0 +1,92 @@
+#pragma once
+
+#include "mica/nn/op_layer.h"
+#include "mica/ops/im2col/im2col.h"
+#include "mica/ops/pixel_shuffle/pixel_shuffle.h"
+#include "mica/ops/upsample/upsample.h"
+#include "mica/ops/view/view.h"
+
+namespace mica::nn {
+
+template <>
+inline std::string text_of(const Scale2& s) {
+  return s.h == s.w ? print_field(s.h) : "{" + print_field(s.h) + ", " + print_field(s.w) + "}";
+}
+
+/// (N, C * r², H, W) to (N, C, H * r, W * r), and back: `PixelShuffle(2)`.
+using PixelShuffle = OpLayer<"PixelShuffle", pixel_shuffle, int64_t>;
+using PixelUnshuffle = OpLayer<"PixelUnshuffle", pixel_unshuffle, int64_t>;
+using ChannelShuffle = OpLayer<"ChannelShuffle", channel_shuffle, int64_t>;
+/// `Upsample({.scale = 2, .mode = UpsampleMode::bilinear})`.
+using Upsample = OpLayer<"Upsample", upsample, UpsampleOptions>;
+/// The windows of an image as columns: `Unfold({.kernel = 3, .padding = 1})`.
+using Unfold = OpLayer<"Unfold", im2col, Im2colParams>;
+
+struct FlattenOptions {
+  int64_t start = 1;  ///< the first axis that is flattened
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("start", self.start);
+  }
+};
+
+struct UnflattenOptions {
+  int64_t axis = 1;
+  Shape sizes = {};  ///< what the axis becomes; one may be -1
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("axis", self.axis);
+    f("sizes", self.sizes);
+  }
+};
+
+struct FoldOptions {
+  Size2 output = 0;
+  Size2 kernel = 1;
+  Size2 stride = 1;
+  Size2 padding = 0;
+  Size2 dilation = 1;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("output", self.output);
+    f("kernel", self.kernel);
+    f("stride", self.stride);
+    f("padding", self.padding);
+    f("dilation", self.dilation);
+  }
+};
+
+namespace function {
+
+inline Tensor identity(const Tensor& x) { return x; }
+inline Tensor flatten(const Tensor& x, const FlattenOptions& o) {
+  return mica::flatten(x, o.start);
+}
+inline Tensor unflatten(const Tensor& x, const UnflattenOptions& o) {
+  const int axis = normalize_axis(o.axis, x.rank(), "nn::Unflatten");
+  Shape shape;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i != axis) shape.push_back(x.size(i));
+    if (i == axis)
+      for (const int64_t size : o.sizes) shape.push_back(size);
+  }
+  return reshape(x, shape);
+}
+inline Tensor fold(const Tensor& x, const FoldOptions& o) {
+  return col2im(x, {{o.kernel, o.stride, o.padding, o.dilation}, o.output});
+}
+
+}  // namespace function
+
+using Identity = OpLayer<"Identity", function::identity>;
+/// (N, …) to (N, the product of the others).
+using Flatten = OpLayer<"Flatten", function::flatten, FlattenOptions>;
+/// `Unflatten({.axis = 1, .sizes = {50, 4, 4}})`.
+using Unflatten = OpLayer<"Unflatten", function::unflatten, UnflattenOptions>;
+/// Columns added up to an image of size `output`.
+using Fold = OpLayer<"Fold", function::fold, FoldOptions>;
+
+}  // namespace mica::nn
