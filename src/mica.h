@@ -20,7 +20,7 @@
 #include "mica/io/metrics_log.h"
 #include "mica/io/safetensors.h"
 #include "mica/io/image.h"
-#include "mica/models/lenet.h"
+#include "mica/models/models.h"
 #include "mica/nn/nn.h"
 #include "mica/op/settings.h"
 #include "mica/ops/ops.h"

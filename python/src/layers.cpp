@@ -1,5 +1,5 @@
 // The layers, with PyTorch's constructor arguments.
-#include "mica/models/lenet.h"
+#include "mica/models/models.h"
 #include "mica/nn/nn.h"
 #include "python/src/module_handle.h"
 

@@ -9,7 +9,7 @@
 #include "mica/autograd/autograd.h"
 #include "mica/core/error.h"
 #include "mica/graph/compile.h"
-#include "mica/models/lenet.h"
+#include "mica/models/models.h"
 #include "mica/ops/ops.h"
 #include "mica/optim/sgd.h"
 

@@ -1,0 +1,85 @@
+#include "mica/models/models.h"
+
+#include "mica/core/check.h"
+#include "mica/nn/nn.h"
+
+namespace mica::models {
+
+nn::Sequential mlp(const MlpOptions& o) {
+  nn::Sequential net(nn::Flatten{});
+  int64_t width = o.in;
+  for (const int64_t next : o.hidden) {
+    net.push_back(nn::Linear(width, next));
+    net.push_back(nn::ReLU());
+    width = next;
+  }
+  net.push_back(nn::Linear(width, o.classes));
+  return net;
+}
+
+nn::Sequential simple_cnn() {
+  return nn::Sequential(nn::Conv2d({.in = 1, .out = 16, .kernel = 3, .padding = 1, .bias = false}),
+                        nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),  // (N, 16 * 14 * 14)
+                        nn::Linear({.in = 16 * 14 * 14, .out = 10, .bias = false}));
+}
+
+nn::Sequential lenet() {
+  return nn::Sequential(nn::Conv2d({.in = 1, .out = 20, .kernel = 5}),   // (N, 20, 24, 24)
+                        nn::MaxPool2d(2),                                // (N, 20, 12, 12)
+                        nn::Conv2d({.in = 20, .out = 50, .kernel = 5}),  // (N, 50, 8, 8)
+                        nn::MaxPool2d(2),                                // (N, 50, 4, 4)
+                        nn::Flatten(), nn::Linear(800, 500), nn::ReLU(), nn::Linear(500, 10));
+}
+
+nn::Sequential lenet6() {
+  return nn::Sequential(nn::Conv2d({.in = 1, .out = 6, .kernel = 5}),   // (N, 6, 24, 24)
+                        nn::ReLU(), nn::MaxPool2d(2),                   // (N, 6, 12, 12)
+                        nn::Conv2d({.in = 6, .out = 16, .kernel = 5}),  // (N, 16, 8, 8)
+                        nn::ReLU(), nn::MaxPool2d(2),                   // (N, 16, 4, 4)
+                        nn::Flatten(), nn::Linear(256, 120), nn::ReLU(), nn::Linear(120, 10));
+}
+
+nn::Sequential mnist_net() {
+  return nn::Sequential({{"conv1", nn::Conv2d({.in = 1, .out = 32, .kernel = 3})},
+                         {"relu1", nn::ReLU()},
+                         {"conv2", nn::Conv2d({.in = 32, .out = 64, .kernel = 3})},
+                         {"relu2", nn::ReLU()},
+                         {"pool", nn::MaxPool2d(2)},
+                         {"dropout1", nn::Dropout(0.25)},
+                         {"flatten", nn::Flatten()},
+                         {"fc1", nn::Linear(64 * 12 * 12, 128)},
+                         {"relu3", nn::ReLU()},
+                         {"dropout2", nn::Dropout(0.5)},
+                         {"fc2", nn::Linear(128, 10)}});
+}
+
+namespace {
+
+struct Entry {
+  const char* name;
+  nn::Sequential (*make)();
+};
+constexpr Entry kModels[] = {{"mlp", [] { return mlp(); }},
+                             {"simple_cnn", simple_cnn},
+                             {"lenet", lenet},
+                             {"lenet6", lenet6},
+                             {"mnist_net", mnist_net}};
+
+}  // namespace
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const Entry& entry : kModels) all.emplace_back(entry.name);
+  return all;
+}
+
+nn::Module make(std::string_view name) {
+  std::string known;
+  for (const Entry& entry : kModels) {
+    if (entry.name == name) return entry.make();
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  fail("models: there is no model '{}'; there are {}", name, known);
+}
+
+}  // namespace mica::models

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mica/nn/containers.h"
+
+// Networks for images (N, 1, 28, 28) that give ten logits, unless their options say otherwise.
+namespace mica::models {
+
+struct MlpOptions {
+  int64_t in = 28 * 28;
+  std::vector<int64_t> hidden = {512, 256};
+  int64_t classes = 10;
+};
+/// Linear layers with ReLU between them: `mlp({.hidden = {128}})`.
+nn::Sequential mlp(const MlpOptions& options = {});
+
+/// One convolution of 16 channels, ReLU, pooling, one linear layer; no biases.
+nn::Sequential simple_cnn();
+
+/// Two convolutions of 20 and 50 channels with pooling, 500 hidden units.
+nn::Sequential lenet();
+
+/// LeNet with 6 and 16 channels and 120 hidden units, ReLU after each.
+nn::Sequential lenet6();
+
+/// Two convolutions of 32 and 64 channels, pooling, 128 hidden units, dropout.
+nn::Sequential mnist_net();
+
+/// The names that `make` knows.
+std::vector<std::string> names();
+/// A model by name; an error lists the names.
+nn::Module make(std::string_view name);
+
+}  // namespace mica::models
