@@ -15,3 +15,4 @@
 #include "mica/nn/padding.h"
 #include "mica/nn/pooling.h"
 #include "mica/nn/rearrange.h"
+#include "mica/nn/summary.h"
