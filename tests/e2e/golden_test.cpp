@@ -1,0 +1,64 @@
+// What PyTorch computed from the same weights and batches; see tests/golden.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "mica/mica.h"
+#include "tests/e2e/device.h"
+
+namespace mica {
+namespace {
+
+/// The weights of tests/golden/make_lenet_losses.py, to the bit.
+Tensor golden_weights(uint32_t nth, const Shape& shape, int64_t fan_in) {
+  const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(fan_in)));
+  std::vector<float> values(static_cast<size_t>(numel(shape)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    uint32_t x = (nth << 24) + static_cast<uint32_t>(i);
+    x = (x ^ x >> 16) * 0x7FEB352DU;
+    x = (x ^ x >> 15) * 0x846CA68BU;
+    x ^= x >> 16;
+    values[i] = (static_cast<float>(x >> 8) - 8388608.0F) / 8388608.0F * bound;
+  }
+  return tensor(values, shape);
+}
+
+TEST(Golden, LenetsFirstLossesArePyTorchs) {
+  if (!test::device().is_cpu()) GTEST_SKIP() << "compared on the CPU";
+  std::optional<data::ImageDataset> dataset;
+  try {
+    dataset = data::fashion_mnist();
+  } catch (const IoError& e) {
+    GTEST_SKIP() << e.what();
+  }
+  const auto golden = nlohmann::json::parse(std::ifstream(MICA_GOLDEN_DIR "/lenet_losses.json"));
+  const auto losses = golden.at("losses").get<std::vector<double>>();
+  ASSERT_EQ(losses.size(), 20U);
+
+  const nn::Sequential model = models::lenet();
+  nn::StateDict state;
+  uint32_t nth = 0;
+  int64_t fan_in = 0;
+  for (const auto& [name, p] : model.named_parameters()) {
+    if (p.rank() > 1) fan_in = nn::init::fans(p.shape()).in;
+    state.emplace(name, golden_weights(nth++, p.shape(), fan_in));
+  }
+  model.load_state_dict(state);
+  optim::SGD optimizer(model.parameters(),
+                       {.lr = golden.at("lr"), .momentum = golden.at("momentum")});
+  size_t step = 0;
+  for (const auto& [x, y] : data::Batches(*dataset, {.batch = golden.at("batch")})) {
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(model(x), y);
+    loss.backward();
+    optimizer.step();
+    EXPECT_NEAR(loss.item(), losses[step], 1e-5 * losses[step]) << "step " << step;
+    if (++step == losses.size()) break;
+  }
+}
+
+}  // namespace
+}  // namespace mica
