@@ -37,6 +37,15 @@ else()
   list(REMOVE_ITEM mica_sources ${mica_avx512_sources})
 endif()
 
+# The page of a report is a file that a browser can show; it is compiled in as a string.
+set(report_page ${PROJECT_SOURCE_DIR}/src/io/report.html)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${report_page})
+file(READ ${report_page} report_html)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/report_page.h @ONLY CONTENT
+  "inline constexpr char kReportPage[] = R\"html(@report_html@)html\";\n")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/io/report.cpp
+  PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/embedded)
+
 if(MICA_SHARED)
   set(mica_library_kind SHARED)
 else()

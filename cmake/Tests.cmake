@@ -51,6 +51,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     COMMAND ${PROJECT_SOURCE_DIR}/tests/avx512_symbols.sh $<FILTER:$<TARGET_OBJECTS:mica>,INCLUDE,cpu_avx512>)
 endif()
 
+# A report of made-up numbers, which tests/browser looks at.
+add_executable(mica_sample_report ${PROJECT_SOURCE_DIR}/tests/browser/sample_report.cpp)
+mica_set_flags(mica_sample_report)
+target_link_libraries(mica_sample_report PRIVATE mica::mica)
+
 file(GLOB mica_bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
 if(NOT mica_with_onednn)
   list(FILTER mica_bench_sources EXCLUDE REGEX "onednn")

@@ -18,6 +18,7 @@
 #include "mica/io/event_writer.h"
 #include "mica/io/file.h"
 #include "mica/io/metrics_log.h"
+#include "mica/io/report.h"
 #include "mica/io/safetensors.h"
 #include "mica/io/image.h"
 #include "mica/models/models.h"
