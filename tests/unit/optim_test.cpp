@@ -12,6 +12,8 @@
 namespace mica {
 namespace {
 
+static_assert(std::is_trivially_copyable_v<optim::Schedule>);
+
 using Make = std::function<std::unique_ptr<optim::Optimizer>(const Tensors&)>;
 
 template <class O, class Options>
@@ -227,6 +229,7 @@ TEST(Optim, SchedulesAreThoseOfPyTorch) {
 TEST(Optim, SchedulesStayWhereTheyEnd) {
   using namespace optim;
   EXPECT_EQ(cosine({.steps = 10, .min_lr = 0.1}).at(1000), 0.1);
+  EXPECT_EQ(Schedule({.kind = NAN}).at(3), 1);
   EXPECT_EQ(linear({.steps = 10}).at(1000), 0);
   EXPECT_DOUBLE_EQ(one_cycle({.steps = 10}).at(1000), 4e-6);
   EXPECT_EQ(one_cycle({.steps = 1}).at(0), one_cycle({.steps = 1}).at(9));

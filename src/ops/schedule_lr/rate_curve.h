@@ -45,7 +45,9 @@ MICA_PORTABLE inline double rate_at(const RateCurve& c, double lr, int64_t done)
   if (t < c.warmup_steps)
     return lr * (c.warmup_start + (1 - c.warmup_start) * (t / c.warmup_steps));
   t -= c.warmup_steps;
-  switch (static_cast<int>(c.kind)) {
+  // What was read from a file may be anything.
+  const bool known = c.kind >= 0 && c.kind <= static_cast<double>(RateCurve::time_decay);
+  switch (known ? static_cast<int>(c.kind) : int{RateCurve::constant}) {
     case RateCurve::step:
       return lr * math::pow(c.gamma, math::floor(t / c.steps));
     case RateCurve::multi_step: {

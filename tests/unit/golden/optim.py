@@ -16,7 +16,10 @@ STEPS = 10
 
 def parameters():
     """Numbers without pattern that a C++ test makes the same way."""
-    values = lambda n, seed: torch.tensor([math.sin(1.7 * (i + seed)) for i in range(n)])
+
+    def values(n, seed):
+        return torch.tensor([math.sin(1.7 * (i + seed)) for i in range(n)])
+
     return [
         values(6, 1).reshape(2, 3).requires_grad_(),
         values(4, 20).requires_grad_(),
