@@ -24,8 +24,8 @@ struct Kind {
   std::array<const char*, kClasses> class_names;
 };
 constexpr Kind kFashion = {"Fashion-MNIST",
-                           0.2860F,
-                           0.3530F,
+                           kFashionMean,
+                           kFashionStd,
                            {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal",
                             "Shirt", "Sneaker", "Bag", "Ankle boot"}};
 constexpr Kind kDigits = {

@@ -13,6 +13,10 @@ struct MnistOptions {
   bool normalize = false;  ///< shift and scale pixels to mean 0 and deviation 1, instead of [0, 1]
 };
 
+/// What `normalize` uses: of the training pixels of Fashion-MNIST, scaled to [0, 1].
+inline constexpr float kFashionMean = 0.2860F;
+inline constexpr float kFashionStd = 0.3530F;
+
 /// Fashion-MNIST: 28 by 28 grey images of ten kinds of clothing, x (N, 1, 28, 28) f32 and y (N)
 /// i64. Raises IoError.
 TensorDataset fashion_mnist(const MnistOptions& options = {});

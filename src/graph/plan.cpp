@@ -236,6 +236,13 @@ std::vector<std::vector<Access>> Plan::accesses() const {
   return all;
 }
 
+std::vector<std::string> Plan::kernels() const {
+  std::vector<std::string> all;
+  for (const Step& step : steps_)
+    all.push_back(fmt::format("{}: {}", step.op->name, step.prepared->kernel->name));
+  return all;
+}
+
 void Plan::run_step(int i) {
   const Step& step = steps_[static_cast<size_t>(i)];
   Encoder* encoder = runtime(captured_.device).encoder(captured_.device.index);

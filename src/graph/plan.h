@@ -33,6 +33,8 @@ class Plan {
   /// The most bytes that are alive at once: no plan in this order can need less.
   size_t live_bytes() const { return live_bytes_; }
   size_t steps() const { return steps_.size(); }
+  /// Of every step: "conv2d: onednn".
+  std::vector<std::string> kernels() const;
   /// True when a run is one launch of a CUDA graph.
   bool is_one_launch() const { return replay_ != nullptr; }
 

@@ -1,4 +1,4 @@
-#include "tools/mica/progress.h"
+#include "mica/train/progress.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace mica::tool {
+namespace mica::train {
 namespace {
 
 constexpr double kRedrawSeconds = 0.25;
@@ -14,14 +14,17 @@ constexpr int64_t kWidth = 30;
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::string title, int64_t total)
-    : title_(std::move(title)), total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
+ProgressBar::ProgressBar(std::string title, int64_t total, bool shown, int64_t done)
+    : title_(std::move(title)),
+      total_(total),
+      done_before_(done),
+      shown_(shown && isatty(STDERR_FILENO) == 1) {}
 
-bool ProgressBar::due() const { return terminal_ && clock_.seconds() - last_ >= kRedrawSeconds; }
+bool ProgressBar::due() const { return shown_ && clock_.seconds() - last_ >= kRedrawSeconds; }
 
 void ProgressBar::draw(int64_t done, double loss) {
   last_ = clock_.seconds();
-  const double rate = static_cast<double>(done) / std::max(last_, 1e-9);
+  const double rate = static_cast<double>(done - done_before_) / std::max(last_, 1e-9);
   const double remaining = static_cast<double>(total_ - done) / std::max(rate, 1e-9);
   const auto filled = static_cast<size_t>(kWidth * done / std::max<int64_t>(total_, 1));
   const std::string bar = std::string(filled, '=') + std::string(kWidth - filled, ' ');
@@ -36,4 +39,4 @@ void ProgressBar::clear() {
   drawn_ = false;
 }
 
-}  // namespace mica::tool
+}  // namespace mica::train

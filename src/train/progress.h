@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace mica::tool {
+namespace mica::train {
 
 /// Seconds since it was made.
 class Stopwatch {
@@ -20,13 +20,13 @@ class Stopwatch {
 /// One line on a terminal's stderr that is drawn over itself; nothing where stderr is no terminal.
 class ProgressBar {
  public:
-  /// `total` images are to come.
-  ProgressBar(std::string title, int64_t total);
+  /// `total` images are to come, of which `done` are behind already.
+  ProgressBar(std::string title, int64_t total, bool shown, int64_t done = 0);
   ~ProgressBar() { clear(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// True a few times a second on a terminal: then draw() is worth reading the loss for.
+  /// True a few times a second where the bar is seen: then draw() is worth reading the loss for.
   bool due() const;
   void draw(int64_t done, double loss);
   void clear();
@@ -34,10 +34,11 @@ class ProgressBar {
  private:
   std::string title_;
   int64_t total_;
-  bool terminal_;
+  int64_t done_before_;
+  bool shown_;
   bool drawn_ = false;
   Stopwatch clock_;
   double last_ = 0;
 };
 
-}  // namespace mica::tool
+}  // namespace mica::train

@@ -1,7 +1,10 @@
 // What PyTorch computed from the same weights and batches; see tests/golden.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,7 +31,7 @@ Tensor golden_weights(uint32_t nth, const Shape& shape, int64_t fan_in) {
 
 TEST(Golden, LenetsFirstLossesArePyTorchs) {
   if (!test::device().is_cpu()) GTEST_SKIP() << "compared on the CPU";
-  std::optional<data::ImageDataset> dataset;
+  std::optional<data::TensorDataset> dataset;
   try {
     dataset = data::fashion_mnist();
   } catch (const IoError& e) {
@@ -46,11 +49,15 @@ TEST(Golden, LenetsFirstLossesArePyTorchs) {
     if (p.rank() > 1) fan_in = nn::init::fans(p.shape()).in;
     state.emplace(name, golden_weights(nth++, p.shape(), fan_in));
   }
-  model.load_state_dict(state);
+  const std::string file =
+      testing::TempDir() + "/golden-" + std::to_string(getpid()) + ".safetensors";
+  io::save_safetensors(file, state);
+  model.load_state_dict(io::load_safetensors(file).tensors);
+  std::filesystem::remove(file);
   optim::SGD optimizer(model.parameters(),
                        {.lr = golden.at("lr"), .momentum = golden.at("momentum")});
   size_t step = 0;
-  for (const auto& [x, y] : data::Batches(*dataset, {.batch = golden.at("batch")})) {
+  for (const auto& [x, y] : data::Loader(*dataset, {.batch = golden.at("batch")}).epoch(0)) {
     optimizer.zero_grad();
     const Tensor loss = cross_entropy(model(x), y);
     loss.backward();

@@ -8,21 +8,32 @@
 
 #include "mica/core/check.h"
 #include "mica/mica.h"
+#include "mica/train/progress.h"
 #include "tools/mica/command.h"
-#include "tools/mica/progress.h"
 
 namespace mica::tool {
 namespace {
 
 constexpr int kWarmup = 10;
 constexpr int kRepeats = 5;
-constexpr int64_t kPeersBatch = 256;  // at this batch the workload's name stands alone
 constexpr int kCheckedSteps = 20;
 
+/// A training step, named and made as in bench/peers.
+struct Workload {
+  const char* name;
+  const char* model;
+  int64_t batch;  ///< at this one the name stands alone
+  bool adam;
+  double lr;
+};
+constexpr Workload kWorkloads[] = {{"lenet_train", "lenet", 256, false, 0.02},
+                                   {"simple_cnn_train", "simple_cnn", 64, false, 0.01},
+                                   {"mnist_net_train", "mnist_net", 64, true, 1e-3}};
+
 struct Options {
-  std::string workload;
+  std::vector<std::string> workloads;
   std::string device = "auto";
-  std::vector<int64_t> batches = {kPeersBatch};
+  std::vector<int64_t> batches;
   int64_t steps = 0;
   bool tf32 = true;
   bool autotune = true;
@@ -35,7 +46,7 @@ double seconds_per_step(const std::function<void()>& step, int64_t steps, Device
   synchronize(device);
   std::array<double, kRepeats> times;
   for (double& time : times) {
-    const Stopwatch clock;
+    const train::Stopwatch clock;
     for (int64_t i = 0; i < steps; ++i) step();
     synchronize(device);
     time = clock.seconds() / static_cast<double>(steps);
@@ -44,21 +55,21 @@ double seconds_per_step(const std::function<void()>& step, int64_t steps, Device
   return times[kRepeats / 2];
 }
 
-/// LeNet on one batch of random images and labels; two of them start with the same numbers.
-class LenetTraining {
+/// A network on one batch of random images and labels; two of them start with the same numbers.
+class Training {
  public:
-  LenetTraining(int64_t batch, Device device)
-      : model_(seeded_model(device)),
-        optimizer_(model_.parameters(), {.lr = 0.02}),
+  Training(const Workload& workload, int64_t batch, Device device)
+      : model_(seeded_model(workload.model, device)),
+        optimizer_(make_optimizer(workload)),
         x_(to(uniform({batch, 1, 28, 28}), device)),
         y_(to(cast(mul(uniform({batch}), 10.0), DType::i64), device)),
         loss_(zeros({}, {.device = device})) {}
 
   void step() {
-    optimizer_.zero_grad();
+    optimizer_->zero_grad();
     const Tensor loss = cross_entropy(model_(x_), y_);
     loss.backward();
-    optimizer_.step();
+    optimizer_->step();
     copy_(loss_, loss.detach());
   }
 
@@ -75,15 +86,20 @@ class LenetTraining {
   }
 
  private:
-  static nn::Sequential seeded_model(Device device) {
+  static nn::Module seeded_model(const char* name, Device device) {
     manual_seed(0);
-    nn::Sequential model = models::lenet();
+    nn::Module model = models::make(name);
     model.to(device);
     return model;
   }
+  std::unique_ptr<optim::Optimizer> make_optimizer(const Workload& w) const {
+    if (w.adam)
+      return std::make_unique<optim::Adam>(model_.parameters(), optim::AdamOptions{.lr = w.lr});
+    return std::make_unique<optim::SGD>(model_.parameters(), optim::SGDOptions{.lr = w.lr});
+  }
 
-  nn::Sequential model_;
-  optim::SGD optimizer_;
+  nn::Module model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
   Tensor x_, y_, loss_;
 };
 
@@ -100,17 +116,17 @@ struct Start {
 
 /// Raises unless compiled steps give the bits of eager ones. With deterministic kernels, since the
 /// timed runs of others drift apart, eager ones too.
-Start check_compiled(int64_t batch, Device device) {
+Start check_compiled(const Workload& workload, int64_t batch, Device device) {
   set_deterministic(true);
-  LenetTraining eager(batch, device);
-  LenetTraining compiled(batch, device);
+  Training eager(workload, batch, device);
   Start start{eager.weights()};
-  auto compiled_step = compile([&] { compiled.step(); });
   for (int i = 0; i < kCheckedSteps; ++i) {
     eager.step();
-    compiled_step();
     if (i == 0) start.loss = eager.loss();
   }
+  Training compiled(workload, batch, device);
+  auto compiled_step = compile([&] { compiled.step(); });
+  for (int i = 0; i < kCheckedSteps; ++i) compiled_step();
   set_deterministic(false);
   check(eager.weights() == compiled.weights(),
         "bench: after {} steps eager and compiled weights differ, by {}", kCheckedSteps,
@@ -119,17 +135,17 @@ Start check_compiled(int64_t batch, Device device) {
 }
 
 /// Raises unless the timed steps trained.
-void check_trained(const Start& start, const LenetTraining& end, const char* variant) {
+void check_trained(const Start& start, const Training& end, const char* variant) {
   const double moved = distance(start.weights, end.weights());
   check(moved > 0 && std::isfinite(moved), "bench: the {} weights moved by {}", variant, moved);
   check(end.loss() < start.loss, "bench: the {} loss went from {} to {}", variant, start.loss,
         end.loss());
 }
 
-void report(const Options& options, Device device, int64_t batch, const char* variant,
-            double seconds, double loss) {
+void report(const Options& options, const Workload& workload, Device device, int64_t batch,
+            const char* variant, double seconds, double loss) {
   const std::string name =
-      batch == kPeersBatch ? options.workload : fmt::format("{}_b{}", options.workload, batch);
+      batch == workload.batch ? workload.name : fmt::format("{}_b{}", workload.name, batch);
   const double rate = static_cast<double>(batch) / seconds;
   if (options.json) {
     const nlohmann::ordered_json line = {{"peer", "mica"},
@@ -144,23 +160,23 @@ void report(const Options& options, Device device, int64_t batch, const char* va
                                          {"loss", loss}};
     fmt::print("{}\n", line.dump());
   } else {
-    fmt::print("{:<16} {:<9} {:>10.1f} µs/step {:>12.0f} images/s  loss {:.4f}\n", name, variant,
+    fmt::print("{:<22} {:<9} {:>10.1f} µs/step {:>12.0f} images/s  loss {:.4f}\n", name, variant,
                seconds * 1e6, rate, loss);
   }
   std::fflush(stdout);
 }
 
-void bench_lenet_train(const Options& options, int64_t batch, Device device) {
+void bench_training(const Options& options, const Workload& workload, int64_t batch,
+                    Device device) {
   const int64_t steps = options.steps > 0 ? options.steps : device.is_cuda() ? 200 : 20;
-  const Start start = check_compiled(batch, device);
-  LenetTraining eager(batch, device);
-  LenetTraining compiled(batch, device);
-  auto compiled_step = compile([&] { compiled.step(); });
-
+  const Start start = check_compiled(workload, batch, device);
+  Training eager(workload, batch, device);
   const double eager_seconds = seconds_per_step([&] { eager.step(); }, steps, device);
-  report(options, device, batch, "eager", eager_seconds, eager.loss());
+  report(options, workload, device, batch, "eager", eager_seconds, eager.loss());
+  Training compiled(workload, batch, device);
+  auto compiled_step = compile([&] { compiled.step(); });
   const double compiled_seconds = seconds_per_step(compiled_step, steps, device);
-  report(options, device, batch, "compiled", compiled_seconds, compiled.loss());
+  report(options, workload, device, batch, "compiled", compiled_seconds, compiled.loss());
   check_trained(start, eager, "eager");
   check_trained(start, compiled, "compiled");
 }
@@ -171,15 +187,16 @@ void add_bench(CLI::App& app) {
   auto* command =
       app.add_subcommand("bench", "Time a training step, eager and compiled, or operators alone");
   auto o = std::make_shared<Options>();
-  command->add_option("workload", o->workload, "What to time")
+  std::vector<std::string> names = {"ops"};
+  for (const Workload& w : kWorkloads) names.emplace_back(w.name);
+  command->add_option("workload", o->workloads, "What to time; several may be given")
       ->required()
-      ->check(CLI::IsMember({"lenet_train", "ops"}));
+      ->check(CLI::IsMember(names));
   command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
       ->capture_default_str();
   command->add_option("--batch", o->batches, "Images per step; several may be given: 256,64")
       ->delimiter(',')
-      ->check(at_least_one())
-      ->capture_default_str();
+      ->check(at_least_one());
   command
       ->add_option("--steps", o->steps, "Steps per timed group (else 200 on CUDA, 20 on the CPU)")
       ->check(at_least_one());
@@ -193,14 +210,20 @@ void add_bench(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  mica bench lenet_train --batch 256,64\n"
-      "  mica bench lenet_train --device cpu --batch 64 --json\n"
+      "  mica bench simple_cnn_train mnist_net_train --device cpu --json\n"
       "  mica bench ops --device cpu");
   command->callback([o] {
     const Device device = choose_device(o->device);
     set_allow_tf32(o->tf32);
     set_autotune(o->autotune);
-    if (o->workload == "ops") return bench_ops(device, o->json);
-    for (const int64_t batch : o->batches) bench_lenet_train(*o, batch, device);
+    for (const std::string& name : o->workloads) {
+      if (name == "ops") bench_ops(device, o->json);
+      for (const Workload& w : kWorkloads) {
+        if (name != w.name) continue;
+        const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;
+        for (const int64_t batch : batches) bench_training(*o, w, batch, device);
+      }
+    }
   });
 }
 

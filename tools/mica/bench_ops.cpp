@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "mica/mica.h"
+#include "mica/train/progress.h"
 #include "tools/mica/command.h"
-#include "tools/mica/progress.h"
 
 namespace mica::tool {
 namespace {
@@ -45,7 +45,7 @@ class OpsBench {
     int calls = 1;
     std::array<double, 7> times;
     for (size_t i = 0; i < times.size();) {
-      const Stopwatch clock;
+      const train::Stopwatch clock;
       for (int k = 0; k < calls; ++k) call();
       synchronize(device_);
       const double seconds = clock.seconds();

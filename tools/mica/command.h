@@ -11,6 +11,8 @@ namespace mica::tool {
 
 // Each adds a subcommand, with the function that runs it.
 void add_train(CLI::App& app);
+void add_eval(CLI::App& app);
+void add_predict(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_devices(CLI::App& app);
 void add_ops(CLI::App& app);

@@ -23,6 +23,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Examples:\n  mica train lenet\n  mica devices\n\n`mica <command> --help` says more.");
   mica::tool::add_train(app);
+  mica::tool::add_eval(app);
+  mica::tool::add_predict(app);
   mica::tool::add_bench(app);
   mica::tool::add_devices(app);
   mica::tool::add_ops(app);

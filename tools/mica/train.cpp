@@ -1,183 +1,195 @@
 #include <fmt/core.h>
 
-#include <csignal>
-#include <functional>
-#include <limits>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "mica/core/check.h"
 #include "mica/mica.h"
 #include "tools/mica/command.h"
-#include "tools/mica/progress.h"
+#include "tools/mica/run.h"
 
 namespace mica::tool {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Options {
-  std::string model = "lenet";
-  std::string device = "auto";
-  std::string data;
-  int64_t epochs = 1;
-  int64_t batch = 64;
-  int64_t limit = std::numeric_limits<int64_t>::max();
-  double lr = 0.02;
-  double momentum = 0.9;
-  uint64_t seed = 0;
-  bool decay = true;
-  bool compile = true;
+  RunConfig config;
+  std::string out;
+  std::string resume;
   bool json = false;
-  bool deterministic = false;
-  bool tf32 = false;
-  bool autotune = false;
 };
 
-constexpr int64_t kStepsPerRate = 16;  // the learning rate changes this often
+std::unique_ptr<optim::Optimizer> make_optimizer(const RunConfig& c, const nn::Module& model) {
+  const double lr = c.lr > 0 ? c.lr : c.optimizer == "sgd" ? 0.02 : 0.001;
+  const Tensors parameters = model.parameters();
+  if (c.optimizer == "sgd")
+    return std::make_unique<optim::SGD>(
+        parameters,
+        optim::SGDOptions{.lr = lr, .momentum = c.momentum, .weight_decay = c.weight_decay});
+  if (c.optimizer == "adam")
+    return std::make_unique<optim::Adam>(
+        parameters, optim::AdamOptions{.lr = lr, .weight_decay = c.weight_decay});
+  if (c.optimizer == "adamw")
+    return std::make_unique<optim::AdamW>(
+        parameters, optim::AdamWOptions{.lr = lr, .weight_decay = c.weight_decay});
+  if (c.optimizer == "rmsprop")
+    return std::make_unique<optim::RMSprop>(
+        parameters, optim::RMSpropOptions{.lr = lr, .weight_decay = c.weight_decay});
+  return std::make_unique<optim::Adagrad>(
+      parameters, optim::AdagradOptions{.lr = lr, .weight_decay = c.weight_decay});
+}
 
-volatile std::sig_atomic_t g_interrupted = 0;
+optim::Schedule make_schedule(const std::string& name, int64_t epoch_steps, int64_t epochs) {
+  const int64_t steps = epoch_steps * epochs;
+  if (name == "cosine") return optim::cosine({.steps = steps});
+  if (name == "linear") return optim::linear({.steps = steps});
+  if (name == "onecycle") return optim::one_cycle({.steps = steps});
+  if (name == "step") return optim::step({.every = std::max<int64_t>(1, steps / 3)});
+  if (name == "exponential")
+    return optim::exponential({.gamma = std::pow(0.01, 1 / static_cast<double>(steps))});
+  if (name == "time") return optim::time_decay({.decay = 10 / static_cast<double>(steps)});
+  if (name == "warmup")
+    return optim::cosine({.steps = std::max<int64_t>(1, steps - epoch_steps / 2)})
+        .warmup(std::max<int64_t>(1, epoch_steps / 2));
+  return optim::constant();
+}
 
-/// Ctrl-C is noticed after the batch while this lives; a second one ends the program at once.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    struct sigaction action{};
-    action.sa_handler = [](int) { g_interrupted = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &before_);
+/// runs/lenet, or where that is taken, runs/lenet-2 and so on.
+std::string free_directory(const std::string& model) {
+  for (int i = 1;; ++i) {
+    const fs::path path = fs::path("runs") / (i == 1 ? model : fmt::format("{}-{}", model, i));
+    if (!fs::exists(path)) return path.string();
   }
-  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
+}
 
- private:
-  struct sigaction before_{};
-};
+/// A command that makes the run again.
+std::string command_of(const RunConfig& c, int64_t threads) {
+  std::string text = fmt::format(
+      "mica train {} --device {} --epochs {} --batch {} --optimizer {} --schedule {} --seed {}",
+      c.model, c.device, c.epochs, c.batch, c.optimizer, c.schedule, c.seed);
+  if (c.lr > 0) text += fmt::format(" --lr {}", c.lr);
+  if (c.optimizer == "sgd") text += fmt::format(" --momentum {}", c.momentum);
+  if (c.weight_decay > 0) text += fmt::format(" --weight-decay {}", c.weight_decay);
+  if (c.clip > 0) text += fmt::format(" --clip {}", c.clip);
+  if (c.patience > 0) text += fmt::format(" --patience {}", c.patience);
+  if (!c.data.empty()) text += fmt::format(" --data '{}'", c.data);
+  if (c.limit > 0) text += fmt::format(" --limit {}", c.limit);
+  if (c.device == "cpu") text += fmt::format(" --threads {}", threads);
+  if (c.augment) text += " --augment";
+  if (!c.compile) text += " --no-compile";
+  if (c.deterministic) text += " --deterministic";
+  if (c.tf32) text += " --tf32";
+  if (c.autotune) text += " --autotune";
+  return text;
+}
 
-struct EpochResult {
-  double loss = 0;
-  double seconds = 0;
-  int64_t images = 0;
-  int64_t steps = 0;
-};
-
-/// A model with its optimizer on a device, and the sum of the losses, which stays on the device so
-/// that steps need not wait for it.
-class Training {
- public:
-  Training(const Options& options, Device device)
-      : options_(options),
-        device_(device),
-        model_(on_device(models::lenet(), device)),
-        optimizer_(model_.parameters(), {.lr = options.lr, .momentum = options.momentum}),
-        loss_sum_(zeros({}, {.device = device})) {
-    const auto step = [this](const Tensor& x, const Tensor& y) { take_step(x, y); };
-    if (options.compile) {
-      step_ = mica::compile(step);
-    } else {
-      step_ = step;
-    }
-  }
-  Training(const Training&) = delete;
-  Training& operator=(const Training&) = delete;
-
-  const nn::Module& model() const { return model_; }
-
-  EpochResult run(const data::Loader& batches, int64_t epoch) {
-    fill_(loss_sum_, 0);
-    model_.train();
-    EpochResult result;
-    ProgressBar bar(fmt::format("epoch {}", epoch + 1), batches.examples());
-    const Stopwatch clock;
-    for (const auto& [x, y] : batches.epoch(epoch)) {
-      if (options_.decay && result.steps % kStepsPerRate == 0)
-        set_rate(epoch * batches.size() + result.steps, options_.epochs * batches.size());
-      step_(x, y);
-      ++result.steps;
-      result.images += x.size(0);
-      if (bar.due()) bar.draw(result.images, mean_loss(result.images));
-      if (g_interrupted) break;
-    }
-    result.loss = mean_loss(result.images);  // waits for the device
-    result.seconds = clock.seconds();
-    return result;
-  }
-
- private:
-  static nn::Sequential on_device(nn::Sequential model, Device device) {
-    model.to(device);
-    return model;
-  }
-
-  void take_step(const Tensor& x, const Tensor& y) {
-    optimizer_.zero_grad();
-    const Tensor loss = cross_entropy(model_(x), y);
-    loss.backward();
-    optimizer_.step();
-    add_(loss_sum_, mul(loss.detach(), static_cast<double>(x.size(0))));
-  }
-
-  /// From the full learning rate linearly to none.
-  void set_rate(int64_t step, int64_t steps) {
-    optimizer_.set_lr(options_.lr * static_cast<double>(steps - step) / static_cast<double>(steps));
-  }
-
-  double mean_loss(int64_t images) const { return loss_sum_.item() / static_cast<double>(images); }
-
-  const Options& options_;
-  Device device_;
-  nn::Sequential model_;
-  optim::SGD optimizer_;
-  Tensor loss_sum_;
-  std::function<void(const Tensor&, const Tensor&)> step_;
-};
-
-void report(const Options& options, Device device, int64_t epoch, const EpochResult& r,
-            double accuracy) {
-  if (options.json) {
-    const nlohmann::ordered_json line = {
-        {"model", options.model},
-        {"epoch", epoch + 1},
-        {"loss", r.loss},
-        {"test_accuracy", accuracy},
-        {"seconds", r.seconds},
-        {"images_per_s", static_cast<double>(r.images) / r.seconds},
-        {"us_per_step", r.seconds * 1e6 / static_cast<double>(r.steps)},
-        {"batch", options.batch},
-        {"device", to_string(device)},
-        {"compiled", options.compile}};
+void print_epoch(const train::EpochResult& r, const RunConfig& c, bool json) {
+  if (json) {
+    const nlohmann::ordered_json line = {{"model", c.model},
+                                         {"epoch", r.epoch},
+                                         {"loss", r.train_loss},
+                                         {"test_loss", r.test_loss},
+                                         {"test_accuracy", r.test_accuracy},
+                                         {"top5", r.top5},
+                                         {"lr", r.lr},
+                                         {"seconds", r.seconds},
+                                         {"images_per_s", r.images_per_s},
+                                         {"batch", c.batch},
+                                         {"device", c.device},
+                                         {"compiled", c.compile}};
     fmt::print("{}\n", line.dump());
   } else {
-    fmt::print("epoch {}: loss {:.3f}, test accuracy {:.1f} %, {:.1f} s\n", epoch + 1, r.loss,
-               100 * accuracy, r.seconds);
+    fmt::print("epoch {}/{}: loss {:.4f}, test loss {:.4f}, test accuracy {:.2f} %, {:.1f} s{}\n",
+               r.epoch, c.epochs, r.train_loss, r.test_loss, 100 * r.test_accuracy, r.seconds,
+               r.best ? "" : "  (not better)");
   }
   std::fflush(stdout);
 }
 
-void train(const Options& options) {
-  const Device device = choose_device(options.device);
-  set_deterministic(options.deterministic);
-  set_allow_tf32(options.tf32);
-  if (options.autotune) set_autotune(true);
-  manual_seed(options.seed);
-  const auto load = [&](bool train) {
-    return data::fashion_mnist({.train = train, .directory = options.data, .normalize = true});
-  };
-  const data::TensorDataset train_set = load(true).first(options.limit);
-  const data::TensorDataset test_set = load(false);
-  if (!options.json)
-    fmt::print(stderr, "{} on {}, {} images, batch {}, {}\n", options.model, device,
-               train_set.size(), options.batch, options.compile ? "compiled" : "eager");
-  Training training(options, device);
-  const data::Loader batches(train_set,
-                             {.batch = options.batch, .shuffle = options.seed, .device = device});
-  const InterruptGuard guard;
-  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    const EpochResult result = training.run(batches, epoch);
-    if (g_interrupted) {
-      fmt::print(stderr, "interrupted in epoch {} after {} images\n", epoch + 1, result.images);
-      throw CLI::RuntimeError(130);
-    }
-    report(options, device, epoch, result, train::accuracy(training.model(), test_set));
+void finish(const Options& o, const train::Outcome& outcome) {
+  if (outcome.interrupted) {
+    fmt::print(stderr, "interrupted; all is saved. Go on with: mica train --resume {}\n", o.out);
+    throw CLI::RuntimeError(130);
   }
+  if (o.json || outcome.epochs.empty()) return;
+  const auto best = std::max_element(
+      outcome.epochs.begin(), outcome.epochs.end(),
+      [](const auto& a, const auto& b) { return a.test_accuracy < b.test_accuracy; });
+  if (outcome.stopped_early) fmt::print("stopped: no better epoch for {}\n", o.config.patience);
+  fmt::print("best: {:.2f} % after epoch {}\nreport: {}/report.html\n", 100 * best->test_accuracy,
+             best->epoch, o.out);
+}
+
+void train(Options o) {
+  RunConfig& c = o.config;
+  const Device device = choose_device(c.device);
+  c.device = to_string(device);
+  if (c.threads > 0) set_num_threads(c.threads);
+  set_deterministic(c.deterministic);
+  set_allow_tf32(c.tf32);
+  if (c.autotune) set_autotune(true);
+  manual_seed(c.seed);
+  data::TensorDataset train_set = load_images(c.data, true);
+  if (c.limit > 0) train_set = train_set.first(c.limit);
+  const data::TensorDataset test_set = load_images(c.data, false);
+  c.class_names = test_set.class_names;
+  c.mean = data::kFashionMean;
+  c.std = data::kFashionStd;
+  std::vector<data::Transform> augment;
+  if (c.augment) augment = {data::pad_crop(2), data::flip()};
+  const data::Loader train_loader(train_set, {.batch = c.batch,
+                                              .shuffle = c.seed,
+                                              .device = device,
+                                              .augment = augment,
+                                              .resident = device.is_cuda()});
+  const data::Loader test_loader(test_set, {.batch = 1000, .device = device});
+
+  const nn::Module model = models::make(c.model);
+  model.to(device);
+  const auto optimizer = make_optimizer(c, model);
+  optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
+  if (o.out.empty()) o.out = o.resume.empty() ? free_directory(c.model) : o.resume;
+  train::Trainer trainer(
+      model, *optimizer,
+      {.epochs = c.epochs,
+       .compile = c.compile,
+       .clip_norm = c.clip,
+       .patience = c.patience,
+       .out = o.out,
+       .progress = !o.json,
+       .on_epoch = [&](const train::EpochResult& r) { print_epoch(r, c, o.json); },
+       .config = to_json(c),
+       .title = fmt::format("{} on Fashion-MNIST", c.model),
+       .command = command_of(c, num_threads())});
+  if (!o.resume.empty()) {
+    trainer.resume(o.resume);
+    optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
+  }
+  if (!o.json)
+    fmt::print(stderr, "{} on {}, {} images, batch {}, {}; results in {}\n", c.model, device,
+               train_set.size(), c.batch, c.compile ? "compiled" : "eager", o.out);
+  finish(o, trainer.fit(train_loader, test_loader));
+}
+
+/// Options that were given on the command line go before those of the run.
+void apply_resume(CLI::App& command, Options& o) {
+  const RunConfig given = o.config;
+  o.config = config_of_run(o.resume);
+  const auto keep = [&](const char* name, auto RunConfig::* member) {
+    if (command.count(name) > 0) o.config.*member = given.*member;
+  };
+  check(command.count("model") == 0 || given.model == o.config.model,
+        "mica train: --resume {} is a run of {}, not of {}", o.resume, o.config.model, given.model);
+  keep("--data", &RunConfig::data);
+  keep("--device", &RunConfig::device);
+  keep("--epochs", &RunConfig::epochs);
+  keep("--patience", &RunConfig::patience);
+  keep("--threads", &RunConfig::threads);
+  for (const char* name : {"--batch", "--lr", "--optimizer", "--schedule", "--seed", "--momentum",
+                           "--weight-decay", "--clip", "--limit", "--augment", "--compile"})
+    check(command.count(name) == 0,
+          "mica train: {} cannot be changed with --resume: the run would be another one", name);
 }
 
 }  // namespace
@@ -185,39 +197,62 @@ void train(const Options& options) {
 void add_train(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a network on Fashion-MNIST");
   auto o = std::make_shared<Options>();
-  command->add_option("model", o->model, "The network")
-      ->required()
-      ->check(CLI::IsMember({"lenet"}));
-  command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
+  RunConfig& c = o->config;
+  command->add_option("model", c.model, "The network")->check(CLI::IsMember(models::names()));
+  command->add_option("--data", c.data, "Directory with the IDX files (else $MICA_DATA)");
+  command->add_option("--device", c.device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
       ->capture_default_str();
-  command->add_option("--epochs", o->epochs, "Passes over the images")
+  command->add_option("--epochs", c.epochs, "Passes over the images")
       ->check(at_least_one())
       ->capture_default_str();
-  command->add_option("--batch", o->batch, "Images per step")
+  command->add_option("--batch", c.batch, "Images per step")
       ->check(at_least_one())
       ->capture_default_str();
-  command->add_option("--lr", o->lr, "Learning rate")->capture_default_str();
-  command->add_flag("--decay,!--no-decay", o->decay,
-                    "Lower the learning rate linearly to zero over the run (the default)");
-  command->add_option("--momentum", o->momentum, "Momentum of SGD")->capture_default_str();
-  command->add_option("--seed", o->seed, "Of the weights and the order of images")
+  command->add_option("--lr", c.lr, "Learning rate (0.02 for sgd, 0.001 for the others)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--optimizer", c.optimizer, "How weights are updated")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw", "rmsprop", "adagrad"}))
       ->capture_default_str();
-  command->add_flag("--compile,!--no-compile", o->compile,
+  command->add_option("--schedule", c.schedule, "The learning rate over the run")
+      ->check(CLI::IsMember(
+          {"constant", "cosine", "linear", "onecycle", "step", "exponential", "time", "warmup"}))
+      ->capture_default_str();
+  command->add_option("--momentum", c.momentum, "Of sgd")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--weight-decay", c.weight_decay)->check(CLI::NonNegativeNumber);
+  command->add_option("--clip", c.clip, "Most that the gradients' norm may be")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--patience", c.patience, "Stop after so many epochs that are no better")
+      ->check(at_least_one());
+  command->add_option("--seed", c.seed, "Of the weights and the order of images")
+      ->capture_default_str();
+  command->add_option("--threads", c.threads, "On the CPU (else all)")->check(at_least_one());
+  command->add_option("--out", o->out, "Directory of the results (else runs/MODEL)");
+  command->add_option("--resume", o->resume, "Go on with the run in this directory");
+  command->add_flag("--augment", c.augment, "Shift and flip the training images");
+  command->add_flag("--compile,!--no-compile", c.compile,
                     "Capture the step once and replay it (the default), or run op by op");
-  command->add_option("--data", o->data, "Directory with the IDX files (else $MICA_DATA)");
-  command->add_option("--limit", o->limit, "Use only the first N training images")
+  command->add_option("--limit", c.limit, "Use only the first N training images")
       ->check(at_least_one());
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");
-  command->add_flag("--deterministic", o->deterministic, "Same seed, same bits");
-  command->add_flag("--tf32", o->tf32, "Let f32 products on CUDA use TF32 tensor cores");
-  command->add_flag("--autotune", o->autotune,
+  command->add_flag("--deterministic", c.deterministic, "Same seed, same bits, on CUDA too");
+  command->add_flag("--tf32", c.tf32, "Let f32 products on CUDA use TF32 tensor cores");
+  command->add_flag("--autotune", c.autotune,
                     "Time the kernels that can compute a convolution on CUDA and take the fastest");
   command->footer(
       "Examples:\n"
       "  mica train lenet\n"
-      "  mica train lenet --device cuda --epochs 5 --batch 256 --tf32\n"
-      "  mica train lenet --no-compile --limit 6000 --json");
-  command->callback([o] { train(*o); });
+      "  mica train mnist_net --optimizer adam --epochs 5 --augment\n"
+      "  mica train lenet --device cuda --batch 256 --tf32\n"
+      "  mica train --resume runs/lenet\n\n"
+      "The directory of a run holds report.html, metrics.jsonl, TensorBoard's events, and the\n"
+      "checkpoints best.safetensors and last.safetensors. Ctrl-C finishes the batch and saves.");
+  command->callback([o, command] {
+    if (o->resume.empty() && command->count("model") == 0) throw CLI::RequiredError("model");
+    if (!o->resume.empty()) apply_resume(*command, *o);
+    train(*o);
+  });
 }
 
 }  // namespace mica::tool

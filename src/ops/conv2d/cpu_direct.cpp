@@ -33,7 +33,7 @@ struct Columns {
 
   explicit Columns(int64_t channels) {
     const auto& kernels =
-        kAvx512Files && has_full_rate_avx512() ? direct::kTilesAvx512 : direct::kTilesAvx2;
+        kAvx512Files && has_full_rate_avx512() ? direct::avx512::kTiles : direct::avx2::kTiles;
     const int64_t vectors = (channels + kernels.width - 1) / kernels.width;
     const int64_t count = (vectors + kernels.most_vectors - 1) / kernels.most_vectors;
     for (int64_t i = 0; i < count; ++i) {  // of nearly equal width

@@ -35,17 +35,28 @@ struct TileKernels {
   TileKernel of[4];
 };
 
-extern const TileKernels kTilesAvx2;
-extern const TileKernels kTilesAvx512;
+// Code for wider vectors carries them in its name and stays in its file.
+namespace avx2 {
+struct Vectors {
+  static constexpr int kWidth = 8;
+};
+extern const TileKernels kTiles;
+}  // namespace avx2
+namespace avx512 {
+struct Vectors {
+  static constexpr int kWidth = 16;
+};
+extern const TileKernels kTiles;
+}  // namespace avx512
 
 template <int kWidth>
 struct VectorOf {
   using Type __attribute__((vector_size(kWidth * 4), aligned(4), may_alias)) = float;
 };
 
-/// Each file instantiates widths of its own, so that code for wider vectors stays in its file.
-template <int kWidth, int kRows, int kVectors>
+template <class Vectors, int kRows, int kVectors>
 void sum_tile(const Tile& t) {
+  constexpr int kWidth = Vectors::kWidth;
   using Unaligned = typename VectorOf<kWidth>::Type;
   using Vector __attribute__((vector_size(kWidth * 4))) = float;
   const auto load = [](const float* from) -> Vector {
@@ -81,9 +92,9 @@ void sum_tile(const Tile& t) {
       *reinterpret_cast<Unaligned*>(t.out + m * t.out_row + v * kWidth) = sums[m][v];
 }
 
-template <int kWidth, int kRows, int kVectors>
+template <class Vectors, int kRows, int kVectors>
 constexpr TileKernel tile_kernel() {
-  return {kRows, kVectors * kWidth, sum_tile<kWidth, kRows, kVectors>};
+  return {kRows, kVectors * Vectors::kWidth, sum_tile<Vectors, kRows, kVectors>};
 }
 
 }  // namespace mica::direct

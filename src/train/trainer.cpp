@@ -1,0 +1,315 @@
+#include "mica/train/trainer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "mica/autograd/autograd.h"
+#include "mica/core/check.h"
+#include "mica/graph/compile.h"
+#include "mica/io/checkpoint.h"
+#include "mica/io/event_writer.h"
+#include "mica/io/metrics_log.h"
+#include "mica/io/report.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/cross_entropy/cross_entropy.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/optim/clip_grad.h"
+#include "mica/train/interrupt.h"
+#include "mica/train/progress.h"
+#include "mica/train/run_report.h"
+
+namespace mica::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kLast = "last.safetensors";
+constexpr const char* kBest = "best.safetensors";
+
+/// Where a run is: all that is not in tensors.
+struct Position {
+  int64_t epoch = 0;  ///< the one in progress, from 0
+  int64_t batch = 0;  ///< done of it
+  int64_t steps = 0;
+  int64_t images = 0;  ///< of the epoch
+  double seconds = 0;  ///< of the epoch
+  double best = -std::numeric_limits<double>::infinity();
+  int64_t since_best = 0;  ///< epochs
+};
+
+Json to_json(const EpochResult& r) {
+  return {{"epoch", r.epoch},
+          {"step", r.steps},
+          {"train_loss", r.train_loss},
+          {"test_loss", r.test_loss},
+          {"test_accuracy", r.test_accuracy},
+          {"top5", r.top5},
+          {"lr", r.lr},
+          {"images_per_s", r.images_per_s},
+          {"seconds", r.seconds},
+          {"best", r.best}};
+}
+
+EpochResult epoch_from(const Json& j) {
+  return {.epoch = j.at("epoch"),
+          .steps = j.at("step"),
+          .train_loss = j.at("train_loss"),
+          .test_loss = j.at("test_loss"),
+          .test_accuracy = j.at("test_accuracy"),
+          .top5 = j.at("top5"),
+          .lr = j.at("lr"),
+          .images_per_s = j.at("images_per_s"),
+          .seconds = j.at("seconds"),
+          .best = j.at("best")};
+}
+
+}  // namespace
+
+class Trainer::Impl {
+ public:
+  Impl(nn::Module model, optim::Optimizer& optimizer, TrainerOptions options)
+      : model_(std::move(model)), optimizer_(optimizer), options_(std::move(options)) {
+    check(options_.epochs >= 1, "Trainer: epochs must be at least 1, got {}", options_.epochs);
+    const Tensors parameters = model_.parameters();
+    check(!parameters.empty(), "Trainer: the model has no parameters");
+    device_ = parameters[0].device();
+    loss_sum_ = zeros({}, {.dtype = DType::f64, .device = device_});
+    if (!options_.loss)
+      options_.loss = [](const Tensor& output, const Tensor& y) {
+        return cross_entropy(output, y);
+      };
+    if (!options_.out.empty()) std::filesystem::create_directories(options_.out);
+  }
+
+  void resume(const std::string& path);
+  Outcome fit(const data::Loader& train, const data::Loader& test);
+  std::vector<std::string> kernels() const;
+
+ private:
+  void take_step(const Tensor& x, const Tensor& y);
+  /// Steps until the epoch ends or Ctrl-C; true at the end.
+  bool train_epoch(const data::Loader& train);
+  EpochResult finish_epoch(const data::Loader& test);
+  void log_steps();
+  void save(const char* name) const;
+
+  ReportInfo report_info() const {
+    return {.title = options_.title,
+            .command = options_.command,
+            .compiled = options_.compile,
+            .batches = batches_,
+            .kernels = kernels()};
+  }
+  /// Of the step that was made last.
+  double last_lr() const {
+    return optimizer_.schedule().lr_at(optimizer_.lr(), std::max<int64_t>(0, at_.steps - 1));
+  }
+  double loss_sum() const { return loss_sum_.item(); }
+  std::string file(const char* name) const {
+    return (std::filesystem::path(options_.out) / name).string();
+  }
+
+  nn::Module model_;
+  optim::Optimizer& optimizer_;
+  TrainerOptions options_;
+  Device device_;
+  Tensor loss_sum_;  ///< of the epoch, over images; on the device, so that steps need not wait
+  Compiled<std::function<void(const Tensor&, const Tensor&)>> compiled_{
+      [this](const Tensor& x, const Tensor& y) { take_step(x, y); }};
+  Position at_;
+  int64_t batches_ = 0;  ///< of an epoch
+  Outcome outcome_;
+  double logged_sum_ = 0;  ///< loss_sum_ when it was last logged
+  int64_t logged_images_ = 0;
+  std::optional<io::MetricsLog> metrics_;
+  std::optional<io::EventWriter> events_;
+};
+
+void Trainer::Impl::take_step(const Tensor& x, const Tensor& y) {
+  optimizer_.zero_grad();
+  const Tensor loss = options_.loss(model_(x), y);
+  loss.backward();
+  if (options_.clip_norm > 0) optim::clip_grad_norm_(model_.parameters(), options_.clip_norm);
+  optimizer_.step();
+  const NoGrad guard;
+  add_(loss_sum_, mul(cast(loss.detach(), DType::f64), static_cast<double>(x.size(0))));
+}
+
+bool Trainer::Impl::train_epoch(const data::Loader& train) {
+  model_.train();
+  if (at_.batch == 0) fill_(loss_sum_, 0);
+  logged_sum_ = at_.images == 0 ? 0 : loss_sum();
+  logged_images_ = at_.images;
+  ProgressBar bar(fmt::format("epoch {}/{}", at_.epoch + 1, options_.epochs), train.examples(),
+                  options_.progress, at_.images);
+  const double seconds_before = at_.seconds;
+  const Stopwatch clock;
+  for (const auto& [x, y] : train.epoch(at_.epoch, at_.batch)) {
+    options_.compile ? compiled_(x, y) : take_step(x, y);
+    ++at_.batch;
+    ++at_.steps;
+    at_.images += x.size(0);
+    if (at_.steps % kLogSteps == 0) log_steps();
+    if (bar.due()) bar.draw(at_.images, loss_sum() / static_cast<double>(at_.images));
+    at_.seconds = seconds_before + clock.seconds();
+    if (at_.batch == train.size()) break;
+    if (InterruptGuard::interrupted()) return false;
+    if (options_.save_every > 0 && at_.steps % options_.save_every == 0) save(kLast);
+  }
+  loss_sum();  // waits for the device
+  at_.seconds = seconds_before + clock.seconds();
+  return true;
+}
+
+void Trainer::Impl::log_steps() {
+  const double sum = loss_sum();
+  const StepRecord record = {
+      .step = at_.steps,
+      .loss = (sum - logged_sum_) / static_cast<double>(at_.images - logged_images_),
+      .lr = last_lr()};
+  logged_sum_ = sum;
+  logged_images_ = at_.images;
+  outcome_.steps.push_back(record);
+  if (!metrics_) return;
+  metrics_->write(record.step, {{"loss", record.loss}, {"lr", record.lr}});
+  events_->scalar("loss/train", record.loss, record.step);
+  events_->scalar("lr", record.lr, record.step);
+}
+
+EpochResult Trainer::Impl::finish_epoch(const data::Loader& test) {
+  outcome_.evaluation = evaluate(model_, test, options_.loss);
+  const Evaluation& e = *outcome_.evaluation;
+  EpochResult r = {.epoch = at_.epoch + 1,
+                   .steps = at_.steps,
+                   .train_loss = loss_sum() / static_cast<double>(at_.images),
+                   .test_loss = e.loss,
+                   .test_accuracy = e.accuracy,
+                   .top5 = e.top5,
+                   .lr = last_lr(),
+                   .images_per_s = static_cast<double>(at_.images) / at_.seconds,
+                   .seconds = at_.seconds};
+  const double score = e.classes > 0 ? e.accuracy : -e.loss;
+  r.best = score > at_.best;
+  at_.since_best = r.best ? 0 : at_.since_best + 1;
+  if (r.best) at_.best = score;
+  at_.epoch += 1;
+  at_.batch = at_.images = 0;
+  at_.seconds = 0;
+  outcome_.epochs.push_back(r);
+  if (metrics_) {
+    metrics_->write(r.steps, {{"epoch", static_cast<double>(r.epoch)},
+                              {"train_loss", r.train_loss},
+                              {"test_loss", r.test_loss},
+                              {"test_accuracy", r.test_accuracy},
+                              {"top5", r.top5},
+                              {"lr", r.lr},
+                              {"images_per_s", r.images_per_s},
+                              {"seconds", r.seconds}});
+    events_->scalar("loss/test", r.test_loss, r.steps);
+    events_->scalar("accuracy/test", r.test_accuracy, r.steps);
+    events_->scalar("images_per_s", r.images_per_s, r.steps);
+    if (r.best) save(kBest);
+    save(kLast);
+    io::write_report(file("report.html"), run_report(outcome_, model_, test, report_info()));
+  }
+  if (options_.on_epoch) options_.on_epoch(r);
+  return r;
+}
+
+Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) {
+  if (!options_.out.empty()) {
+    metrics_.emplace(file("metrics.jsonl"), at_.steps);
+    events_.emplace(options_.out, at_.steps);
+  }
+  batches_ = train.size();
+  const InterruptGuard guard;
+  outcome_.interrupted = outcome_.stopped_early = false;
+  while (at_.epoch < options_.epochs) {
+    const bool whole = train_epoch(train);
+    if (whole) finish_epoch(test);
+    outcome_.interrupted = !whole || (InterruptGuard::interrupted() && at_.epoch < options_.epochs);
+    if (outcome_.interrupted) {
+      if (metrics_ && !whole) save(kLast);
+      break;
+    }
+    outcome_.stopped_early = options_.patience > 0 && at_.since_best >= options_.patience;
+    if (outcome_.stopped_early) break;
+  }
+  metrics_.reset();
+  events_.reset();
+  return outcome_;
+}
+
+void Trainer::Impl::save(const char* name) const {
+  Json epochs = Json::array();
+  for (const EpochResult& r : outcome_.epochs) epochs.push_back(to_json(r));
+  Json steps = Json::array();
+  for (const StepRecord& r : outcome_.steps) steps.push_back({r.step, r.loss, r.lr});
+  Json progress = {
+      {"epoch", at_.epoch},           {"batch", at_.batch},     {"steps", at_.steps},
+      {"images", at_.images},         {"seconds", at_.seconds}, {"loss_sum", loss_sum()},
+      {"since_best", at_.since_best}, {"epochs", epochs},       {"step_records", steps}};
+  if (!outcome_.epochs.empty()) progress["best"] = at_.best;
+  io::save_checkpoint(file(name), {.model = model_.state_dict(),
+                                   .optimizer = optimizer_.state_dict(),
+                                   .metadata = {{"config", options_.config},
+                                                {"progress", progress.dump()},
+                                                {"random", io::random_state(device_)}}});
+}
+
+void Trainer::Impl::resume(const std::string& path) {
+  const std::filesystem::path given(path);
+  const std::string name = (is_directory(given) ? given / kLast : given).string();
+  const io::Checkpoint saved = io::load_checkpoint(name);
+  const auto text = [&](const char* key) {
+    const auto found = saved.metadata.find(key);
+    check<IoError>(found != saved.metadata.end(),
+                   "{}: is not a checkpoint of a run: its metadata has no `{}`", name, key);
+    return found->second;
+  };
+  // Read all of it before anything is changed.
+  Position at;
+  Outcome outcome;
+  double sum = 0;
+  try {
+    const Json j = Json::parse(text("progress"));
+    at = {.epoch = j.at("epoch"),
+          .batch = j.at("batch"),
+          .steps = j.at("steps"),
+          .images = j.at("images"),
+          .seconds = j.at("seconds"),
+          .best = j.contains("best") ? j["best"].get<double>() : Position().best,
+          .since_best = j.at("since_best")};
+    sum = j.at("loss_sum");
+    for (const Json& r : j.at("epochs")) outcome.epochs.push_back(epoch_from(r));
+    for (const Json& r : j.at("step_records")) outcome.steps.push_back({r.at(0), r.at(1), r.at(2)});
+  } catch (const nlohmann::json::exception& e) {
+    fail<IoError>("{}: the metadata `progress` cannot be read: {}", name, e.what());
+  }
+  model_.load_state_dict(saved.model);
+  optimizer_.load_state_dict(saved.optimizer);
+  io::set_random_state(text("random"), device_, name);
+  fill_(loss_sum_, sum);
+  at_ = at;
+  outcome_ = std::move(outcome);
+}
+
+std::vector<std::string> Trainer::Impl::kernels() const {
+  const CompiledFunction* function = compiled_.function();
+  if (function == nullptr || function->plan() == nullptr) return {};
+  return function->plan()->kernels();
+}
+
+Trainer::Trainer(nn::Module model, optim::Optimizer& optimizer, TrainerOptions options)
+    : impl_(std::make_unique<Impl>(std::move(model), optimizer, std::move(options))) {}
+Trainer::~Trainer() = default;
+void Trainer::resume(const std::string& path) { impl_->resume(path); }
+Outcome Trainer::fit(const data::Loader& train, const data::Loader& test) {
+  return impl_->fit(train, test);
+}
+std::vector<std::string> Trainer::kernels() const { return impl_->kernels(); }
+
+}  // namespace mica::train

@@ -1,0 +1,176 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "mica/mica.h"
+#include "tests/e2e/device.h"
+
+namespace mica {
+namespace {
+
+namespace fs = std::filesystem;
+using test::device;
+
+/// A directory that is removed again.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (fs::path(testing::TempDir()) / "mica-trainer-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~TemporaryDirectory() { fs::remove_all(path_); }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  std::string operator/(const char* name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+class TrainerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device().is_cuda() && !cuda_available())
+      GTEST_SKIP() << "no CUDA device: " << cuda_unavailable_reason();
+    set_deterministic(true);
+  }
+  void TearDown() override { set_deterministic(false); }
+};
+
+/// Images whose class is which third of them is bright.
+data::TensorDataset stripes(int64_t n, uint64_t seed) {
+  manual_seed(seed);
+  const Tensor y = randint(0, 3, {n});
+  Tensor x = uniform({n, 1, 9, 9});
+  const auto classes = y.to_vector<int64_t>();
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = 0; k < 27; ++k)
+      x.data_as<float>()[i * 81 + classes[static_cast<size_t>(i)] * 27 + k] += 0.5F;
+  return {.x = x, .y = y, .class_names = {"top", "middle", "bottom"}};
+}
+
+/// Running statistics, dropout and a schedule: all that a checkpoint must hold.
+nn::Sequential net() {
+  nn::Sequential model(nn::Conv2d({.in = 1, .out = 6, .kernel = 3}), nn::BatchNorm2d(6), nn::ReLU(),
+                       nn::MaxPool2d(2), nn::Flatten(), nn::Dropout(0.2), nn::Linear(54, 3));
+  model.to(device());
+  return model;
+}
+
+std::vector<float> values_of(const nn::Module& model) {
+  std::vector<float> all;
+  for (const auto& [name, tensor] : model.state_dict()) {
+    const auto values = cast(tensor, DType::f32).to_vector<float>();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+/// Ends a run like Ctrl-C after so many batches.
+data::Dataset interrupting(const data::TensorDataset& tensors, int64_t after) {
+  auto seen = std::make_shared<int64_t>(0);
+  return data::Dataset(tensors).map([seen, after](const data::Example& e) {
+    if (++*seen == after) std::raise(SIGINT);
+    return e;
+  });
+}
+
+struct Finished {
+  train::Outcome outcome;
+  std::vector<float> weights;
+};
+
+Finished run(const data::Dataset& images, const std::string& out, const std::string& resume,
+             train::TrainerOptions options = {}) {
+  manual_seed(5);
+  const nn::Sequential model = net();
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+  options.epochs = options.epochs == 10 ? 3 : options.epochs;
+  const data::Loader train(images, {.batch = 16, .shuffle = 7, .device = device()});
+  const data::Loader test(stripes(100, 2), {.batch = 50, .device = device()});
+  optimizer.set_schedule(optim::cosine({.steps = train.size() * options.epochs}));
+  options.out = out;
+  options.progress = false;
+  train::Trainer trainer(model, optimizer, options);
+  if (!resume.empty()) trainer.resume(resume);
+  Finished result{trainer.fit(train, test), {}};
+  result.weights = values_of(model);
+  return result;
+}
+
+TEST_F(TrainerTest, LearnsAndWritesEverything) {
+  const TemporaryDirectory directory;
+  const std::string out = directory / "run";
+  const Finished r = run(data::Dataset(stripes(200, 1)), out, "");
+  ASSERT_EQ(r.outcome.epochs.size(), 3U);
+  EXPECT_GT(r.outcome.epochs.back().test_accuracy, 0.9);
+  EXPECT_LT(r.outcome.epochs.back().train_loss, r.outcome.epochs.front().train_loss);
+  EXPECT_EQ(r.outcome.epochs.back().steps, 39);
+  EXPECT_EQ(r.outcome.evaluation->examples, 100);
+  int64_t all = 0;
+  for (const int64_t n : r.outcome.evaluation->confusion) all += n;
+  EXPECT_EQ(all, 100);
+  EXPECT_EQ(r.outcome.evaluation->top5, 1);
+  for (const char* name : {"last.safetensors", "best.safetensors", "metrics.jsonl", "report.html"})
+    EXPECT_TRUE(fs::exists(fs::path(out) / name)) << name;
+  std::ifstream metrics(fs::path(out) / "metrics.jsonl");
+  std::string text((std::istreambuf_iterator<char>(metrics)), {});
+  EXPECT_THAT(text, testing::HasSubstr("\"test_accuracy\""));
+}
+
+TEST_F(TrainerTest, ResumedAnywhereEndsWithTheSameBits) {
+  const data::TensorDataset images = stripes(200, 1);
+  const std::vector<float> whole = run(data::Dataset(images), "", "").weights;
+  // In the middle of an epoch, at the last example of one, in the last one.
+  for (const int64_t after : {40, 200, 520}) {
+    const TemporaryDirectory directory;
+    const std::string out = directory / "run";
+    const Finished stopped = run(interrupting(images, after), out, "");
+    EXPECT_TRUE(stopped.outcome.interrupted);
+    EXPECT_NE(stopped.weights, whole);
+    const Finished resumed = run(data::Dataset(images), out, out);
+    EXPECT_FALSE(resumed.outcome.interrupted);
+    EXPECT_EQ(resumed.outcome.epochs.size(), 3U);
+    EXPECT_EQ(resumed.weights, whole) << "stopped after " << after << " images";
+  }
+}
+
+TEST_F(TrainerTest, EagerAndCompiledAgree) {
+  const data::Dataset images(stripes(100, 1));
+  EXPECT_EQ(run(images, "", "", {.compile = false}).weights, run(images, "", "").weights);
+}
+
+TEST_F(TrainerTest, StopsWithoutABetterEpoch) {
+  manual_seed(0);
+  const nn::Sequential model = net();
+  optim::SGD optimizer(model.parameters(), {.lr = 0});
+  const data::Loader images(stripes(32, 1), {.batch = 16, .device = device()});
+  model.eval();
+  train::Trainer trainer(model, optimizer,
+                         {.epochs = 10,
+                          .loss = [](const Tensor& y, const Tensor&) { return mean(mul(y, 0.0)); },
+                          .patience = 2,
+                          .progress = false});
+  const train::Outcome outcome = trainer.fit(images, images);
+  EXPECT_TRUE(outcome.stopped_early);
+  EXPECT_LT(outcome.epochs.size(), 10U);
+}
+
+TEST_F(TrainerTest, WhatIsNoCheckpointIsRefusedAndNothingChanges) {
+  const TemporaryDirectory directory;
+  const std::string file = directory / "weights.safetensors";
+  const nn::Sequential model = net();
+  io::save_safetensors(file, model.state_dict());
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const auto before = values_of(model);
+  train::Trainer trainer(model, optimizer, {.progress = false});
+  EXPECT_THROW(trainer.resume(file), IoError);
+  EXPECT_THROW(trainer.resume(directory / "nothing"), IoError);
+  EXPECT_EQ(values_of(model), before);
+}
+
+}  // namespace
+}  // namespace mica
