@@ -327,22 +327,27 @@ struct Fold : P {
 
   void start(Columns& c, int64_t m) const { std::fill_n(c.v, m, start()); }
   /// Some rows are joined in lanes first, so that the columns are written once for all of them.
+  /// Where rows lie side by side they are taken far from each other: each is then a stream that
+  /// the processor reads ahead.
   void add_rows(Columns& c, const Value* x, int64_t step, int64_t rows, int64_t m, int64_t) const {
     constexpr int kWide = sizeof(Lane) == 8 ? 32 : 64;
-    int64_t row = 0;
-    for (; row + kRows <= rows; row += kRows, x += kRows * step) {
+    const int64_t groups = rows / kRows;
+    const int64_t apart = step == m ? groups * step : step;
+    const Value* const rest = x + groups * kRows * step;
+    for (int64_t group = 0; group < groups; ++group, x += step == m ? step : kRows * step) {
       int64_t j = 0;
       for (; j + kWide <= m; j += kWide) {
         Lane lanes[kWide];
         for (int l = 0; l < kWide; ++l) lanes[l] = P::map(x[j + l]);
         for (int64_t k = 1; k < kRows; ++k)
-          for (int l = 0; l < kWide; ++l) lanes[l] = P::join(lanes[l], P::map(x[k * step + j + l]));
+          for (int l = 0; l < kWide; ++l)
+            lanes[l] = P::join(lanes[l], P::map(x[k * apart + j + l]));
         for (int l = 0; l < kWide; ++l)
           c.v[j + l] = P::join(c.v[j + l], static_cast<Acc>(lanes[l]));
       }
-      for (int64_t k = 0; k < kRows; ++k) add_row(c, x + k * step, j, m);
+      for (int64_t k = 0; k < kRows; ++k) add_row(c, x + k * apart, j, m);
     }
-    for (; row < rows; ++row, x += step) add_row(c, x, 0, m);
+    for (int64_t row = 0; row < rows % kRows; ++row) add_row(c, rest + row * step, 0, m);
   }
   void add_row(Columns& c, const Value* x, int64_t begin, int64_t end) const {
     for (int64_t j = begin; j < end; ++j) c.v[j] = P::join(c.v[j], static_cast<Acc>(P::map(x[j])));
