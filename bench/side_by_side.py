@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Times mica and its peers in one run on one machine, and keeps the answer.
+r"""Times mica and its peers in one run on one machine, and keeps the answer.
 
     python3 bench/side_by_side.py --out bench/results/lenet_h200
-    python3 bench/side_by_side.py --device cpu --peers torch --out bench/results/lenet_cpu
+    python3 bench/side_by_side.py --device cpu --threads 2 --peers torch \
+        --out bench/results/training_cpu
     python3 bench/side_by_side.py ops --device cpu --threads 2 --out bench/results/ops_cpu
 
 Writes OUT.json (every measurement, the commands, the machine), OUT.md (a table of ratios) and, for
@@ -19,7 +20,15 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-WORKLOADS = {"lenet_train": "LeNet, batch 256", "lenet_train_b64": "LeNet, batch 64"}
+WORKLOADS = {
+    "lenet_train": "LeNet, batch 256",
+    "lenet_train_b64": "LeNet, batch 64",
+    "simple_cnn_train_b256": "simple_cnn, batch 256",
+    "simple_cnn_train": "simple_cnn, batch 64",
+    "mnist_net_train_b256": "mnist_net, batch 256",
+    "mnist_net_train": "mnist_net, batch 64",
+}
+MODELS = ("lenet", "simple_cnn", "mnist_net")
 
 
 def commands(what, device, threads, peers):
@@ -28,11 +37,14 @@ def commands(what, device, threads, peers):
         peer = [sys.executable, "bench/peers/torch_ops.py", "--device", device]
         yield [*peer, "--threads", str(threads)] if threads else peer
         return
-    yield ["mica", "bench", "lenet_train", "--device", device, "--batch", "256,64", "--json"]
+    ours = [f"{m}_train" for m in MODELS]
+    yield ["mica", "bench", *ours, "--device", device, "--batch", "256,64", "--json"]
     if "torch" in peers:
-        yield [sys.executable, "bench/peers/torch_peer.py", "--device", device, "lenet"]
+        peer = [sys.executable, "bench/peers/torch_peer.py", "--device", device, *MODELS]
+        yield [*peer, "--threads", str(threads)] if threads else peer
     if "jax" in peers:
-        yield [sys.executable, "bench/peers/jax_peer.py", *WORKLOADS]
+        known = [w for w in WORKLOADS if not w.endswith("_b256")]
+        yield [sys.executable, "bench/peers/jax_peer.py", *known]
 
 
 def measure(command, repeats, threads, key):
@@ -69,10 +81,13 @@ def table(rows):
     lines = ["| workload | who | µs per step | mica compiled is |", "|---|---|---|---|"]
     for workload, title in WORKLOADS.items():
         of_workload = [r for r in rows if r["workload"] == workload]
+        best = min((r["us_per_step"] for r in of_workload if r["peer"] != "mica"), default=0)
         ours = [r for r in of_workload if r["peer"] == "mica" and r["variant"] == "compiled"]
         for row in sorted(of_workload, key=lambda r: -r["us_per_step"]):
             ratio = row["us_per_step"] / ours[0]["us_per_step"] if ours else 0
             name = f"{row['peer']} {row['variant']}"
+            if row["us_per_step"] == best:
+                name = f"**{name}**"
             lines.append(
                 f"| {title} | {name} | {row['us_per_step']:.0f} | {ratio:.2f} times as fast |"
             )
@@ -104,11 +119,13 @@ def picture(rows, where):
     """Bars, longest first; mica's are dark."""
     width, bar, label = 720, 20, 230
     parts, y = [], 34
-    longest = max(r["us_per_step"] for r in rows)
     for workload, title in WORKLOADS.items():
+        of_workload = [r for r in rows if r["workload"] == workload]
+        if not of_workload:
+            continue
+        longest = max(r["us_per_step"] for r in of_workload)
         parts.append(f'<text x="8" y="{y}" font-weight="bold">{title}, µs per training step</text>')
         y += 10
-        of_workload = [r for r in rows if r["workload"] == workload]
         for row in sorted(of_workload, key=lambda r: -r["us_per_step"]):
             length = (width - label - 60) * row["us_per_step"] / longest
             colour = "#1f6f8b" if row["peer"] == "mica" else "#b8c4c9"

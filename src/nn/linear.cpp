@@ -2,6 +2,8 @@
 
 #include "mica/core/check.h"
 #include "mica/nn/init.h"
+#include "mica/ops/einsum/einsum.h"
+#include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/matmul/matmul.h"
 
 namespace mica::nn {
@@ -14,5 +16,23 @@ LinearImpl::LinearImpl(const LinearOptions& o) : options(o) {
 }
 
 Tensor LinearImpl::forward(const Tensor& x) { return linear(x, weight, bias); }
+
+BilinearImpl::BilinearImpl(const BilinearOptions& o) : options(o) {
+  check(o.in1 >= 1 && o.in2 >= 1 && o.out >= 1,
+        "nn::Bilinear: in1, in2 and out must be at least 1, got {}, {} and {}", o.in1, o.in2,
+        o.out);
+  weight = parameter("weight", {o.out, o.in1, o.in2}, init::fan_in_uniform(o.in1));
+  if (o.bias) bias = parameter("bias", {o.out}, init::fan_in_uniform(o.in1));
+}
+
+Tensor BilinearImpl::forward(const Tensor& a, const Tensor& b) const {
+  const Tensor y = einsum("...i,oij,...j->...o", {a, weight, b});
+  return bias.defined() ? y + bias : y;
+}
+
+Tensor BilinearImpl::forward(const Tensor&) {
+  fail<Unsupported>("nn::Bilinear: takes two inputs, a (…, {}) and b (…, {})", options.in1,
+                    options.in2);
+}
 
 }  // namespace mica::nn

@@ -36,4 +36,39 @@ class Linear : public Handle<LinearImpl> {
   Linear(int64_t in, int64_t out) : Handle(LinearOptions{.in = in, .out = out}) {}
 };
 
+struct BilinearOptions {
+  int64_t in1 = 0;
+  int64_t in2 = 0;
+  int64_t out = 0;
+  bool bias = true;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("in1", self.in1);
+    f("in2", self.in2);
+    f("out", self.out);
+    f("bias", self.bias);
+  }
+};
+
+struct BilinearImpl : ModuleImpl {
+  explicit BilinearImpl(const BilinearOptions& options);
+  /// a (…, in1) and b (…, in2) to (…, out): the sum of a[i] * weight[o, i, j] * b[j].
+  Tensor forward(const Tensor& a, const Tensor& b) const;
+  /// Raises Unsupported: it takes two inputs.
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return nn::describe("Bilinear", options); }
+
+  const BilinearOptions options;
+  Tensor weight;  ///< (out, in1, in2)
+  Tensor bias;    ///< (out), or undefined
+};
+
+/// `Bilinear({.in1 = 3, .in2 = 4, .out = 5})(a, b)`.
+class Bilinear : public Handle<BilinearImpl> {
+ public:
+  explicit Bilinear(const BilinearOptions& options) : Handle(options) {}
+  Tensor operator()(const Tensor& a, const Tensor& b) const { return (*this)->forward(a, b); }
+};
+
 }  // namespace mica::nn

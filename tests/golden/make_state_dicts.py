@@ -13,6 +13,7 @@ from torch import nn
 LAYERS = {
     "Linear": nn.Linear(3, 4),
     "Linear without bias": nn.Linear(3, 4, bias=False),
+    "Bilinear": nn.Bilinear(3, 4, 5),
     "Conv1d": nn.Conv1d(4, 6, 3, groups=2),
     "Conv2d": nn.Conv2d(4, 6, (3, 5), groups=2),
     "Conv3d": nn.Conv3d(4, 6, 3, bias=False),

@@ -41,6 +41,7 @@ TEST(Layers, HavePyTorchsState) {
   const std::map<std::string, nn::Module> layers = {
       {"Linear", nn::Linear(3, 4)},
       {"Linear without bias", nn::Linear({.in = 3, .out = 4, .bias = false})},
+      {"Bilinear", nn::Bilinear({.in1 = 3, .in2 = 4, .out = 5})},
       {"Conv1d", nn::Conv1d({.in = 4, .out = 6, .kernel = 3, .groups = 2})},
       {"Conv2d", nn::Conv2d({.in = 4, .out = 6, .kernel = {3, 5}, .groups = 2})},
       {"Conv3d", nn::Conv3d({.in = 4, .out = 6, .kernel = 3, .bias = false})},
@@ -107,6 +108,20 @@ TEST(Layers, ConvolutionsCallTheirOps) {
   EXPECT_EQ(t2(x2).shape(), Shape({2, 3, 18, 16}));
   const nn::ConvTranspose3d t3({.in = 4, .out = 2, .kernel = 2, .dilation = 2});
   expect_equal(t3(x3), conv_transpose3d(x3, t3->weight, t3->bias, {.dilation = 2}));
+}
+
+TEST(Layers, BilinearSumsOverBothInputs) {
+  const nn::Bilinear layer({.in1 = 2, .in2 = 3, .out = 4});
+  const Tensor a = uniform({5, 2}, -1, 1);
+  const Tensor b = uniform({5, 3}, -1, 1);
+  const Tensor form = select(layer->weight.detach(), 0, 1);  // of output 1
+  const Tensor expected = sum(mul(matmul(a, form), b), {1});
+  const auto y = select(layer(a, b).detach(), 1, 1).to_vector<float>();
+  const auto bias = layer->bias.to_vector<float>()[1];
+  for (size_t i = 0; i < y.size(); ++i)
+    EXPECT_NEAR(y[i], expected.to_vector<float>()[i] + bias, 1e-6);
+  const nn::Module& plain = layer;
+  EXPECT_THROW(plain(a), Unsupported);
 }
 
 TEST(Layers, NormsCallTheirOps) {

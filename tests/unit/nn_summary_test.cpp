@@ -50,6 +50,7 @@ TEST(Summary, TakesWhatRunsWhereItRuns) {
   net->block.eval();
   const nn::Summary s = nn::summary(net, {3, 4});
   std::vector<std::string> rows;
+  rows.reserve(s.rows.size());
   for (const auto& row : s.rows)
     rows.push_back(row.name + " " + row.type + " " + std::to_string(row.parameters) + " " +
                    std::to_string(row.multiply_adds));

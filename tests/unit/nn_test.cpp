@@ -278,9 +278,10 @@ TEST(Sequential, NamesIndexesAndCounts) {
   EXPECT_THAT(names_of(model.named_parameters()), ElementsAre("fc1.weight", "fc1.bias"));
   EXPECT_EQ(model.size(), 2);
   EXPECT_EQ(model(ones({1, 2})).shape(), Shape({1, 3}));
-  nn::Sequential copy(model);
+  // A copy is the same module, and not one inside another.
+  nn::Sequential copy(model);  // NOLINT(performance-unnecessary-copy-initialization)
   EXPECT_EQ(copy.impl(), model.impl());
-  nn::Sequential of_mutable(copy);
+  nn::Sequential of_mutable(copy);  // NOLINT(performance-unnecessary-copy-initialization)
   EXPECT_EQ(of_mutable.impl(), model.impl());
   EXPECT_THAT(nn::to_string(model), HasSubstr("(fc1): Linear(in=2, out=3)"));
 }
