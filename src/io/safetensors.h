@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mica/core/tensor.h"
@@ -47,5 +48,10 @@ struct SafetensorsHeader {
 /// file's size. `name` is the file's name in errors.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> bytes, uint64_t file_size,
                                            const std::string& name);
+
+inline constexpr uint64_t kMostSafetensorsHeader = 100'000'000;  ///< as in the format's own reader
+inline constexpr std::string_view kSafetensorsMetadata = "__metadata__";
+/// The format's name of a dtype: "F32".
+std::string_view safetensors_name(DType t);
 
 }  // namespace mica::io
