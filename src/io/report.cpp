@@ -232,8 +232,9 @@ std::string wrong_html(const Report& report) {
     text += fmt::format(
         "<figure>{}<figcaption><b>{}</b><span>{} sure</span><span>is {}</span></figcaption>"
         "</figure>\n",
-        image_html(values_of(w.image), w.image.shape(), truth + ", taken for " + guess), guess,
-        percent(w.confidence), truth);
+        image_html(values_of(w.image), w.image.shape(),
+                   fmt::format("{}, taken for {}", truth, guess)),
+        guess, percent(w.confidence), truth);
   }
   if (text.empty()) return "";
   return section("wrong", "Most confidently wrong",
@@ -286,6 +287,7 @@ std::string table_html(const std::vector<std::string>& columns,
 
 std::string layers_html(const Report& report) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(report.layers.size());
   for (const Report::Layer& l : report.layers)
     rows.push_back({l.name, l.output_shape, l.parameters, l.multiply_adds});
   return section("layers", "The network", "",
@@ -294,6 +296,7 @@ std::string layers_html(const Report& report) {
 
 std::string epochs_html(const Report& report) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(report.epochs.size());
   for (const Report::Epoch& e : report.epochs)
     rows.push_back({fmt::format("{}", e.epoch), fmt::format("{:.4f}", e.train_loss),
                     fmt::format("{:.4f}", e.test_loss),

@@ -120,7 +120,8 @@ class Drawing {
             fmt::format("{}{:.1f} {:.1f}", pen_down ? "L" : "M", across(p.first), down(p.second));
       pen_down = is_point(p);
     }
-    if (!path.empty()) text_ += fmt::format("<path class=\"line {}\" d=\"{}\"/>\n", s.colour, path);
+    if (path.find('L') != std::string::npos)  // a lone point is a dot
+      text_ += fmt::format("<path class=\"line {}\" d=\"{}\"/>\n", s.colour, path);
   }
 
   void dots(const Series& s) {

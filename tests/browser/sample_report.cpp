@@ -61,7 +61,7 @@ void add_mistakes(Report& report) {
       counts.push_back(n);
       left -= n;
     }
-    counts[static_cast<size_t>(i * 11)] = left;
+    counts[counts.size() - 10 + static_cast<size_t>(i)] = left;
   }
   report.confusion = mica::tensor(counts, {10, 10});
 }
