@@ -75,6 +75,16 @@ Tensors pixel_centres(Size2 size) {
   return {tensor(along(size.w), {1, 1, size.w, 1}), tensor(along(size.h), {1, size.h, 1, 1})};
 }
 
+/// Colours (n, 3, H, W) turned about the axis of greys, on which all three are equal.
+Tensor turned_colours(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
+  check<ShapeError>(x.size(1) == 3, "data::color_jitter: expected 1 or 3 channels, got {}",
+                    x.shape());
+  const Tensor grey = mean(x, {1}, true);
+  const Tensor across = mul(sub(roll(x, {1}, {1}), roll(x, {2}, {1})), 1 / std::numbers::sqrt3);
+  const Tensor y = add(add(grey, mul(sub(x, grey), cosine)), mul(across, sine));
+  return clamp(y, 0, 1);
+}
+
 }  // namespace
 
 Transform::Transform(std::string name, std::function<Tensor(const Tensor& x)> apply)
@@ -208,8 +218,10 @@ Transform resize(Size2 size) {
 
 Transform color_jitter(const ColorJitterOptions& options) {
   const std::array<double, 3> ranges = {options.brightness, options.contrast, options.saturation};
+  const double hue = options.hue;
   for (const double range : ranges)
     check(range >= 0, "data::color_jitter: expected ranges of at least 0, got {}", range);
+  check(hue >= 0 && hue <= 0.5, "data::color_jitter: expected a hue in [0, 0.5], got {}", hue);
   const auto grey_of = [](const Tensor& x) {
     if (x.size(1) == 1) return x;
     check<ShapeError>(x.size(1) == 3, "data::color_jitter: expected 1 or 3 channels, got {}",
@@ -221,18 +233,22 @@ Transform color_jitter(const ColorJitterOptions& options) {
   const auto blend = [](const Tensor& base, const Tensor& x, const Tensor& factor) {
     return clamp(add(base, mul(sub(x, base), factor)), 0, 1);
   };
-  return {"color_jitter", 3,
-          [ranges](std::span<float> v) {
+  return {"color_jitter", 5,
+          [ranges, hue](std::span<float> v) {
             for (size_t k = 0; k < ranges.size(); ++k) {
               const double low = std::max(0.0, 1 - ranges[k]);
               v[k] = static_cast<float>(low + (1 + ranges[k] - low) * static_cast<double>(v[k]));
             }
+            const double angle = (2 * static_cast<double>(v[3]) - 1) * hue * 2 * std::numbers::pi;
+            v[3] = static_cast<float>(std::cos(angle));
+            v[4] = static_cast<float>(std::sin(angle));
           },
-          [ranges, grey_of, blend](const Tensor& x, const Tensor& v) {
+          [ranges, hue, grey_of, blend](const Tensor& x, const Tensor& v) {
             Tensor y = x;
             if (ranges[0] > 0) y = clamp(mul(y, parameter(v, 0)), 0, 1);
             if (ranges[1] > 0) y = blend(mean(grey_of(y), {1, 2, 3}, true), y, parameter(v, 1));
             if (ranges[2] > 0 && y.size(1) > 1) y = blend(grey_of(y), y, parameter(v, 2));
+            if (hue > 0 && y.size(1) > 1) y = turned_colours(y, parameter(v, 3), parameter(v, 4));
             return y;
           }};
 }

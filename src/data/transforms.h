@@ -67,9 +67,11 @@ struct ColorJitterOptions {
   double brightness = 0;
   double contrast = 0;
   double saturation = 0;  ///< of images with three channels
+  double hue = 0;         ///< likewise; at most 0.5, of a whole turn
 };
 /// Scales brightness, then contrast about the mean grey, then saturation, each by a factor from
-/// [1 - v, 1 + v]. Images have values in [0, 1], so this comes before normalize.
+/// [1 - v, 1 + v]; then turns the colours about the grey axis by up to `hue` to either side. Images
+/// have values in [0, 1], so this comes before normalize.
 Transform color_jitter(const ColorJitterOptions& options);
 
 }  // namespace mica::data

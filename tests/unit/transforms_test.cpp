@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "mica/core/error.h"
@@ -26,7 +28,7 @@ Tensor copies(const Tensor& x, int64_t n) {
 
 std::vector<Transform> random_transforms() {
   return {pad_crop(1), flip(), vertical_flip(), rotate(90),
-          color_jitter({.brightness = 0.5, .contrast = 0.5, .saturation = 0.5})};
+          color_jitter({.brightness = 0.5, .contrast = 0.5, .saturation = 0.5, .hue = 0.1})};
 }
 
 TEST(Transforms, DependOnTheImagesNumberAlone) {
@@ -134,6 +136,26 @@ TEST(Transforms, ColorJitterKeepsItsRanges) {
   const Tensor same = color_jitter({.contrast = 0.9, .saturation = 0.9})(colours, count_to(50));
   for (const float v : same.to_vector<float>()) EXPECT_NEAR(v, 0.25, 1e-6);
   EXPECT_THROW(color_jitter({.contrast = 1})(zeros({1, 2, 2, 2}), Indices{0}), ShapeError);
+}
+
+TEST(Transforms, ColorJitterTurnsColours) {
+  const Transform t = color_jitter({.hue = 0.5});
+  const auto turned = [&](const Tensor& x, double turns) {
+    const double angle = 2 * std::numbers::pi * turns;
+    const Floats parameters = {1, 1, 1, static_cast<float>(std::cos(angle)),
+                               static_cast<float>(std::sin(angle))};
+    return t.apply(x, tensor(parameters, {1, 5})).to_vector<float>();
+  };
+  const Tensor red = tensor({0.75F, 0.25F, 0.25F}, {1, 3, 1, 1});
+  const std::vector<Floats> expected = {{0.75, 0.25, 0.25}, {0.25, 0.75, 0.25}, {0.25, 0.25, 0.75}};
+  for (size_t third = 0; third < 3; ++third) {
+    const Floats y = turned(red, static_cast<double>(third) / 3);
+    for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(y[c], expected[third][c], 1e-6) << third;
+  }
+  const Tensor y = t(copies(red, 100), count_to(100));
+  for (const float s : sum(y, {1}).to_vector<float>()) EXPECT_NEAR(s, 1.25, 1e-5);
+  EXPECT_GT(max(narrow(y, 1, 2, 1)).item(), 0.7);
+  EXPECT_THROW(color_jitter({.hue = 0.6}), Error);
 }
 
 TEST(Transforms, RefuseWhatIsNoImage) {
