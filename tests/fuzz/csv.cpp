@@ -10,8 +10,7 @@ std::vector<Bytes> seeds() {
           to_bytes("1\"x, \"\"y\",z\n\"1\", \"2\" ,nan\n inf,1e308,0x10\n"),
           to_bytes("21;2;3\n4;5\n"),
           to_bytes("4 1\t2\t\n"),
-          to_bytes("0\xef\xbb\xbf"
-                   "1,2\n")};
+          to_bytes("0\xef\xbb\xbf\x31,2\n")};
 }
 
 void read(std::span<const std::byte> bytes) {

@@ -33,10 +33,9 @@ std::string error_of(const std::string& text, const CsvFormat& format = {}) {
 }
 
 TEST(Csv, ReadsNumbers) {
-  for (const std::string text : {"1,2.5\n-3e2,+4\n", "1,2.5\r\n-3e2,+4",
-                                 "\n1 ,\t2.5\n\n -3e2,+4\n\n", "\"1\",2.5\n \"-3e2\" , 4\n",
-                                 "\xef\xbb\xbf"
-                                 "1,2.5\n-300,4"}) {
+  for (const std::string text :
+       {"1,2.5\n-3e2,+4\n", "1,2.5\r\n-3e2,+4", "\n1 ,\t2.5\n\n -3e2,+4\n\n",
+        "\"1\",2.5\n \"-3e2\" , 4\n", "\xef\xbb\xbf\x31,2.5\n-300,4"}) {
     const CsvTable table = parse(text);
     EXPECT_EQ(table.rows, 2);
     EXPECT_EQ(table.width, 2);
