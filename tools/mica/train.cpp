@@ -138,11 +138,8 @@ void train(Options o) {
   c.std = data::kFashionStd;
   std::vector<data::Transform> augment;
   if (c.augment) augment = {data::pad_crop(2), data::flip()};
-  const data::Loader train_loader(train_set, {.batch = c.batch,
-                                              .shuffle = c.seed,
-                                              .device = device,
-                                              .augment = augment,
-                                              .resident = device.is_cuda()});
+  const data::Loader train_loader(
+      train_set, {.batch = c.batch, .shuffle = c.seed, .device = device, .augment = augment});
   const data::Loader test_loader(test_set, {.batch = 1000, .device = device});
 
   const nn::Module model = models::make(c.model);
