@@ -101,7 +101,7 @@ const OpDef& conv2d_op() {
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {0, 1}})
-          .cpu({conv2d_depthwise_kernel(), conv2d_direct_kernel(), conv2d_im2col_kernel(),
+          .cpu({conv2d_depthwise_kernel(), conv2d_cpu_direct_kernel(), conv2d_im2col_kernel(),
                 widened_kernel<conv2d_im2col_kernel>(), conv2d_reference_kernel()})
           .build();
   return def;
@@ -114,7 +114,7 @@ const OpDef& conv2d_dgrad_op() {
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
           .vjp<vjp_dgrad>({.in = {0, 1}})
-          .cpu({conv2d_dgrad_depthwise_kernel(), conv2d_dgrad_direct_kernel(),
+          .cpu({conv2d_dgrad_depthwise_kernel(), conv2d_dgrad_cpu_direct_kernel(),
                 conv2d_dgrad_im2col_kernel(), widened_kernel<conv2d_dgrad_im2col_kernel>(),
                 conv2d_dgrad_reference_kernel()})
           .build();
@@ -128,7 +128,7 @@ const OpDef& conv2d_wgrad_op() {
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
           .vjp<vjp_wgrad>({.in = {0, 1}})
-          .cpu({conv2d_wgrad_depthwise_kernel(), conv2d_wgrad_direct_kernel(),
+          .cpu({conv2d_wgrad_depthwise_kernel(), conv2d_wgrad_cpu_direct_kernel(),
                 conv2d_wgrad_im2col_kernel(), widened_kernel<conv2d_wgrad_im2col_kernel>(),
                 conv2d_wgrad_reference_kernel()})
           .build();

@@ -420,11 +420,11 @@ bool prefers_direct(const Conv2dGeometry& g) {
          g.window() < 1024;
 }
 
-Kernel conv2d_direct_kernel() { return kernel<supports, prepare, run>("direct"); }
-Kernel conv2d_dgrad_direct_kernel() {
+Kernel conv2d_cpu_direct_kernel() { return kernel<supports, prepare, run>("direct"); }
+Kernel conv2d_dgrad_cpu_direct_kernel() {
   return kernel<supports_dgrad, prepare_dgrad, run_dgrad>("direct");
 }
-Kernel conv2d_wgrad_direct_kernel() {
+Kernel conv2d_wgrad_cpu_direct_kernel() {
   return kernel<supports_wgrad, prepare_wgrad, run_wgrad>("direct");
 }
 
