@@ -79,21 +79,22 @@ Grid x_grid(const Conv2dGeometry& g) {
   return {g.c, g.h, g.w, g.padding.h, g.padding.w, g.h + 2 * g.padding.h, g.w + 2 * g.padding.w};
 }
 
-/// Only sideways: rows above and below are left out of the sums.
-Grid dy_grid(const Conv2dGeometry& g) {
-  const int64_t side = g.kw - 1 - g.padding.w;
-  return {g.o, g.oh, g.ow, 0, side, g.oh, g.ow + 2 * side};
-}
+/// Without margins.
+Grid dy_grid(const Conv2dGeometry& g) { return {g.o, g.oh, g.ow, 0, 0, g.oh, g.ow}; }
 
-/// Pixels from row to row of dx's sums: a row's last tile may be longer than the row.
-int64_t dx_pitch(const Conv2dGeometry& g) { return g.w + Tile::kMostRows - 1; }
+/// dx with the padding around it, which takes what falls outside; and what a row's last tile, which
+/// may be longer than the row, adds zeros to.
+int64_t dx_pixels(const Conv2dGeometry& g) {
+  const Grid grid = x_grid(g);
+  return grid.rows * grid.columns + Tile::kMostRows * g.stride.w;
+}
 
 int64_t result_size(int64_t pixels, const Columns& columns) {
   return (pixels + Tile::kMostRows) * columns.padded;
 }
 
 Support supports_geometry(const Conv2dGeometry& g, DType dtype, const Columns& columns,
-                          const Grid& grid, int64_t pixels) {
+                          const Grid& grid, int64_t pixels, bool weight_gradient = false) {
   if (dtype != DType::f32) return Support::no("computes f32 only");
   if (g.groups != 1 || g.dilation != Size2(1))
     return Support::no("takes no groups and no dilation");
@@ -103,7 +104,7 @@ Support supports_geometry(const Conv2dGeometry& g, DType dtype, const Columns& c
   const int64_t scratch = grid.size() + result_size(pixels, columns);
   if (scratch > kMostScratch || columns.padded * g.window() > kMostScratch)
     return Support::no("keeps whole images in the cache, and these are too large");
-  return prefers_direct(g) ? Support::yes() : Support::possible();
+  return prefers_direct(g, weight_gradient) ? Support::yes() : Support::possible();
 }
 
 /// One image (channels, h, w), or (h, w, channels), into the middle of a grid whose margins stay.
@@ -126,6 +127,10 @@ void put_image(const Grid& grid, bool channels_last, const float* image, float* 
 /// (channels, rows, w), or (rows, w, channels).
 void take_image(const float* from, int64_t padded, int64_t pitch, int64_t rows, int64_t w,
                 int64_t channels, bool channels_last, float* to) {
+  if (pitch == w) {  // one long row
+    w *= rows;
+    rows = 1;
+  }
   for (int64_t h = 0; h < rows; ++h, from += pitch * padded) {
     if (!channels_last) {
       transpose_matrix(sizeof(float), channels, w, to + h * w, rows * w, from, padded, false);
@@ -248,15 +253,13 @@ void run(const Conv2dParams&, const State& s, const Call& call) {
   });
 }
 
-// Gradient of x: pixels of dx times (kh, kw, o), both taps in reverse, against (kh, kw, o; c).
+// Gradient of x: for each tap, dy's pixels times o against (o; c), added to the pixels of dx that
+// the tap reads.
 
 Support supports_dgrad(const Conv2dGradParams& params, const Specs& specs) {
   const auto g = conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape);
-  if (g.stride != Size2(1)) return Support::no("takes stride 1 only");
-  if (g.padding.h >= g.kh || g.padding.w >= g.kw)
-    return Support::no("takes padding smaller than the window only");
   Support support =
-      supports_geometry(g, specs.out[0].dtype, Columns(g.c), dy_grid(g), g.h * dx_pitch(g));
+      supports_geometry(g, specs.out[0].dtype, Columns(g.c), dy_grid(g), dx_pixels(g));
   if (support.kind == Support::Kind::no) return support;
   if (g.c < 8) support = Support::possible();  // most of a vector would be empty
   if (works_channels_last(specs.out[0], specs.in[0]))
@@ -269,61 +272,57 @@ std::shared_ptr<State> prepare_dgrad(const Conv2dGradParams& params, const Specs
   const auto g = conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape);
   auto s =
       std::make_shared<State>(g, works_channels_last(specs.out[0], specs.in[0]), g.c, dy_grid(g));
-  s->operand = s->columns.padded * g.o * g.kh * g.kw;
-  s->pixels = result_size(g.h * dx_pitch(g), s->columns);
+  s->operand = s->columns.padded * g.o * g.kh * g.kw + g.o;  // and zeros
+  s->pixels = dx_pixels(g) * s->columns.padded;
   s->finish();
   return s;
 }
 
-/// All sums of one image. What lies outside dy is left out where a whole tile has it.
-void dgrad_image(const State& s, const float* grid, const float* weight, float* out) {
+/// Adds one image's part to dx, whose rows have `pitch` pixels.
+void dgrad_image(const State& s, const float* dy, const float* weight, const float* zeros,
+                 int64_t pitch, float* dx) {
   const Conv2dGeometry& g = s.g;
-  const int64_t above = g.kh - 1 - g.padding.h;
+  const int64_t padded = s.columns.padded;
+  const float* b = weight;
   for (const auto& [first, kernel_at] : s.columns.blocks) {
     const TileKernel& kernel = *kernel_at;
-    const int64_t chunk = chunk_rows(s, kernel);
-    const int64_t operand_row = g.kw * g.o * kernel.columns;
-    const float* operand = weight + first * g.o * g.kh * g.kw;
-    for (int64_t i = 0; i < g.kh; i += chunk)
-      for (int64_t h = 0; h < g.h; ++h) {
-        // Row of dy for tap i of dx's row h: h + i - above.
-        const int64_t begin = std::max(i, above - h);
-        const int64_t end = std::min({i + chunk, g.kh, g.oh + above - h});
-        for (int64_t w = 0; w < g.w; w += kernel.rows) {
-          const int64_t j = std::max<int64_t>(0, s.in.left - (w + kernel.rows - 1));
-          const int64_t j_end = std::min(g.kw, g.ow + s.in.left - w);
-          Tile tile{.b = operand + begin * operand_row + j * g.o * kernel.columns,
-                    .runs = std::max<int64_t>(0, end - begin),
-                    .length = std::max<int64_t>(0, j_end - j) * g.o,
-                    .a_run = s.in.row(),
-                    .a_step = 1,
-                    .b_run = operand_row,
-                    .b_step = kernel.columns,
-                    .out = out + (h * dx_pitch(g) + w) * s.columns.padded + first,
-                    .out_row = s.columns.padded};
+    for (int64_t tap = 0; tap < g.kh * g.kw; ++tap, b += g.o * kernel.columns) {
+      Tile tile{.b = b,
+                .runs = 1,
+                .length = g.o,
+                .b_step = kernel.columns,
+                .start_row = g.stride.w * padded,
+                .out_row = g.stride.w * padded};
+      float* const at = dx + (tap / g.kw * pitch + tap % g.kw) * padded + first;
+      for (int64_t h = 0; h < g.oh; ++h)
+        for (int64_t w = 0; w < g.ow; w += kernel.rows) {
           for (int m = 0; m < kernel.rows; ++m)
-            tile.a[m] = grid + (h + begin - above) * s.in.row() + (w + m + j) * g.o;
-          tile.start = i == 0 ? nullptr : tile.out;
-          tile.start_row = s.columns.padded;
+            tile.a[m] = w + m < g.ow ? dy + (h * g.ow + w + m) * g.o : zeros;
+          tile.out = at + (h * g.stride.h * pitch + w * g.stride.w) * padded;
+          tile.start = tile.out;
           kernel.run(tile);
         }
-      }
+    }
   }
 }
 
 void run_dgrad(const Conv2dGradParams&, const State& s, const Call& call) {
   const Conv2dGeometry& g = s.g;
-  float* const weight = static_cast<float*>(call.workspace);
-  const float* w = call.in[1].as<float>();
+  const Grid grid = x_grid(g);
+  const int64_t padded = s.columns.padded;
   const int64_t taps = g.kh * g.kw;
-  arrange(s, g.o, g.c, weight, [&](int64_t tap, int64_t o, int64_t c) {
-    return w[(o * g.c + c) * taps + taps - 1 - tap];
-  });
-  for_images(s, call.workspace, [&](int64_t n, float* grid, float* pixels, float*) {
-    put_image(s.in, s.channels_last, call.in[0].as<float>() + n * g.o * g.pixels(), grid);
-    dgrad_image(s, grid, weight, pixels);
-    take_image(pixels, s.columns.padded, dx_pitch(g), g.h, g.w, g.c, s.channels_last,
-               call.out[0].as<float>() + n * g.c * g.h * g.w);
+  float* const weight = static_cast<float*>(call.workspace);
+  float* const zeros = weight + padded * g.o * taps;
+  const float* w = call.in[1].as<float>();
+  arrange(s, g.o, g.c, weight,
+          [&](int64_t tap, int64_t o, int64_t c) { return w[(o * g.c + c) * taps + tap]; });
+  std::fill_n(zeros, g.o, 0.0F);
+  for_images(s, call.workspace, [&](int64_t n, float* dy, float* dx, float*) {
+    put_image(s.in, s.channels_last, call.in[0].as<float>() + n * g.o * g.pixels(), dy);
+    std::fill_n(dx, s.pixels, 0.0F);
+    dgrad_image(s, dy, weight, zeros, grid.columns, dx);
+    take_image(dx + (grid.top * grid.columns + grid.left) * padded, padded, grid.columns, g.h, g.w,
+               g.c, s.channels_last, call.out[0].as<float>() + n * g.c * g.h * g.w);
   });
 }
 
@@ -331,7 +330,8 @@ void run_dgrad(const Conv2dGradParams&, const State& s, const Call& call) {
 
 Support supports_wgrad(const Conv2dGradParams& params, const Specs& specs) {
   const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
-  Support support = supports_geometry(g, specs.out[0].dtype, Columns(g.o), x_grid(g), g.pixels());
+  Support support =
+      supports_geometry(g, specs.out[0].dtype, Columns(g.o), x_grid(g), g.pixels(), true);
   if (support.kind == Support::Kind::no) return support;
   if (!specs.out[0].is_contiguous()) return Support::no("writes a row-major gradient only");
   if (wgrad_channels_last(specs)) return std::move(support).with_channels_last(3);
@@ -415,9 +415,10 @@ void run_wgrad(const Conv2dGradParams&, const State& s, const Call& call) {
 
 }  // namespace
 
-bool prefers_direct(const Conv2dGeometry& g) {
+bool prefers_direct(const Conv2dGeometry& g, bool weight_gradient) {
   return g.n >= num_threads() && g.groups == 1 && g.dilation == Size2(1) && !g.pointwise() &&
-         g.window() < 1024;
+         x_grid(g).size() + result_size(g.pixels(), Columns(g.o)) <= kMostScratch / 2 &&
+         (!weight_gradient || g.window() < 1024);
 }
 
 Kernel conv2d_cpu_direct_kernel() { return kernel<supports, prepare, run>("direct"); }

@@ -26,14 +26,15 @@ Convolution describe(const Conv2dGeometry& g, bool channels_last, bool bias = fa
 }
 
 // Measured with one thread on a Zen 4 core, GFLOP/s of oneDNN, im2col and direct, forward: LeNet's
-// layers 43, 57, 70 and 64, 78, 81 (gradients of the weights 23, 32, 69 and 61, 61, 80); 64
-// channels 3x3 on 56x56 80, 91; 256 channels 3x3 on 14x14 94, 85; 1x1 113, 97, 1x1 with stride 2
-// (dgrad) 94, 74.
-Support rate(const Conv2dGeometry& g, bool channels_last) {
+// layers 43, 56, 69 and 64, 77, 93; 64 channels 3x3 on 56x56 80, 89, 100; 256 channels 3x3 on 14x14
+// 93, 87, 106. Gradients of the input are alike; those of the weight 23, 32, 70; 63, 62, 89; 57,
+// 78, 93; 93, 87, 69. 1x1 (oneDNN, im2col) 113, 97, with stride 2 (dgrad) 94, 74.
+Support rate(const Conv2dGeometry& g, bool channels_last, bool weight_gradient = false) {
   if (!channels_last && g.groups > 1 && g.group_in() == 1) return Support::possible();  // depthwise
   const bool im2col_is_faster =
       !channels_last && g.kh * g.kw > 1 && g.window() < 1024 && g.n >= num_threads();
-  return im2col_is_faster || prefers_direct(g) ? Support::possible() : Support::yes();
+  return im2col_is_faster || prefers_direct(g, weight_gradient) ? Support::possible()
+                                                                : Support::yes();
 }
 
 // The first input in the output's format, the others row-major.

@@ -28,9 +28,9 @@ struct Conv2dGeometry {
 Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const Shape& x,
                                const Shape& weight);
 
-/// Whether the direct kernel is the fastest on the CPU, where it can be used: images enough for the
-/// threads, and windows not so wide that the library's products of matrices win.
-bool prefers_direct(const Conv2dGeometry& g);
+/// Whether the direct kernel is the fastest on the CPU, where it can be used: images that fit the
+/// cache and are enough for the threads, and for the weight's gradient windows that are not wide.
+bool prefers_direct(const Conv2dGeometry& g, bool weight_gradient);
 
 /// Whether kernels of conv2d_wgrad (inputs dy, x) work in channels_last: in x's format or, where x
 /// has both, in dy's.
