@@ -60,17 +60,17 @@ OpCase schedule_lr_case() {
            after("one cycle, falling", optim::one_cycle({.steps = 20}), 7, two,
                  4e-6 + (1 - 4e-6) / 2 * (1 + std::cos(pi * 2 / 14))),
            after("time decay", optim::time_decay({.decay = 0.5}), 7, two, 1 / 4.5)},
-      .bad = {
-          bad<ShapeError>("schedule_lr: the curve must be f64[17], got f64[3]",
-                          [](Device d) {
-                            const TensorOptions o{DType::f64, d};
-                            schedule_lr(zeros({3}, o), zeros({1}, o), zeros({}, {DType::i64, d}),
-                                        zeros({1}, o));
-                          }),
-          bad<ShapeError>("schedule_lr: lr must be like base_lr f64[1], got f64[2]", [](Device d) {
-            const TensorOptions o{DType::f64, d};
-            schedule_lr(to_tensor({}, d), zeros({1}, o), zeros({}, {DType::i64, d}), zeros({2}, o));
-          })}};
+      .bad = {bad<ShapeError>("schedule_lr: the curve must be f64[17], got f64[3]",
+                              [](Device d) {
+                                const TensorOptions o{DType::f64, d};
+                                schedule_lr(zeros({3}, o), zeros({1}, o),
+                                            zeros({}, {DType::i64, d}), zeros({1}, o));
+                              }),
+              bad<ShapeError>("schedule_lr: lr must be like base_lr f64[1]", [](Device d) {
+                const TensorOptions o{DType::f64, d};
+                schedule_lr(to_tensor({}, d), zeros({1}, o), zeros({}, {DType::i64, d}),
+                            zeros({2}, o));
+              })}};
 }
 
 const Room kRoom([] { return std::vector<OpCase>{schedule_lr_case()}; });

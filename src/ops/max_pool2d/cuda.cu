@@ -15,35 +15,40 @@ constexpr int kThreads = 256;
 
 /// Sizes along one axis.
 struct Axis {
-  int size, outputs, kernel, stride, padding;
+  int size, outputs, kernel, stride, padding, dilation;
+  int extent;  ///< from a window's first place past its last
   Divider by_stride;
 
-  Axis(int64_t in, int64_t out, int64_t k, int64_t s, int64_t p)
+  Axis(int64_t in, int64_t out, int64_t k, int64_t s, int64_t p, int64_t d)
       : size(static_cast<int>(in)),
         outputs(static_cast<int>(out)),
         kernel(static_cast<int>(k)),
         stride(static_cast<int>(s)),
         padding(static_cast<int>(p)),
+        dilation(static_cast<int>(d)),
+        extent((kernel - 1) * dilation + 1),
         by_stride(static_cast<uint32_t>(s)) {}
 };
 
 struct Axes {
   Axis h, w;
   explicit Axes(const Pool2dGeometry& g)
-      : h(g.h, g.oh, g.kernel.h, g.stride.h, g.padding.h),
-        w(g.w, g.ow, g.kernel.w, g.stride.w, g.padding.w) {}
+      : h(g.h, g.oh, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h),
+        w(g.w, g.ow, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w) {}
 };
 
 struct Range {
   int first, last;  ///< [first, last)
 };
 
-/// Inputs of output o.
+/// Inputs of output o, `dilation` apart.
 __device__ Range window(const Axis& a, int o) {
-  const int start = o * a.stride - a.padding;
-  return {max(start, 0), min(start + a.kernel, a.size)};
+  int start = o * a.stride - a.padding;
+  const int end = min(start + a.extent, a.size);
+  while (start < 0) start += a.dilation;
+  return {start, end};
 }
-/// Outputs whose window holds input i: at most one where windows do not overlap.
+/// Outputs whose window reaches over input i: at most one where windows do not overlap.
 template <bool kOverlap>
 __device__ Range windows_over(const Axis& a, int i) {
   const auto outputs_up_to = [&](int place) {
@@ -52,8 +57,8 @@ __device__ Range windows_over(const Axis& a, int i) {
   const int end = i + a.padding;
   const int last = outputs_up_to(end);
   if constexpr (kOverlap)
-    return {end < a.kernel ? 0 : outputs_up_to(end - a.kernel), min(last, a.outputs)};
-  const int first = end - (last - 1) * a.stride < a.kernel ? last - 1 : last;
+    return {end < a.extent ? 0 : outputs_up_to(end - a.extent), min(last, a.outputs)};
+  const int first = end - (last - 1) * a.stride < a.extent ? last - 1 : last;
   return {first, min(last, a.outputs)};
 }
 
@@ -154,9 +159,9 @@ __global__ void __launch_bounds__(kThreads)
     Largest<T, V> largest;
     const int first = rows.first * axes.w.size + columns.first;
     largest.start(at(first), first);
-    for (int h = rows.first; h < rows.last; ++h) {
+    for (int h = rows.first; h < rows.last; h += axes.h.dilation) {
 #pragma unroll 4
-      for (int w = columns.first; w < columns.last; ++w)
+      for (int w = columns.first; w < columns.last; w += axes.w.dilation)
         largest.take(at(h * axes.w.size + w), h * axes.w.size + w);
     }
     largest.store(y[i], positions[i]);
@@ -283,11 +288,7 @@ struct PoolState : KernelState {
   bool pixels = false;    ///< or several pixels
 };
 
-/// Windows of neighbouring inputs only, all of which fit.
-bool plain(const MaxPool2dParams& p) { return p.dilation == Size2(1) && !p.ceil_mode; }
-
-Support supports(const MaxPool2dParams& p, const Specs& s) {
-  if (!plain(p)) return Support::no("takes neither dilation nor ceil_mode");
+Support supports(const MaxPool2dParams&, const Specs& s) {
   return support_for(format_of({&s.in[0], &s.out[0], &s.out[1]}), format_of({&s.out[0], &s.out[1]}),
                      0b1);
 }
@@ -315,9 +316,10 @@ void pool(const PoolState& s, const Call& c) {
     c.encoder->launch(kernel, grid, kThreads, 0, s.loop, s.axes, c.in[0].as<const Vec<T, V>>(),
                       c.out[0].as<Vec<T, V>>(), c.out[1].as<Vec<int, V>>());
   };
-  if (h.kernel == 2 && w.kernel == 2) {
+  const bool dense = h.dilation == 1 && w.dilation == 1;
+  if (dense && h.kernel == 2 && w.kernel == 2) {
     launch(pool_square_windows<T, V, 2>, kWindows<V, 2>);
-  } else if (h.kernel == 3 && w.kernel == 3) {
+  } else if (dense && h.kernel == 3 && w.kernel == 3) {
     launch(pool_square_windows<T, V, 3>, kWindows<V, 3>);
   } else {
     launch(pool_windows<T, V>, 1);
@@ -330,8 +332,7 @@ void run(const MaxPool2dParams&, const PoolState& state, const Call& c) {
   });
 }
 
-Support supports_grad(const MaxPool2dGradParams& p, const Specs& s) {
-  if (!plain(p.pool)) return Support::no("takes neither dilation nor ceil_mode");
+Support supports_grad(const MaxPool2dGradParams&, const Specs& s) {
   return support_for(format_of({&s.in[0], &s.in[1], &s.out[0]}), format_of({&s.out[0]}), 0b11);
 }
 
@@ -352,7 +353,7 @@ std::shared_ptr<PoolState> prepare_grad(const MaxPool2dGradParams& p, const Spec
 
 template <class T, int V, Neighbours kNeighbours>
 void gather(const PoolState& s, const Call& c) {
-  const auto overlaps = [](const Axis& a) { return a.stride < a.kernel; };
+  const auto overlaps = [](const Axis& a) { return a.stride < a.extent; };
   const auto kernel = overlaps(s.axes.h) || overlaps(s.axes.w)
                           ? gather_windows<T, V, kNeighbours, true>
                           : gather_windows<T, V, kNeighbours, false>;

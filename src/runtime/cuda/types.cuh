@@ -53,6 +53,8 @@ __device__ inline To convert(From x) {
     return __float2bfloat16_rn(static_cast<float>(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
+  } else if constexpr (std::is_same_v<To, uint8_t> && std::is_floating_point_v<From>) {
+    return static_cast<uint8_t>(static_cast<int64_t>(x));  // wraps, where the GPU would saturate
   } else {
     return static_cast<To>(x);
   }
