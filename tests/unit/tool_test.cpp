@@ -45,5 +45,34 @@ TEST(Tool, OpsPrintsATable) {
   EXPECT_THAT(table, testing::ContainsRegex("relu +vectorized, reference +.*numbers +yes"));
 }
 
+TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
+  if (output_of("devices").empty()) GTEST_SKIP() << "the mica command was not built";
+  std::string directory = testing::TempDir() + "/mica-tool-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string run = directory + "/run";
+  const std::string train =
+      "train simple_cnn --device cpu --limit 256 --batch 32 --json --out " + run;
+  const std::string first = output_of(train + " --epochs 1 2>&1");
+  if (first.find("no such file") != std::string::npos) GTEST_SKIP() << first;
+  EXPECT_THAT(first,
+              testing::ContainsRegex(R"("epoch":1,"loss":[0-9.]+,.*"test_accuracy":0\.[0-9]+)"));
+  const std::string more = output_of("train --device cpu --epochs 2 --json --resume " + run);
+  EXPECT_THAT(more, HasSubstr(R"("epoch":2,)"));
+  EXPECT_THAT(more, testing::Not(HasSubstr(R"("epoch":1,)")));
+  EXPECT_THAT(output_of("eval --device cpu --json " + run),
+              testing::ContainsRegex(R"("images":10000,"accuracy":0\.[0-9]+,)"));
+
+  const std::string image = directory + "/image.png";
+  io::write_png(image, full({3, 20, 30}, 200, {.dtype = DType::u8}));
+  EXPECT_THAT(output_of("predict --device cpu --json " + run + " " + image),
+              testing::ContainsRegex(R"("class":[0-9],"name":"[A-Z])"));
+  EXPECT_THAT(output_of("predict --device cpu " + run + " nothing.png 2>&1"),
+              HasSubstr("mica: nothing.png: no such file"));
+  EXPECT_THAT(output_of("train --lr 1 --resume " + run + " 2>&1"),
+              HasSubstr("--lr cannot be changed"));
+  EXPECT_THAT(output_of("train nonet 2>&1"), HasSubstr("lenet6"));
+  std::filesystem::remove_all(directory);
+}
+
 }  // namespace
 }  // namespace mica
