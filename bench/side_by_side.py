@@ -5,6 +5,7 @@ r"""Times mica and its peers in one run on one machine, and keeps the answer.
     python3 bench/side_by_side.py --device cpu --threads 2 --peers torch \
         --out bench/results/training_cpu
     python3 bench/side_by_side.py ops --device cpu --threads 2 --out bench/results/ops_cpu
+    python3 bench/side_by_side.py --docs    docs/benchmarks.md anew, from bench/results
 
 Writes OUT.json (every measurement, the commands, the machine), OUT.md (a table of ratios) and, for
 training, OUT.svg (a picture). `mica` must be on PATH; a peer that is not installed is left out and
@@ -29,6 +30,13 @@ WORKLOADS = {
     "mnist_net_train": "mnist_net, batch 64",
 }
 MODELS = ("lenet", "simple_cnn", "mnist_net")
+PAGES = {
+    "training_cpu": "Training steps on a CPU",
+    "ops_cpu": "Operators on a CPU",
+    "lenet_h200": "LeNet's training step on a GPU",
+    "memory_h200": "Kernels bound by memory on a GPU",
+    "eager_add_cpu": "What an eager call costs",
+}
 
 
 def commands(what, device, threads, peers):
@@ -47,10 +55,10 @@ def commands(what, device, threads, peers):
         yield [sys.executable, "bench/peers/jax_peer.py", *known]
 
 
-def measure(command, repeats, threads, key):
-    """Runs the command `repeats` times; each measurement is the median of its runs."""
+def measure(commands, repeats, threads, key):
+    """Runs the commands by turns, `repeats` times; each measurement is the median of its runs."""
     runs = {}
-    for _ in range(repeats):
+    for command in commands * repeats:
         print("$", " ".join(command), file=sys.stderr, flush=True)
         # A peer without a cache of its own for CPU memory may keep its pages too: fresh ones cost
         # more than most operators.
@@ -147,6 +155,26 @@ def picture(rows, where):
     )
 
 
+HEAD = """# Benchmarks
+
+Each table was measured in one run on one machine, mica and its peers by turns. Machines are noisy:
+read ratios, and those as good to a tenth. `bench/side_by_side.py --docs` writes this page from
+[bench/results](../bench/results), which holds every measurement and the commands.
+"""
+
+
+def write_docs():
+    """One page of all results."""
+    parts = [HEAD]
+    for name, title in PAGES.items():
+        text = (HERE / "results" / f"{name}.md").read_text().strip()
+        lines = text.splitlines()
+        if lines[0].startswith("# "):
+            text = "\n".join(lines[1:]).strip()
+        parts.append(f"## {title}\n\n{text}\n")
+    (HERE.parent / "docs" / "benchmarks.md").write_text("\n".join(parts))
+
+
 def main():
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -156,14 +184,18 @@ def main():
     p.add_argument("--threads", type=int, default=0, help="of both sides on the CPU; 0: all")
     p.add_argument("--peers", default="torch,jax", help="which to run, by commas")
     p.add_argument("--repeats", type=int, default=3)
-    p.add_argument("--out", required=True, help="where the results go, without an ending")
+    p.add_argument("--out", help="where the results go, without an ending")
+    p.add_argument("--docs", action="store_true", help="write docs/benchmarks.md and nothing else")
     args = p.parse_args()
+    if args.docs:
+        return write_docs()
+    if not args.out:
+        p.error("--out is required")
     peers = args.peers.split(",")
-    rows, said = [], []
     key = "us" if args.what == "ops" else "us_per_step"
-    for command in commands(args.what, args.device, args.threads, peers):
-        said.append(" ".join(["python3" if c == sys.executable else c for c in command]))
-        rows.extend(measure(command, args.repeats, args.threads, key))
+    to_run = list(commands(args.what, args.device, args.threads, peers))
+    said = [" ".join(["python3" if c == sys.executable else c for c in run]) for run in to_run]
+    rows = list(measure(to_run, args.repeats, args.threads, key))
     where = machine(args.device)
     out = Path(args.out)
     out.parent.mkdir(parents=True, exist_ok=True)
