@@ -220,6 +220,9 @@ EpochResult Trainer::Impl::finish_epoch(const data::Loader& test) {
 }
 
 Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) {
+  check(train.size() > 0 && test.size() > 0,
+        "Trainer: expected data, got {} training and {} test examples", train.examples(),
+        test.examples());
   if (!options_.out.empty()) {
     metrics_.emplace(file("metrics.jsonl"), at_.steps);
     events_.emplace(options_.out, at_.steps);
