@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "tests/op_cases/pool_oracle.h"
@@ -24,6 +25,8 @@ struct Setup {
 std::vector<Setup> setups() {
   return {{"2x2", {2, 3, 6, 8}, {}},
           {"2x2, remainder", {2, 3, 7, 5}, {}},
+          {"2x2, remainders of pairs and vectors", {2, 3, 7, 27}, {}},
+          {"2x2, one row", {1, 2, 3, 9}, {}},
           {"3x3 over 2", {2, 3, 8, 9}, {.kernel = 3, .stride = 2, .padding = 1}},
           {"overlapping", {1, 2, 6, 6}, {.kernel = 3, .stride = 1}},
           {"oblong", {1, 2, 6, 9}, {.kernel = {1, 3}, .stride = {2, 1}, .padding = {0, 1}}},
@@ -74,6 +77,17 @@ OpCase max_pool2d_case() {
                        .in = {x({1, 1, 4, 4}).of(hostile_values())},
                        .call = [](const Args& a) { return both(a, {.kernel = 2, .stride = 1}); },
                        .oracle = oracle({.kernel = 2, .stride = 1}),
+                       .gradient = false});
+  std::vector<double> turned;
+  for (int row = 0; row < 16; ++row) {
+    auto values = hostile_values();
+    std::rotate(values.begin(), values.begin() + row * 7 % 16, values.end());
+    turned.insert(turned.end(), values.begin(), values.end());
+  }
+  c.samples.push_back({.name = "NaN wins in 2x2",
+                       .in = {x({1, 1, 16, 16}).of(turned)},
+                       .call = [](const Args& a) { return both(a, {}); },
+                       .oracle = oracle({}),
                        .gradient = false});
   const auto call = [](Device d, const Shape& shape, const MaxPool2dParams& p) {
     max_pool2d(zeros(shape, {.device = d}), p);
@@ -137,6 +151,11 @@ OpCase max_pool2d_grad_case() {
                       [](Device) {
                         max_pool2d_grad(zeros({1, 1, 2, 2}), full({1, 1, 2, 2}, 16, {DType::i32}),
                                         {{}, {1, 1, 4, 4}});
+                      }),
+      bad<IndexError>("max_pool2d_grad: position 64 is outside the image of 64 elements",
+                      [](Device) {
+                        max_pool2d_grad(zeros({1, 1, 4, 4}), full({1, 1, 4, 4}, 64, {DType::i32}),
+                                        {{}, {1, 1, 8, 8}});
                       }),
       bad<IndexError>("max_pool2d_grad: position -1 is outside the image of 16 elements",
                       [](Device) {

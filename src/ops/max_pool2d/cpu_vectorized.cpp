@@ -1,11 +1,9 @@
 #include <algorithm>
-#include <cstring>
-#include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "mica/core/check.h"
 #include "mica/ops/conv/shape.h"
+#include "mica/ops/max_pool2d/cpu_2x2.h"
 #include "mica/ops/max_pool2d/geometry.h"
 #include "mica/runtime/cpu/parallel.h"
 
@@ -15,41 +13,9 @@
 namespace mica {
 namespace {
 
+using namespace max_pool;
+
 constexpr int64_t kElementsPerThread = 1 << 14;
-
-template <class T>
-using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-
-template <class T, int Lanes>
-struct VectorOf {
-  typedef T Values __attribute__((vector_size(Lanes * sizeof(T))));
-  typedef Index<T> Indices __attribute__((vector_size(Lanes * sizeof(T))));
-};
-
-template <class T, int Lanes>
-struct Largest {
-  using V = typename VectorOf<T, Lanes>::Values;
-  using I = typename VectorOf<T, Lanes>::Indices;
-  V value = V{} - std::numeric_limits<T>::infinity();
-  I position;
-
-  void take(V v, I at) {
-    const I mask = ~(v <= value) & (value == value);  // `replaces`, lane by lane
-    value = mask ? v : value;
-    position = mask ? at : position;
-  }
-  void store(T* y, int32_t* positions) const {
-    std::memcpy(y, &value, sizeof value);
-    for (int l = 0; l < Lanes; ++l) positions[l] = static_cast<int32_t>(position[l]);
-  }
-};
-
-template <class V, class T>
-V load(const T* p) {
-  V v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
 
 // The elements `offset` into each window of a row, windows starting `stride` apart. Reads inside
 // the windows only: `last` tells that the offset is their end.
@@ -143,10 +109,15 @@ void pool_row(const Pool2dGeometry& g, const T* x, int64_t oh, T* y, int32_t* po
     pool_one(g, x, 1, rows, g.cols(ow), y + ow, positions + ow);
 }
 
+// Calls f(begin, end) for ranges of planes, in parallel.
+template <class F>
+void for_planes(const Pool2dGeometry& g, F&& f) {
+  parallel_for(g.n * g.c, std::max<int64_t>(1, kElementsPerThread / (g.h * g.w)), f);
+}
+
 template <int Stride, class T>
 void pool_planes(const Pool2dGeometry& g, const T* x, T* y, int32_t* positions) {
-  const int64_t grain = std::max<int64_t>(1, kElementsPerThread / (g.h * g.w));
-  parallel_for(g.n * g.c, grain, [&](int64_t begin, int64_t end) {
+  for_planes(g, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane)
       for (int64_t oh = 0; oh < g.oh; ++oh) {
         const int64_t row = (plane * g.oh + oh) * g.ow;
@@ -232,6 +203,12 @@ void forward(const Pool2dGeometry& g, const Call& call) {
   int32_t* positions = call.out[1].as<int32_t>();
   if (works_channels_last(*call.out[0].spec, *call.in[0].spec)) {
     pool_pixels(g, x, y, positions);
+  } else if (pool_2x2::takes<T>(g)) {
+    const int64_t results = g.oh * g.ow;
+    for_planes(g, [&](int64_t begin, int64_t end) {
+      pool_2x2::pool(g, end - begin, x + begin * g.h * g.w, y + begin * results,
+                     positions + begin * results);
+    });
   } else if (g.stride.w == 1) {
     pool_planes<1>(g, x, y, positions);
   } else if (g.stride.w == 2 && g.kernel.w >= 2) {
@@ -267,18 +244,20 @@ template <class T>
 void scatter_planes(const Pool2dGeometry& g, const T* dy, const int32_t* positions, T* dx) {
   const int64_t size = g.h * g.w;
   const int64_t results = g.oh * g.ow;
-  parallel_for(g.n * g.c, std::max<int64_t>(1, kElementsPerThread / size),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t plane = begin; plane < end; ++plane) {
-                   T* to = dx + plane * size;
-                   std::fill_n(to, size, T(0));
-                   for (int64_t i = plane * results; i < (plane + 1) * results; ++i) {
-                     const int64_t at = positions[i];
-                     if (at < 0 || at >= size) refuse_position(at, size);
-                     to[at] += dy[i];
-                   }
-                 }
-               });
+  for_planes(g, [&](int64_t begin, int64_t end) {
+    if (pool_2x2::takes<T>(g) && pool_2x2::spread(g, end - begin, dy + begin * results,
+                                                  positions + begin * results, dx + begin * size))
+      return;
+    for (int64_t plane = begin; plane < end; ++plane) {
+      T* to = dx + plane * size;
+      std::fill_n(to, size, T(0));
+      for (int64_t i = plane * results; i < (plane + 1) * results; ++i) {
+        const int64_t at = positions[i];
+        if (at < 0 || at >= size) refuse_position(at, size);
+        to[at] += dy[i];
+      }
+    }
+  });
 }
 
 template <class T>
