@@ -69,12 +69,18 @@ struct Reduction {
                                 sample("empty result", make({0, 3}), {1})};
     // Past what one thread takes, and past a block or a tile of columns.
     for (Sample& s : threaded(make)) list.push_back(std::move(s));
+    for (Sample& s :
+         large({sample("many short runs", make({501, 2, 8, 9}), {0, 2, 3}),
+                sample("short runs of two axes", make({5, 3, 40, 2, 6, 7}), {0, 2, 4, 5})}))
+      list.push_back(std::move(s));
     return list;
   }
   std::vector<Sample> threaded(const std::function<Input(const Shape&)>& make) const {
-    std::vector<Sample> list = {
-        sample("one long row", make({70001}), {0}), sample("long rows", make({3, 40001}), {1}),
-        sample("tall", make({9001, 9}), {0}), sample("wide", make({33, 2100}), {0})};
+    return large({sample("one long row", make({70001}), {0}),
+                  sample("long rows", make({3, 40001}), {1}), sample("tall", make({9001, 9}), {0}),
+                  sample("wide", make({33, 2100}), {0})});
+  }
+  static std::vector<Sample> large(std::vector<Sample> list) {
     for (Sample& s : list) {
       s.dtypes = {DType::f32};
       s.layouts = false;

@@ -10,6 +10,9 @@
 //   void add(Acc&, const Value* x, int64_t n, int64_t first) const
 //                          adds n elements side by side, the first of them at position `first` of
 //                          the reduced ones; n is at most kBlock
+//   void add_runs(Acc&, const Value* x, int64_t step, int64_t runs, int64_t n) const
+//                          may be missing: adds runs of n elements, `step` apart, at most kBlock in
+//                          all
 //   void merge(Acc&, const Acc&) const             the second holds the later elements
 //   using Columns          partial results of up to kColumns outputs side by side, with
 //                          `Acc at(int64_t column) const`
@@ -94,6 +97,16 @@ class Odometer {
       for (size_t k = 0; k < N; ++k) offset[k] += index_[a] * loop.stride[k][a];
     }
   }
+  /// Steps to the end of the last axis, and how far apart they are.
+  int64_t left() const { return rank_ == 0 ? 1 : loop_.size[last()] - index_[last()]; }
+  int64_t step() const { return rank_ == 0 ? 0 : loop_.stride[0][last()]; }
+  /// So many steps, at most left().
+  void advance(int64_t steps) {
+    if (rank_ == 0) return;
+    index_[last()] += steps - 1;
+    for (size_t k = 0; k < N; ++k) offset[k] += (steps - 1) * loop_.stride[k][last()];
+    next();
+  }
   void next() {
     for (int axis = rank_ - 1; axis >= 0; --axis) {
       const auto a = static_cast<size_t>(axis);
@@ -105,6 +118,8 @@ class Odometer {
   }
 
  private:
+  size_t last() const { return static_cast<size_t>(rank_ - 1); }
+
   const StridedLoop<N>& loop_;
   int rank_;
   std::array<int64_t, Dims::kMaxRank> index_{};
@@ -156,21 +171,31 @@ class Reduction {
   /// Adds the elements [begin, end) of the reduced axes for the output whose elements start at
   /// `base`.
   void add_range(Acc& acc, int64_t base, int64_t begin, int64_t end) const {
+    if (begin >= end) return;
     const int64_t n = plan_.reduced.inner();
     const int64_t step = plan_.reduced.inner_stride(0);
     alignas(64) Value buffer[kBlock];
-    if (begin >= end) return;
+    int64_t within = begin % n;
     Odometer<1> run(plan_.reduced, plan_.reduced.rank - 1, begin / n);
-    for (int64_t i = begin; i < end; run.next()) {
-      const int64_t within = i % n;
-      const int64_t stop = std::min(end, i - within + n);
+    for (int64_t i = begin; i < end; within = 0) {
       int64_t at = base + run.offset[0] + within * step;
+      if constexpr (requires { r_.add_runs(acc, buffer, n, n, n); }) {
+        const int64_t runs = std::min({run.left(), kBlock / n, (end - i) / n});
+        if (native_ && step == 1 && within == 0 && runs > 1) {
+          r_.add_runs(acc, static_cast<const Value*>(in_) + at, run.step(), runs, n);
+          i += runs * n;
+          run.advance(runs);
+          continue;
+        }
+      }
+      const int64_t stop = std::min(end, i - within + n);
       while (i < stop) {
         const int64_t m = std::min(kBlock, stop - i);
         r_.add(acc, load_(in_, at, step, m, buffer), m, i);
         i += m;
         at += m * step;
       }
+      run.next();
     }
   }
 
@@ -276,6 +301,19 @@ inline void put_float(const Arg& out, int64_t at, double value) {
   }
 }
 
+/// Joins lanes into the first, halves at a time. Every loop has a constant length: the compiler
+/// makes vectors of them, unless it takes the lanes apart together with the caller's.
+template <int Lanes, class T, class Join>
+[[gnu::always_inline]] inline void join_halves(T* lanes, Join& join) {
+  constexpr int kHalf = Lanes / 2;
+  for (int l = 0; l < kHalf; ++l) lanes[l] = join(lanes[l], lanes[l + kHalf]);
+  if constexpr (kHalf > 1) join_halves<kHalf>(lanes, join);
+}
+template <int Lanes, class T, class Join>
+[[gnu::noinline]] void join_lanes(T* lanes, Join join) {
+  join_halves<Lanes>(lanes, join);
+}
+
 /// Sum of n values, in lanes.
 template <class T, class Sum = T>
 Sum sum_lanes(const T* x, int64_t n) {
@@ -285,8 +323,7 @@ Sum sum_lanes(const T* x, int64_t n) {
   for (; i + kLanes <= n; i += kLanes)
     for (int l = 0; l < kLanes; ++l) lanes[l] += static_cast<Sum>(x[i + l]);
   for (; i < n; ++i) lanes[0] += static_cast<Sum>(x[i]);
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  join_lanes<kLanes>(lanes, [](Sum a, Sum b) { return a + b; });
   return lanes[0];
 }
 
@@ -307,21 +344,38 @@ struct Fold : P {
   using Columns = ColumnsOf<Acc>;
   static constexpr int kLanes = lanes_of<Lane>;
 
-  void add(Acc& acc, const Value* x, int64_t n, int64_t) const {
+  void add(Acc& acc, const Value* x, int64_t n, int64_t) const { add_runs(acc, x, 0, 1, n); }
+  void add_runs(Acc& acc, const Value* x, int64_t step, int64_t runs, int64_t n) const {
+    merge(acc, static_cast<Acc>(n < kLanes ? joined<false>(x, step, runs, n)
+                                           : joined<true>(x, step, runs, n)));
+  }
+  /// All elements of the runs, which are kLanes or longer if Long.
+  template <bool Long>
+  Lane joined(const Value* x, int64_t step, int64_t runs, int64_t n) const {
     const auto neutral = static_cast<Lane>(P::start());
     Lane result = neutral;
+    Lane few[4] = {neutral, neutral, neutral, neutral};
+    [[maybe_unused]] Lane lanes[kLanes];
     int64_t i = 0;
-    if (n >= 2 * kLanes) {
-      Lane lanes[kLanes];
-      std::fill_n(lanes, kLanes, neutral);
-      for (; i + kLanes <= n; i += kLanes)
-        for (int l = 0; l < kLanes; ++l) lanes[l] = P::join(lanes[l], P::map(x[i + l]));
-      for (int half = kLanes / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; ++l) lanes[l] = P::join(lanes[l], lanes[l + half]);
-      result = lanes[0];
+    if constexpr (Long) {
+      for (int l = 0; l < kLanes; ++l) lanes[l] = P::join(neutral, P::map(x[l]));
+      i = kLanes;
     }
-    for (; i < n; ++i) result = P::join(result, P::map(x[i]));
-    merge(acc, static_cast<Acc>(result));
+    for (int64_t run = 0; run < runs; ++run, x += step, i = 0) {
+      if constexpr (Long) {
+        for (; i + kLanes <= n; i += kLanes)
+          for (int l = 0; l < kLanes; ++l) lanes[l] = P::join(lanes[l], P::map(x[i + l]));
+      }
+      for (; i + 4 <= n; i += 4)
+        for (int l = 0; l < 4; ++l) few[l] = P::join(few[l], P::map(x[i + l]));
+      for (; i < n; ++i) result = P::join(result, P::map(x[i]));
+    }
+    result = P::join(result, P::join(P::join(few[0], few[1]), P::join(few[2], few[3])));
+    if constexpr (Long) {
+      join_lanes<kLanes>(lanes, [](Lane a, Lane b) { return P::join(a, b); });
+      result = P::join(result, lanes[0]);
+    }
+    return result;
   }
   void merge(Acc& acc, const Acc& more) const { acc = P::join(acc, more); }
 
