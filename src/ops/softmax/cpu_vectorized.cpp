@@ -2,7 +2,8 @@
 #include <limits>
 
 #include "mica/ops/softmax/cpu.h"
-#include "mica/runtime/cpu/exp.h"
+#include "mica/ops/softmax/row.h"
+#include "mica/runtime/cpu/cpu_features.h"
 #include "mica/runtime/cpu/parallel.h"
 #include "mica/runtime/cpu/runs.h"
 
@@ -31,6 +32,13 @@ Support supports(const Specs& specs, uint32_t inputs) {
   return Support::no("writes row-major and channels_last results only");
 }
 Support supports_forward(const SoftmaxParams&, const Specs& specs) { return supports(specs, 0b1); }
+Support supports_avx512(const SoftmaxParams& p, const Specs& specs) {
+  if (!has_avx512()) return Support::no("this processor has no AVX-512 (x86-64-v4)");
+  const TensorSpec& out = specs.out[0];
+  if (p.axis != (out.is_contiguous() ? out.rank() - 1 : 1))
+    return Support::no("computes lines that are contiguous only");
+  return supports(specs, 0b1);
+}
 Support supports_grad(const SoftmaxParams&, const Specs& specs) { return supports(specs, 0b11); }
 
 std::shared_ptr<State> prepare(const SoftmaxParams& p, const Specs& specs) {
@@ -77,48 +85,49 @@ void for_blocks(const State& s, F&& f) {
                });
 }
 
-template <bool logarithm, class T>
+enum class Vectors { avx2, avx512 };
+
+template <bool logarithm, Vectors vectors, class C>
+void row(const C* x, C* y, int64_t n) {
+  if constexpr (vectors == Vectors::avx512) {
+    softmax_row::compute_avx512<logarithm>(x, y, n);
+  } else {
+    softmax_row::compute<logarithm>(x, y, n);
+  }
+}
+
+template <bool logarithm, Vectors vectors, class T>
 void line(const T* x, T* y, int64_t n) {
   using C = Compute<T>;
-  if constexpr (!kComputesInPlace<T>) {
-    if (n <= kRowBuffer) {
-      alignas(32) std::array<C, kRowBuffer> row;
-      load_run(x, 1, n, row.data());
-      line<logarithm, C>(row.data(), row.data(), n);
-      return store_run(row.data(), n, y, 1);
-    }
+  if constexpr (kComputesInPlace<T>) return row<logarithm, vectors>(x, y, n);
+  if (n <= kRowBuffer) {
+    alignas(32) std::array<C, kRowBuffer> values;
+    load_run(x, 1, n, values.data());
+    row<logarithm, vectors>(values.data(), values.data(), n);
+    return store_run(values.data(), n, y, 1);
   }
   RunReader<T> reader;
   C largest = -kInfinity<C>;
   for_runs<T>(n, [&](int64_t i, int64_t count) {
     largest = std::max(largest, largest_of(reader(x + i, count), count));
   });
-  // Where y holds C it keeps the exponentials until their sum is known.
-  constexpr bool kKept = !logarithm && kComputesInPlace<T>;
   const Vec<C> shift(largest);
   double sum = 0;
   for_runs<T>(n, [&](int64_t i, int64_t count) {
     const C* from = reader(x + i, count);
     sum += sum_vectors<C>(count, [&](int64_t k, int64_t lanes) {
-      const Vec<C> e = simd::exp_inline(load_lanes(from + k, lanes, -kInfinity<C>) - shift);
-      if constexpr (kKept) store_lanes(e, y + k, lanes);
-      return e;
+      return simd::exp_inline(load_lanes(from + k, lanes, -kInfinity<C>) - shift);
     });
   });
   const Vec<C> factor(1 / sum);
   const Vec<C> offset(std::log(sum));
   RunWriter<T> writer;
   for_runs<T>(n, [&](int64_t i, int64_t count) {
-    const C* from = kKept ? writer.place(y) : reader(x + i, count);
+    const C* from = reader(x + i, count);
     C* to = writer.place(y + i);
     for_vectors<C>(count, [&](int64_t k, int64_t lanes) {
-      Vec<C> v = load_lanes(from + k, lanes, C(0));
-      if constexpr (logarithm) {
-        v = v - shift - offset;
-      } else {
-        v = (kKept ? v : simd::exp_inline(v - shift)) * factor;
-      }
-      store_lanes(v, to + k, lanes);
+      const Vec<C> v = load_lanes(from + k, lanes, C(0)) - shift;
+      store_lanes(logarithm ? v - offset : simd::exp_inline(v) * factor, to + k, lanes);
     });
     writer.finish(y + i, count);
   });
@@ -174,13 +183,13 @@ void block(const T* x, T* y, int64_t n, int64_t inner, int64_t lines) {
   }
 }
 
-template <bool logarithm>
+template <bool logarithm, Vectors vectors = Vectors::avx2>
 void run(const SoftmaxParams&, const State& s, const Call& call) {
   switch_float(call.out[0].dtype(), "softmax", [&]<class T>() {
     const T* x = call.in[0].as<T>();
     T* y = call.out[0].as<T>();
     if (s.inner == 1) {
-      for_lines(s, [&](int64_t at) { line<logarithm>(x + at, y + at, s.n); });
+      for_lines(s, [&](int64_t at) { line<logarithm, vectors>(x + at, y + at, s.n); });
     } else {
       for_blocks(s, [&](int64_t at, int64_t lines) {
         block<logarithm>(x + at, y + at, s.n, s.inner, lines);
@@ -277,12 +286,23 @@ void run_grad(const SoftmaxParams&, const State& s, const Call& call) {
 
 }  // namespace
 
-KernelList softmax_cpu_kernels() {
-  return {kernel<supports_forward, prepare, run<false>>("vectorized"), softmax_reference_kernel()};
+namespace {
+
+template <bool logarithm>
+KernelList forward_kernels(const Kernel& reference) {
+  KernelList list;
+  if constexpr (kAvx512Files)
+    list.push_back(kernel<supports_avx512, prepare, run<logarithm, Vectors::avx512>>("avx512"));
+  list.push_back(kernel<supports_forward, prepare, run<logarithm>>("vectorized"));
+  list.push_back(reference);
+  return list;
 }
+
+}  // namespace
+
+KernelList softmax_cpu_kernels() { return forward_kernels<false>(softmax_reference_kernel()); }
 KernelList log_softmax_cpu_kernels() {
-  return {kernel<supports_forward, prepare, run<true>>("vectorized"),
-          log_softmax_reference_kernel()};
+  return forward_kernels<true>(log_softmax_reference_kernel());
 }
 KernelList softmax_grad_cpu_kernels() {
   return {kernel<supports_grad, prepare, run_grad<false>>("vectorized"),
