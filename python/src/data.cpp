@@ -84,7 +84,8 @@ void bind_data(nb::module_& m) {
       "accuracy",
       [](nb::handle model, const Tensor& images, const Tensor& labels) {
         const nn::Module module = module_from(model);
-        return without_gil([&] { return train::accuracy(module, data::TensorDataset{images, labels}); });
+        return without_gil(
+            [&] { return train::accuracy(module, data::TensorDataset{images, labels}); });
       },
       "model"_a, "images"_a, "labels"_a,
       "The part of the images whose largest logit is their label's, in [0, 1].");

@@ -112,9 +112,9 @@ double accuracy(const nn::Module& model, const data::Dataset& dataset) {
   const Tensors parameters = model.parameters();
   const Device device = parameters.empty() ? Device::cpu() : parameters[0].device();
   const data::Loader loader(dataset, {.batch = 1000, .device = device});
-  return evaluate(model, loader, [](const Tensor& output, const Tensor& y) {
-           return cross_entropy(output, y);
-         }).accuracy;
+  return evaluate(model, loader,
+                  [](const Tensor& output, const Tensor& y) { return cross_entropy(output, y); })
+      .accuracy;
 }
 
 }  // namespace mica::train
