@@ -33,6 +33,7 @@ MODELS = ("lenet", "simple_cnn", "mnist_net")
 PAGES = {
     "training_cpu": "Training steps on a CPU",
     "ops_cpu": "Operators on a CPU",
+    "ops_cpu_xeon": "Operators on another CPU",
     "lenet_h200": "LeNet's training step on a GPU",
     "memory_h200": "Kernels bound by memory on a GPU",
     "eager_add_cpu": "What an eager call costs",
