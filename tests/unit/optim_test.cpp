@@ -25,8 +25,8 @@ Make maker(const Options& options) {
 
 Tensors parameters(DType dtype) {
   const auto values = [&](int64_t n, int seed, const Shape& shape) {
-    std::vector<double> v;
-    for (int i = 0; i < n; ++i) v.push_back(std::sin(1.7 * (i + seed)));
+    std::vector<double> v(static_cast<size_t>(n));
+    for (size_t i = 0; i < v.size(); ++i) v[i] = std::sin(1.7 * (static_cast<int>(i) + seed));
     return cast(tensor(v, shape), dtype).set_requires_grad();
   };
   return {values(6, 1, {2, 3}), values(4, 20, {4})};
@@ -196,9 +196,8 @@ TEST(Optim, SchedulesAreThoseOfPyTorch) {
   using namespace optim;
   const auto expect = [](const std::string& name, const std::vector<double>& want,
                          const Schedule& schedule) {
-    std::vector<double> host;
-    for (size_t i = 0; i < want.size(); ++i)
-      host.push_back(schedule.lr_at(0.4, static_cast<int64_t>(i)));
+    std::vector<double> host(want.size());
+    for (size_t i = 0; i < want.size(); ++i) host[i] = schedule.lr_at(0.4, static_cast<int64_t>(i));
     expect_near(host, want, 1e-14, name);
     // What the device computes is tested here through the op, which counts by itself.
     const Tensor base = tensor({0.4}, {1});
