@@ -66,8 +66,12 @@ inline Split split(Vec<float> x) {
   return {m, F(_mm512_getexp_ps(x.v)) - F(_mm512_getexp_ps(m.v))};
 #else
   const auto parts = [](F y) {
-    const Bits<float> e = (bits_of(y) - 0x3f400000) >> 23;
-    return Split{from_bits<float>(bits_of(y) - (e << 23)), F(__builtin_convertvector(e, F::Raw))};
+    // Negative numbers, whose result is not used, may wrap around.
+    using Unsigned __attribute__((vector_size(sizeof(Bits<float>)))) = uint32_t;
+    const auto bits = __builtin_bit_cast(Unsigned, y.v);
+    const auto e = __builtin_bit_cast(Bits<float>, bits - 0x3f400000U) >> 23;
+    const Unsigned m = bits - (__builtin_bit_cast(Unsigned, e) << 23);
+    return Split{F(__builtin_bit_cast(F::Raw, m)), F(__builtin_convertvector(e, F::Raw))};
   };
   constexpr float kLeast = std::numeric_limits<float>::min();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
