@@ -33,7 +33,7 @@ auto load_windows(const T* line, int64_t stride, int64_t offset, [[maybe_unused]
                   : __builtin_shufflevector(low, high, (2 * l)...);
     }(std::make_integer_sequence<int, Lanes>());
   } else {
-    V v;
+    V v{};
     for (int l = 0; l < Lanes; ++l) v[l] = line[l * stride + offset];
     return v;
   }
