@@ -79,8 +79,8 @@ RunConfig config_of_run(const std::string& path) {
   return config_in(io::load_checkpoint(file), file);
 }
 
-data::TensorDataset load_images(const std::string& directory, bool train) {
-  return data::fashion_mnist({.train = train, .directory = directory, .normalize = true});
+data::TensorDataset load_images(const std::string& directory, bool train, bool normalize) {
+  return data::fashion_mnist({.train = train, .directory = directory, .normalize = normalize});
 }
 
 TrainedModel load_run(const std::string& path, Device device) {

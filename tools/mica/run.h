@@ -43,8 +43,8 @@ RunConfig config_from_json(const std::string& text, const std::string& file);
 /// The configuration that a checkpoint, or the last one of a run's directory, was saved with.
 RunConfig config_of_run(const std::string& path);
 
-/// Images and classes with pixels shifted and scaled as the networks expect them.
-data::TensorDataset load_images(const std::string& directory, bool train);
+/// Images and classes, with pixels shifted and scaled as the networks expect them or in [0, 1].
+data::TensorDataset load_images(const std::string& directory, bool train, bool normalize = true);
 
 /// A run's network with its weights, in evaluation mode on a device.
 struct TrainedModel {

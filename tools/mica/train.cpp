@@ -130,14 +130,15 @@ void train(Options o) {
   set_allow_tf32(c.tf32);
   if (c.autotune) set_autotune(true);
   manual_seed(c.seed);
-  data::TensorDataset train_set = load_images(c.data, true);
+  // What pad_crop brings in is black, which is 0 before the pixels are shifted.
+  data::TensorDataset train_set = load_images(c.data, true, !c.augment);
   if (c.limit > 0) train_set = train_set.first(c.limit);
   const data::TensorDataset test_set = load_images(c.data, false);
   c.class_names = test_set.class_names;
   c.mean = data::kFashionMean;
   c.std = data::kFashionStd;
   std::vector<data::Transform> augment;
-  if (c.augment) augment = {data::pad_crop(2), data::flip()};
+  if (c.augment) augment = {data::pad_crop(2), data::flip(), data::normalize({c.mean}, {c.std})};
   const data::Loader train_loader(
       train_set, {.batch = c.batch, .shuffle = c.seed, .device = device, .augment = augment});
   const data::Loader test_loader(test_set, {.batch = 1000, .device = device});
