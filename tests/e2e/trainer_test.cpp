@@ -7,28 +7,13 @@
 
 #include "mica/mica.h"
 #include "tests/e2e/device.h"
+#include "tests/temporary_directory.h"
 
 namespace mica {
 namespace {
 
 namespace fs = std::filesystem;
 using test::device;
-
-/// A directory that is removed again.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (fs::path(testing::TempDir()) / "mica-trainer-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryDirectory() { fs::remove_all(path_); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  std::string operator/(const char* name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 class TrainerTest : public testing::Test {
  protected:
@@ -103,7 +88,7 @@ Finished run(const data::Dataset& images, const std::string& out, const std::str
 
 TEST_F(TrainerTest, LearnsAndWritesEverything) {
   const TemporaryDirectory directory;
-  const std::string out = directory / "run";
+  const std::string out = directory.file("run");
   const Finished r = run(data::Dataset(stripes(200, 1)), out, "");
   ASSERT_EQ(r.outcome.epochs.size(), 3U);
   EXPECT_GT(r.outcome.epochs.back().test_accuracy, 0.9);
@@ -127,7 +112,7 @@ TEST_F(TrainerTest, ResumedAnywhereEndsWithTheSameBits) {
   // In the middle of an epoch, at the last example of one, in the last one.
   for (const int64_t after : {40, 200, 520}) {
     const TemporaryDirectory directory;
-    const std::string out = directory / "run";
+    const std::string out = directory.file("run");
     const Finished stopped = run(interrupting(images, after), out, "");
     EXPECT_TRUE(stopped.outcome.interrupted);
     EXPECT_NE(stopped.weights, whole);
@@ -161,14 +146,14 @@ TEST_F(TrainerTest, StopsWithoutABetterEpoch) {
 
 TEST_F(TrainerTest, WhatIsNoCheckpointIsRefusedAndNothingChanges) {
   const TemporaryDirectory directory;
-  const std::string file = directory / "weights.safetensors";
+  const std::string file = directory.file("weights.safetensors");
   const nn::Sequential model = net();
   io::save_safetensors(file, model.state_dict());
   optim::SGD optimizer(model.parameters(), {.lr = 0.1});
   const auto before = values_of(model);
   train::Trainer trainer(model, optimizer, {.progress = false});
   EXPECT_THROW(trainer.resume(file), IoError);
-  EXPECT_THROW(trainer.resume(directory / "nothing"), IoError);
+  EXPECT_THROW(trainer.resume(directory.file("nothing")), IoError);
   EXPECT_EQ(values_of(model), before);
 }
 

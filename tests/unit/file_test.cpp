@@ -8,8 +8,8 @@
 #include <csignal>
 #include <filesystem>
 
+#include "tests/temporary_directory.h"
 #include "tests/unit/expect_error.h"
-#include "tests/unit/temporary_directory.h"
 
 namespace mica::io {
 namespace {

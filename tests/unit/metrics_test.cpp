@@ -7,9 +7,9 @@
 #include "mica/core/check.h"
 #include "mica/io/event_writer.h"
 #include "mica/io/metrics_log.h"
+#include "tests/temporary_directory.h"
 #include "tests/unit/expect_error.h"
 #include "tests/unit/python.h"
-#include "tests/unit/temporary_directory.h"
 
 namespace mica::io {
 namespace {

@@ -8,8 +8,8 @@
 #include "mica/io/file.h"
 #include "mica/io/report_parts.h"
 #include "mica/ops/ops.h"
+#include "tests/temporary_directory.h"
 #include "tests/unit/expect_error.h"
-#include "tests/unit/temporary_directory.h"
 
 namespace mica::io {
 namespace {

@@ -9,9 +9,9 @@
 #include "mica/core/check.h"
 #include "mica/io/file.h"
 #include "mica/ops/ops.h"
+#include "tests/temporary_directory.h"
 #include "tests/unit/expect_error.h"
 #include "tests/unit/python.h"
-#include "tests/unit/temporary_directory.h"
 
 namespace mica::io {
 namespace {

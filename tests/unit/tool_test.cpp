@@ -8,6 +8,7 @@
 
 #include "mica/core/check.h"
 #include "mica/mica.h"
+#include "tests/temporary_directory.h"
 
 namespace mica {
 namespace {
@@ -47,9 +48,8 @@ TEST(Tool, OpsPrintsATable) {
 
 TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
   if (output_of("devices").empty()) GTEST_SKIP() << "the mica command was not built";
-  std::string directory = testing::TempDir() + "/mica-tool-XXXXXX";
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
-  const std::string run = directory + "/run";
+  const TemporaryDirectory directory;
+  const std::string run = directory.file("run");
   const std::string train =
       "train simple_cnn --device cpu --limit 256 --batch 32 --json --out " + run;
   const std::string first = output_of(train + " --epochs 1 2>&1");
@@ -62,7 +62,7 @@ TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
   EXPECT_THAT(output_of("eval --device cpu --json " + run),
               testing::ContainsRegex(R"("images":10000,"accuracy":0\.[0-9]+,)"));
 
-  const std::string image = directory + "/image.png";
+  const std::string image = directory.file("image.png");
   io::write_png(image, full({3, 20, 30}, 200, {.dtype = DType::u8}));
   EXPECT_THAT(output_of("predict --device cpu --json " + run + " " + image),
               testing::ContainsRegex(R"("class":[0-9],"name":"[A-Z])"));
@@ -71,7 +71,6 @@ TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
   EXPECT_THAT(output_of("train --lr 1 --resume " + run + " 2>&1"),
               HasSubstr("--lr cannot be changed"));
   EXPECT_THAT(output_of("train nonet 2>&1"), HasSubstr("lenet6"));
-  std::filesystem::remove_all(directory);
 }
 
 }  // namespace
