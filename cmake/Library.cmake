@@ -55,6 +55,13 @@ endif()
 add_library(mica ${mica_library_kind} ${mica_sources})
 add_library(mica::mica ALIAS mica)
 mica_set_flags(mica)
+if(MICA_SANITIZE)
+  # The library alone: the tests' objects are then those of a release build, and a compiler cache has them. It keeps to
+  # its own copies of inline functions, which the tests have without instrumentation.
+  target_compile_options(mica PRIVATE -O1 -g1 -fno-omit-frame-pointer -Wno-maybe-uninitialized
+    -fsanitize=${MICA_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(mica PUBLIC -fsanitize=${MICA_SANITIZE} PRIVATE -Wl,-Bsymbolic-functions)
+endif()
 target_compile_features(mica PUBLIC cxx_std_20)
 target_include_directories(mica PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

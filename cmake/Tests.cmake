@@ -7,9 +7,6 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/unit/nn_layers_test.cpp
   ${PROJECT_SOURCE_DIR}/tests/e2e/golden_test.cpp
   PROPERTIES COMPILE_DEFINITIONS MICA_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden")
 
-# Tests are compiled more often than they run.
-set(MICA_TEST_OPTIMIZATION -O1 CACHE STRING "Optimization of the tests themselves")
-
 foreach(folder unit graph op_cases e2e)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
   if(NOT sources)
@@ -18,7 +15,7 @@ foreach(folder unit graph op_cases e2e)
   set(name mica_test_${folder})
   add_executable(${name} ${sources})
   mica_set_flags(${name})
-  target_compile_options(${name} PRIVATE ${MICA_TEST_OPTIMIZATION})
+  target_compile_options(${name} PRIVATE -O1) # tests are compiled more often than they run
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE mica::mica GTest::gmock GTest::gtest)
   if(folder STREQUAL "unit")
@@ -51,7 +48,7 @@ foreach(source ${examples})
 endforeach()
 
 # Without optimization inline functions stand in every file.
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT MICA_SANITIZE)
   add_test(NAME avx512_symbols COMMAND_EXPAND_LISTS
     COMMAND ${PROJECT_SOURCE_DIR}/tests/avx512_symbols.sh $<FILTER:$<TARGET_OBJECTS:mica>,INCLUDE,cpu_avx512>)
 endif()
