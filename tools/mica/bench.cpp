@@ -35,6 +35,7 @@ struct Options {
   std::string device = "auto";
   std::vector<int64_t> batches;
   int64_t steps = 0;
+  std::string only;
   bool tf32 = true;
   bool autotune = true;
   bool json = false;
@@ -200,6 +201,7 @@ void add_bench(CLI::App& app) {
   command
       ->add_option("--steps", o->steps, "Steps per timed group (else 200 on CUDA, 20 on the CPU)")
       ->check(at_least_one());
+  command->add_option("--only", o->only, "Of `ops` the rows whose name contains this text");
   command->add_flag("--tf32,!--no-tf32", o->tf32,
                     "Let f32 products on CUDA use TF32 (the default here, as with the peers)");
   command->add_flag("--autotune,!--no-autotune", o->autotune,
@@ -211,13 +213,14 @@ void add_bench(CLI::App& app) {
       "Examples:\n"
       "  mica bench lenet_train --batch 256,64\n"
       "  mica bench simple_cnn_train mnist_net_train --device cpu --json\n"
-      "  mica bench ops --device cpu");
+      "  mica bench ops --device cpu\n"
+      "  mica bench ops --only conv2d");
   command->callback([o] {
     const Device device = choose_device(o->device);
     set_allow_tf32(o->tf32);
     set_autotune(o->autotune);
     for (const std::string& name : o->workloads) {
-      if (name == "ops") bench_ops(device, o->json);
+      if (name == "ops") bench_ops(device, o->only, o->json);
       for (const Workload& w : kWorkloads) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;

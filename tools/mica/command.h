@@ -17,8 +17,8 @@ void add_bench(CLI::App& app);
 void add_devices(CLI::App& app);
 void add_ops(CLI::App& app);
 
-/// `mica bench ops`: operators one by one, with the bandwidth or rate they reach.
-void bench_ops(Device device, bool json);
+/// `mica bench ops`: operators one by one, those whose row contains `only`, each beside its floor.
+void bench_ops(Device device, const std::string& only, bool json);
 
 /// "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any. A CUDA device that cannot be had
 /// raises with the reason.
