@@ -8,18 +8,23 @@
 namespace mica::tool {
 namespace {
 
-/// A backward pass of y = f(inputs) with the cotangent dy, which is y's shape of numbers.
+/// A backward pass of y = f(inputs), which the first call makes.
 class Backward {
  public:
-  Backward(const std::function<Tensor(const Tensors&)>& f, const Tensors& inputs) {
-    const GradMode guard(true);
-    for (const Tensor& t : inputs) inputs_.push_back(t.detach().set_requires_grad());
-    y_ = f(inputs_);
-    dy_ = full_like(y_, 0.5);
+  Backward(std::function<Tensor(const Tensors&)> f, Tensors inputs)
+      : f_(std::move(f)), inputs_(std::move(inputs)) {}
+  void operator()() {
+    if (!y_.defined()) {
+      const GradMode guard(true);
+      for (Tensor& t : inputs_) t = t.detach().set_requires_grad();
+      y_ = f_(inputs_);
+      dy_ = full_like(y_, 0.5);
+    }
+    grad({y_}, inputs_, {dy_}, {.retain_graph = true});
   }
-  void operator()() const { grad({y_}, inputs_, {dy_}, {.retain_graph = true}); }
 
  private:
+  std::function<Tensor(const Tensors&)> f_;
   Tensors inputs_;
   Tensor y_, dy_;
 };
