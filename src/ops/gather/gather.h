@@ -29,7 +29,8 @@ struct ScatterParams {
   }
 };
 
-// Indices are i64, i32 or u8. One outside the axis raises IndexError before anything is written.
+// Indices are i64, i32 or u8. One outside the axis raises IndexError before anything is written; on
+// CUDA when the device is next waited for: reading a result of it does.
 
 /// y[i, j, k] = x[i, index[i, j, k], k] for axis 1. `index` has x's rank and is at most as large
 /// off the axis; y has its shape.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"
@@ -49,6 +50,9 @@ constexpr size_t kDefaultSharedBytes = 48 * 1024;
 Encoder::Encoder(int device) : device_(device) {
   check_cuda(cudaSetDevice(device));
   check_cuda(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device));
+  void* shared = nullptr;
+  check_cuda(cudaHostAlloc(&shared, sizeof(Fault), cudaHostAllocMapped | cudaHostAllocPortable));
+  fault_.reset(new (shared) Fault);
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 
@@ -107,6 +111,16 @@ void Encoder::synchronize() {
   if (code != cudaSuccess) [[unlikely]]
     fail_cuda(code, CallSite::current(), "waiting for the stream" + launches_since_sync());
   launches_ = 0;
+  raise_fault();
+}
+
+void Encoder::raise_fault() {
+  if (!fault_->op) [[likely]]
+    return;
+  const Fault f = std::exchange(*fault_, Fault{});
+  if (f.axis < 0) throw Error(f.op);
+  fail<IndexError>("{}: index {} is out of range for axis {} of size {}", f.op, f.index, f.axis,
+                   f.size);
 }
 
 std::string Encoder::launches_since_sync() const {

@@ -10,6 +10,8 @@
 #include <string>
 #include <type_traits>
 
+#include "mica/runtime/cuda/fault.h"
+
 namespace mica {
 
 /// The one way to launch: owns a stream, the library handles that work on it and the error context.
@@ -42,8 +44,11 @@ class Encoder {
     pack(static_cast<P>(args)...);
   }
 
+  /// Where kernels note values that they cannot work with.
+  Fault* fault() const { return fault_.get(); }
+
   /// Waits for the stream; an error that a kernel left behind is raised with the launches it may
-  /// come from.
+  /// come from, a fault that one noted as itself.
   void synchronize();
 
  private:
@@ -53,17 +58,22 @@ class Encoder {
   struct CublasLtDeleter {
     void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
   };
+  struct HostDeleter {
+    void operator()(Fault* fault) const { cudaFreeHost(fault); }
+  };
   static constexpr size_t kRemembered = 16;
 
   void launch_packed(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
                      const void* const* arguments);
   std::string launches_since_sync() const;
+  void raise_fault();
 
   int device_;
   int multiprocessors_ = 0;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, CudnnDeleter> cudnn_;
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, CublasLtDeleter> cublas_lt_;
+  std::unique_ptr<Fault, HostDeleter> fault_;
   std::array<const void*, kRemembered> recent_{};  ///< kernels since the last synchronisation
   uint64_t launches_ = 0;
 };

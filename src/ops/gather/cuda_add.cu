@@ -1,0 +1,201 @@
+#include <algorithm>
+
+#include "mica/op/settings.h"
+#include "mica/ops/gather/cuda_indexed.cuh"
+
+// Adding to a table.
+namespace mica::cuda {
+namespace {
+
+/// What atomics add T in; where it is another type the sums stand in the workspace.
+template <class T>
+struct AtomicType {
+  using type = Compute<T>;
+};
+template <>
+struct AtomicType<int64_t> {
+  using type = unsigned long long;
+};
+template <>
+struct AtomicType<int32_t> {
+  using type = unsigned int;
+};
+template <>
+struct AtomicType<uint8_t> {
+  using type = unsigned int;
+};
+
+bool sums_apart(DType t) { return size_of(t) < 4; }
+
+template <class T, class S>
+__global__ void __launch_bounds__(kIndexThreads)
+    start_sums(const __grid_constant__ StridedLoop<2> loop, S* sums, const T* x) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < loop.count;
+       i += step) {
+    int64_t at[2];
+    loop.offsets(i, at);
+    sums[at[0]] = x ? convert<S>(x[at[1]]) : convert<S>(0);
+  }
+}
+
+template <class T, class S>
+__global__ void __launch_bounds__(kIndexThreads)
+    add_atomically(const __grid_constant__ StridedLoop<3> loop,
+                   const __grid_constant__ IndexReader index, const T* dense, S* sums) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < loop.count;
+       i += step) {
+    int64_t at[3];
+    loop.offsets(i, at);
+    const int64_t offset = index.offset(at[2]);
+    if (offset >= 0) atomicAdd(sums + at[1] + offset, convert<S>(dense[at[0]]));
+  }
+}
+
+template <class T, class S>
+__global__ void __launch_bounds__(kIndexThreads) round_sums(const S* sums, T* out, int64_t n) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < n; i += step)
+    out[i] = convert<T>(sums[i]);
+}
+
+/// A warp to 32 neighbours of the loop's first dimension, each of which is one sum. Where they
+/// share their indices, as the elements of a row do, the lanes look at 32 of them at once.
+template <class T>
+__global__ void __launch_bounds__(kIndexThreads)
+    add_in_order(const __grid_constant__ StridedLoop<4> loop,
+                 const __grid_constant__ StridedLoop<3> along,
+                 const __grid_constant__ IndexReader index, const T* dense, T* out, int64_t length,
+                 bool shared) {
+  constexpr int kWarps = kIndexThreads / 32;
+  constexpr unsigned kAll = 0xffffffffU;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t pieces = ceil_div<int64_t>(length, 32);
+  const int64_t works = loop.count / length * pieces;
+  for (int64_t w = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32; w < works;
+       w += static_cast<int64_t>(gridDim.x) * kWarps) {
+    const int64_t row = w / pieces;
+    const int64_t i = (w - row * pieces) * 32 + lane;
+    int64_t at[4];
+    loop.offsets(row * length + ::min(i, length - 1), at);
+    Compute<T> sum = to_compute(out[at[0]]);
+    for (int64_t first = 0; first < along.count; first += shared ? 32 : 1) {
+      const int64_t a = first + (shared ? lane : 0);
+      int64_t from[3] = {};
+      bool hit = false;
+      if (a < along.count) {
+        along.offsets(a, from);
+        hit = index.offset(at[2] + from[2]) == at[3];
+      }
+      if (!shared) {
+        if (hit) sum += to_compute(dense[at[1] + from[1]]);
+        continue;
+      }
+      for (unsigned hits = __ballot_sync(kAll, hit); hits != 0; hits &= hits - 1) {
+        const int64_t found = __shfl_sync(kAll, from[1], __ffs(static_cast<int>(hits)) - 1);
+        sum += to_compute(dense[at[1] + found]);
+      }
+    }
+    if (i < length) out[at[0]] = convert<T>(sum);
+  }
+}
+
+template <class T, class S>
+void launch_start(const StridedLoop<2>& loop, Encoder& encoder, S* sums, const Arg& x) {
+  encoder.launch(start_sums<T, S>, grid_for(loop.count, kIndexThreads, encoder.multiprocessors()),
+                 kIndexThreads, 0, loop, sums, x.as<const T>());
+}
+
+}  // namespace
+
+Support supports_atomic_add(const TensorSpec& out) {
+  if (deterministic() && is_floating(out.dtype) && out.numel() > 0)
+    return Support::no("atomics add floats in no fixed order");
+  return Support::yes();
+}
+
+AddPlan::AddPlan(const Indexed& how, const TensorSpec& x, const TensorSpec& out)
+    : start(start_loop(x, out)),
+      loop(strided_loop<3>(how.shape, {how.dense, how.table, how.index})),
+      dtype(out.dtype) {}
+
+size_t AddPlan::workspace_bytes() const {
+  return sums_apart(dtype) ? static_cast<size_t>(start.count) * sizeof(float) : 0;
+}
+
+void AddPlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, const Arg& dense,
+                  const Arg& out, void* workspace) const {
+  const auto add = [&]<class T>() {
+    using S = typename AtomicType<T>::type;
+    auto* sums = static_cast<S*>(sums_apart(dtype) ? workspace : out.data);
+    launch_start<T>(start, encoder, sums, x);
+    const int multiprocessors = encoder.multiprocessors();
+    encoder.launch(add_atomically<T, S>, grid_for(loop.count, kIndexThreads, multiprocessors),
+                   kIndexThreads, 0, loop, index, dense.as<const T>(), sums);
+    if constexpr (sizeof(T) < 4)
+      encoder.launch(round_sums<T, S>, grid_for(start.count, kIndexThreads, multiprocessors),
+                     kIndexThreads, 0, sums, out.as<T>(), start.count);
+  };
+  switch (dtype) {
+    case DType::i64:
+      return add.operator()<int64_t>();
+    case DType::i32:
+      return add.operator()<int32_t>();
+    case DType::u8:
+      return add.operator()<uint8_t>();
+    default:
+      return cuda_switch_float(dtype, index.axis.op, add);
+  }
+}
+
+Support supports_ordered_add(const TensorSpec& out) {
+  if (!is_floating(out.dtype)) return Support::no("atomics add integers exactly");
+  if (out.numel() == 0) return Support::no("no element would look at the indices");
+  return Support::yes();
+}
+
+OrderedAddPlan::OrderedAddPlan(const Indexed& how, const TensorSpec& x, const TensorSpec& out)
+    : start(start_loop(x, out)) {
+  // An index may be smaller than the table off its axis: what lies past it is not reached.
+  Shape reached = out.shape;
+  Strides dense = Dims::filled(out.rank(), 0);
+  Strides index = dense;
+  Strides offset = dense;
+  for (int i = 0; i < out.rank(); ++i) {
+    const auto axis = static_cast<int>(how.dense_axes[i]);
+    if (axis < 0) {
+      offset[i] = out.strides[i];
+      continue;
+    }
+    reached[i] = how.shape[axis];
+    dense[i] = how.dense[axis];
+    index[i] = how.index[axis];
+  }
+  loop = strided_loop<4>(reached, {out.strides, dense, index, offset});
+  Shape own;
+  std::array<Strides, 3> strides;
+  for (int i = 0; i < how.shape.rank(); ++i) {
+    if (how.dense_axes.contains(i)) continue;
+    own.push_back(how.shape[i]);
+    strides[1].push_back(how.dense[i]);
+    strides[2].push_back(how.index[i]);
+  }
+  strides[0] = contiguous_strides(own);  // keeps the loop in row-major order
+  along = strided_loop<3>(own, strides);
+}
+
+void OrderedAddPlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, const Arg& dense,
+                         const Arg& out) const {
+  const int64_t length = loop.rank == 0 ? 1 : loop.size[0];
+  const bool shared = loop.rank == 0 || (loop.stride[2][0] == 0 && loop.stride[3][0] == 0);
+  const int64_t works = loop.count / length * ceil_div<int64_t>(length, 32);
+  const unsigned grid = grid_for(works, kIndexThreads / 32, encoder.multiprocessors());
+  cuda_switch_float(out.dtype(), index.axis.op, [&]<class T>() {
+    launch_start<T>(start, encoder, out.as<T>(), x);
+    encoder.launch(add_in_order<T>, along.count == 0 ? 0 : grid, kIndexThreads, 0, loop, along,
+                   index, dense.as<const T>(), out.as<T>(), length, shared);
+  });
+}
+
+}  // namespace mica::cuda

@@ -1,0 +1,105 @@
+#include "mica/ops/gather/cuda_indexed.cuh"
+
+// Writing to a table. Every element of the table knows the last element that is to be written to
+// it: one more than its place in row-major order, 0 for none.
+namespace mica::cuda {
+namespace {
+
+constexpr int64_t kMost32 = int64_t{1} << 31;
+
+template <class Word, class Order>
+__global__ void __launch_bounds__(kIndexThreads)
+    start_table(const __grid_constant__ StridedLoop<2> loop, Word* out, const Word* x,
+                Order* last) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < loop.count;
+       i += step) {
+    int64_t at[2];
+    loop.offsets(i, at);
+    out[at[0]] = x ? x[at[1]] : Word(0);
+    last[at[0]] = 0;
+  }
+}
+
+template <class Order>
+__global__ void __launch_bounds__(kIndexThreads)
+    find_last(const __grid_constant__ StridedLoop<4> loop,
+              const __grid_constant__ IndexReader index, Order* last) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < loop.count;
+       i += step) {
+    int64_t at[4];
+    loop.offsets(i, at);
+    const int64_t offset = index.offset(at[2]);
+    if (offset >= 0) atomicMax(last + at[1] + offset, static_cast<Order>(at[3] + 1));
+  }
+}
+
+template <class Word, class Order>
+__global__ void __launch_bounds__(kIndexThreads)
+    write_last(const __grid_constant__ StridedLoop<4> loop,
+               const __grid_constant__ IndexReader index, const Word* dense, const Order* last,
+               Word* out) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < loop.count;
+       i += step) {
+    int64_t at[4];
+    loop.offsets(i, at);
+    const int64_t offset = index.offset(at[2]);
+    if (offset < 0) continue;
+    const int64_t to = at[1] + offset;
+    if (last[to] == static_cast<Order>(at[3] + 1)) out[to] = dense[at[0]];
+  }
+}
+
+template <class Word, class Order>
+void launch(const WritePlan& p, Encoder& encoder, const IndexReader& index, const Arg& x,
+            const Arg& dense, const Arg& out, void* workspace) {
+  auto* last = static_cast<Order*>(workspace);
+  const unsigned start = grid_for(p.start.count, kIndexThreads, encoder.multiprocessors());
+  encoder.launch(start_table<Word, Order>, start, kIndexThreads, 0, p.start, out.as<Word>(),
+                 x.as<const Word>(), last);
+  const unsigned grid = grid_for(p.loop.count, kIndexThreads, encoder.multiprocessors());
+  encoder.launch(find_last<Order>, grid, kIndexThreads, 0, p.loop, index, last);
+  encoder.launch(write_last<Word, Order>, grid, kIndexThreads, 0, p.loop, index,
+                 dense.as<const Word>(), last, out.as<Word>());
+}
+
+}  // namespace
+
+StridedLoop<2> start_loop(const TensorSpec& x, const TensorSpec& out) {
+  return strided_loop<2>(out.shape,
+                         {out.strides, x.defined ? x.strides : Dims::filled(out.shape.rank(), 0)});
+}
+
+WritePlan::WritePlan(const Indexed& how, const TensorSpec& x, const TensorSpec& out)
+    : start(start_loop(x, out)),
+      loop(strided_loop<4>(how.shape,
+                           {how.dense, how.table, how.index, contiguous_strides(how.shape)})) {}
+
+size_t WritePlan::workspace_bytes() const {
+  return static_cast<size_t>(start.count) * (loop.count < kMost32 ? 4 : 8);
+}
+
+void WritePlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, const Arg& dense,
+                    const Arg& out, void* workspace) const {
+  const auto with_word = [&]<class Word>() {
+    if (loop.count < kMost32) {
+      launch<Word, uint32_t>(*this, encoder, index, x, dense, out, workspace);
+    } else {
+      launch<Word, unsigned long long>(*this, encoder, index, x, dense, out, workspace);
+    }
+  };
+  switch (size_of(out.dtype())) {
+    case 1:
+      return with_word.operator()<uint8_t>();
+    case 2:
+      return with_word.operator()<uint16_t>();
+    case 4:
+      return with_word.operator()<uint32_t>();
+    default:
+      return with_word.operator()<uint64_t>();
+  }
+}
+
+}  // namespace mica::cuda
