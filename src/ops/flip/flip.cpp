@@ -21,16 +21,7 @@ void infer_flip(const FlipParams& p, std::span<const TensorSpec> in, OutSpecs& o
 Tensors flip_vjp(const FlipParams& p, const VjpArgs& a) { return {flip(a.grad[0], p.axes)}; }
 
 std::shared_ptr<MappedCopy> prepare_flip(const FlipParams& p, const Specs& s) {
-  std::array<AxisMap, Dims::kMaxRank> maps;
-  for (int i = 0; i < s.in[0].rank(); ++i) {
-    const int64_t n = s.in[0].shape[i];
-    if (p.axes.contains(i)) {
-      maps[static_cast<size_t>(i)].add({.length = n, .first = n - 1, .step = -1});
-    } else {
-      maps[static_cast<size_t>(i)] = AxisMap::identity(n);
-    }
-  }
-  return std::make_shared<MappedCopy>(s.out[0], s.in[0], maps);
+  return std::make_shared<MappedCopy>(s.out[0], s.in[0], flip_maps(p, s.in[0].shape));
 }
 
 void infer_roll(const RollParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
@@ -42,15 +33,7 @@ void infer_roll(const RollParams& p, std::span<const TensorSpec> in, OutSpecs& o
 Tensors roll_vjp(const RollParams& p, const VjpArgs& a);
 
 std::shared_ptr<MappedCopy> prepare_roll(const RollParams& p, const Specs& s) {
-  std::array<AxisMap, Dims::kMaxRank> maps;
-  for (int i = 0; i < s.in[0].rank(); ++i) {
-    const int64_t n = s.in[0].shape[i];
-    if (n == 0) continue;
-    const int64_t shift = (p.shifts[i] % n + n) % n;
-    maps[static_cast<size_t>(i)].add({.length = shift, .first = n - shift});
-    maps[static_cast<size_t>(i)].add({.length = n - shift});
-  }
-  return std::make_shared<MappedCopy>(s.out[0], s.in[0], maps);
+  return std::make_shared<MappedCopy>(s.out[0], s.in[0], roll_maps(p, s.in[0].shape));
 }
 
 template <class P>
@@ -59,6 +42,31 @@ void run(const P&, const MappedCopy& state, const Call& c) {
 }
 
 }  // namespace
+
+AxisMaps flip_maps(const FlipParams& p, const Shape& shape) {
+  AxisMaps maps;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const int64_t n = shape[i];
+    if (p.axes.contains(i)) {
+      maps[static_cast<size_t>(i)].add({.length = n, .first = n - 1, .step = -1});
+    } else {
+      maps[static_cast<size_t>(i)] = AxisMap::identity(n);
+    }
+  }
+  return maps;
+}
+
+AxisMaps roll_maps(const RollParams& p, const Shape& shape) {
+  AxisMaps maps;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const int64_t n = shape[i];
+    if (n == 0) continue;
+    const int64_t shift = (p.shifts[i] % n + n) % n;
+    maps[static_cast<size_t>(i)].add({.length = shift, .first = n - shift});
+    maps[static_cast<size_t>(i)].add({.length = n - shift});
+  }
+  return maps;
+}
 
 const OpDef& flip_op() {
   static OpDef def =

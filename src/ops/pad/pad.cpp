@@ -8,6 +8,7 @@
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/flip/cpu_axis_map.h"
 #include "mica/ops/pad/cpu.h"
+#include "mica/ops/pad/maps.h"
 
 namespace mica {
 namespace {
@@ -96,19 +97,12 @@ AxisMap map_of(int64_t n, int64_t before, int64_t after, PadMode mode) {
 }
 
 std::shared_ptr<MappedCopy> prepare(const PadParams& p, const Specs& s) {
-  std::array<AxisMap, Dims::kMaxRank> maps;
-  for (int i = 0; i < s.in[0].rank(); ++i)
-    maps[static_cast<size_t>(i)] = map_of(s.in[0].shape[i], p.before[i], p.after[i], p.mode);
-  return std::make_shared<MappedCopy>(s.out[0], s.in[0], maps);
+  return std::make_shared<MappedCopy>(s.out[0], s.in[0], pad_maps(p, s.in[0].shape));
 }
 
 void run(const PadParams& p, const MappedCopy& state, const Call& c) {
-  std::byte value[8] = {};
-  switch_all(c.out[0].dtype(), [&]<class T>() {
-    const T v = static_cast<T>(p.mode == PadMode::constant ? p.value : 0);
-    std::memcpy(value, &v, sizeof v);
-  });
-  state.run(c.out[0], c.in[0], value);
+  const uint64_t value = pad_value(p, c.out[0].dtype());
+  state.run(c.out[0], c.in[0], &value);
 }
 
 void infer_grad(const PadGradParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
@@ -133,6 +127,22 @@ Tensors vjp_grad(const PadGradParams& p, const VjpArgs& a) {
 }
 
 }  // namespace
+
+AxisMaps pad_maps(const PadParams& p, const Shape& shape) {
+  AxisMaps maps;
+  for (int i = 0; i < shape.rank(); ++i)
+    maps[static_cast<size_t>(i)] = map_of(shape[i], p.before[i], p.after[i], p.mode);
+  return maps;
+}
+
+uint64_t pad_value(const PadParams& p, DType dtype) {
+  uint64_t bits = 0;
+  switch_all(dtype, [&]<class T>() {
+    const T v = static_cast<T>(p.mode == PadMode::constant ? p.value : 0);
+    std::memcpy(&bits, &v, sizeof v);
+  });
+  return bits;
+}
 
 const char* name_of(PadMode mode) {
   switch (mode) {
