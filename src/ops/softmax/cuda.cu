@@ -1,0 +1,509 @@
+// A dense tensor is (outer, n, inner) in memory, the axis in the middle. Where inner is 1 a line is
+// a row: a few threads, or a block, hold it in registers, so it is read and written once. Rows too
+// long for that, and lines along other axes, are read twice.
+#include <algorithm>
+#include <bit>
+
+#include "mica/op/kernel.h"
+#include "mica/ops/softmax/softmax.h"
+#include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/types.cuh"
+
+namespace mica {
+namespace {
+
+using namespace mica::cuda;
+
+constexpr int kHeld = 4;            ///< vectors of a row that a thread holds
+constexpr int kMostThreads = 1024;  ///< of a block for one row
+constexpr int kThreads = 256;       ///< of a block for several rows or columns
+constexpr int kSteps = 8;           ///< elements of a column that a thread loads together
+constexpr int kMostAcross = 32;     ///< threads that share a column
+constexpr int64_t kEnoughThreads = 1 << 18;
+constexpr int64_t kMostBlocks = 1 << 20;
+
+template <class C>
+__device__ C lowest() {
+  return static_cast<C>(-INFINITY);
+}
+
+struct Rows {
+  int64_t count, n;
+  bool aligned;  ///< all tensors start on 16-byte boundaries
+};
+
+/// A row in vectors of 16 bytes that lie on 16-byte boundaries, so the first and the last may have
+/// elements of other rows, which are neither read nor written.
+template <class T>
+struct Row {
+  static constexpr int V = kVec16<T>;
+  using Vector = Vec<T, V>;
+  int64_t start, n;
+  int head;  ///< elements of the first vector that lie before the row
+  bool aligned;
+
+  /// Rows past the last have no elements.
+  __device__ Row(const Rows& rows, int64_t index)
+      : start(index * rows.n),
+        n(index < rows.count ? rows.n : 0),
+        head(rows.aligned ? static_cast<int>(start % V) : 0),
+        aligned(rows.aligned) {}
+
+  __device__ int64_t vectors() const { return (head + n + V - 1) / V; }
+  __device__ bool whole(int64_t at) const { return aligned && at >= 0 && at + V <= n; }
+
+  __device__ Vector load(const T* tensor, int64_t vector, T otherwise) const {
+    const int64_t at = vector * V - head;
+    if (whole(at)) return load_vec<V>(tensor + start + at);
+    Vector v;
+#pragma unroll
+    for (int e = 0; e < V; ++e)
+      v.v[e] = at + e >= 0 && at + e < n ? tensor[start + at + e] : otherwise;
+    return v;
+  }
+  __device__ void store(T* tensor, int64_t vector, const Vector& v) const {
+    const int64_t at = vector * V - head;
+    if (whole(at)) return store_vec<V>(tensor + start + at, v);
+#pragma unroll
+    for (int e = 0; e < V; ++e)
+      if (at + e >= 0 && at + e < n) tensor[start + at + e] = v.v[e];
+  }
+};
+
+/// Combines the values of `group` neighbouring threads: a power of two up to 32, or the block.
+template <class C, class F>
+__device__ C group_reduce(C x, C zero, int group, F combine) {
+  for (int offset = min(group, 32) / 2; offset > 0; offset /= 2)
+    x = combine(x, __shfl_xor_sync(0xffffffffU, x, offset));
+  if (group <= 32) return x;
+  __shared__ C partial[32];
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  __syncthreads();  // an earlier call may still be reading
+  if (lane == 0) partial[threadIdx.x / 32] = x;
+  __syncthreads();
+  return warp_reduce(lane < group / 32 ? partial[lane] : zero, combine);
+}
+
+/// The largest of some values and the sum of their exponentials relative to it.
+template <class C>
+struct OnlineSum {
+  C largest = lowest<C>();
+  C sum = 0;
+
+  /// A line of nothing but -infinity so far adds up to 0.
+  __device__ void raise(C to) {
+    sum *= exp(largest - (to == lowest<C>() ? C(0) : to));
+    largest = to;
+  }
+  template <int N>
+  __device__ void take(const C (&values)[N]) {
+    C to = largest;
+#pragma unroll
+    for (int i = 0; i < N; ++i) to = MaxOf{}(to, values[i]);
+    raise(to);
+    const C shift = to == lowest<C>() ? C(0) : to;
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += exp(values[i] - shift);
+  }
+};
+
+/// The result for x from its line's OnlineSum; `last` is the logarithm or the inverse of the sum.
+template <class C>
+__device__ C finish(C x, C largest, C last, bool logarithm) {
+  return logarithm ? x - largest - last : exp(x - largest) * last;
+}
+template <class C>
+__device__ C last_of(C sum, bool logarithm) {
+  return logarithm ? log(sum) : C(1) / sum;
+}
+
+template <class C>
+__device__ C grad_term(C dy, C y, bool logarithm) {
+  return logarithm ? dy : dy * y;
+}
+template <class C>
+__device__ C derivative(C dy, C y, C sum, bool logarithm) {
+  return logarithm ? dy - exp(y) * sum : y * (dy - sum);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMostThreads)
+    held_rows(Rows rows, int group, bool logarithm, const T* x, T* y) {
+  using C = Compute<T>;
+  constexpr int V = Row<T>::V;
+  const int lane = static_cast<int>(threadIdx.x) % group;
+  const int groups = static_cast<int>(blockDim.x) / group;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
+  // All threads of a block stay in the loop, since they reduce together.
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < rows.count;
+       first += step) {
+    const Row<T> row(rows, first + static_cast<int>(threadIdx.x) / group);
+    C value[kHeld][V];
+    C largest = lowest<C>();
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      const Vec<T, V> v = row.load(x, lane + k * group, convert<T>(lowest<C>()));
+#pragma unroll
+      for (int e = 0; e < V; ++e) value[k][e] = to_compute(v.v[e]);
+    }
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+#pragma unroll
+      for (int e = 0; e < V; ++e) largest = MaxOf{}(largest, value[k][e]);
+    }
+    largest = group_reduce(largest, lowest<C>(), group, MaxOf{});
+    C sum = 0;
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+#pragma unroll
+      for (int e = 0; e < V; ++e) {
+        value[k][e] -= largest;
+        const C power = exp(value[k][e]);
+        sum += power;
+        if (!logarithm) value[k][e] = power;
+      }
+    }
+    const C last = last_of(group_reduce(sum, C(0), group, SumOf{}), logarithm);
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      Vec<T, V> v;
+#pragma unroll
+      for (int e = 0; e < V; ++e)
+        v.v[e] = convert<T>(logarithm ? value[k][e] - last : value[k][e] * last);
+      row.store(y, lane + k * group, v);
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMostThreads)
+    held_rows_grad(Rows rows, int group, bool logarithm, const T* dy, const T* y, T* dx) {
+  using C = Compute<T>;
+  constexpr int V = Row<T>::V;
+  const int lane = static_cast<int>(threadIdx.x) % group;
+  const int groups = static_cast<int>(blockDim.x) / group;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < rows.count;
+       first += step) {
+    const Row<T> row(rows, first + static_cast<int>(threadIdx.x) / group);
+    Vec<T, V> slope[kHeld];
+    Vec<T, V> value[kHeld];
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      slope[k] = row.load(dy, lane + k * group, convert<T>(C(0)));
+      value[k] = row.load(y, lane + k * group, convert<T>(C(0)));
+    }
+    C sum = 0;
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+#pragma unroll
+      for (int e = 0; e < V; ++e)
+        sum += grad_term(to_compute(slope[k].v[e]), to_compute(value[k].v[e]), logarithm);
+    }
+    sum = group_reduce(sum, C(0), group, SumOf{});
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      Vec<T, V> v;
+#pragma unroll
+      for (int e = 0; e < V; ++e)
+        v.v[e] = convert<T>(
+            derivative(to_compute(slope[k].v[e]), to_compute(value[k].v[e]), sum, logarithm));
+      row.store(dx, lane + k * group, v);
+    }
+  }
+}
+
+/// A block for each row, which it reads twice.
+template <class T>
+__global__ void __launch_bounds__(kMostThreads)
+    long_rows(Rows rows, bool logarithm, const T* x, T* y) {
+  using C = Compute<T>;
+  constexpr int V = Row<T>::V;
+  const int threads = static_cast<int>(blockDim.x);
+  for (int64_t r = blockIdx.x; r < rows.count; r += gridDim.x) {
+    const Row<T> row(rows, r);
+    OnlineSum<C> online;
+    for (int64_t first = threadIdx.x; first < row.vectors(); first += threads * kHeld) {
+      Vec<T, V> v[kHeld];
+#pragma unroll
+      for (int k = 0; k < kHeld; ++k)
+        v[k] = row.load(x, first + k * threads, convert<T>(lowest<C>()));
+#pragma unroll
+      for (int k = 0; k < kHeld; ++k) {
+        C values[V];
+#pragma unroll
+        for (int e = 0; e < V; ++e) values[e] = to_compute(v[k].v[e]);
+        online.take(values);
+      }
+    }
+    online.raise(group_reduce(online.largest, lowest<C>(), threads, MaxOf{}));
+    const C last = last_of(group_reduce(online.sum, C(0), threads, SumOf{}), logarithm);
+#pragma unroll 4
+    for (int64_t i = threadIdx.x; i < row.vectors(); i += threads) {
+      Vec<T, V> v = row.load(x, i, convert<T>(C(0)));
+#pragma unroll
+      for (int e = 0; e < V; ++e)
+        v.v[e] = convert<T>(finish(to_compute(v.v[e]), online.largest, last, logarithm));
+      row.store(y, i, v);
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMostThreads)
+    long_rows_grad(Rows rows, bool logarithm, const T* dy, const T* y, T* dx) {
+  using C = Compute<T>;
+  constexpr int V = Row<T>::V;
+  const int threads = static_cast<int>(blockDim.x);
+  for (int64_t r = blockIdx.x; r < rows.count; r += gridDim.x) {
+    const Row<T> row(rows, r);
+    C sum = 0;
+#pragma unroll 4
+    for (int64_t i = threadIdx.x; i < row.vectors(); i += threads) {
+      const Vec<T, V> slope = row.load(dy, i, convert<T>(C(0)));
+      const Vec<T, V> value = row.load(y, i, convert<T>(C(0)));
+#pragma unroll
+      for (int e = 0; e < V; ++e)
+        sum += grad_term(to_compute(slope.v[e]), to_compute(value.v[e]), logarithm);
+    }
+    sum = group_reduce(sum, C(0), threads, SumOf{});
+#pragma unroll 2
+    for (int64_t i = threadIdx.x; i < row.vectors(); i += threads) {
+      Vec<T, V> slope = row.load(dy, i, convert<T>(C(0)));
+      const Vec<T, V> value = row.load(y, i, convert<T>(C(0)));
+#pragma unroll
+      for (int e = 0; e < V; ++e)
+        slope.v[e] =
+            convert<T>(derivative(to_compute(slope.v[e]), to_compute(value.v[e]), sum, logarithm));
+      row.store(dx, i, slope);
+    }
+  }
+}
+
+/// Lines whose elements lie `inner` apart.
+struct Columns {
+  int64_t count, n, inner;
+
+  /// The first element of a line.
+  __device__ int64_t start(int64_t column) const {
+    return column / inner * n * inner + column % inner;
+  }
+};
+
+/// Calls f(first column of the block) in all threads of a block of (columns, shares of a column).
+template <class F>
+__device__ void each_block_of(const Columns& columns, F&& f) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x; first < columns.count;
+       first += step)
+    f(first);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    columns_forward(Columns columns, bool logarithm, const T* x, T* y) {
+  using C = Compute<T>;
+  __shared__ C shared_largest[kThreads];
+  __shared__ C shared_sum[kThreads];
+  const int shares = static_cast<int>(blockDim.y);
+  each_block_of(columns, [&](int64_t first) {
+    const bool present = first + threadIdx.x < columns.count;
+    const int64_t at = present ? columns.start(first + threadIdx.x) : 0;
+    const int64_t n = present ? columns.n : 0;
+    OnlineSum<C> online;
+    for (int64_t k = threadIdx.y; k < n; k += shares * kSteps) {
+      C values[kSteps];
+#pragma unroll
+      for (int j = 0; j < kSteps; ++j) {
+        const int64_t here = k + j * shares;
+        values[j] = here < n ? to_compute(x[at + here * columns.inner]) : lowest<C>();
+      }
+      online.take(values);
+    }
+    if (shares > 1) {
+      const unsigned place = threadIdx.y * blockDim.x + threadIdx.x;
+      shared_largest[place] = online.largest;
+      shared_sum[place] = online.sum;
+      __syncthreads();
+      online = {};
+      for (unsigned j = threadIdx.x; j < kThreads; j += blockDim.x) {
+        OnlineSum<C> other{shared_largest[j], shared_sum[j]};
+        const C to = MaxOf{}(online.largest, other.largest);
+        online.raise(to);
+        other.raise(to);
+        online.sum += other.sum;
+      }
+      __syncthreads();
+    }
+    const C last = last_of(online.sum, logarithm);
+#pragma unroll 4
+    for (int64_t k = threadIdx.y; k < n; k += shares) {
+      const int64_t here = at + k * columns.inner;
+      y[here] = convert<T>(finish(to_compute(x[here]), online.largest, last, logarithm));
+    }
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    columns_grad(Columns columns, bool logarithm, const T* dy, const T* y, T* dx) {
+  using C = Compute<T>;
+  __shared__ C shared_sum[kThreads];
+  const int shares = static_cast<int>(blockDim.y);
+  each_block_of(columns, [&](int64_t first) {
+    const bool present = first + threadIdx.x < columns.count;
+    const int64_t at = present ? columns.start(first + threadIdx.x) : 0;
+    const int64_t n = present ? columns.n : 0;
+    C sum = 0;
+#pragma unroll 4
+    for (int64_t k = threadIdx.y; k < n; k += shares) {
+      const int64_t here = at + k * columns.inner;
+      sum += grad_term(to_compute(dy[here]), to_compute(y[here]), logarithm);
+    }
+    if (shares > 1) {
+      shared_sum[threadIdx.y * blockDim.x + threadIdx.x] = sum;
+      __syncthreads();
+      sum = 0;
+      for (unsigned j = threadIdx.x; j < kThreads; j += blockDim.x) sum += shared_sum[j];
+      __syncthreads();
+    }
+#pragma unroll 4
+    for (int64_t k = threadIdx.y; k < n; k += shares) {
+      const int64_t here = at + k * columns.inner;
+      dx[here] = convert<T>(derivative(to_compute(dy[here]), to_compute(y[here]), sum, logarithm));
+    }
+  });
+}
+
+struct SoftmaxState : KernelState {
+  int64_t outer = 1, n = 1, inner = 1;
+  bool aligned = false;
+  bool held = true;  ///< rows in registers
+  int group = 1;     ///< threads of a row, or of a column
+  int threads = kThreads;
+};
+
+Support supports_layouts(const Specs& specs, uint32_t inputs) {
+  const TensorSpec& out = specs.out[0];
+  if (out.is_contiguous()) return Support::yes().with_contiguous(inputs);
+  if (out.is_channels_last()) return Support::yes().with_channels_last(inputs);
+  return Support::no("writes row-major and channels_last results only");
+}
+Support supports(const SoftmaxParams&, const Specs& specs) { return supports_layouts(specs, 0b1); }
+Support supports_grad(const SoftmaxParams&, const Specs& specs) {
+  return supports_layouts(specs, 0b11);
+}
+
+void plan_rows(SoftmaxState& s, int64_t v) {
+  const int64_t vectors = ceil_div(s.n + (s.aligned && s.n % v != 0 ? v - 1 : 0), v);
+  const auto power = [](int64_t threads) {
+    return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(threads, 1))));
+  };
+  if (vectors <= 32 * kHeld) {
+    s.group = std::min(power(ceil_div<int64_t>(vectors, 2)), 32);
+    return;
+  }
+  s.held = vectors <= kMostThreads * kHeld;
+  s.threads = s.held ? power(ceil_div<int64_t>(vectors, kHeld)) : kMostThreads;
+  s.group = s.threads;
+}
+
+std::shared_ptr<SoftmaxState> prepare(const SoftmaxParams& p, const Specs& specs) {
+  const TensorSpec& out = specs.out[0];
+  const Dims images = {0, 2, 3, 1};
+  auto state = std::make_shared<SoftmaxState>();
+  bool behind = false;
+  for (int i = 0; i < out.rank(); ++i) {
+    const auto axis = out.is_contiguous() ? i : static_cast<int>(images[i]);
+    if (axis == p.axis) {
+      state->n = out.shape[axis];
+      behind = true;
+    } else {
+      (behind ? state->inner : state->outer) *= out.shape[axis];
+    }
+  }
+  state->aligned = out.aligned && std::all_of(specs.in.begin(), specs.in.end(),
+                                              [](const TensorSpec& s) { return s.aligned; });
+  if (state->inner == 1) {
+    plan_rows(*state, static_cast<int64_t>(16 / size_of(out.dtype)));
+  } else {
+    while (state->group < kMostAcross &&
+           state->outer * state->inner * state->group < kEnoughThreads &&
+           state->group * kSteps < state->n)
+      state->group *= 2;
+  }
+  return state;
+}
+
+/// Calls `with_rows` or `with_columns` with the blocks of a grid, the block and the lines.
+template <class F, class G>
+void launch_lines(const SoftmaxState& s, F&& with_rows, G&& with_columns) {
+  const auto grid = [](int64_t lines, int64_t per_block) {
+    return static_cast<unsigned>(std::min(ceil_div(lines, per_block), kMostBlocks));
+  };
+  if (s.outer * s.n * s.inner == 0) return;
+  if (s.inner == 1) {
+    with_rows(grid(s.outer, s.threads / s.group),
+              Rows{.count = s.outer, .n = s.n, .aligned = s.aligned});
+  } else {
+    const dim3 block(static_cast<unsigned>(kThreads / s.group), static_cast<unsigned>(s.group));
+    const int64_t columns = s.outer * s.inner;
+    with_columns(grid(columns, block.x), block,
+                 Columns{.count = columns, .n = s.n, .inner = s.inner});
+  }
+}
+
+template <bool logarithm>
+void run(const SoftmaxParams&, const SoftmaxState& s, const Call& c) {
+  cuda_switch_float(c.out[0].dtype(), "softmax", [&]<class T>() {
+    const T* x = c.in[0].as<const T>();
+    T* y = c.out[0].as<T>();
+    launch_lines(
+        s,
+        [&](unsigned grid, const Rows& rows) {
+          if (s.held) {
+            c.encoder->launch(held_rows<T>, grid, s.threads, 0, rows, s.group, logarithm, x, y);
+          } else {
+            c.encoder->launch(long_rows<T>, grid, s.threads, 0, rows, logarithm, x, y);
+          }
+        },
+        [&](unsigned grid, dim3 block, const Columns& columns) {
+          c.encoder->launch(columns_forward<T>, grid, block, 0, columns, logarithm, x, y);
+        });
+  });
+}
+
+template <bool logarithm>
+void run_grad(const SoftmaxParams&, const SoftmaxState& s, const Call& c) {
+  cuda_switch_float(c.out[0].dtype(), "softmax_grad", [&]<class T>() {
+    const T* dy = c.in[0].as<const T>();
+    const T* y = c.in[1].as<const T>();
+    T* dx = c.out[0].as<T>();
+    launch_lines(
+        s,
+        [&](unsigned grid, const Rows& rows) {
+          if (s.held) {
+            c.encoder->launch(held_rows_grad<T>, grid, s.threads, 0, rows, s.group, logarithm, dy,
+                              y, dx);
+          } else {
+            c.encoder->launch(long_rows_grad<T>, grid, s.threads, 0, rows, logarithm, dy, y, dx);
+          }
+        },
+        [&](unsigned grid, dim3 block, const Columns& columns) {
+          c.encoder->launch(columns_grad<T>, grid, block, 0, columns, logarithm, dy, y, dx);
+        });
+  });
+}
+
+}  // namespace
+
+KernelList softmax_cuda_kernels() { return {kernel<supports, prepare, run<false>>("online")}; }
+KernelList log_softmax_cuda_kernels() { return {kernel<supports, prepare, run<true>>("online")}; }
+KernelList softmax_grad_cuda_kernels() {
+  return {kernel<supports_grad, prepare, run_grad<false>>("online")};
+}
+KernelList log_softmax_grad_cuda_kernels() {
+  return {kernel<supports_grad, prepare, run_grad<true>>("online")};
+}
+
+}  // namespace mica
