@@ -2,30 +2,26 @@
 // a row: a few threads, or a block, hold it in registers, so it is read and written once. Rows too
 // long for that, and lines along other axes, are read twice.
 #include <algorithm>
-#include <bit>
 
 #include "mica/op/kernel.h"
+#include "mica/ops/softmax/cuda_columns.cuh"
+#include "mica/ops/softmax/cuda_line.cuh"
 #include "mica/ops/softmax/softmax.h"
 #include "mica/runtime/cuda/encoder.h"
-#include "mica/runtime/cuda/types.cuh"
+#include "mica/runtime/cuda/rows.cuh"
 
 namespace mica {
 namespace {
 
 using namespace mica::cuda;
+using namespace mica::cuda::softmax_line;
 
-constexpr int kHeld = 4;            ///< vectors of a row that a thread holds
-constexpr int kMostThreads = 1024;  ///< of a block for one row
-constexpr int kThreads = 256;       ///< of a block for several rows or columns
-constexpr int kSteps = 8;           ///< elements of a column that a thread loads together
-constexpr int kMostAcross = 32;     ///< threads that share a column
+constexpr int kHeld = 4;               ///< vectors of a row that a thread holds
+constexpr int kMostThreads = 1024;     ///< of a block for one row
+constexpr int kMostGradThreads = 512;  ///< the same, for the gradient
+constexpr int kMostAcross = 32;        ///< threads that share a column
 constexpr int64_t kEnoughThreads = 1 << 18;
 constexpr int64_t kMostBlocks = 1 << 20;
-
-template <class C>
-__device__ C lowest() {
-  return static_cast<C>(-INFINITY);
-}
 
 struct Rows {
   int64_t count, n;
@@ -70,62 +66,6 @@ struct Row {
   }
 };
 
-/// Combines the values of `group` neighbouring threads: a power of two up to 32, or the block.
-template <class C, class F>
-__device__ C group_reduce(C x, C zero, int group, F combine) {
-  for (int offset = min(group, 32) / 2; offset > 0; offset /= 2)
-    x = combine(x, __shfl_xor_sync(0xffffffffU, x, offset));
-  if (group <= 32) return x;
-  __shared__ C partial[32];
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  __syncthreads();  // an earlier call may still be reading
-  if (lane == 0) partial[threadIdx.x / 32] = x;
-  __syncthreads();
-  return warp_reduce(lane < group / 32 ? partial[lane] : zero, combine);
-}
-
-/// The largest of some values and the sum of their exponentials relative to it.
-template <class C>
-struct OnlineSum {
-  C largest = lowest<C>();
-  C sum = 0;
-
-  /// A line of nothing but -infinity so far adds up to 0.
-  __device__ void raise(C to) {
-    sum *= exp(largest - (to == lowest<C>() ? C(0) : to));
-    largest = to;
-  }
-  template <int N>
-  __device__ void take(const C (&values)[N]) {
-    C to = largest;
-#pragma unroll
-    for (int i = 0; i < N; ++i) to = MaxOf{}(to, values[i]);
-    raise(to);
-    const C shift = to == lowest<C>() ? C(0) : to;
-#pragma unroll
-    for (int i = 0; i < N; ++i) sum += exp(values[i] - shift);
-  }
-};
-
-/// The result for x from its line's OnlineSum; `last` is the logarithm or the inverse of the sum.
-template <class C>
-__device__ C finish(C x, C largest, C last, bool logarithm) {
-  return logarithm ? x - largest - last : exp(x - largest) * last;
-}
-template <class C>
-__device__ C last_of(C sum, bool logarithm) {
-  return logarithm ? log(sum) : C(1) / sum;
-}
-
-template <class C>
-__device__ C grad_term(C dy, C y, bool logarithm) {
-  return logarithm ? dy : dy * y;
-}
-template <class C>
-__device__ C derivative(C dy, C y, C sum, bool logarithm) {
-  return logarithm ? dy - exp(y) * sum : y * (dy - sum);
-}
-
 template <class T>
 __global__ void __launch_bounds__(kMostThreads)
     held_rows(Rows rows, int group, bool logarithm, const T* x, T* y) {
@@ -163,7 +103,7 @@ __global__ void __launch_bounds__(kMostThreads)
         if (!logarithm) value[k][e] = power;
       }
     }
-    const C last = last_of(group_reduce(sum, C(0), group, SumOf{}), logarithm);
+    const C last = last_of(group_sum(sum, group), logarithm);
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
       Vec<T, V> v;
@@ -176,7 +116,7 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kMostGradThreads)
     held_rows_grad(Rows rows, int group, bool logarithm, const T* dy, const T* y, T* dx) {
   using C = Compute<T>;
   constexpr int V = Row<T>::V;
@@ -200,7 +140,7 @@ __global__ void __launch_bounds__(kMostThreads)
       for (int e = 0; e < V; ++e)
         sum += grad_term(to_compute(slope[k].v[e]), to_compute(value[k].v[e]), logarithm);
     }
-    sum = group_reduce(sum, C(0), group, SumOf{});
+    sum = group_sum(sum, group);
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
       Vec<T, V> v;
@@ -237,7 +177,7 @@ __global__ void __launch_bounds__(kMostThreads)
       }
     }
     online.raise(group_reduce(online.largest, lowest<C>(), threads, MaxOf{}));
-    const C last = last_of(group_reduce(online.sum, C(0), threads, SumOf{}), logarithm);
+    const C last = last_of(group_sum(online.sum, threads), logarithm);
 #pragma unroll 4
     for (int64_t i = threadIdx.x; i < row.vectors(); i += threads) {
       Vec<T, V> v = row.load(x, i, convert<T>(C(0)));
@@ -250,7 +190,7 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kMostGradThreads)
     long_rows_grad(Rows rows, bool logarithm, const T* dy, const T* y, T* dx) {
   using C = Compute<T>;
   constexpr int V = Row<T>::V;
@@ -266,7 +206,7 @@ __global__ void __launch_bounds__(kMostThreads)
       for (int e = 0; e < V; ++e)
         sum += grad_term(to_compute(slope.v[e]), to_compute(value.v[e]), logarithm);
     }
-    sum = group_reduce(sum, C(0), threads, SumOf{});
+    sum = group_sum(sum, threads);
 #pragma unroll 2
     for (int64_t i = threadIdx.x; i < row.vectors(); i += threads) {
       Vec<T, V> slope = row.load(dy, i, convert<T>(C(0)));
@@ -280,107 +220,12 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-/// Lines whose elements lie `inner` apart.
-struct Columns {
-  int64_t count, n, inner;
-
-  /// The first element of a line.
-  __device__ int64_t start(int64_t column) const {
-    return column / inner * n * inner + column % inner;
-  }
-};
-
-/// Calls f(first column of the block) in all threads of a block of (columns, shares of a column).
-template <class F>
-__device__ void each_block_of(const Columns& columns, F&& f) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x; first < columns.count;
-       first += step)
-    f(first);
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    columns_forward(Columns columns, bool logarithm, const T* x, T* y) {
-  using C = Compute<T>;
-  __shared__ C shared_largest[kThreads];
-  __shared__ C shared_sum[kThreads];
-  const int shares = static_cast<int>(blockDim.y);
-  each_block_of(columns, [&](int64_t first) {
-    const bool present = first + threadIdx.x < columns.count;
-    const int64_t at = present ? columns.start(first + threadIdx.x) : 0;
-    const int64_t n = present ? columns.n : 0;
-    OnlineSum<C> online;
-    for (int64_t k = threadIdx.y; k < n; k += shares * kSteps) {
-      C values[kSteps];
-#pragma unroll
-      for (int j = 0; j < kSteps; ++j) {
-        const int64_t here = k + j * shares;
-        values[j] = here < n ? to_compute(x[at + here * columns.inner]) : lowest<C>();
-      }
-      online.take(values);
-    }
-    if (shares > 1) {
-      const unsigned place = threadIdx.y * blockDim.x + threadIdx.x;
-      shared_largest[place] = online.largest;
-      shared_sum[place] = online.sum;
-      __syncthreads();
-      online = {};
-      for (unsigned j = threadIdx.x; j < kThreads; j += blockDim.x) {
-        OnlineSum<C> other{shared_largest[j], shared_sum[j]};
-        const C to = MaxOf{}(online.largest, other.largest);
-        online.raise(to);
-        other.raise(to);
-        online.sum += other.sum;
-      }
-      __syncthreads();
-    }
-    const C last = last_of(online.sum, logarithm);
-#pragma unroll 4
-    for (int64_t k = threadIdx.y; k < n; k += shares) {
-      const int64_t here = at + k * columns.inner;
-      y[here] = convert<T>(finish(to_compute(x[here]), online.largest, last, logarithm));
-    }
-  });
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    columns_grad(Columns columns, bool logarithm, const T* dy, const T* y, T* dx) {
-  using C = Compute<T>;
-  __shared__ C shared_sum[kThreads];
-  const int shares = static_cast<int>(blockDim.y);
-  each_block_of(columns, [&](int64_t first) {
-    const bool present = first + threadIdx.x < columns.count;
-    const int64_t at = present ? columns.start(first + threadIdx.x) : 0;
-    const int64_t n = present ? columns.n : 0;
-    C sum = 0;
-#pragma unroll 4
-    for (int64_t k = threadIdx.y; k < n; k += shares) {
-      const int64_t here = at + k * columns.inner;
-      sum += grad_term(to_compute(dy[here]), to_compute(y[here]), logarithm);
-    }
-    if (shares > 1) {
-      shared_sum[threadIdx.y * blockDim.x + threadIdx.x] = sum;
-      __syncthreads();
-      sum = 0;
-      for (unsigned j = threadIdx.x; j < kThreads; j += blockDim.x) sum += shared_sum[j];
-      __syncthreads();
-    }
-#pragma unroll 4
-    for (int64_t k = threadIdx.y; k < n; k += shares) {
-      const int64_t here = at + k * columns.inner;
-      dx[here] = convert<T>(derivative(to_compute(dy[here]), to_compute(y[here]), sum, logarithm));
-    }
-  });
-}
-
 struct SoftmaxState : KernelState {
   int64_t outer = 1, n = 1, inner = 1;
   bool aligned = false;
   bool held = true;  ///< rows in registers
-  int group = 1;     ///< threads of a row, or of a column
-  int threads = kThreads;
+  RowThreads rows;
+  int shares = 1;  ///< threads of a column
 };
 
 Support supports_layouts(const Specs& specs, uint32_t inputs) {
@@ -394,20 +239,13 @@ Support supports_grad(const SoftmaxParams&, const Specs& specs) {
   return supports_layouts(specs, 0b11);
 }
 
-void plan_rows(SoftmaxState& s, int64_t v) {
+void plan_rows(SoftmaxState& s, int64_t v, int most_threads) {
   const int64_t vectors = ceil_div(s.n + (s.aligned && s.n % v != 0 ? v - 1 : 0), v);
-  const auto power = [](int64_t threads) {
-    return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(threads, 1))));
-  };
-  if (vectors <= 32 * kHeld) {
-    s.group = std::min(power(ceil_div<int64_t>(vectors, 2)), 32);
-    return;
-  }
-  s.held = vectors <= kMostThreads * kHeld;
-  s.threads = s.held ? power(ceil_div<int64_t>(vectors, kHeld)) : kMostThreads;
-  s.group = s.threads;
+  s.rows = row_threads(vectors, kHeld, most_threads);
+  s.held = vectors <= int64_t{s.rows.group} * kHeld;
 }
 
+template <int most_threads>
 std::shared_ptr<SoftmaxState> prepare(const SoftmaxParams& p, const Specs& specs) {
   const TensorSpec& out = specs.out[0];
   const Dims images = {0, 2, 3, 1};
@@ -425,12 +263,12 @@ std::shared_ptr<SoftmaxState> prepare(const SoftmaxParams& p, const Specs& specs
   state->aligned = out.aligned && std::all_of(specs.in.begin(), specs.in.end(),
                                               [](const TensorSpec& s) { return s.aligned; });
   if (state->inner == 1) {
-    plan_rows(*state, static_cast<int64_t>(16 / size_of(out.dtype)));
+    plan_rows(*state, static_cast<int64_t>(16 / size_of(out.dtype)), most_threads);
   } else {
-    while (state->group < kMostAcross &&
-           state->outer * state->inner * state->group < kEnoughThreads &&
-           state->group * kSteps < state->n)
-      state->group *= 2;
+    while (state->shares < kMostAcross &&
+           state->outer * state->inner * state->shares < kEnoughThreads &&
+           state->shares * kSteps < state->n)
+      state->shares *= 2;
   }
   return state;
 }
@@ -438,18 +276,15 @@ std::shared_ptr<SoftmaxState> prepare(const SoftmaxParams& p, const Specs& specs
 /// Calls `with_rows` or `with_columns` with the blocks of a grid, the block and the lines.
 template <class F, class G>
 void launch_lines(const SoftmaxState& s, F&& with_rows, G&& with_columns) {
-  const auto grid = [](int64_t lines, int64_t per_block) {
-    return static_cast<unsigned>(std::min(ceil_div(lines, per_block), kMostBlocks));
-  };
   if (s.outer * s.n * s.inner == 0) return;
   if (s.inner == 1) {
-    with_rows(grid(s.outer, s.threads / s.group),
-              Rows{.count = s.outer, .n = s.n, .aligned = s.aligned});
+    with_rows(row_grid(s.outer, s.rows), Rows{.count = s.outer, .n = s.n, .aligned = s.aligned});
   } else {
-    const dim3 block(static_cast<unsigned>(kThreads / s.group), static_cast<unsigned>(s.group));
+    const dim3 block(static_cast<unsigned>(kColumnThreads / s.shares),
+                     static_cast<unsigned>(s.shares));
     const int64_t columns = s.outer * s.inner;
-    with_columns(grid(columns, block.x), block,
-                 Columns{.count = columns, .n = s.n, .inner = s.inner});
+    with_columns(static_cast<unsigned>(std::min(ceil_div<int64_t>(columns, block.x), kMostBlocks)),
+                 block, Columns{.count = columns, .n = s.n, .inner = s.inner});
   }
 }
 
@@ -462,9 +297,10 @@ void run(const SoftmaxParams&, const SoftmaxState& s, const Call& c) {
         s,
         [&](unsigned grid, const Rows& rows) {
           if (s.held) {
-            c.encoder->launch(held_rows<T>, grid, s.threads, 0, rows, s.group, logarithm, x, y);
+            c.encoder->launch(held_rows<T>, grid, s.rows.threads, 0, rows, s.rows.group, logarithm,
+                              x, y);
           } else {
-            c.encoder->launch(long_rows<T>, grid, s.threads, 0, rows, logarithm, x, y);
+            c.encoder->launch(long_rows<T>, grid, s.rows.threads, 0, rows, logarithm, x, y);
           }
         },
         [&](unsigned grid, dim3 block, const Columns& columns) {
@@ -483,10 +319,11 @@ void run_grad(const SoftmaxParams&, const SoftmaxState& s, const Call& c) {
         s,
         [&](unsigned grid, const Rows& rows) {
           if (s.held) {
-            c.encoder->launch(held_rows_grad<T>, grid, s.threads, 0, rows, s.group, logarithm, dy,
-                              y, dx);
+            c.encoder->launch(held_rows_grad<T>, grid, s.rows.threads, 0, rows, s.rows.group,
+                              logarithm, dy, y, dx);
           } else {
-            c.encoder->launch(long_rows_grad<T>, grid, s.threads, 0, rows, logarithm, dy, y, dx);
+            c.encoder->launch(long_rows_grad<T>, grid, s.rows.threads, 0, rows, logarithm, dy, y,
+                              dx);
           }
         },
         [&](unsigned grid, dim3 block, const Columns& columns) {
@@ -497,13 +334,17 @@ void run_grad(const SoftmaxParams&, const SoftmaxState& s, const Call& c) {
 
 }  // namespace
 
-KernelList softmax_cuda_kernels() { return {kernel<supports, prepare, run<false>>("online")}; }
-KernelList log_softmax_cuda_kernels() { return {kernel<supports, prepare, run<true>>("online")}; }
+KernelList softmax_cuda_kernels() {
+  return {kernel<supports, prepare<kMostThreads>, run<false>>("online")};
+}
+KernelList log_softmax_cuda_kernels() {
+  return {kernel<supports, prepare<kMostThreads>, run<true>>("online")};
+}
 KernelList softmax_grad_cuda_kernels() {
-  return {kernel<supports_grad, prepare, run_grad<false>>("online")};
+  return {kernel<supports_grad, prepare<kMostGradThreads>, run_grad<false>>("online")};
 }
 KernelList log_softmax_grad_cuda_kernels() {
-  return {kernel<supports_grad, prepare, run_grad<true>>("online")};
+  return {kernel<supports_grad, prepare<kMostGradThreads>, run_grad<true>>("online")};
 }
 
 }  // namespace mica
