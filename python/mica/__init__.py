@@ -53,6 +53,7 @@ from mica._mica import (
 from mica._mica import (
     allow_tf32,
     autotune,
+    conv_workspace_limit,
     deterministic,
     devices,
     force_kernel,
@@ -60,6 +61,7 @@ from mica._mica import (
     num_threads,
     set_allow_tf32,
     set_autotune,
+    set_conv_workspace_limit,
     set_deterministic,
     set_num_threads,
     set_verbose_dispatch,

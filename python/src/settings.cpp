@@ -36,8 +36,12 @@ void bind_settings(nb::module_& m) {
         "Lets float32 products on CUDA use TF32 tensor cores.");
   m.def("allow_tf32", allow_tf32);
   m.def("set_autotune", set_autotune, "on"_a,
-        "Times the kernels that can compute a convolution on CUDA once, and takes the fastest.");
+        "Times the kernels that can compute a convolution or a matrix product on CUDA once, and "
+        "takes the fastest.");
   m.def("autotune", autotune);
+  m.def("set_conv_workspace_limit", set_conv_workspace_limit, "bytes"_a,
+        "The most scratch memory that a convolution's algorithm on CUDA may ask for.");
+  m.def("conv_workspace_limit", conv_workspace_limit);
   m.def("set_num_threads", set_num_threads, "threads"_a, "Threads used by CPU kernels.");
   m.def("num_threads", num_threads);
   m.def("set_verbose_dispatch", set_verbose_dispatch, "on"_a,

@@ -37,6 +37,7 @@ struct Settings {
   std::atomic<bool> tf32{false};
   std::atomic<bool> autotune{false};
   std::atomic<bool> verbose{false};
+  std::atomic<int64_t> conv_workspace{int64_t{1} << 30};
   std::atomic<uint64_t> stamp{0};
   std::mutex mutex;
   std::map<std::string, std::string> forced = parse_forced(std::getenv("MICA_KERNEL"));
@@ -66,6 +67,11 @@ void set_allow_tf32(bool on) { set(settings().tf32, on); }
 bool allow_tf32() { return settings().tf32; }
 void set_autotune(bool on) { set(settings().autotune, on); }
 bool autotune() { return settings().autotune; }
+void set_conv_workspace_limit(int64_t bytes) {
+  check(bytes >= 0, "set_conv_workspace_limit: expected a number of bytes, got {}", bytes);
+  if (settings().conv_workspace.exchange(bytes) != bytes) ++settings().stamp;
+}
+int64_t conv_workspace_limit() { return settings().conv_workspace; }
 void set_verbose_dispatch(bool on) { set(settings().verbose, on); }
 bool verbose_dispatch() { return settings().verbose; }
 

@@ -14,9 +14,15 @@ void set_allow_tf32(bool on);
 bool allow_tf32();
 
 /// Times the candidates on the device where several can compute an op, and takes the fastest; off
-/// by default, also turned on by MICA_AUTOTUNE=1. Ignored while `deterministic` is on.
+/// by default, also turned on by MICA_AUTOTUNE=1. Ignored while `deterministic` is on. Answers are
+/// kept on disk (op/tuning.h).
 void set_autotune(bool on);
 bool autotune();
+
+/// The most bytes of scratch memory that a convolution's algorithm on CUDA may ask for; 1 GiB by
+/// default.
+void set_conv_workspace_limit(int64_t bytes);
+int64_t conv_workspace_limit();
 
 /// Prints each candidate, refusal and choice to stderr, as MICA_VERBOSE=dispatch does.
 void set_verbose_dispatch(bool on);

@@ -5,6 +5,7 @@
 #include "tests/op_cases/device.h"
 #include "tests/op_cases/tolerance.h"
 #include "tests/op_cases/values.h"
+#include "tests/temporary_directory.h"
 
 namespace mica::cases {
 namespace {
@@ -14,13 +15,16 @@ class Autotune : public ::testing::Test {
   void SetUp() override {
     if (!device_.is_cuda()) GTEST_SKIP() << "skipped: only kernels on CUDA are timed";
     if (!cuda_available()) GTEST_SKIP() << "skipped: no CUDA device: " << cuda_unavailable_reason();
+    setenv("MICA_CACHE", directory_.file("cache").c_str(), 1);
   }
   void TearDown() override {
     set_autotune(false);
     set_deterministic(false);
     set_verbose_dispatch(false);
+    unsetenv("MICA_CACHE");
   }
 
+  const TemporaryDirectory directory_;  // answers of earlier runs are not wanted
   const Device device_ = tested_device();
 };
 

@@ -95,6 +95,14 @@ TEST_F(Settings, ChangesMoveTheStamp) {
   set_autotune(true);
   EXPECT_TRUE(autotune());
   EXPECT_NE(settings_stamp(), now);
+  const uint64_t tuned = settings_stamp();
+  const int64_t limit = conv_workspace_limit();
+  set_conv_workspace_limit(1 << 20);
+  EXPECT_EQ(conv_workspace_limit(), 1 << 20);
+  EXPECT_NE(settings_stamp(), tuned);
+  set_conv_workspace_limit(limit);
+  expect_error<Error>("set_conv_workspace_limit: expected a number of bytes, got -1",
+                      [] { set_conv_workspace_limit(-1); });
 }
 
 TEST_F(Settings, VerboseDispatchTellsTheChoiceAndTheRefusals) {

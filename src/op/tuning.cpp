@@ -1,0 +1,108 @@
+#include "mica/op/tuning.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <unordered_map>
+
+#include "mica/core/check.h"
+
+namespace mica {
+namespace {
+
+/// Empty where answers are not kept on disk.
+std::filesystem::path file_of_answers() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value ? value : "");
+  };
+  std::filesystem::path directory;
+  if (std::getenv("MICA_CACHE")) {
+    directory = variable("MICA_CACHE");
+  } else if (!variable("XDG_CACHE_HOME").empty()) {
+    directory = variable("XDG_CACHE_HOME") / "mica";
+  } else if (!variable("HOME").empty()) {
+    directory = variable("HOME") / ".cache" / "mica";
+  }
+  return directory.empty() ? directory : directory / "autotune.txt";
+}
+
+/// FNV-1a: a line that was cut or mixed with another does not have it.
+std::string checksum(const std::string& text) {
+  uint64_t h = 0xcbf29ce484222325ULL;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return fmt::format("{:016x}", h);
+}
+
+class Answers {
+ public:
+  std::optional<std::string> find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    load();
+    const auto it = answers_.find(key);
+    return it == answers_.end() ? std::nullopt : std::optional(it->second);
+  }
+
+  void keep(const std::string& key, const std::string& answer) {
+    const std::lock_guard lock(mutex_);
+    load();
+    answers_[key] = answer;
+    if (file_.empty()) return;
+    std::error_code ignored;
+    std::filesystem::create_directories(file_.parent_path(), ignored);
+    const std::string pair = key + '\t' + answer;
+    // It starts with the end of a line too: one that a killed process cut short ends here.
+    const std::string line = fmt::format("\n{}\t{}\n", checksum(pair), pair);
+    // One write at the end of the file: what other processes write at the same time stays whole.
+    const int file =
+        ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (file < 0) return;
+    [[maybe_unused]] const auto written = ::write(file, line.data(), line.size());
+    ::close(file);
+  }
+
+ private:
+  /// Reads the file, at first and whenever the environment names another.
+  void load() {
+    const std::filesystem::path file = file_of_answers();
+    if (loaded_ && file == file_) return;
+    loaded_ = true;
+    file_ = file;
+    answers_.clear();
+    if (file.empty()) return;
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      const size_t first = line.find('\t');
+      const size_t second = first == std::string::npos ? first : line.find('\t', first + 1);
+      if (second == std::string::npos) continue;
+      if (line.substr(0, first) != checksum(line.substr(first + 1))) continue;
+      answers_[line.substr(first + 1, second - first - 1)] = line.substr(second + 1);
+    }
+  }
+
+  std::mutex mutex_;
+  bool loaded_ = false;
+  std::filesystem::path file_;
+  std::unordered_map<std::string, std::string> answers_;
+};
+
+Answers& answers() {
+  static Answers a;
+  return a;
+}
+
+}  // namespace
+
+std::optional<std::string> find_tuned(const std::string& key) { return answers().find(key); }
+
+void keep_tuned(const std::string& key, const std::string& answer) {
+  check((key + answer).find_first_of("\t\n") == std::string::npos,
+        "keep_tuned: a tab or the end of a line in '{}' or '{}'", key, answer);
+  answers().keep(key, answer);
+}
+
+}  // namespace mica

@@ -1,0 +1,174 @@
+// Convolutions of two and three axes as graphs of cuDNN. The only file that includes
+// cudnn-frontend, which is slow to compile.
+#include "mica/ops/conv/cuda_plans.h"
+
+#define CUDNN_FRONTEND_SKIP_JSON_LIB
+#include <cudnn_frontend.h>
+
+#include "mica/core/check.h"
+#include "mica/op/settings.h"
+#include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/runtime.h"
+
+namespace mica {
+namespace {
+
+namespace fe = cudnn_frontend;
+using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+fe::DataType_t data_type(DType t) {
+  if (t == DType::f16) return fe::DataType_t::HALF;
+  return t == DType::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT;
+}
+
+std::vector<int64_t> to_vector(const Dims& dims) { return {dims.begin(), dims.end()}; }
+
+/// Tensors are passed to the graph in the order of their numbers: inputs 1 and 2, the bias, the
+/// output.
+enum Uid : int64_t { kFirst = 1, kSecond = 2, kBias = 3, kOutput = 4 };
+
+void describe(fe::graph::Tensor_attributes& tensor, Uid uid, const ConvProblem& p,
+              const Shape& shape) {
+  tensor.set_uid(uid)
+      .set_data_type(data_type(p.dtype))
+      .set_dim(to_vector(shape))
+      .set_stride(to_vector(p.strides(shape)));
+}
+
+TensorPtr add_input(fe::graph::Graph& graph, Uid uid, const ConvProblem& p, const Shape& shape) {
+  fe::graph::Tensor_attributes tensor;
+  describe(tensor, uid, p, shape);
+  return graph.tensor(tensor);
+}
+
+template <class Attributes>
+Attributes conv_attributes(const ConvProblem& p) {
+  Attributes a;
+  a.set_padding(to_vector(p.padding))
+      .set_stride(to_vector(p.stride))
+      .set_dilation(to_vector(p.dilation));
+  return a;
+}
+
+std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias) {
+  auto graph = std::make_shared<fe::graph::Graph>();
+  graph->set_io_data_type(data_type(p.dtype))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  TensorPtr out;
+  Shape out_shape;
+  switch (p.pass) {
+    case ConvPass::forward: {
+      out_shape = p.y;
+      const TensorPtr x = add_input(*graph, kFirst, p, p.x);
+      const TensorPtr weight = add_input(*graph, kSecond, p, p.weight);
+      out = graph->conv_fprop(x, weight, conv_attributes<fe::graph::Conv_fprop_attributes>(p));
+      if (bias) {
+        fe::graph::Pointwise_attributes add;
+        add.set_mode(fe::PointwiseMode_t::ADD);
+        Shape bias_shape = Dims::filled(p.y.rank(), 1);
+        bias_shape[1] = p.y[1];
+        out = graph->pointwise(out, add_input(*graph, kBias, p, bias_shape), add);
+      }
+      break;
+    }
+    case ConvPass::dgrad: {
+      out_shape = p.x;
+      const TensorPtr dy = add_input(*graph, kFirst, p, p.y);
+      const TensorPtr weight = add_input(*graph, kSecond, p, p.weight);
+      out = graph->conv_dgrad(dy, weight, conv_attributes<fe::graph::Conv_dgrad_attributes>(p));
+      break;
+    }
+    case ConvPass::wgrad: {
+      out_shape = p.weight;
+      const TensorPtr dy = add_input(*graph, kFirst, p, p.y);
+      const TensorPtr x = add_input(*graph, kSecond, p, p.x);
+      out = graph->conv_wgrad(dy, x, conv_attributes<fe::graph::Conv_wgrad_attributes>(p));
+      break;
+    }
+  }
+  describe(*out, kOutput, p, out_shape);
+  out->set_output(true);
+  return graph;
+}
+
+/// Leaves out the plans that compute otherwise than the settings allow.
+void deselect(fe::graph::Graph& graph, DType dtype) {
+  using Note = fe::NumericalNote_t;
+  std::vector<Note> notes = {Note::REDUCED_PRECISION_REDUCTION};
+  if (dtype == DType::f32) {
+    notes.push_back(Note::DOWN_CONVERT_INPUTS);
+    // On f32 data tensor cores mean TF32.
+    if (!allow_tf32()) notes.push_back(Note::TENSOR_CORE);
+  }
+  if (deterministic()) notes.push_back(Note::NONDETERMINISTIC);
+  graph.deselect_numeric_notes(notes);
+  graph.deselect_workspace_greater_than(conv_workspace_limit());
+}
+
+class GraphPlan : public ConvPlan {
+ public:
+  GraphPlan(const char* op, std::shared_ptr<const fe::graph::Graph> graph, int64_t index,
+            int64_t bytes)
+      : op_(op), graph_(std::move(graph)), index_(index), bytes_(static_cast<size_t>(bytes)) {}
+
+  std::string name() const override { return name_of(*graph_, index_); }
+  size_t workspace_bytes() const override { return bytes_; }
+  void execute(Encoder& encoder, std::span<void*> pointers, void* workspace) const override {
+    auto status = graph_->execute_plan_at_index(
+        encoder.cudnn(), pointers.data(), static_cast<int>(pointers.size()), workspace, index_);
+    if (status.is_bad()) fail<DeviceError>("{}: cuDNN: {}", op_, status.get_message());
+  }
+
+  static std::string name_of(const fe::graph::Graph& graph, int64_t index) {
+    std::string name;
+    return graph.get_plan_name_at_index(index, name).is_good() ? name : "a plan";
+  }
+
+ private:
+  const char* op_;
+  std::shared_ptr<const fe::graph::Graph> graph_;
+  int64_t index_;
+  size_t bytes_;
+};
+
+}  // namespace
+
+const char* ConvProblem::op() const {
+  static constexpr const char* kNames[2][3] = {{"conv2d", "conv2d_dgrad", "conv2d_wgrad"},
+                                               {"conv3d", "conv3d_dgrad", "conv3d_wgrad"}};
+  return kNames[x.rank() - 4][static_cast<int>(pass)];
+}
+
+std::vector<std::shared_ptr<const ConvPlan>> find_conv_plans(const ConvProblem& p, bool bias,
+                                                             size_t most, const std::string& only,
+                                                             std::string& reason) {
+  std::vector<std::shared_ptr<const ConvPlan>> plans;
+  const auto graph = describe_graph(p, bias);
+  const cudnnHandle_t handle = runtime(DeviceKind::cuda).encoder(p.device.index)->cudnn();
+  std::string message;
+  const auto good = [&](fe::error_t status) {
+    if (status.is_bad()) message = status.get_message();
+    return status.is_good();
+  };
+  try {
+    if (good(graph->validate()) && good(graph->build_operation_graph(handle)) &&
+        good(graph->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}))) {
+      deselect(*graph, p.dtype);
+      const int64_t count = good(graph->check_support()) ? graph->get_execution_plan_count() : 0;
+      for (int64_t i = 0; i < count && plans.size() < most; ++i) {
+        int64_t bytes = 0;
+        if (!only.empty() && only != GraphPlan::name_of(*graph, i)) continue;
+        if (good(graph->build_plan_at_index(i)) &&
+            good(graph->get_workspace_size_plan_at_index(i, bytes)))
+          plans.push_back(std::make_shared<GraphPlan>(p.op(), graph, i, bytes));
+      }
+    }
+  } catch (const fe::cudnnException& e) {
+    message = e.what();
+  }
+  if (plans.empty()) reason = "cuDNN has no plan: " + message.substr(0, message.find('\n'));
+  return plans;
+}
+
+}  // namespace mica

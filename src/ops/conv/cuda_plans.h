@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mica/op/kernel.h"
+
+namespace mica {
+
+enum class ConvPass { forward, dgrad, wgrad };
+
+/// A convolution as the library sees it. All tensors but a weight's gradient, which is row-major,
+/// have one layout.
+struct ConvProblem {
+  ConvPass pass;
+  Shape x, weight, y;
+  Dims stride, padding, dilation;
+  DType dtype;
+  Device device;
+  bool channels_last;
+  bool bias;
+
+  const char* op() const;
+  Strides strides(const Shape& shape) const {
+    return channels_last ? channels_last_strides(shape) : contiguous_strides(shape);
+  }
+};
+
+/// A plan of the library for one graph.
+class ConvPlan {
+ public:
+  virtual ~ConvPlan() = default;
+  virtual std::string name() const = 0;
+  virtual size_t workspace_bytes() const = 0;
+  /// `pointers` are those of the inputs, the bias where the graph has it, and the output.
+  virtual void execute(Encoder& encoder, std::span<void*> pointers, void* workspace) const = 0;
+};
+
+/// The library's first plans by its heuristic that build and that the settings allow (those named
+/// `only`, unless it is empty), `most` of them; with `bias` their graph adds it. Where there is
+/// none, `reason` says why.
+std::vector<std::shared_ptr<const ConvPlan>> find_conv_plans(const ConvProblem& p, bool bias,
+                                                             size_t most, const std::string& only,
+                                                             std::string& reason);
+
+}  // namespace mica
