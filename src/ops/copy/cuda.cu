@@ -231,7 +231,7 @@ void launch_same(const CopyState& s, Encoder& encoder, void* out, const void* in
     encoder.launch(transpose_tiles<Word>, grid, kThreads, 0, t, o, i);
     return;
   }
-  const unsigned grid = grid_for(s.loop.count, kThreads, encoder.multiprocessors());
+  const unsigned grid = grid_over(s.loop.count, kThreads);
   const auto kernel = s.vector > 1 ? copy_strided<Word, kVec16<Word>> : copy_strided<Word, 1>;
   encoder.launch(kernel, grid, kThreads, 0, s.loop, o, i);
 }
@@ -239,7 +239,7 @@ void launch_same(const CopyState& s, Encoder& encoder, void* out, const void* in
 /// V is 16 bytes of the wider of the two types, so the narrower one's vectors are 8, 4 or 2 bytes.
 template <class To, int V>
 void launch_cast(const CopyState& s, Encoder& encoder, void* out, const Arg& in) {
-  const unsigned grid = grid_for(s.loop.count, kThreads, encoder.multiprocessors());
+  const unsigned grid = grid_over(s.loop.count, kThreads);
   encoder.launch(cast_strided<To, V>, grid, kThreads, 0, s.loop, static_cast<To*>(out), in.data,
                  in.dtype());
 }

@@ -87,17 +87,16 @@ void run(const DropoutParams& p, const DropoutState& state, const Call& c) {
   const auto scale = static_cast<float>(1.0 / (1.0 - p.p));
   const int64_t n = c.out[0].numel();
   const auto* counter = c.in[1].as<const int64_t>();
-  const int multiprocessors = c.encoder->multiprocessors();
   cuda_switch_float(c.in[0].dtype(), "dropout", [&]<class T>() {
     T* out = c.out[0].as<T>();
     const T* in = c.in[0].as<const T>();
     if (state.dense) {
       const bool aligned = is_aligned(out, 4 * sizeof(T)) && is_aligned(in, 4 * sizeof(T));
-      c.encoder->launch(drop_dense<T>, grid_for(n, kThreads * 4, multiprocessors), kThreads, 0, out,
-                        in, n, aligned, counter, threshold, scale);
+      c.encoder->launch(drop_dense<T>, grid_over(n, kThreads * 4), kThreads, 0, out, in, n, aligned,
+                        counter, threshold, scale);
     } else {
-      c.encoder->launch(drop_strided<T>, grid_for(n, kThreads, multiprocessors), kThreads, 0,
-                        state.loop, out, in, counter, threshold, scale);
+      c.encoder->launch(drop_strided<T>, grid_over(n, kThreads), kThreads, 0, state.loop, out, in,
+                        counter, threshold, scale);
     }
   });
 }

@@ -124,7 +124,7 @@ std::shared_ptr<ElementwiseState<Arity>> prepare_elementwise(const P&, const Spe
 template <class F, int Arity, Takes takes>
 void run_elementwise(const ParamsOf<F>& params, const ElementwiseState<Arity>& state,
                      const Call& c) {
-  const unsigned grid = grid_for(state.loop.count, kElementThreads, c.encoder->multiprocessors());
+  const unsigned grid = grid_over(state.loop.count, kElementThreads);
   F f{};
   if constexpr (!std::is_empty_v<F>) f = params;
   cuda_switch_all(c.in[0].dtype(), [&]<class T>() {

@@ -32,7 +32,7 @@ void launch(const Call& c, T value) {
   Word word;
   std::memcpy(&word, &value, sizeof word);
   const int64_t n = c.out[0].numel();
-  const unsigned grid = grid_for(n, kThreads * kVec16<Word>, c.encoder->multiprocessors());
+  const unsigned grid = grid_over(n, kThreads * kVec16<Word>);
   c.encoder->launch(fill<Word>, grid, kThreads, 0, c.out[0].as<Word>(), n, word);
 }
 

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Distribution>
 void run_draw(const RandomParams& p, const Call& c) {
   const int64_t n = c.out[0].numel();
-  const unsigned grid = grid_for(n, kThreads * 4, c.encoder->multiprocessors());
+  const unsigned grid = grid_over(n, kThreads * 4);
   cuda_switch_float(p.dtype, "random", [&]<class T>() {
     c.encoder->launch(draw<Distribution, T>, grid, kThreads, 0, c.out[0].as<T>(), n,
                       c.in[0].as<const int64_t>(), p.a, p.b);
