@@ -274,9 +274,9 @@ MICA_CPU_OP(nonzero)
 MICA_CPU_OP(nonzero_ends)
 MICA_COMPOSITE(masked_fill)
 MICA_COMPOSITE(masked_select)
-MICA_CPU_OP(embedding)
-MICA_CPU_OP(embedding_grad)
-MICA_CPU_OP(one_hot)
+MICA_OP(embedding)
+MICA_OP(embedding_grad)
+MICA_OP(one_hot)
 
 // random
 MICA_OP(rng_take)
