@@ -6,6 +6,7 @@
 #include "mica/ops/elementwise/cpu_loop.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/cpu_indexed.h"
+#include "mica/ops/index/placement.h"
 #include "mica/ops/view/view.h"
 #include "mica/ops/where/where.h"
 
@@ -16,42 +17,13 @@ const OpDef& index_put_op();
 
 namespace {
 
-/// Which axes of x[indices] come from where.
-struct Placement {
-  Shape shape;    ///< of the result
-  Shape indices;  ///< of the indices, broadcast
-  int at = 0;     ///< where they stand in the result
-};
-
-/// Checks the indices of x; `op` names the operator in errors.
-Placement place(const char* op, const Shape& x, const Dims& axes,
-                std::span<const TensorSpec> indices) {
-  check(!axes.empty() && indices.size() == static_cast<size_t>(axes.rank()),
-        "{}: expected an index for each of the axes {}, got {}", op, axes, indices.size());
-  Placement p;
-  for (const TensorSpec& s : indices) {
-    check_index_dtype(op, s);
-    p.indices = broadcast_shapes(p.indices, s.shape, op);
-  }
-  check<ShapeError>(x.rank() - axes.rank() + p.indices.rank() <= Dims::kMaxRank,
-                    "{}: indices of shape {} in place of {} of the axes of {} make more than {}",
-                    op, p.indices, axes.rank(), x, Dims::kMaxRank);
-  const bool neighbours = axes.back() - axes[0] == axes.rank() - 1;
-  p.at = neighbours ? static_cast<int>(axes[0]) : 0;
-  for (int i = 0; i < p.at; ++i) p.shape.push_back(x[i]);
-  for (const int64_t size : p.indices) p.shape.push_back(size);
-  for (int i = p.at; i < x.rank(); ++i)
-    if (!axes.contains(i)) p.shape.push_back(x[i]);
-  return p;
-}
-
 void infer(const IndexParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
-  out.add(place(out.op(), in[0].shape, p.axes, in.subspan(1)).shape, in[0].dtype);
+  out.add(place_indices(out.op(), in[0].shape, p.axes, in.subspan(1)).shape, in[0].dtype);
 }
 
 void infer_put(const IndexPutParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   const Shape& shape = in[0].defined ? in[0].shape : p.shape;
-  const Placement placed = place(out.op(), shape, p.axes, in.subspan(2));
+  const Placement placed = place_indices(out.op(), shape, p.axes, in.subspan(2));
   check<DTypeError>(!p.accumulate || in[1].dtype != DType::boolean,
                     "{}: expected numbers to accumulate, got bool", out.op());
   check<DTypeError>(!in[0].defined || in[1].dtype == in[0].dtype,
@@ -85,7 +57,7 @@ Tensors vjp(const IndexParams& p, const VjpArgs& a) {
 Tensor stays(const IndexPutParams& p, const VjpArgs& a) {
   const auto indices = a.in.subspan(2);
   const Shape& x = a.out_specs[0].shape;
-  const Placement placed = place("index_put", x, p.axes, a.in_specs.subspan(2));
+  const Placement placed = place_indices("index_put", x, p.axes, a.in_specs.subspan(2));
   Shape sizes;
   Dims axes;
   for (const int64_t axis : p.axes) {
@@ -124,7 +96,7 @@ bool is_direct(std::span<const TensorSpec> indices) {
 size_t offsets_bytes(const char* op, const Shape& x, const Dims& axes,
                      std::span<const TensorSpec> indices) {
   if (is_direct(indices)) return 0;
-  return static_cast<size_t>(numel(place(op, x, axes, indices).indices)) * sizeof(int64_t);
+  return static_cast<size_t>(numel(place_indices(op, x, axes, indices).indices)) * sizeof(int64_t);
 }
 
 /// Checks the indices' values; then how the result of an indexing, or the values of an index_put,
@@ -133,7 +105,7 @@ Indexed indexed(const char* op, const Dims& axes, const Arg& table, const Arg& d
                 std::span<const Arg> indices, void* workspace) {
   std::vector<TensorSpec> specs;
   for (const Arg& i : indices) specs.push_back(*i.spec);
-  const Placement p = place(op, table.shape(), axes, specs);
+  const Placement p = place_indices(op, table.shape(), axes, specs);
   const auto axis_of = [&](int i) {
     const int axis = static_cast<int>(axes[i]);
     return IndexedAxis{op, axis, table.shape()[axis], true};
@@ -243,6 +215,27 @@ Integers integers(const char* op, const Tensor& x, const Tensors& indices) {
 
 }  // namespace
 
+Placement place_indices(const char* op, const Shape& x, const Dims& axes,
+                        std::span<const TensorSpec> indices) {
+  check(!axes.empty() && indices.size() == static_cast<size_t>(axes.rank()),
+        "{}: expected an index for each of the axes {}, got {}", op, axes, indices.size());
+  Placement p;
+  for (const TensorSpec& s : indices) {
+    check_index_dtype(op, s);
+    p.indices = broadcast_shapes(p.indices, s.shape, op);
+  }
+  check<ShapeError>(x.rank() - axes.rank() + p.indices.rank() <= Dims::kMaxRank,
+                    "{}: indices of shape {} in place of {} of the axes of {} make more than {}",
+                    op, p.indices, axes.rank(), x, Dims::kMaxRank);
+  const bool neighbours = axes.back() - axes[0] == axes.rank() - 1;
+  p.at = neighbours ? static_cast<int>(axes[0]) : 0;
+  for (int i = 0; i < p.at; ++i) p.shape.push_back(x[i]);
+  for (const int64_t size : p.indices) p.shape.push_back(size);
+  for (int i = p.at; i < x.rank(); ++i)
+    if (!axes.contains(i)) p.shape.push_back(x[i]);
+  return p;
+}
+
 const OpDef& index_op() {
   static OpDef def = Op<IndexParams>("index")
                          .inputs_at_least(2)
@@ -275,7 +268,7 @@ Tensor index_put(const Tensor& x, const Tensors& indices, const Tensor& values, 
   check(!by.axes.empty(), "{}: expected at least one index", kOp);
   std::vector<TensorSpec> specs;
   for (const Tensor& i : by.indices) specs.push_back(i.spec());
-  const Shape shape = place(kOp, x.shape(), by.axes, specs).shape;
+  const Shape shape = place_indices(kOp, x.shape(), by.axes, specs).shape;
   check<ShapeError>(broadcast_shapes(values.shape(), shape, kOp) == shape,
                     "{}: values must broadcast to {}, got {}", kOp, shape, values.shape());
   return call_put(x, expand(values, shape), {by.axes, accumulate}, by.indices);

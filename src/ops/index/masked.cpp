@@ -4,6 +4,7 @@
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/gather.h"
 #include "mica/ops/index/index.h"
+#include "mica/ops/index/placement.h"
 #include "mica/ops/view/view.h"
 #include "mica/ops/where/where.h"
 #include "mica/runtime/cpu/parallel.h"
@@ -11,9 +12,8 @@
 namespace mica {
 namespace {
 
-// Two passes over blocks of elements: nonzero_ends counts, nonzero writes each block's positions
-// where those of the blocks before it end.
-constexpr int64_t kBlock = 1 << 15;
+// Two passes over blocks of elements: nonzero_ends counts, nonzero writes.
+constexpr int64_t kBlock = kNonzeroBlock;
 
 int64_t blocks_of(int64_t numel) { return (numel + kBlock - 1) / kBlock; }
 
