@@ -282,7 +282,7 @@ MICA_OP(one_hot)
 MICA_OP(rng_take)
 MICA_OP(uniform)
 MICA_OP(normal)
-MICA_CPU_OP(randint)
+MICA_OP(randint)
 MICA_OP(dropout)
 
 // updates

@@ -81,6 +81,36 @@ void run_draw(const RandomParams& p, const Call& c) {
   });
 }
 
+/// low + floor(word * range / 2^32), of lanes and blocks as above.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    draw_integers(T* out, int64_t n, const int64_t* counter, int64_t low, uint64_t range) {
+  const auto seed = static_cast<unsigned long long>(counter[0]);
+  const auto first = static_cast<unsigned long long>(counter[1]);
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i * 4 < n;
+       i += step) {
+    const Philox4 block = philox(seed, first + static_cast<unsigned long long>(i));
+#pragma unroll
+    for (int lane = 0; lane < 4; ++lane)
+      if (i * 4 + lane < n)
+        out[i * 4 + lane] = static_cast<T>(low + static_cast<int64_t>(block.v[lane] * range >> 32));
+  }
+}
+
+void run_randint(const RandintParams& p, const Call& c) {
+  const int64_t n = c.out[0].numel();
+  const unsigned grid = grid_for(n, kThreads * 4, c.encoder->multiprocessors());
+  const auto range = static_cast<uint64_t>(p.high) - static_cast<uint64_t>(p.low);
+  const auto launch = [&]<class T>() {
+    c.encoder->launch(draw_integers<T>, grid, kThreads, 0, c.out[0].as<T>(), n,
+                      c.in[0].as<const int64_t>(), p.low, range);
+  };
+  if (p.dtype == DType::i64) return launch.operator()<int64_t>();
+  if (p.dtype == DType::i32) return launch.operator()<int32_t>();
+  launch.operator()<uint8_t>();
+}
+
 }  // namespace
 
 KernelList rng_take_cuda_kernels() {
@@ -91,6 +121,9 @@ KernelList uniform_cuda_kernels() {
 }
 KernelList normal_cuda_kernels() {
   return {kernel<supports_all<RandomParams>, run_draw<Normal>>("counter")};
+}
+KernelList randint_cuda_kernels() {
+  return {kernel<supports_all<RandintParams>, run_randint>("counter")};
 }
 
 }  // namespace mica
