@@ -267,11 +267,7 @@ std::shared_ptr<NormState> plan(const Specs& s, const TensorSpec& x, const Shape
   state->rows.count = 1;
   for (int i = 0; i < x.rank() - normalized.rank(); ++i) state->rows.count *= x.shape[i];
   const auto v = static_cast<int>(16 / size_of(x.dtype));
-  const bool vectors = state->rows.n % v == 0 && s.out[0].aligned &&
-                       std::all_of(s.in.begin(), s.in.end(), [](const TensorSpec& spec) {
-                         return !spec.defined || spec.aligned;
-                       });
-  state->width = vectors ? v : 1;
+  state->width = all_aligned(s) && state->rows.n % v == 0 ? v : 1;
   state->layout = row_threads(state->rows.n / state->width, held(state->width), most_threads);
   return state;
 }

@@ -1,10 +1,19 @@
 #pragma once
 
+#include <algorithm>
+
 #include "mica/op/kernel.h"
 #include "mica/runtime/cuda/types.cuh"
 
 // What the CUDA kernels of layer_norm and group_norm share.
 namespace mica::cuda {
+
+/// All inputs and the first output start on 16-byte boundaries.
+inline bool all_aligned(const Specs& s) {
+  return s.out[0].aligned && std::all_of(s.in.begin(), s.in.end(), [](const TensorSpec& spec) {
+           return !spec.defined || spec.aligned;
+         });
+}
 
 /// A weight or bias: of T, or `wide`, of Compute<T>; null where it was left out.
 struct Parameter {
