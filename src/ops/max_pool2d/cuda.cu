@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <initializer_list>
 
 #include "mica/op/kernel.h"
 #include "mica/ops/max_pool2d/geometry.h"
+#include "mica/ops/pool/cuda_planes.cuh"
 #include "mica/runtime/cuda/encoder.h"
-#include "mica/runtime/cuda/strided.cuh"
 
 namespace mica {
 namespace {
@@ -17,9 +16,11 @@ constexpr int kThreads = 256;
 struct Axis {
   int size, outputs, kernel, stride, padding, dilation;
   int extent;  ///< from a window's first place past its last
+  bool adaptive;
   Divider by_stride;
+  Parts parts;  ///< the windows where they are adaptive
 
-  Axis(int64_t in, int64_t out, int64_t k, int64_t s, int64_t p, int64_t d)
+  Axis(int64_t in, int64_t out, int64_t k, int64_t s, int64_t p, int64_t d, bool divided)
       : size(static_cast<int>(in)),
         outputs(static_cast<int>(out)),
         kernel(static_cast<int>(k)),
@@ -27,22 +28,21 @@ struct Axis {
         padding(static_cast<int>(p)),
         dilation(static_cast<int>(d)),
         extent((kernel - 1) * dilation + 1),
-        by_stride(static_cast<uint32_t>(s)) {}
+        adaptive(divided),
+        by_stride(static_cast<uint32_t>(std::max<int64_t>(s, 1))),
+        parts(in, out) {}
 };
 
 struct Axes {
   Axis h, w;
   explicit Axes(const Pool2dGeometry& g)
-      : h(g.h, g.oh, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h),
-        w(g.w, g.ow, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w) {}
-};
-
-struct Range {
-  int first, last;  ///< [first, last)
+      : h(g.h, g.oh, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h, g.adaptive),
+        w(g.w, g.ow, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w, g.adaptive) {}
 };
 
 /// Inputs of output o, `dilation` apart.
 __device__ Range window(const Axis& a, int o) {
+  if (a.adaptive) return a.parts[o];
   int start = o * a.stride - a.padding;
   const int end = min(start + a.extent, a.size);
   while (start < 0) start += a.dilation;
@@ -61,48 +61,6 @@ __device__ Range windows_over(const Axis& a, int i) {
   const int first = end - (last - 1) * a.stride < a.extent ? last - 1 : last;
   return {first, min(last, a.outputs)};
 }
-
-/// Walks a dense tensor in memory order as (planes, rows, columns, inner): a row-major one has N *
-/// C planes and an inner size of 1, a channels_last one N planes and the channels inside.
-struct PlaneLoop {
-  int64_t count;
-  bool narrow;  ///< indices fit in 31 bits
-  int rows, columns, inner;
-  Divider by_rows, by_columns, by_inner;
-
-  PlaneLoop(int64_t planes, int64_t h, int64_t w, int64_t i)
-      : count(planes * h * w * i),
-        narrow(count < kNarrowLimit),
-        rows(static_cast<int>(h)),
-        columns(static_cast<int>(w)),
-        inner(static_cast<int>(i)),
-        by_rows(static_cast<uint32_t>(h)),
-        by_columns(static_cast<uint32_t>(w)),
-        by_inner(static_cast<uint32_t>(std::max<int64_t>(i, 1))) {}
-
-  struct Place {
-    int64_t plane;
-    int h, w, i;
-  };
-  __device__ Place place(int64_t index) const {
-    if (narrow) {
-      const auto n = static_cast<uint32_t>(index);
-      const uint32_t pixel = by_inner.quotient(n);
-      const uint32_t row = by_columns.quotient(pixel);
-      const uint32_t plane = by_rows.quotient(row);
-      return {.plane = plane,
-              .h = static_cast<int>(row - plane * by_rows.divisor),
-              .w = static_cast<int>(pixel - row * by_columns.divisor),
-              .i = static_cast<int>(n - pixel * by_inner.divisor)};
-    }
-    const int64_t pixel = index / inner;
-    const int64_t row = pixel / columns;
-    return {.plane = row / rows,
-            .h = static_cast<int>(row % rows),
-            .w = static_cast<int>(pixel % columns),
-            .i = static_cast<int>(index % inner)};
-  }
-};
 
 /// The largest value of a window, in V channels.
 template <class T, int V>
@@ -210,10 +168,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// How the V neighbours in memory that a thread writes lie: as channels of one pixel or as pixels
-/// of one row.
-enum class Neighbours { channels, pixels };
-
 /// Each input gathers from the windows over it, in a fixed order. Where windows do not overlap
 /// there is at most one.
 template <class T, int V, Neighbours kNeighbours, bool kOverlap>
@@ -260,26 +214,6 @@ __global__ void __launch_bounds__(kThreads)
 /// Elements of a thread that are neighbours: 16 bytes of the values or of the positions.
 constexpr int vector_of(size_t element_bytes) { return element_bytes == 8 ? 2 : 4; }
 
-/// Of tensors that all lie alike.
-enum class Format { row_major, channels_last, other };
-
-Format format_of(std::initializer_list<const TensorSpec*> specs) {
-  const auto all = [&](bool (TensorSpec::*lies)() const) {
-    return std::all_of(specs.begin(), specs.end(),
-                       [&](const TensorSpec* spec) { return (spec->*lies)(); });
-  };
-  if (all(&TensorSpec::is_contiguous)) return Format::row_major;
-  return all(&TensorSpec::is_channels_last_dense) ? Format::channels_last : Format::other;
-}
-
-/// Inputs that lie otherwise than the outputs are copied.
-Support support_for(Format together, Format outputs, uint32_t inputs) {
-  if (together != Format::other) return Support::yes();
-  if (outputs == Format::row_major) return Support::yes().with_contiguous(inputs);
-  if (outputs == Format::channels_last) return Support::yes().with_channels_last(inputs);
-  return Support::no("the outputs are neither all row-major nor all channels_last");
-}
-
 struct PoolState : KernelState {
   PoolState(const PlaneLoop& l, const Axes& a) : loop(l), axes(a) {}
   PlaneLoop loop;
@@ -288,13 +222,22 @@ struct PoolState : KernelState {
   bool pixels = false;    ///< or several pixels
 };
 
-Support supports(const MaxPool2dParams&, const Specs& s) {
+template <class P>
+Support supports(const P&, const Specs& s) {
   return support_for(format_of({&s.in[0], &s.out[0], &s.out[1]}), format_of({&s.out[0], &s.out[1]}),
                      0b1);
 }
 
-std::shared_ptr<PoolState> prepare(const MaxPool2dParams& p, const Specs& s) {
-  const Pool2dGeometry g = pool2d_geometry("max_pool2d", p, s.in[0].shape);
+Pool2dGeometry geometry(const MaxPool2dParams& p, const Shape& x) {
+  return pool2d_geometry("max_pool2d", p, x);
+}
+Pool2dGeometry geometry(const AdaptivePool2dParams& p, const Shape& x) {
+  return adaptive_pool2d_geometry("adaptive_max_pool2d", x, p.output);
+}
+
+template <class P>
+std::shared_ptr<PoolState> prepare(const P& p, const Specs& s) {
+  const Pool2dGeometry g = geometry(p, s.in[0].shape);
   const bool last = format_of({&s.in[0], &s.out[0], &s.out[1]}) == Format::channels_last;
   const int v = vector_of(size_of(s.in[0].dtype));
   const bool channels =
@@ -316,7 +259,7 @@ void pool(const PoolState& s, const Call& c) {
     c.encoder->launch(kernel, grid, kThreads, 0, s.loop, s.axes, c.in[0].as<const Vec<T, V>>(),
                       c.out[0].as<Vec<T, V>>(), c.out[1].as<Vec<int, V>>());
   };
-  const bool dense = h.dilation == 1 && w.dilation == 1;
+  const bool dense = h.dilation == 1 && w.dilation == 1 && !h.adaptive;
   if (dense && h.kernel == 2 && w.kernel == 2) {
     launch(pool_square_windows<T, V, 2>, kWindows<V, 2>);
   } else if (dense && h.kernel == 3 && w.kernel == 3) {
@@ -326,7 +269,8 @@ void pool(const PoolState& s, const Call& c) {
   }
 }
 
-void run(const MaxPool2dParams&, const PoolState& state, const Call& c) {
+template <class P>
+void run(const P&, const PoolState& state, const Call& c) {
   cuda_switch_float(c.in[0].dtype(), "max_pool2d", [&]<class T>() {
     state.channels ? pool<T, vector_of(sizeof(T))>(state, c) : pool<T, 1>(state, c);
   });
@@ -376,7 +320,14 @@ void run_grad(const MaxPool2dGradParams&, const PoolState& state, const Call& c)
 
 }  // namespace
 
-KernelList max_pool2d_cuda_kernels() { return {kernel<supports, prepare, run>("direct")}; }
+KernelList max_pool2d_cuda_kernels() {
+  using P = MaxPool2dParams;
+  return {kernel<supports<P>, prepare<P>, run<P>>("direct")};
+}
+KernelList adaptive_max_pool2d_cuda_kernels() {
+  using P = AdaptivePool2dParams;
+  return {kernel<supports<P>, prepare<P>, run<P>>("direct")};
+}
 KernelList max_pool2d_grad_cuda_kernels() {
   return {kernel<supports_grad, prepare_grad, run_grad>("gather")};
 }
