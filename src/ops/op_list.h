@@ -180,7 +180,7 @@ MICA_CPU_OP(searchsorted)
 // linear algebra
 MICA_OP(matmul)
 MICA_OP(linear)
-MICA_CPU_OP(linear_act)
+MICA_OP(linear_act)
 MICA_COMPOSITE(outer)
 MICA_COMPOSITE(inner)
 MICA_COMPOSITE(dot)

@@ -1,4 +1,5 @@
-// Convolutions whose kernels were chosen by timing compute what those of the heuristic do.
+// Convolutions and products whose kernels were chosen by timing compute what those of the heuristic
+// do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,6 +70,41 @@ TEST_F(Autotune, VerboseDispatchTellsTheTimes) {
   EXPECT_THAT(told(3), testing::ContainsRegex("mica: conv2d: direct takes [0-9.]+ µs"));
   set_deterministic(true);
   EXPECT_THAT(told(4), testing::Not(testing::HasSubstr("takes")));
+}
+
+TEST_F(Autotune, TimedProductsGiveTheSameResults) {
+  for (const DType dtype : kFloats) {
+    manual_seed(5);
+    const Tensor x = uniform({48, 64}, -1, 1, {dtype, device_});
+    const Tensor w = uniform({40, 64}, -1, 1, {dtype, device_});
+    const Tensor b = uniform({40}, -1, 1, {dtype, device_});
+    set_autotune(false);
+    const Tensor expected = linear(x, w, b, {.activation = Activation::relu});
+    set_autotune(true);
+    const Tensor timed = linear(x, w, b, {.activation = Activation::relu});
+    EXPECT_EQ(difference(to_host(timed), to_host(expected), dtype,
+                         2 * tolerance_of("linear_act").forward.of(dtype))
+                  .value_or(""),
+              "")
+        << mica::name_of(dtype);
+  }
+}
+
+TEST_F(Autotune, AnswersAreKept) {
+  set_verbose_dispatch(true);
+  set_autotune(true);
+  const auto told = [&] {
+    testing::internal::CaptureStderr();
+    matmul(ones({33, 65}, {.device = device_}), ones({65, 17}, {.device = device_}));
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(told(), testing::ContainsRegex("cublaslt's answer 0 takes [0-9.]+ µs"));
+  // Another setting and back: the kernel is prepared again, from the answer that was kept.
+  set_deterministic(true);
+  set_deterministic(false);
+  const std::string again = told();
+  EXPECT_THAT(again, testing::HasSubstr("cublaslt"));
+  EXPECT_THAT(again, testing::Not(testing::HasSubstr("takes")));
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
-// matmul and linear without a library, for what cuBLASLt refuses: any strides, an empty K.
+// matmul and linear without a library, for what cuBLASLt refuses: any strides, an empty K; and the
+// pass after a product for what its epilogue cannot do.
 #include <algorithm>
 
+#include "mica/ops/activation/functors.h"
+#include "mica/ops/elementwise/functors.h"
 #include "mica/ops/matmul/cuda_kernels.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -29,6 +32,7 @@ struct Problem {
   int64_t row_tiles;
   int64_t col_tiles;
   int64_t batches;
+  Activation activation;
   int rank;
   int64_t batch[Dims::kMaxRank];
   int64_t a_batch[Dims::kMaxRank];
@@ -42,6 +46,12 @@ __device__ int64_t batch_offset(const Problem& p, const int64_t* strides, int64_
     index /= p.batch[d];
   }
   return offset;
+}
+
+template <class C>
+__device__ C activated(C x, Activation activation) {
+  if (activation == Activation::relu) return functor::Relu{}(x);
+  return activation == Activation::gelu ? functor::Gelu{}(x) : x;
 }
 
 /// Reads a kTile × kDepth part of a matrix (rows by K) into shared memory, zeros outside. Threads
@@ -96,14 +106,36 @@ __global__ void __launch_bounds__(kThreads)
         const int64_t col = col0 + tx + 16 * j;
         if (row >= p.m || col >= p.n) continue;
         const C add = bias ? cuda::to_compute(bias[col * p.bias_stride]) : C(0);
-        out_batch[row * p.n + col] = cuda::convert<T>(sum[i][j] + add);
+        out_batch[row * p.n + col] = cuda::convert<T>(activated(sum[i][j] + add, p.activation));
       }
     }
   }
 }
 
-template <auto problem_of>
-void run(const NoParams&, const Call& call) {
+/// V elements per step; where there is a bias, n is a multiple of V.
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads)
+    finish(int64_t vectors, int64_t n, const T* bias, int64_t bias_stride, Activation activation,
+           T* y) {
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < vectors; i += step) {
+    cuda::Vec<T, V> v = cuda::load_vec<V>(y + i * V);
+    const int64_t col = bias ? i * V % n : 0;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      Compute<T> x = cuda::to_compute(v.v[j]);
+      if (bias) x += cuda::to_compute(bias[(col + j) * bias_stride]);
+      v.v[j] = cuda::convert<T>(activated(x, activation));
+    }
+    cuda::store_vec<V>(y + i * V, v);
+  }
+}
+
+Activation activation_of(const NoParams&) { return Activation::none; }
+Activation activation_of(const LinearParams& params) { return params.activation; }
+
+template <auto problem_of, class P>
+void run(const P& params, const Call& call) {
   if (call.out[0].numel() == 0) return;
   const MatmulProblem problem = problem_of(*call.in[0].spec, *call.in[1].spec);
   const bool biased = call.in.size() > 2 && call.in[2].defined();
@@ -119,6 +151,7 @@ void run(const NoParams&, const Call& call) {
   p.row_tiles = cuda::ceil_div<int64_t>(p.m, kTile);
   p.col_tiles = cuda::ceil_div<int64_t>(p.n, kTile);
   p.batches = problem.batches();
+  p.activation = activation_of(params);
   p.rank = problem.batch.rank();
   std::copy(problem.batch.begin(), problem.batch.end(), p.batch);
   std::copy(problem.a_batch.begin(), problem.a_batch.end(), p.a_batch);
@@ -135,10 +168,29 @@ void run(const NoParams&, const Call& call) {
 }  // namespace
 
 Kernel matmul_tiled_kernel() {
-  return kernel<supports_all<NoParams>, run<matmul_problem>>("tiled");
+  return kernel<supports_all<NoParams>, run<matmul_problem, NoParams>>("tiled");
 }
 Kernel linear_tiled_kernel() {
-  return kernel<supports_all<NoParams>, run<linear_problem>>("tiled");
+  return kernel<supports_all<NoParams>, run<linear_problem, NoParams>>("tiled");
+}
+Kernel linear_act_tiled_kernel() {
+  return kernel<supports_all<LinearParams>, run<linear_problem, LinearParams>>("tiled");
+}
+
+void finish_linear(Encoder& encoder, const Arg& y, const Arg* bias, Activation activation) {
+  const int64_t n = y.shape().back();
+  cuda::cuda_switch_float(y.dtype(), "linear", [&]<class T>() {
+    const auto launch = [&]<int V>() {
+      const int64_t vectors = y.numel() / V;
+      encoder.launch(finish<T, V>, cuda::grid_for(vectors, kThreads, encoder.multiprocessors()),
+                     kThreads, 0, vectors, n, bias ? bias->as<const T>() : nullptr,
+                     bias ? bias->strides()[0] : 0, activation, y.as<T>());
+    };
+    constexpr int kWidth = cuda::kVec16<T>;
+    const bool wide =
+        cuda::is_aligned(y.data, 16) && y.numel() % kWidth == 0 && (!bias || n % kWidth == 0);
+    wide ? launch.template operator()<kWidth>() : launch.template operator()<1>();
+  });
 }
 
 }  // namespace mica

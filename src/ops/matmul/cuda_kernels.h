@@ -1,11 +1,16 @@
 #pragma once
 
 #include "mica/op/kernel.h"
+#include "mica/ops/matmul/matmul.h"
 
 namespace mica {
 
 /// Our own shared-memory product: any strides, every floating dtype, also an empty K.
 Kernel matmul_tiled_kernel();
 Kernel linear_tiled_kernel();
+Kernel linear_act_tiled_kernel();
+
+/// y (…, N), row-major, becomes activation(y + bias), where it lies; bias (N) may be null.
+void finish_linear(Encoder& encoder, const Arg& y, const Arg* bias, Activation activation);
 
 }  // namespace mica

@@ -242,7 +242,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const LinearParams& params) {
   if (params.activation == Activation::none) return linear(x, weight, bias);
-  if (x.device().is_cuda()) return activated(linear(x, weight, bias), params.activation);
+  // The gradient of GELU needs the product, which linear_act would compute again: on CUDA, where
+  // GELU is a pass of its own anyway, that would be a loss.
+  const Tensor in[] = {x, weight, bias};
+  if (x.device().is_cuda() && params.activation == Activation::gelu && grad_wanted(in))
+    return gelu(linear(x, weight, bias));
   return dispatch(linear_act_op(), params, {x, weight, bias})[0];
 }
 

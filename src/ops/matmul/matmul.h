@@ -29,7 +29,7 @@ struct LinearParams {
   }
 };
 
-/// `linear` and an activation, on the CPU in one pass (the op `linear_act`).
+/// `linear` and an activation in one pass (the op `linear_act`).
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const LinearParams& params);
 

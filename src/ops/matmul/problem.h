@@ -4,7 +4,7 @@
 
 namespace mica {
 
-/// matmul and linear as their CPU kernels see them: `batches` products of (m, k) and (k, n) into a
+/// matmul and linear as their kernels see them: `batches` products of (m, k) and (k, n) into a
 /// row-major (batches, m, n) result. Leading dimensions are merged into m where strides allow it.
 struct MatmulProblem {
   int64_t m = 0, n = 0, k = 0;
