@@ -88,6 +88,12 @@ std::vector<Setup> setups() {
        {18, 5, 3, 2},
        {.stride = {2, 1}, .padding = 1},
        {DType::f32}},
+      // Several bands, and pixels and channels that are no multiples of four.
+      {"few channels in bands",
+       {3, 2, 30, 27},
+       {10, 2, 5, 5},
+       {.padding = {2, 1}},
+       {DType::f32, DType::bf16}},
       {"one element", {1, 1, 1, 1}, {1, 1, 1, 1}, {}},
       {"no images", {0, 2, 5, 5}, {3, 2, 3, 3}, {}},
   };

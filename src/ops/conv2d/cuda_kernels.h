@@ -10,6 +10,10 @@ Kernel conv2d_direct_kernel();
 Kernel conv2d_dgrad_direct_kernel();
 Kernel conv2d_wgrad_direct_kernel();
 
+/// Our own convolutions of few channels, where they are faster than the library's.
+Kernel conv2d_few_channels_kernel();
+Kernel conv2d_wgrad_few_channels_kernel();
+
 /// What the library's kernels are compared with, the reference last.
 KernelList conv2d_own_kernels();
 KernelList conv2d_dgrad_own_kernels();
