@@ -229,6 +229,56 @@ OpCase linear_act_case() {
                                   [=](Device d) { call(d, {2, 4}, {5, 4}, {4}); })}};
 }
 
+Sample wgrad_sample(const char* name, const Shape& dy, const Shape& in,
+                    std::vector<DType> dtypes = kFloats) {
+  return {.name = name,
+          .in = {x(dy), x(in)},
+          .call = [](const Args& a) -> Tensors {
+            return call_op("linear_wgrad", NoParams{}, {a[0], a[1]});
+          },
+          .oracle =
+              [](const HostArgs& h) {
+                const int64_t rows = h[0].shape[0];
+                const int64_t out = h[0].shape[1];
+                const int64_t width = h[1].shape[1];
+                HostArray dw{{out, width}, {}};
+                HostArray db{{out}, {}};
+                for (int64_t j = 0; j < out; ++j) {
+                  long double total = 0;
+                  for (int64_t r = 0; r < rows; ++r)
+                    total += h[0].values[static_cast<size_t>(r * out + j)];
+                  db.values.push_back(static_cast<double>(total));
+                  for (int64_t k = 0; k < width; ++k) {
+                    long double sum = 0;
+                    for (int64_t r = 0; r < rows; ++r)
+                      sum +=
+                          static_cast<long double>(h[0].values[static_cast<size_t>(r * out + j)]) *
+                          h[1].values[static_cast<size_t>(r * width + k)];
+                    dw.values.push_back(static_cast<double>(sum));
+                  }
+                }
+                return std::vector{dw, db};
+              },
+          .dtypes = std::move(dtypes)};
+}
+
+OpCase linear_wgrad_case() {
+  const std::vector<DType> f32_bf16 = {DType::f32, DType::bf16};
+  const auto call = [](Device d, const Shape& dy, const Shape& in) {
+    call_op("linear_wgrad", NoParams{}, {zeros(dy, {.device = d}), zeros(in, {.device = d})});
+  };
+  return {.op = "linear_wgrad",
+          .samples = {wgrad_sample("small", {4, 5}, {4, 6}),
+                      wgrad_sample("aligned", {32, 16}, {32, 24}),
+                      wgrad_sample("past a tile", {130, 67}, {130, 71}, f32_bf16),
+                      wgrad_sample("one element", {1, 1}, {1, 1}),
+                      wgrad_sample("no rows gives 0", {0, 3}, {0, 2}),
+                      wgrad_sample("no inputs", {3, 2}, {3, 0})},
+          .bad = {bad<ShapeError>(
+              "linear_wgrad: expected [rows, out] and [rows, in], got [2, 3] and [4, 5]",
+              [=](Device d) { call(d, {2, 3}, {4, 5}); })}};
+}
+
 Sample product_sample(const char* name, const Shape& a, const Shape& b,
                       Tensor (*function)(const Tensor&, const Tensor&), Shape result, Shape left,
                       Shape right) {
@@ -287,7 +337,7 @@ OpCase dot_case() {
 }
 
 const Room kRoom([] {
-  return std::vector<OpCase>{matmul_case(), linear_case(), linear_act_case(),
+  return std::vector<OpCase>{matmul_case(), linear_case(), linear_act_case(), linear_wgrad_case(),
                              outer_case(),  inner_case(),  dot_case()};
 });
 

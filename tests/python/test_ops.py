@@ -30,6 +30,7 @@ RENAMED = {
 MISSING = {
     "conv2d_dgrad": "a gradient",
     "conv2d_wgrad": "a gradient",
+    "linear_wgrad": "a gradient",
     "conv3d_dgrad": "a gradient",
     "conv3d_wgrad": "a gradient",
     "nonzero_ends": "a part of nonzero",

@@ -50,12 +50,30 @@ void run_linear_act(const LinearParams& params, const Call& call) {
            in[2].defined() ? &in[2] : nullptr, call.out[0], params.activation);
 }
 
+void run_linear_wgrad(const NoParams&, const Call& call) {
+  const auto& in = call.in;
+  multiply("linear_wgrad", linear_wgrad_problem(*in[0].spec, *in[1].spec), in[0], in[1], nullptr,
+           call.out[0]);
+  switch_float(in[0].dtype(), "linear_wgrad", [&]<class T>() {
+    const Strides& strides = in[0].strides();
+    for (int64_t j = 0; j < in[0].shape()[1]; ++j) {
+      double sum = 0;
+      for (int64_t i = 0; i < in[0].shape()[0]; ++i)
+        sum += static_cast<double>(in[0].as<T>()[i * strides[0] + j * strides[1]]);
+      call.out[1].as<T>()[j] = static_cast<T>(sum);
+    }
+  });
+}
+
 }  // namespace
 
 Kernel matmul_reference_kernel() { return kernel<supports_all<NoParams>, run_matmul>("reference"); }
 Kernel linear_reference_kernel() { return kernel<supports_all<NoParams>, run_linear>("reference"); }
 Kernel linear_act_reference_kernel() {
   return kernel<supports_all<LinearParams>, run_linear_act>("reference");
+}
+Kernel linear_wgrad_reference_kernel() {
+  return kernel<supports_all<NoParams>, run_linear_wgrad>("reference");
 }
 
 }  // namespace mica

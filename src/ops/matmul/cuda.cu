@@ -177,6 +177,8 @@ Kernel linear_act_tiled_kernel() {
   return kernel<supports_all<LinearParams>, run<linear_problem, LinearParams>>("tiled");
 }
 
+void run_wgrad_product_tiled(const Call& call) { run<linear_wgrad_problem, NoParams>({}, call); }
+
 void finish_linear(Encoder& encoder, const Arg& y, const Arg* bias, Activation activation) {
   const int64_t n = y.shape().back();
   cuda::cuda_switch_float(y.dtype(), "linear", [&]<class T>() {

@@ -9,6 +9,8 @@ namespace mica {
 Kernel matmul_tiled_kernel();
 Kernel linear_tiled_kernel();
 Kernel linear_act_tiled_kernel();
+/// The product of linear_wgrad, its first result, alone.
+void run_wgrad_product_tiled(const Call& call);
 
 /// y (…, N), row-major, becomes activation(y + bias), where it lies; bias (N) may be null.
 void finish_linear(Encoder& encoder, const Arg& y, const Arg* bias, Activation activation);

@@ -1,6 +1,7 @@
 #include "mica/ops/matmul/matmul.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
@@ -12,6 +13,9 @@
 #include "mica/ops/view/view.h"
 
 namespace mica {
+
+const OpDef& linear_wgrad_op();
+
 namespace {
 
 Shape leading(const Shape& shape, int dropped) {
@@ -76,8 +80,37 @@ Tensors linear_gradients(const Tensor& dy, const VjpArgs& args) {
   if (args.needs(0)) grads[0] = matmul(dy, args.in[1]);
   if (!args.needs(1) && !args.needs(2)) return grads;
   const Tensor g = reshape(dy, {rows, w[0]});
+  if (args.needs(1) && args.needs(2) && g.device().is_cuda()) {
+    const Outputs both =
+        dispatch(linear_wgrad_op(), NoParams{}, {g, reshape(args.in[0], {rows, w[1]})});
+    grads[1] = both[0];
+    grads[2] = both[1];
+    return grads;
+  }
   if (args.needs(1)) grads[1] = matmul(transpose(g, 0, 1), reshape(args.in[0], {rows, w[1]}));
   if (args.needs(2)) grads[2] = sum(g, {0});
+  return grads;
+}
+
+void infer_linear_wgrad(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  const Shape& dy = in[0].shape;
+  const Shape& x = in[1].shape;
+  check_dtypes(out.op(), in[0].dtype, in[1].dtype);
+  check<ShapeError>(dy.rank() == 2 && x.rank() == 2 && dy[0] == x[0],
+                    "{}: expected [rows, out] and [rows, in], got {} and {}", out.op(), dy, x);
+  out.add({dy[1], x[1]}, in[0].dtype);
+  out.add({dy[1]}, in[0].dtype);
+}
+
+// Both results are linear in dy, the first in x too.
+Tensors vjp_linear_wgrad(const NoParams&, const VjpArgs& args) {
+  const Tensor& weight = args.grad[0];
+  const Tensor& bias = args.grad[1];
+  Tensors grads(2);
+  if (args.needs(0))
+    grads[0] =
+        weight.defined() ? linear(args.in[1], weight, bias) : expand(bias, args.in_specs[0].shape);
+  if (args.needs(1) && weight.defined()) grads[1] = matmul(args.in[0], weight);
   return grads;
 }
 
@@ -131,6 +164,13 @@ Dims batch_strides(const TensorSpec& spec, int own, const Dims& batch) {
   return strides;
 }
 
+// A matrix with its axes swapped.
+TensorSpec transposed(TensorSpec spec) {
+  std::swap(spec.shape[0], spec.shape[1]);
+  std::swap(spec.strides[0], spec.strides[1]);
+  return spec;
+}
+
 }  // namespace
 
 MatmulProblem matmul_problem(const TensorSpec& a, const TensorSpec& b) {
@@ -168,6 +208,10 @@ MatmulProblem linear_problem(const TensorSpec& x, const TensorSpec& weight) {
   return p;
 }
 
+MatmulProblem linear_wgrad_problem(const TensorSpec& dy, const TensorSpec& x) {
+  return matmul_problem(transposed(dy), x);
+}
+
 const OpDef& matmul_op() {
   static OpDef def = Op<NoParams>("matmul")
                          .inputs(2)
@@ -197,6 +241,17 @@ const OpDef& linear_act_op() {
                          .infer<infer_linear<LinearParams>>()
                          .vjp<vjp_linear_act>({.in = {0, 1, 2}, .out = {0}})
                          .cpu({linear_act_blocked_kernel(), linear_act_reference_kernel()})
+                         .build();
+  return def;
+}
+
+const OpDef& linear_wgrad_op() {
+  static OpDef def = Op<NoParams>("linear_wgrad")
+                         .inputs(2)
+                         .dtypes(kFloatDTypes)
+                         .infer<infer_linear_wgrad>()
+                         .vjp<vjp_linear_wgrad>({.in = {0, 1}})
+                         .cpu({linear_wgrad_reference_kernel()})
                          .build();
   return def;
 }

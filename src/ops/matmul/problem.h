@@ -30,10 +30,13 @@ struct MatmulProblem {
 
 MatmulProblem matmul_problem(const TensorSpec& a, const TensorSpec& b);
 MatmulProblem linear_problem(const TensorSpec& x, const TensorSpec& weight);
+/// linear_wgrad's product: dy (rows, out) transposed times x (rows, in).
+MatmulProblem linear_wgrad_problem(const TensorSpec& dy, const TensorSpec& x);
 
 Kernel matmul_reference_kernel();
 Kernel linear_reference_kernel();
 Kernel linear_act_reference_kernel();
+Kernel linear_wgrad_reference_kernel();
 Kernel matmul_blocked_kernel();
 Kernel linear_blocked_kernel();
 Kernel linear_act_blocked_kernel();

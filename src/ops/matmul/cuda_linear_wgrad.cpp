@@ -1,0 +1,109 @@
+// linear_wgrad on CUDA: the bias's gradient is summed in the product's epilogue where cuBLASLt can,
+// else by the op `sum`.
+#include "mica/core/check.h"
+#include "mica/op/select.h"
+#include "mica/ops/matmul/cuda_kernels.h"
+#include "mica/ops/matmul/cuda_lt.h"
+#include "mica/ops/reduce/reduce.h"
+#include "mica/runtime/cuda/encoder.h"
+
+namespace mica {
+namespace {
+
+constexpr size_t kWorkspaceAlignment = 256;
+
+struct WgradState : KernelState {
+  std::shared_ptr<LtState> product;     ///< null in the tiled kernel
+  std::shared_ptr<const Prepared> sum;  ///< null where the product sums
+  size_t sum_workspace = 0;             ///< where the sum's part of the workspace starts
+};
+
+const ReduceParams& over_rows() {
+  static const ReduceParams params{.axes = {0}};
+  return params;
+}
+
+/// Lets the op `sum` compute the second result.
+void add_sum(WgradState& state, const Specs& specs) {
+  state.sum = select(find_op("sum"), ParamsRef::of(over_rows()),
+                     {specs.in.first(1), specs.out.subspan(1, 1)}, specs.out[0].device);
+  check(!state.sum->needs_copies(), "linear_wgrad: the sum of a row-major matrix needs a copy");
+  state.sum_workspace =
+      (state.workspace_bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+  state.workspace_bytes = state.sum_workspace + state.sum->state->workspace_bytes;
+}
+
+void run_sum(const WgradState& state, const Call& call) {
+  if (!state.sum) return;
+  state.sum->kernel->run(
+      &over_rows(), *state.sum->state,
+      {call.in.first(1), call.out.subspan(1, 1),
+       static_cast<std::byte*>(call.workspace) + state.sum_workspace, call.encoder});
+}
+
+/// The product of dy (rows, out), row-major, and x (rows, in).
+LtProduct product_of(const Specs& specs, const TensorSpec& x) {
+  const TensorSpec& in = specs.in[0];
+  const TensorSpec dy =
+      in.is_contiguous() ? in : TensorSpec::contiguous(in.shape, in.dtype, in.device);
+  return {linear_wgrad_problem(dy, x), dy, x, specs.out[0]};
+}
+
+LtProduct with_sum(LtProduct product, const Specs& specs) {
+  // In the library's column-major view dy is the right operand.
+  product.epilogue = CUBLASLT_EPILOGUE_BGRADB;
+  product.vector = specs.out[1];
+  return product;
+}
+
+Support supports(const NoParams&, const Specs& specs) {
+  if (specs.out[0].numel() == 0 || specs.in[0].shape[0] == 0)
+    return Support::no("there is nothing to multiply");
+  TensorSpec x = specs.in[1];
+  const bool copies = (LtProduct::without_unit_stride(product_of(specs, x).problem) & 2U) != 0;
+  if (copies) x = TensorSpec::contiguous(x.shape, x.dtype, x.device);
+  std::string reason;
+  if (!find_lt_state(product_of(specs, x), reason)) return Support::no(reason);
+  return Support::yes().with_contiguous(copies ? 0b11 : 0b01);
+}
+
+std::shared_ptr<WgradState> prepare(const NoParams&, const Specs& specs) {
+  const LtProduct product = product_of(specs, specs.in[1]);
+  auto state = std::make_shared<WgradState>();
+  std::string reason;
+  state->product = prepare_lt_state(with_sum(product, specs), reason);
+  const bool sums = state->product != nullptr;
+  if (!sums) state->product = prepare_lt_state(product, reason);
+  check<Unsupported>(state->product != nullptr, "linear_wgrad: cublaslt: {}", reason);
+  state->workspace_bytes = state->product->workspace_bytes;
+  if (!sums) add_sum(*state, specs);
+  return state;
+}
+
+void run(const NoParams&, const WgradState& state, const Call& call) {
+  run_lt(*state.product, *call.encoder, call.in[0].data, call.in[1].data,
+         state.sum ? nullptr : call.out[1].data, call.out[0].data, call.workspace);
+  run_sum(state, call);
+}
+
+Support supports_tiled(const NoParams&, const Specs&) { return Support::yes().with_contiguous(1); }
+
+std::shared_ptr<WgradState> prepare_tiled(const NoParams&, const Specs& specs) {
+  auto state = std::make_shared<WgradState>();
+  add_sum(*state, specs);
+  return state;
+}
+
+void run_tiled(const NoParams&, const WgradState& state, const Call& call) {
+  run_wgrad_product_tiled(call);
+  run_sum(state, call);
+}
+
+}  // namespace
+
+KernelList linear_wgrad_cuda_kernels() {
+  return {kernel<supports, prepare, run>("cublaslt"),
+          kernel<supports_tiled, prepare_tiled, run_tiled>("tiled")};
+}
+
+}  // namespace mica
