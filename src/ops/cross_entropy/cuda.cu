@@ -1,20 +1,29 @@
+#include <algorithm>
+#include <limits>
+
 #include "mica/op/kernel.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/types.cuh"
+#include "mica/runtime/runtime.h"
 
 namespace mica {
 namespace {
 
 using namespace mica::cuda;
 
-constexpr int kThreads = 1024;      ///< of the loss
-constexpr int kGradThreads = 256;   ///< of its gradient
+constexpr int kMeanThreads = 1024;
+constexpr int kGradThreads = 256;
 constexpr int64_t kNarrowRow = 32;  ///< up to so many classes a row is read by 8 lanes, else by 32
 constexpr int64_t kOneBlockSteps =
     4;  ///< rows a thread group takes before more blocks are worth a launch
 constexpr int64_t kCountInBlock =
-    4096;  ///< up to so many rows each block of the gradient counts them itself
+    4096;                  ///< up to so many rows each block of the gradient counts them itself
+constexpr int kDepth = 4;  ///< loads of a thread under way together
+
+/// Threads of a block of the loss. Vectors keep more values in registers.
+template <int V>
+inline constexpr int kLossThreads = V == 1 ? 1024 : 256;
 
 /// Target of a row; i64, i32 or u8.
 struct Targets {
@@ -29,138 +38,230 @@ struct Targets {
   }
 };
 
-/// Reductions among G neighbouring lanes.
+/// Good to two units in the last place where x is small; the error of large negative x is lost in
+/// the sum, or in the result, that they are a small part of.
+__device__ inline float exp_of(float x) { return __expf(x); }
+__device__ inline double exp_of(double x) { return exp(x); }
+
 template <int G, class C>
 __device__ C lanes_sum(C x) {
   for (int offset = G / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffU, x, offset);
   return x;
 }
-template <int G, class C>
-__device__ C lanes_max(C x) {
-  for (int offset = G / 2; offset > 0; offset /= 2) {
-    const C y = __shfl_xor_sync(0xffffffffU, x, offset);
-    x = y > x || isnan(y) ? y : x;
-  }
-  return x;
-}
 
-/// The mean of the rows' losses over those that count, by one block of kThreads.
+/// The sum of exp(x - largest) over the values so far. `largest` stays finite, so that infinite
+/// values give the infinite logarithm they should and no NaN.
 template <class C>
-__device__ void write_mean(const C* losses, const Targets& targets, int64_t rows, C* loss) {
+struct ExpSum {
+  C largest = -kMost;
   C sum = 0;
-  int64_t count = 0;
-  for (int64_t i = threadIdx.x; i < rows; i += kThreads) {
-    if (targets[i] == targets.ignored) continue;
-    sum += losses[i];
-    ++count;
+
+  /// Makes `to` the value that is subtracted.
+  __device__ void rescale(C to) {
+    sum *= exp_of(largest - to);
+    largest = to;
   }
-  sum = block_sum<kThreads>(sum);
-  count = block_sum<kThreads>(count);
-  if (threadIdx.x == 0) *loss = sum / static_cast<C>(count);
+
+  static constexpr C kMost = std::numeric_limits<C>::max();
+};
+
+/// Of G neighbouring lanes; every lane gets it.
+template <int G, class C>
+__device__ void lanes_combine(ExpSum<C>& e) {
+  C largest = e.largest;
+  for (int offset = G / 2; offset > 0; offset /= 2)
+    largest = max(largest, __shfl_xor_sync(0xffffffffU, largest, offset));
+  e.rescale(largest);
+  e.sum = lanes_sum<G>(e.sum);
 }
 
-/// logits (rows, classes); G lanes to a row. A single block also writes the mean.
-template <class T, int G>
-__global__ void __launch_bounds__(kThreads)
-    row_losses(const T* logits, Targets targets, int64_t rows, int64_t classes,
-               Compute<T> smoothing, Compute<T>* loss, Compute<T>* logsumexp, Compute<T>* losses) {
+/// Losses of rows that count.
+template <class C>
+struct LossSum {
+  C sum;
+  int64_t count;
+};
+
+/// Adds up what the threads of a block hold.
+template <int kThreads, class C>
+__device__ LossSum<C> block_total(const LossSum<C>& mine) {
+  return {block_sum<kThreads>(mine.sum), block_sum<kThreads>(mine.count)};
+}
+
+/// logits (rows, classes); G lanes to a row, each reading V classes at once. A single block writes
+/// the mean, each of several its part of it.
+template <class T, int G, int V>
+__global__ void __launch_bounds__(kLossThreads<V>)
+    row_losses(const T* __restrict__ logits, Targets targets, int64_t rows, int64_t classes,
+               Compute<T> smoothing, Compute<T>* __restrict__ loss,
+               Compute<T>* __restrict__ logsumexp, LossSum<Compute<T>>* __restrict__ parts) {
   using C = Compute<T>;
+  constexpr int kThreads = kLossThreads<V>;
   constexpr int kGroups = kThreads / G;
   const int lane = threadIdx.x % G;
+  const int64_t vectors = classes / V;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kGroups;
+  LossSum<C> mine{C(0), 0};
   // All lanes of a warp stay in the loop, since they shuffle together.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * kGroups; first < rows; first += step) {
     const int64_t row = first + threadIdx.x / G;
     const bool present = row < rows;
     const T* x = logits + (present ? row : 0) * classes;
-    C largest = to_compute(x[0]);
-    for (int64_t j = lane; j < classes; j += G) {
-      const C v = to_compute(x[j]);
-      largest = v > largest || isnan(v) ? v : largest;
-    }
-    largest = lanes_max<G>(largest);
-    const C shift = isinf(largest) ? C(0) : largest;
-    C sum = 0;
+    const int64_t target = targets[present ? row : 0];
+    const bool valid = target >= 0 && target < classes;
+    const C wanted = valid ? to_compute(x[target]) : static_cast<C>(NAN);
+    ExpSum<C> exps;
     C total = 0;  // of the logits, for smoothing
-    for (int64_t j = lane; j < classes; j += G) {
-      const C v = to_compute(x[j]);
-      sum += exp(v - shift);
-      total += v;
+    for (int64_t j = lane; j < vectors; j += kDepth * G) {
+      Vec<T, V> v[kDepth];
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k)
+        if (j + k * G < vectors) v[k] = load_vec<V>(x + (j + k * G) * V);
+      C largest = exps.largest;
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k)
+        if (j + k * G < vectors)
+#pragma unroll
+          for (int e = 0; e < V; ++e)
+            largest = max(largest, to_compute(v[k].v[e]));  // a NaN is in the sum
+      largest = min(largest, ExpSum<C>::kMost);
+      exps.rescale(largest);
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k) {
+        if (j + k * G >= vectors) continue;
+#pragma unroll
+        for (int e = 0; e < V; ++e) {
+          const C value = to_compute(v[k].v[e]);
+          exps.sum += exp_of(value - largest);
+          total += value;
+        }
+      }
     }
-    sum = lanes_sum<G>(sum);
+    lanes_combine<G>(exps);
     if (smoothing != C(0)) total = lanes_sum<G>(total);
     if (present && lane == 0) {
-      const C lse = shift + log(sum);
+      const C lse = exps.largest + log(exps.sum);
       logsumexp[row] = lse;
-      const int64_t target = targets[row];
-      C value = static_cast<C>(NAN);
-      if (target == targets.ignored) {
-        value = 0;
-      } else if (target >= 0 && target < classes) {
-        value = lse - to_compute(x[target]);
+      if (target != targets.ignored) {
+        C value = lse - wanted;
         if (smoothing != C(0))
           value = (C(1) - smoothing) * value + smoothing * (lse - total / static_cast<C>(classes));
+        mine.sum += value;
+        ++mine.count;
       }
-      losses[row] = value;
     }
   }
+  const LossSum<C> all = block_total<kThreads>(mine);
+  if (threadIdx.x != 0) return;
   if (gridDim.x == 1) {
-    __syncthreads();
-    write_mean(losses, targets, rows, loss);
+    *loss = all.sum / static_cast<C>(all.count);
+  } else {
+    parts[blockIdx.x] = all;
   }
 }
 
 template <class C>
-__global__ void __launch_bounds__(kThreads)
-    mean_loss(const C* losses, Targets targets, int64_t rows, C* loss) {
-  write_mean(losses, targets, rows, loss);
+__global__ void __launch_bounds__(kMeanThreads)
+    mean_loss(const LossSum<C>* __restrict__ parts, int blocks, C* __restrict__ loss) {
+  LossSum<C> mine{C(0), 0};
+  for (int i = static_cast<int>(threadIdx.x); i < blocks; i += kMeanThreads) {
+    mine.sum += parts[i].sum;
+    mine.count += parts[i].count;
+  }
+  const LossSum<C> all = block_total<kMeanThreads>(mine);
+  if (threadIdx.x == 0) *loss = all.sum / static_cast<C>(all.count);
 }
 
-/// Rows that count, by one block.
-template <int kBlock>
-__device__ int64_t count_rows(const Targets& targets, int64_t rows) {
+/// Rows that count, each part by one block of kGradThreads.
+__device__ int64_t count_rows(const Targets& targets, int64_t rows, unsigned part, unsigned parts) {
+  const int64_t step = int64_t{parts} * kGradThreads;
   int64_t count = 0;
-  for (int64_t i = threadIdx.x; i < rows; i += kBlock)
+#pragma unroll 4
+  for (int64_t i = int64_t{part} * kGradThreads + threadIdx.x; i < rows; i += step)
     count += targets[i] != targets.ignored ? 1 : 0;
-  return block_sum<kBlock>(count);
+  return block_sum<kGradThreads>(count);
 }
 
-__global__ void __launch_bounds__(kThreads)
-    count_targets(Targets targets, int64_t rows, int64_t* count) {
-  const int64_t counted = count_rows<kThreads>(targets, rows);
-  if (threadIdx.x == 0) *count = counted;
-}
-
-/// dlogits = dloss / count * (softmax(logits) - smoothed one-hot target). `count` may be null.
-template <class T>
 __global__ void __launch_bounds__(kGradThreads)
-    logits_grad(const Compute<T>* dloss, const T* logits, Targets targets,
-                const Compute<T>* logsumexp, int64_t rows, int64_t classes, Divider by_classes,
-                bool narrow, Compute<T> smoothing, const int64_t* count, T* out) {
+    count_targets(Targets targets, int64_t rows, int64_t* counts) {
+  const int64_t counted = count_rows(targets, rows, blockIdx.x, gridDim.x);
+  if (threadIdx.x == 0) counts[blockIdx.x] = counted;
+}
+
+/// dlogits = dloss / count * (softmax(logits) - smoothed one-hot target), `lanes` threads to a row,
+/// each with V classes at once. The count is the sum of `parts` of it; of none, it is found here.
+template <class T, int V>
+__global__ void __launch_bounds__(kGradThreads)
+    logits_grad(const Compute<T>* __restrict__ dloss, const T* __restrict__ logits, Targets targets,
+                const Compute<T>* __restrict__ logsumexp, int64_t rows, int64_t classes,
+                Compute<T> smoothing, int lanes, const int64_t* __restrict__ counts, int parts,
+                T* __restrict__ out) {
   using C = Compute<T>;
-  const int64_t counted = count ? *count : count_rows<kGradThreads>(targets, rows);
+  const int tid = static_cast<int>(threadIdx.x);
+  const int64_t counted = parts > 0 ? block_sum<kGradThreads>(tid < parts ? counts[tid] : 0)
+                                    : count_rows(targets, rows, 0, 1);
   const C scale = *dloss / static_cast<C>(counted);
   const C off = smoothing / static_cast<C>(classes);
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kGradThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kGradThreads + threadIdx.x;
-       i < rows * classes; i += step) {
-    const int64_t row = narrow ? by_classes.quotient(static_cast<uint32_t>(i)) : i / classes;
+  const C peak = C(1) - smoothing;
+  const int64_t vectors = classes / V;
+  const int groups = kGradThreads / lanes;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * groups + tid / lanes; row < rows;
+       row += step) {
     const int64_t target = targets[row];
-    C g = 0;
-    if (target != targets.ignored) {
-      const C wanted = off + (i - row * classes == target ? C(1) - smoothing : C(0));
-      g = target >= 0 && target < classes
-              ? scale * (exp(to_compute(logits[i]) - logsumexp[row]) - wanted)
-              : static_cast<C>(NAN);
+    const C lse = logsumexp[row];
+    const bool counts_here = target != targets.ignored;
+    const C factor = target >= 0 && target < classes ? scale : static_cast<C>(NAN);
+    for (int64_t j = tid % lanes; j < vectors; j += kDepth * lanes) {
+      const T* from = logits + row * classes + j * V;
+      Vec<T, V> v[kDepth];
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k)
+        if (j + k * lanes < vectors) v[k] = load_vec<V>(from + k * lanes * V);
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k) {
+        const int64_t at = j + k * lanes;
+        if (at >= vectors) break;
+        Vec<T, V> g;
+#pragma unroll
+        for (int e = 0; e < V; ++e) {
+          const C wanted = at * V + e == target ? off + peak : off;
+          const C value = factor * (exp_of(to_compute(v[k].v[e]) - lse) - wanted);
+          g.v[e] = convert<T>(counts_here ? value : C(0));
+        }
+        store_vec<V>(out + row * classes + at * V, g);
+      }
     }
-    out[i] = convert<T>(g);
   }
 }
 
 struct RowsState : KernelState {
   int64_t rows = 0;
   int64_t classes = 0;
+  bool vectors = false;  ///< rows are whole 16-byte vectors
+  unsigned grid = 1;
+  int parts = 0;  ///< of the count of rows
 };
+
+bool whole_vectors(const TensorSpec& logits) {
+  return logits.aligned && logits.shape[1] * static_cast<int64_t>(size_of(logits.dtype)) % 16 == 0;
+}
+
+int multiprocessors_of(const TensorSpec& spec) {
+  return runtime(DeviceKind::cuda).encoder(spec.device.index)->multiprocessors();
+}
+
+/// Calls f.operator()<G, V>().
+template <class T, class F>
+void switch_rows(const RowsState& s, F&& f) {
+  if (s.vectors && s.classes > kNarrowRow) {
+    f.template operator()<32, kVec16<T>>();
+  } else if (s.classes > kNarrowRow) {
+    f.template operator()<32, 1>();
+  } else {
+    f.template operator()<8, 1>();
+  }
+}
 
 Support supports_loss(const CrossEntropyParams&, const Specs&) {
   return Support::yes().with_contiguous(0b11);
@@ -170,31 +271,31 @@ std::shared_ptr<RowsState> prepare_loss(const CrossEntropyParams&, const Specs& 
   auto state = std::make_shared<RowsState>();
   state->rows = s.in[0].shape[0];
   state->classes = s.in[0].shape[1];
-  state->workspace_bytes = static_cast<size_t>(state->rows) * size_of(s.out[0].dtype);
+  state->vectors = whole_vectors(s.in[0]);
+  cuda_switch_float(s.in[0].dtype, "cross_entropy", [&]<class T>() {
+    switch_rows<T>(*state, [&]<int G, int V>() {
+      constexpr int64_t kGroups = kLossThreads<V> / G;
+      if (state->rows <= kGroups * kOneBlockSteps) return;
+      state->grid = grid_for(state->rows, kGroups, multiprocessors_of(s.in[0]));
+      state->workspace_bytes = state->grid * sizeof(LossSum<Compute<T>>);
+    });
+  });
   return state;
 }
 
-template <class T, int G>
-void launch_loss(const CrossEntropyParams& p, const RowsState& s, const Call& c) {
-  using C = Compute<T>;
-  const Targets targets{.data = c.in[1].data, .dtype = c.in[1].dtype(), .ignored = p.ignore_index};
-  C* loss = c.out[0].as<C>();
-  auto* losses = static_cast<C*>(c.workspace);
-  constexpr int64_t kGroups = kThreads / G;
-  const bool one_block = s.rows <= kGroups * kOneBlockSteps;
-  const unsigned grid = one_block ? 1 : grid_for(s.rows, kGroups, c.encoder->multiprocessors());
-  c.encoder->launch(row_losses<T, G>, grid, kThreads, 0, c.in[0].as<const T>(), targets, s.rows,
-                    s.classes, static_cast<C>(p.label_smoothing), loss, c.out[1].as<C>(), losses);
-  if (grid > 1) c.encoder->launch(mean_loss<C>, 1, kThreads, 0, losses, targets, s.rows, loss);
-}
-
 void run_loss(const CrossEntropyParams& p, const RowsState& s, const Call& c) {
+  const Targets targets{.data = c.in[1].data, .dtype = c.in[1].dtype(), .ignored = p.ignore_index};
   cuda_switch_float(c.in[0].dtype(), "cross_entropy", [&]<class T>() {
-    if (s.classes <= kNarrowRow) {
-      launch_loss<T, 8>(p, s, c);
-    } else {
-      launch_loss<T, 32>(p, s, c);
-    }
+    using C = Compute<T>;
+    C* loss = c.out[0].as<C>();
+    auto* parts = static_cast<LossSum<C>*>(c.workspace);
+    switch_rows<T>(s, [&]<int G, int V>() {
+      c.encoder->launch(row_losses<T, G, V>, s.grid, kLossThreads<V>, 0, c.in[0].as<const T>(),
+                        targets, s.rows, s.classes, static_cast<C>(p.label_smoothing), loss,
+                        c.out[1].as<C>(), parts);
+    });
+    if (s.grid > 1)
+      c.encoder->launch(mean_loss<C>, 1, kMeanThreads, 0, parts, static_cast<int>(s.grid), loss);
   });
 }
 
@@ -207,28 +308,40 @@ std::shared_ptr<RowsState> prepare_grad(const CrossEntropyParams&, const Specs& 
   auto state = std::make_shared<RowsState>();
   state->rows = s.in[1].shape[0];
   state->classes = s.in[1].shape[1];
-  if (state->rows > kCountInBlock) state->workspace_bytes = sizeof(int64_t);
+  state->vectors = whole_vectors(s.in[1]) && s.out[0].aligned;
+  if (state->rows > kCountInBlock) {
+    // A thread of the gradient reads one part.
+    state->parts = static_cast<int>(
+        std::min<int64_t>(kGradThreads, ceil_div<int64_t>(state->rows, kGradThreads * 8)));
+    state->workspace_bytes = static_cast<size_t>(state->parts) * sizeof(int64_t);
+  }
   return state;
 }
 
 void run_grad(const CrossEntropyParams& p, const RowsState& s, const Call& c) {
   const Targets targets{.data = c.in[2].data, .dtype = c.in[2].dtype(), .ignored = p.ignore_index};
-  const int64_t n = s.rows * s.classes;
-  if (n == 0) return;
-  int64_t* count = nullptr;
-  if (s.rows > kCountInBlock) {
-    count = static_cast<int64_t*>(c.workspace);
-    c.encoder->launch(count_targets, 1, kThreads, 0, targets, s.rows, count);
-  }
-  const bool narrow = n < (int64_t{1} << 31);
-  const Divider by_classes(narrow ? static_cast<uint32_t>(s.classes) : 1);
-  const unsigned grid = grid_for(n, kGradThreads, c.encoder->multiprocessors());
+  if (s.rows == 0) return;
+  auto* counts = static_cast<int64_t*>(c.workspace);
+  c.encoder->launch(count_targets, static_cast<unsigned>(s.parts), kGradThreads, 0, targets, s.rows,
+                    counts);
   cuda_switch_float(c.in[1].dtype(), "cross_entropy_grad", [&]<class T>() {
     using C = Compute<T>;
-    c.encoder->launch(logits_grad<T>, grid, kGradThreads, 0, c.in[0].as<const C>(),
-                      c.in[1].as<const T>(), targets, c.in[3].as<const C>(), s.rows, s.classes,
-                      by_classes, narrow, static_cast<C>(p.label_smoothing), count,
-                      c.out[0].as<T>());
+    const auto launch = [&](auto kernel, int64_t vectors) {
+      // Up to a warp a lane for each vector, beyond it one for kDepth of them.
+      int lanes = 1;
+      while (lanes < kGradThreads && lanes < vectors && (lanes < 32 || lanes * kDepth < vectors))
+        lanes *= 2;
+      const unsigned grid = grid_for(s.rows, kGradThreads / lanes, c.encoder->multiprocessors());
+      c.encoder->launch(kernel, grid, kGradThreads, 0, c.in[0].as<const C>(), c.in[1].as<const T>(),
+                        targets, c.in[3].as<const C>(), s.rows, s.classes,
+                        static_cast<C>(p.label_smoothing), lanes, counts, s.parts,
+                        c.out[0].as<T>());
+    };
+    if (s.vectors) {
+      launch(logits_grad<T, kVec16<T>>, s.classes / kVec16<T>);
+    } else {
+      launch(logits_grad<T, 1>, s.classes);
+    }
   });
 }
 
@@ -238,7 +351,7 @@ KernelList cross_entropy_cuda_kernels() {
   return {kernel<supports_loss, prepare_loss, run_loss>("row_groups")};
 }
 KernelList cross_entropy_grad_cuda_kernels() {
-  return {kernel<supports_grad, prepare_grad, run_grad>("elementwise")};
+  return {kernel<supports_grad, prepare_grad, run_grad>("row_groups")};
 }
 
 }  // namespace mica
