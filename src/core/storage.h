@@ -17,11 +17,14 @@ class Storage : public RefCounted {
   Storage(size_t bytes, Device device);
   /// Adopts foreign memory, kept alive by `owner`.
   Storage(void* data, size_t bytes, Device device, std::shared_ptr<void> owner);
+  /// Host memory from the cache of pinned blocks. Raises DeviceError where there is no CUDA.
+  static Ref<Storage> pinned(size_t bytes);
   ~Storage() override;
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
+  bool is_pinned() const { return pinned_; }
 
   /// Counts the writes, so that backward can tell a saved tensor that was modified.
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
@@ -31,6 +34,7 @@ class Storage : public RefCounted {
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
   Device device_;
+  bool pinned_ = false;
   std::atomic<uint32_t> version_{0};
   std::shared_ptr<void> owner_;
 };

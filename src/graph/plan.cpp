@@ -9,6 +9,7 @@
 #include "mica/graph/passes/passes.h"
 #include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
+#include "mica/runtime/op_scope.h"
 
 namespace mica {
 namespace {
@@ -65,11 +66,22 @@ std::shared_ptr<Arena> shared_arena(Device device, size_t bytes) {
   if (auto arena = current.lock(); arena && arena->storage->bytes() >= bytes) return arena;
   auto arena = std::make_shared<Arena>();
   arena->storage = make_ref<Storage>(bytes, device);
+  arena->last_stream = current_stream(device);
   current = arena;
   return arena;
 }
 
 }  // namespace
+
+void Arena::use_on(const Stream& stream) {
+  if (stream == last_stream) return;
+  Event done;
+  done.record(last_stream);
+  stream.wait(done);
+  const Device device = stream.device();
+  runtime(device).record_stream(storage->data(), device.index, stream.state());
+  last_stream = stream;
+}
 
 Plan::Plan(Captured captured) : captured_(std::move(captured)) {
   remove_dead_nodes(captured_.graph);
@@ -245,10 +257,13 @@ std::vector<std::string> Plan::kernels() const {
 
 void Plan::run_step(int i) {
   const Step& step = steps_[static_cast<size_t>(i)];
-  Encoder* encoder = runtime(captured_.device).encoder(captured_.device.index);
+  const OpScope scope(step.op->name);
+  DeviceRuntime& rt = runtime(captured_.device);
+  Encoder* encoder = rt.encoder(captured_.device.index);
   step.prepared->kernel->run(
       step.params.ref().data, *step.prepared->state,
       {step.in_args, step.out_args, arena_->storage->data() + step.workspace_offset, encoder});
+  rt.op_launched(step.op->name, captured_.device.index);
 }
 
 void Plan::run_watched(int i) {
@@ -327,6 +342,7 @@ Tensors Plan::run(std::span<const Tensor> arguments) {
   const NoGrad guard;
   adopt_num_threads();
   const std::lock_guard lock(arena_->mutex);
+  arena_->use_on(current_stream(captured_.device));
   for (size_t i = 0; i < arguments.size(); ++i) copy_in(captured_.graph.inputs[i], arguments[i]);
   if (detect_anomaly() && !captured_.device.is_null()) {
     for (int i = 0; i < static_cast<int>(steps_.size()); ++i) run_watched(i);

@@ -7,13 +7,18 @@
 #include "mica/graph/schedule.h"
 #include "mica/op/select.h"
 #include "mica/runtime/runtime.h"
+#include "mica/runtime/stream.h"
 
 namespace mica {
 
 /// Memory that plans of a device share: nothing in it outlives a run.
 struct Arena {
   Ref<Storage> storage;
-  std::mutex mutex;  ///< held while a plan runs in it
+  std::mutex mutex;    ///< held while a plan runs in it, or is sent to a stream
+  Stream last_stream;  ///< the one the last run went to; at first the one it was allocated on
+
+  /// The next run goes to this stream: after the last one, wherever that went.
+  void use_on(const Stream& stream);
 };
 
 /// A graph made ready to run: chosen kernels, an address for every tensor, and on CUDA one CUDA

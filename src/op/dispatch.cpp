@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/op/select.h"
 #include "mica/op/settings.h"
+#include "mica/runtime/op_scope.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -121,6 +122,7 @@ void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> input
     if (wanted.strides == specs[i].strides) continue;
     copies[i] = empty(wanted);
     const AnyParams copy = layout_copy_params(wanted);
+    const OpScope scope(layout_copy_op().name);
     run_kernel(layout_copy_op(), copy.ref(), {&inputs[i], 1}, {&specs[i], 1}, {&copies[i], 1},
                {&copies[i].spec(), 1}, device);
     in[i] = {copies[i].data(), &copies[i].spec()};
@@ -133,10 +135,12 @@ void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> input
   prepared->kernel->run(
       params.data, *prepared->state,
       {in.span(), out.span(), workspace ? workspace->data() : nullptr, rt.encoder(device.index)});
+  rt.op_launched(op.name, device.index);
 }
 
 Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                 std::span<const TensorSpec> specs, OutSpecs& out, Device device) {
+  const OpScope scope(op.name);
   try {
     Outputs outputs;
     for (const TensorSpec& s : out.span()) outputs.add(empty(s));

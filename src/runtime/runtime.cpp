@@ -22,5 +22,10 @@ DeviceRuntime& runtime(DeviceKind kind) {
 void synchronize(Device device) { runtime(device).synchronize(device.index); }
 
 MemoryStats memory_stats(Device device) { return runtime(device).memory_stats(device.index); }
+void reset_peak(Device device) { runtime(device).reset_peak(device.index); }
+void empty_cache(Device device) { runtime(device).empty_cache(device.index); }
+void set_memory_limit(Device device, size_t bytes) {
+  runtime(device).set_memory_limit(device.index, bytes);
+}
 
 }  // namespace mica

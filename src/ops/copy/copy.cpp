@@ -2,6 +2,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
+#include "mica/core/memory.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/cpu_copy.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -82,7 +83,7 @@ Tensor clone(const Tensor& x) {
   return dispatch(copy_op(), CopyParams{x.dtype(), x.spec().is_channels_last()}, {x})[0];
 }
 
-Tensor to(const Tensor& x, Device device) {
+Tensor to(const Tensor& x, Device device, TransferOptions options) {
   if (x.device() == device) return x;
   check<Unsupported>(!current_recorder(),
                      "to: a copy from {} to {} cannot be part of a captured graph", x.device(),
@@ -93,17 +94,40 @@ Tensor to(const Tensor& x, Device device) {
   const Tensor dense = x.spec().is_channels_last() ? x : contiguous(x);
   TensorSpec spec = dense.spec();
   spec.device = device;
-  Tensor result = empty(spec);
+  const Device from = x.device();
   const size_t bytes = static_cast<size_t>(x.numel()) * size_of(x.dtype());
+  const bool arrives_later = options.non_blocking && from.is_cuda() && device.is_cpu();
+  Tensor result = arrives_later ? empty_pinned(spec) : empty(spec);
   if (bytes == 0) return result;
-  if (x.device().is_cpu()) {
-    runtime(device).copy_from_host(result.data(), dense.data(), bytes, device.index);
+  if (from.is_cpu()) {
+    if (options.non_blocking && is_pinned(dense))
+      runtime(device).copy_from_pinned(result.data(), dense.data(), bytes, device.index);
+    else
+      runtime(device).copy_from_host(result.data(), dense.data(), bytes, device.index);
+  } else if (arrives_later) {
+    runtime(from).copy_to_pinned(result.data(), dense.data(), bytes, from.index);
   } else if (device.is_cpu()) {
-    runtime(x.device()).copy_to_host(result.data(), dense.data(), bytes, x.device().index);
+    runtime(from).copy_to_host(result.data(), dense.data(), bytes, from.index);
+  } else if (device.kind == from.kind) {
+    runtime(device).copy_between(result.data(), device.index, dense.data(), from.index, bytes);
   } else {
     const Tensor host = to(dense, Device::cpu());
     runtime(device).copy_from_host(result.data(), host.data(), bytes, device.index);
   }
+  return result;
+}
+
+Tensor pin_memory(const Tensor& x) {
+  check<DeviceError>(x.device().is_cpu(), "pin_memory: expected a tensor on the CPU, got one on {}",
+                     x.device());
+  if (is_pinned(x)) return x;
+  check<Unsupported>(
+      !(grad_enabled() && x.requires_grad()),
+      "pin_memory: gradients do not flow to pinned memory; detach() the tensor first");
+  const Tensor dense = x.spec().is_channels_last() ? x : contiguous(x);
+  Tensor result = empty_pinned(dense.spec());
+  runtime(Device::cpu())
+      .copy(result.data(), dense.data(), static_cast<size_t>(x.numel()) * size_of(x.dtype()), 0);
   return result;
 }
 

@@ -25,8 +25,17 @@ Tensor cast(const Tensor& x, DType dtype);
 Tensor contiguous(const Tensor& x, MemoryFormat format = MemoryFormat::contiguous);
 /// A copy with memory of its own.
 Tensor clone(const Tensor& x);
+struct TransferOptions {
+  /// Returns before the values have arrived. A CPU tensor is read later only if it is pinned, and
+  /// must not be written to until then; a result on the CPU is pinned, and its values are there
+  /// when the stream has been waited for.
+  bool non_blocking = false;
+};
 /// x itself when it is there, else a copy on that device.
-Tensor to(const Tensor& x, Device device);
+Tensor to(const Tensor& x, Device device, TransferOptions options = {});
+/// x itself when it is pinned, else a copy of this CPU tensor in pinned memory, from which
+/// non-blocking transfers to CUDA devices read. Raises DeviceError where there is no CUDA.
+Tensor pin_memory(const Tensor& x);
 
 /// Overwrites `destination` with source, broadcast and cast. Op inputs: destination (mutated),
 /// source.

@@ -29,9 +29,15 @@ size_t block_bytes(size_t bytes) {
   return bytes <= three_quarters && three_quarters % kAlignment == 0 ? three_quarters : p;
 }
 
+/// Twice the logarithm, and one more for the sizes in between.
 size_t class_of(size_t block) {
   const auto log = static_cast<size_t>(std::bit_width(block) - 1);
   return 2 * log + (std::has_single_bit(block) ? 0 : 1);
+}
+
+size_t bytes_of_class(size_t c) {
+  const size_t power = size_t{1} << c / 2;
+  return c % 2 == 0 ? power : power / 2 * 3;
 }
 
 /// Empty tensors have no memory, and memcpy wants some even for nothing.
@@ -58,7 +64,7 @@ class CpuRuntime final : public DeviceRuntime {
   DeviceProperties properties(int) override {
     const auto memory =
         static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
-    return {"CPU", memory, omp_get_num_procs(), 0};
+    return {.name = "CPU", .memory = memory, .multiprocessors = omp_get_num_procs()};
   }
 
   void* allocate(size_t bytes, int) override {
@@ -67,12 +73,14 @@ class CpuRuntime final : public DeviceRuntime {
     {
       const std::lock_guard lock(mutex_);
       // The kernel may promise memory the machine has not got; refuse what cannot fit.
-      if (bytes > memory_ || used_ > memory_ - bytes) out_of_memory(bytes);
+      const size_t most = stats_.limit ? std::min(stats_.limit, memory_) : memory_;
+      if (bytes > most || used_ > most - bytes) out_of_memory(bytes);
       block = block_bytes(bytes);
       const size_t c = class_of(block);
       used_ += bytes;
       stats_.allocated += block;
       stats_.peak = std::max(stats_.peak, stats_.allocated);
+      ++stats_.allocations;
       if (!free_[c].empty()) {
         void* p = free_[c].back();
         free_[c].pop_back();
@@ -80,6 +88,7 @@ class CpuRuntime final : public DeviceRuntime {
         return p;
       }
       stats_.reserved += block;
+      stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
     }
     void* p = fresh_block(block);
     if (!p) {
@@ -115,11 +124,20 @@ class CpuRuntime final : public DeviceRuntime {
 
   MemoryStats memory_stats(int) override {
     const std::lock_guard lock(mutex_);
-    return stats_;
+    MemoryStats s = stats_;
+    s.cached = cached_;
+    for (size_t c = 0; c < free_.size(); ++c)
+      if (!free_[c].empty()) s.largest_free = bytes_of_class(c);
+    return s;
   }
   void reset_peak(int) override {
     const std::lock_guard lock(mutex_);
     stats_.peak = stats_.allocated;
+    stats_.peak_reserved = stats_.reserved;
+  }
+  void set_memory_limit(int, size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    stats_.limit = bytes;
   }
   void empty_cache(int) override {
     const std::lock_guard lock(mutex_);
@@ -146,8 +164,9 @@ class CpuRuntime final : public DeviceRuntime {
  private:
   [[noreturn]] void out_of_memory(size_t bytes) {
     fail<OutOfMemory>(
-        "out of memory on cpu: {} bytes requested, {} in use by tensors, {} in the machine", bytes,
-        stats_.allocated, memory_);
+        "out of memory on cpu: {} bytes requested, {} in use by tensors, {} in the machine{}",
+        bytes, stats_.allocated, memory_,
+        stats_.limit ? fmt::format(", {} allowed to this process", stats_.limit) : "");
   }
 
   const size_t memory_ = properties(0).memory;

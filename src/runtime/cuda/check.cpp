@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "mica/core/check.h"
+#include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/op_scope.h"
 
 namespace mica {
 namespace {
@@ -35,6 +37,10 @@ bool poisons(cudaError_t code) {
     case cudaErrorAssert:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorExternalDevice:
       return true;
     default:
       return false;
@@ -54,30 +60,44 @@ void check_cuda_usable() {
     return;
   const std::lock_guard lock(p.mutex);
   fail<DeviceError>(
-      "cuda: the CUDA context was lost by an earlier error and cannot be used again in this "
-      "process; "
-      "the error was: {}",
+      "cuda: the CUDA context was lost by an earlier error, and CUDA can be used again only in a "
+      "new process; tensors on the CPU are not affected. The error was: {}",
       p.message);
 }
 
 void fail_cuda(cudaError_t code, const CallSite& site, const std::string& context) {
   check_cuda_usable();
   cudaGetLastError();  // forget an error that does no lasting harm
-  const std::string message =
+  std::string message =
       fmt::format("cuda: {} ({}) at {}{}{}", cudaGetErrorString(code), cudaGetErrorName(code),
                   at(site), context.empty() ? "" : ", ", context);
+  if (code == cudaErrorMemoryAllocation) throw OutOfMemory(message);
   if (poisons(code)) {
+    message += Encoder::recent_work();
     Poison& p = poison();
     const std::lock_guard lock(p.mutex);
     if (p.message.empty()) p.message = message;
     p.happened.store(true, std::memory_order_release);
+  } else if (const char* op = current_op()) {
+    message = fmt::format("{}: {}", op, message);
   }
-  if (code == cudaErrorMemoryAllocation) throw OutOfMemory(message);
   throw DeviceError(message);
 }
 
-void fail_cublas(cublasStatus_t code, const CallSite& site) {
+namespace {
+
+/// A library that fails because a kernel failed before it does not say so.
+void check_context(const CallSite& site) {
   check_cuda_usable();
+  cudaError_t code = cudaPeekAtLastError();
+  if (!poisons(code)) code = cudaFree(nullptr);
+  if (poisons(code)) fail_cuda(code, site);
+}
+
+}  // namespace
+
+void fail_cublas(cublasStatus_t code, const CallSite& site) {
+  check_context(site);
   const std::string message =
       fmt::format("cublasLt: {} at {}", cublasLtGetStatusString(code), at(site));
   if (code == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfMemory(message);
@@ -85,7 +105,7 @@ void fail_cublas(cublasStatus_t code, const CallSite& site) {
 }
 
 void fail_cudnn(cudnnStatus_t code, const CallSite& site) {
-  check_cuda_usable();
+  check_context(site);
   char detail[512] = "";
   cudnnGetLastErrorString(detail, sizeof detail);
   const std::string message = fmt::format("cudnn: {} at {}{}{}", cudnnGetErrorString(code),

@@ -10,8 +10,9 @@
 namespace mica {
 
 // Each throws OutOfMemory where memory ran out and DeviceError otherwise, with the library's words
-// for the code and the place of the call. After an error that poisons the CUDA context every later
-// check says so and names the first error.
+// for the code and the place of the call. An error that a kernel left behind is found by any later
+// call: it is raised with the ops it may come from. It poisons the CUDA context: from then on every
+// check says so and names that first error.
 
 using CallSite = std::source_location;
 

@@ -1,14 +1,17 @@
 #include "mica/runtime/cuda/encoder.h"
 
 #include <cxxabi.h>
-#include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/op_scope.h"
 
 namespace mica {
 namespace {
@@ -16,34 +19,32 @@ namespace {
 /// What a kernel is called in its source.
 std::string kernel_name(const void* kernel) {
   const char* mangled = nullptr;
-  if (cudaFuncGetName(&mangled, kernel) != cudaSuccess || !mangled) return "an unnamed kernel";
+  if (cudaFuncGetName(&mangled, kernel) != cudaSuccess || !mangled) {
+    cudaGetLastError();
+    return "an unnamed kernel";
+  }
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
       abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
   return status == 0 ? name.get() : mangled;
 }
 
-/// Names a launch in a profiler's timeline when MICA_NVTX is set.
-class LaunchRange {
- public:
-  explicit LaunchRange(const void* kernel) {
-    if (enabled()) nvtxRangePushA(kernel_name(kernel).c_str());
-  }
-  ~LaunchRange() {
-    if (enabled()) nvtxRangePop();
-  }
-  LaunchRange(const LaunchRange&) = delete;
-  LaunchRange& operator=(const LaunchRange&) = delete;
-
- private:
-  static bool enabled() {
-    static const bool on = std::getenv("MICA_NVTX") != nullptr;
-    return on;
-  }
-};
-
 /// Shared memory a kernel may use without asking for more.
 constexpr size_t kDefaultSharedBytes = 48 * 1024;
+
+/// All encoders, to tell what they ran.
+struct Registry {
+  std::mutex mutex;
+  std::vector<Encoder*> encoders;
+};
+
+Registry& registry() {
+  static auto* const r = new Registry;  // outlives every encoder
+  return *r;
+}
+
+std::atomic<bool> g_cudnn_used{false};
+std::atomic<bool> g_cublas_lt_used{false};
 
 }  // namespace
 
@@ -54,9 +55,17 @@ Encoder::Encoder(int device) : device_(device) {
   check_cuda(cudaHostAlloc(&shared, sizeof(Fault), cudaHostAllocMapped | cudaHostAllocPortable));
   fault_.reset(new (shared) Fault);
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.encoders.push_back(this);
 }
 
 Encoder::~Encoder() {
+  {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    std::erase(r.encoders, this);
+  }
   cudnn_.reset();
   cublas_lt_.reset();
   cudaStreamDestroy(stream_);
@@ -68,6 +77,7 @@ cudnnHandle_t Encoder::cudnn() {
     check_cudnn(cudnnCreate(&handle));
     cudnn_.reset(handle);
     check_cudnn(cudnnSetStream(handle, stream_));
+    g_cudnn_used = true;
   }
   return cudnn_.get();
 }
@@ -77,40 +87,68 @@ cublasLtHandle_t Encoder::cublas_lt() {
     cublasLtHandle_t handle = nullptr;
     check_cublas(cublasLtCreate(&handle));
     cublas_lt_.reset(handle);
+    g_cublas_lt_used = true;
   }
   return cublas_lt_.get();
+}
+
+bool Encoder::launches_block() {
+  static const bool on = [] {
+    const char* v = std::getenv("MICA_LAUNCH_BLOCKING");
+    return v && std::string_view(v) == "1";
+  }();
+  return on;
+}
+
+void Encoder::remember(const char* op, const void* kernel) {
+  if (recording()) return;  // it does not run now
+  const uint64_t n = launches_.load(std::memory_order_relaxed);
+  Launch& launch = recent_[n % kRemembered];
+  launch.op.store(op, std::memory_order_relaxed);
+  launch.kernel.store(kernel, std::memory_order_relaxed);
+  launches_.store(n + 1, std::memory_order_relaxed);
 }
 
 void Encoder::launch_packed(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
                             const void* const* arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  const LaunchRange range(kernel);
-  if (shared_bytes > kDefaultSharedBytes) {
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(shared_bytes)));
+  cudaError_t code = cudaSuccess;
+  if (shared_bytes > kDefaultSharedBytes)
+    code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(shared_bytes));
+  if (code == cudaSuccess) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream_;
+    code = cudaLaunchKernelExC(&config, kernel, const_cast<void**>(arguments));
   }
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream_;
-  const cudaError_t code = cudaLaunchKernelExC(&config, kernel, const_cast<void**>(arguments));
   if (code != cudaSuccess) [[unlikely]] {
     fail_cuda(
         code, CallSite::current(),
         fmt::format(
-            "launching {} with grid ({}, {}, {}), block ({}, {}, {}), {} bytes of shared memory{}",
-            kernel_name(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes,
-            launches_since_sync()));
+            "launching {} with grid ({}, {}, {}), block ({}, {}, {}), {} bytes of shared memory",
+            kernel_name(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes));
   }
-  recent_[launches_++ % kRemembered] = kernel;
+  remember(current_op(), kernel);
+  if (launches_block() && !recording()) [[unlikely]]
+    synchronize();
+}
+
+void Encoder::op_launched(const char* op) {
+  const uint64_t n = launches_.load(std::memory_order_relaxed);
+  if (n == 0 || recent_[(n - 1) % kRemembered].op.load(std::memory_order_relaxed) != op)
+    remember(op, nullptr);
+  if (launches_block() && !recording()) [[unlikely]]
+    synchronize();
 }
 
 void Encoder::synchronize() {
   const cudaError_t code = cudaStreamSynchronize(stream_);
   if (code != cudaSuccess) [[unlikely]]
-    fail_cuda(code, CallSite::current(), "waiting for the stream" + launches_since_sync());
-  launches_ = 0;
+    fail_cuda(code, CallSite::current(), "waiting for the stream");
+  launches_.store(0, std::memory_order_relaxed);
   raise_fault();
 }
 
@@ -123,14 +161,31 @@ void Encoder::raise_fault() {
                    f.size);
 }
 
-std::string Encoder::launches_since_sync() const {
-  if (launches_ == 0) return {};
-  const uint64_t count = std::min<uint64_t>(launches_, kRemembered);
-  std::string text = "; the last launches since the stream was waited for, newest first: ";
-  for (uint64_t i = 1; i <= count; ++i) {
-    if (i > 1) text += ", ";
-    text += kernel_name(recent_[(launches_ - i) % kRemembered]);
+void Encoder::set_recording(bool on) {
+  if (on) {
+    if (g_cudnn_used) cudnn();
+    if (g_cublas_lt_used) cublas_lt();
   }
+  recording_.store(on, std::memory_order_relaxed);
+}
+
+std::string Encoder::recent_work() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  std::string text;
+  for (const Encoder* encoder : r.encoders) {
+    const uint64_t n = encoder->launches_.load(std::memory_order_relaxed);
+    for (uint64_t i = 1; i <= std::min(n, kRemembered); ++i) {
+      const Launch& launch = encoder->recent_[(n - i) % kRemembered];
+      const char* op = launch.op.load(std::memory_order_relaxed);
+      const void* kernel = launch.kernel.load(std::memory_order_relaxed);
+      text +=
+          text.empty() ? "; ops sent since the device was last waited for, newest first: " : ", ";
+      text += op ? op : "no op";
+      if (kernel) text += fmt::format(" ({})", kernel_name(kernel));
+    }
+  }
+  if (!text.empty() && !launches_block()) text += "; MICA_LAUNCH_BLOCKING=1 finds the one";
   return text;
 }
 

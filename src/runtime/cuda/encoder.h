@@ -5,6 +5,7 @@
 #include <cudnn.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,7 +16,8 @@
 namespace mica {
 
 /// The one way to launch: owns a stream, the library handles that work on it and the error context.
-/// One thread at a time.
+/// One thread at a time. With MICA_LAUNCH_BLOCKING=1 every launch is waited for, so that an error
+/// is raised by the op that made it.
 class Encoder {
  public:
   /// Creates a stream on a device, which becomes the thread's current one.
@@ -29,7 +31,7 @@ class Encoder {
   int multiprocessors() const { return multiprocessors_; }
 
   /// Created when first asked for, bound to the stream. Not while a graph is recorded: kernels ask
-  /// in `prepare`.
+  /// in `prepare`, and `set_recording` makes those that another stream has.
   cudnnHandle_t cudnn();
   cublasLtHandle_t cublas_lt();
 
@@ -47,9 +49,20 @@ class Encoder {
   /// Where kernels note values that they cannot work with.
   Fault* fault() const { return fault_.get(); }
 
-  /// Waits for the stream; an error that a kernel left behind is raised with the launches it may
-  /// come from, a fault that one noted as itself.
+  /// Remembers an op whose launches a library made, and waits for it when launches block.
+  void op_launched(const char* op);
+  /// Waits for the stream; an error that a kernel left behind is raised with the ops it may come
+  /// from, a fault that one noted as itself.
   void synchronize();
+
+  /// While a graph is recorded nothing runs, and nothing can be waited for.
+  void set_recording(bool on);
+  bool recording() const { return recording_.load(std::memory_order_relaxed); }
+
+  /// Whether MICA_LAUNCH_BLOCKING asks to wait for every launch.
+  static bool launches_block();
+  /// What was sent to the streams since they were last waited for, as the end of a message.
+  static std::string recent_work();
 
  private:
   struct CudnnDeleter {
@@ -61,11 +74,16 @@ class Encoder {
   struct HostDeleter {
     void operator()(Fault* fault) const { cudaFreeHost(fault); }
   };
-  static constexpr size_t kRemembered = 16;
+  /// Atomic, since an error found in another thread is told with what this stream ran.
+  struct Launch {
+    std::atomic<const char*> op{nullptr};
+    std::atomic<const void*> kernel{nullptr};  ///< null where a library made the launch
+  };
+  static constexpr uint64_t kRemembered = 16;
 
   void launch_packed(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
                      const void* const* arguments);
-  std::string launches_since_sync() const;
+  void remember(const char* op, const void* kernel);
   void raise_fault();
 
   int device_;
@@ -74,8 +92,9 @@ class Encoder {
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, CudnnDeleter> cudnn_;
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, CublasLtDeleter> cublas_lt_;
   std::unique_ptr<Fault, HostDeleter> fault_;
-  std::array<const void*, kRemembered> recent_{};  ///< kernels since the last synchronisation
-  uint64_t launches_ = 0;
+  std::atomic<bool> recording_{false};
+  std::array<Launch, kRemembered> recent_;
+  std::atomic<uint64_t> launches_{0};  ///< since the stream was last waited for
 };
 
 }  // namespace mica

@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 
+#include "mica/runtime/cuda/nvtx.h"
 #include "mica/runtime/cuda/runtime.h"
 #include "mica/runtime/cuda_library.h"
 
@@ -40,6 +41,7 @@ extern "C" bool mica_cuda_open(mica::CudaLibrary* out, char* reason, size_t reas
     }
     // Never destroyed: tensors that live until the process ends still give their memory back to it.
     static auto* const runtime = new mica::CudaRuntime(count);
+    mica::name_ops_for_profilers();
     *out = {.runtime = runtime, .attach_kernels = &mica::attach_cuda_kernels};
     return true;
   } catch (const std::exception& e) {

@@ -1,12 +1,14 @@
 #include "mica/runtime/cuda/runtime.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <type_traits>
-#include <vector>
+#include <utility>
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/cuda/graph.h"
+#include "mica/runtime/stream.h"
 
 namespace mica {
 
@@ -35,89 +37,29 @@ void HostStaging::send(void* destination, const void* source, size_t bytes, cuda
 
 namespace {
 
-struct GraphDeleter {
-  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
-};
-struct GraphExecDeleter {
-  void operator()(cudaGraphExec_t exec) const { cudaGraphExecDestroy(exec); }
-};
-using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, GraphDeleter>;
-using GraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, GraphExecDeleter>;
+/// Null: the default stream. Whoever sets one keeps it alive.
+thread_local std::array<CudaStream*, CudaRuntime::kMostDevices> t_current{};
 
-class GraphReplay : public Replay {
- public:
-  GraphReplay(GraphExec exec, const Encoder& encoder) : exec_(std::move(exec)), encoder_(encoder) {}
-  void launch() override {
-    check_cuda(cudaSetDevice(encoder_.device()));
-    check_cuda(cudaGraphLaunch(exec_.get(), encoder_.stream()));
-  }
-
- private:
-  GraphExec exec_;
-  const Encoder& encoder_;
-};
-
-/// Turns launches on a stream into nodes of a graph while it lives.
-class StreamCapture {
- public:
-  StreamCapture(cudaStream_t stream, CachingAllocator& allocator)
-      : stream_(stream), allocator_(allocator) {
-    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    allocator_.set_recording(true);
-  }
-  ~StreamCapture() {
-    if (ended_) return;
-    const Graph discarded(end_capture().second);
-  }
-  StreamCapture(const StreamCapture&) = delete;
-  StreamCapture& operator=(const StreamCapture&) = delete;
-
-  /// What the next launch waits for, instead of the one before it.
-  void set_waits(std::vector<cudaGraphNode_t> nodes) {
-    std::sort(nodes.begin(), nodes.end());
-    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-    check_cuda(cudaStreamUpdateCaptureDependencies(stream_, nodes.data(), nullptr, nodes.size(),
-                                                   cudaStreamSetCaptureDependencies));
-  }
-  std::vector<cudaGraphNode_t> waits() const {
-    cudaStreamCaptureStatus status{};
-    const cudaGraphNode_t* nodes = nullptr;
-    size_t count = 0;
-    check_cuda(
-        cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, &nodes, nullptr, &count));
-    return {nodes, nodes + count};
-  }
-
-  Graph finish() {
-    const auto [code, graph] = end_capture();
-    check_cuda(code);
-    return Graph(graph);
-  }
-
- private:
-  std::pair<cudaError_t, cudaGraph_t> end_capture() {
-    ended_ = true;
-    allocator_.set_recording(false);
-    cudaGraph_t graph = nullptr;
-    const cudaError_t code = cudaStreamEndCapture(stream_, &graph);
-    return {code, graph};
-  }
-
-  cudaStream_t stream_;
-  CachingAllocator& allocator_;
-  bool ended_ = false;
-};
+cudaStream_t handle_of(StreamState& stream) {
+  return static_cast<CudaStream&>(stream).encoder.stream();
+}
 
 }  // namespace
 
 CudaRuntime::CudaRuntime(int device_count)
-    : device_count_(device_count),
-      slots_(std::make_unique<Slot[]>(static_cast<size_t>(device_count))) {}
+    : device_count_(std::min(device_count, kMostDevices)),
+      slots_(std::make_unique<Slot[]>(static_cast<size_t>(device_count_))) {}
+
+CudaRuntime::PerDevice::PerDevice(int index)
+    : allocator(index), default_stream(std::make_shared<CudaStream>(index)) {
+  streams.push_back(default_stream.get());
+}
 
 CudaRuntime::PerDevice& CudaRuntime::use(int index) {
   check<DeviceError>(index >= 0 && index < device_count_, "cuda:{}: there {} {} CUDA device{} here",
                      index, device_count_ == 1 ? "is" : "are", device_count_,
                      device_count_ == 1 ? "" : "s");
+  check_cuda_usable();
   Slot& slot = slots_[static_cast<size_t>(index)];
   // Other libraries of the process may have changed the thread's device.
   check_cuda(cudaSetDevice(index));
@@ -125,18 +67,29 @@ CudaRuntime::PerDevice& CudaRuntime::use(int index) {
   return *slot.device;
 }
 
+CudaStream& CudaRuntime::current(PerDevice& device, int index) {
+  CudaStream* stream = t_current[static_cast<size_t>(index)];
+  return stream ? *stream : *device.default_stream;
+}
+
 DeviceProperties CudaRuntime::properties(int index) {
   use(index);
   cudaDeviceProp p{};
   check_cuda(cudaGetDeviceProperties(&p, index));
-  return {.name = p.name,
-          .memory = p.totalGlobalMem,
-          .multiprocessors = p.multiProcessorCount,
-          .compute_capability = p.major * 10 + p.minor};
+  DeviceProperties properties{.name = p.name,
+                              .memory = p.totalGlobalMem,
+                              .multiprocessors = p.multiProcessorCount,
+                              .compute_capability = p.major * 10 + p.minor,
+                              .runtime_version = CUDART_VERSION};
+  size_t total = 0;
+  check_cuda(cudaMemGetInfo(&properties.free_memory, &total));
+  check_cuda(cudaDriverGetVersion(&properties.driver_version));
+  return properties;
 }
 
 void* CudaRuntime::allocate(size_t bytes, int index) {
-  return use(index).allocator.allocate(bytes);
+  PerDevice& device = use(index);
+  return device.allocator.allocate(bytes, current(device, index).encoder.stream());
 }
 
 void CudaRuntime::deallocate(void* data, size_t /*bytes*/, int index) noexcept {
@@ -146,61 +99,148 @@ void CudaRuntime::deallocate(void* data, size_t /*bytes*/, int index) noexcept {
 
 MemoryStats CudaRuntime::memory_stats(int index) { return use(index).allocator.stats(); }
 void CudaRuntime::reset_peak(int index) { use(index).allocator.reset_peak(); }
-void CudaRuntime::empty_cache(int index) { use(index).allocator.empty_cache(); }
+void CudaRuntime::empty_cache(int index) {
+  use(index).allocator.empty_cache();
+  pinned_.empty_cache();
+}
+void CudaRuntime::set_memory_limit(int index, size_t bytes) {
+  use(index).allocator.set_limit(bytes);
+}
+void CudaRuntime::record_stream(void* data, int index, StreamState& stream) {
+  use(index).allocator.record_use(data, handle_of(stream));
+}
+
+void* CudaRuntime::allocate_pinned(size_t bytes) {
+  check_cuda_usable();
+  return pinned_.allocate(bytes);
+}
+void CudaRuntime::deallocate_pinned(void* data) noexcept { pinned_.deallocate(data); }
+
+void CudaRuntime::copy_from_pinned(void* destination, const void* source, size_t bytes, int index) {
+  copy_pinned(destination, source, bytes, index, cudaMemcpyHostToDevice, source);
+}
+void CudaRuntime::copy_to_pinned(void* destination, const void* source, size_t bytes, int index) {
+  copy_pinned(destination, source, bytes, index, cudaMemcpyDeviceToHost, destination);
+}
+
+void CudaRuntime::copy_pinned(void* destination, const void* source, size_t bytes, int index,
+                              cudaMemcpyKind kind, const void* host) {
+  if (bytes == 0) return;
+  const cudaStream_t stream = current(use(index), index).encoder.stream();
+  check_cuda(cudaMemcpyAsync(destination, source, bytes, kind, stream));
+  pinned_.note_copy(host, {index, stream});
+}
 
 void CudaRuntime::copy_from_host(void* destination, const void* source, size_t bytes, int index) {
   if (bytes == 0) return;
   PerDevice& device = use(index);
-  const cudaStream_t stream = device.encoder.stream();
+  Encoder& encoder = current(device, index).encoder;
   if (bytes <= HostStaging::kSlotBytes) {
-    device.staging.send(destination, source, bytes, stream);
+    device.staging.send(destination, source, bytes, encoder.stream());
   } else {
-    check_cuda(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, stream));
-    device.encoder.synchronize();
+    check_cuda(
+        cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, encoder.stream()));
+    encoder.synchronize();
   }
 }
 
 void CudaRuntime::copy_to_host(void* destination, const void* source, size_t bytes, int index) {
   if (bytes == 0) return;
-  PerDevice& device = use(index);
-  check_cuda(
-      cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, device.encoder.stream()));
-  device.encoder.synchronize();
+  Encoder& encoder = current(use(index), index).encoder;
+  check_cuda(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, encoder.stream()));
+  encoder.synchronize();
 }
 
 void CudaRuntime::copy(void* destination, const void* source, size_t bytes, int index) {
   if (bytes == 0) return;
   check_cuda(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToDevice,
-                             use(index).encoder.stream()));
+                             current(use(index), index).encoder.stream()));
 }
 
-void CudaRuntime::synchronize(int index) { use(index).encoder.synchronize(); }
+void CudaRuntime::copy_between(void* destination, int destination_index, const void* source,
+                               int source_index, size_t bytes) {
+  if (bytes == 0) return;
+  if (destination_index == source_index) return copy(destination, source, bytes, source_index);
+  const Stream receiving(current_stream(destination_index));
+  const Stream sending(current_stream(source_index));
+  enable_peer_access(source_index, destination_index);
+  Event ready;  // whatever used the destination's memory before is done
+  ready.record(receiving);
+  sending.wait(ready);
+  use(source_index);
+  check_cuda(cudaMemcpyPeerAsync(destination, destination_index, source, source_index, bytes,
+                                 handle_of(sending.state())));
+  Event sent;
+  sent.record(sending);
+  receiving.wait(sent);
+}
 
-Encoder* CudaRuntime::encoder(int index) { return &use(index).encoder; }
+/// Without it peer copies go through the host, and work all the same.
+void CudaRuntime::enable_peer_access(int from, int to) {
+  const std::lock_guard lock(mutex_);
+  if (!peers_.emplace(from, to).second) return;
+  use(from);
+  int possible = 0;
+  check_cuda(cudaDeviceCanAccessPeer(&possible, from, to));
+  if (possible && cudaDeviceEnablePeerAccess(to, 0) != cudaSuccess) cudaGetLastError();
+}
+
+void CudaRuntime::synchronize(int index) {
+  PerDevice& device = use(index);
+  const auto streams = [&] {
+    const std::lock_guard lock(mutex_);
+    return device.streams;
+  }();
+  for (CudaStream* stream : streams)
+    if (!stream->encoder.recording()) stream->encoder.synchronize();
+}
+
+std::shared_ptr<StreamState> CudaRuntime::create_stream(int index) {
+  PerDevice& device = use(index);
+  const std::lock_guard lock(mutex_);
+  if (device.unused.empty()) {
+    auto made = std::make_unique<CudaStream>(index);
+    device.unused.reserve(device.streams.size());  // taking it back must not fail
+    device.streams.push_back(made.get());
+    device.unused.push_back(made.release());
+  }
+  CudaStream* stream = device.unused.back();
+  device.unused.pop_back();
+  return {stream, [this, &device](CudaStream* back) {
+            const std::lock_guard lock_back(mutex_);
+            device.unused.push_back(back);
+          }};
+}
+
+std::shared_ptr<StreamState> CudaRuntime::default_stream(int index) {
+  return use(index).default_stream;
+}
+
+std::shared_ptr<StreamState> CudaRuntime::current_stream(int index) {
+  return current(use(index), index).shared_from_this();
+}
+
+void CudaRuntime::set_current_stream(int index, StreamState& stream) {
+  t_current[static_cast<size_t>(index)] = &static_cast<CudaStream&>(stream);
+}
+
+std::unique_ptr<EventState> CudaRuntime::create_event(int index) {
+  use(index);
+  return std::make_unique<CudaEvent>(index);
+}
+
+Encoder* CudaRuntime::encoder(int index) { return &current(use(index), index).encoder; }
+
+void CudaRuntime::op_launched(const char* op, int index) {
+  // The op's launches made its slot and set the device.
+  current(*slots_[static_cast<size_t>(index)].device, index).encoder.op_launched(op);
+}
 
 std::unique_ptr<Replay> CudaRuntime::record(int index, const std::vector<std::vector<int>>& after,
                                             const std::function<void(int step)>& launch) {
+  if (Encoder::launches_block()) return nullptr;  // so that each step is waited for
   PerDevice& device = use(index);
-  const Graph graph = [&] {
-    StreamCapture capture(device.encoder.stream(), device.allocator);
-    std::vector<std::vector<cudaGraphNode_t>> last(after.size());  // nodes each step ends with
-    for (size_t i = 0; i < after.size(); ++i) {
-      std::vector<cudaGraphNode_t> waits;
-      for (const int step : after[i]) {
-        const auto& nodes = last[static_cast<size_t>(step)];
-        waits.insert(waits.end(), nodes.begin(), nodes.end());
-      }
-      capture.set_waits(waits);
-      launch(static_cast<int>(i));
-      last[i] = capture.waits();
-    }
-    return capture.finish();
-  }();
-  cudaGraphExec_t raw = nullptr;
-  check_cuda(cudaGraphInstantiate(&raw, graph.get(), 0));
-  GraphExec exec(raw);
-  check_cuda(cudaGraphUpload(exec.get(), device.encoder.stream()));
-  return std::make_unique<GraphReplay>(std::move(exec), device.encoder);
+  return record_graph(current(device, index).encoder, device.allocator, after, launch);
 }
 
 }  // namespace mica

@@ -12,12 +12,14 @@ class NullRuntime final : public DeviceRuntime {
   void* allocate(size_t bytes, int) override {
     stats_.allocated += bytes;
     stats_.peak = std::max(stats_.peak, stats_.allocated);
+    ++stats_.allocations;
     return nullptr;
   }
   void deallocate(void*, size_t bytes, int) noexcept override { stats_.allocated -= bytes; }
   MemoryStats memory_stats(int) override { return stats_; }
   void reset_peak(int) override { stats_.peak = stats_.allocated; }
   void empty_cache(int) override {}
+  void set_memory_limit(int, size_t) override {}
   void copy_from_host(void*, const void*, size_t, int) override {}
   void copy_to_host(void*, const void*, size_t, int) override {}
   void copy(void*, const void*, size_t, int) override {}
