@@ -25,8 +25,11 @@ void print_json() {
       out["devices"].push_back({{"device", to_string(Device::cuda(i))},
                                 {"name", p.name},
                                 {"memory_bytes", p.memory},
+                                {"free_bytes", p.free_memory},
                                 {"multiprocessors", p.multiprocessors},
-                                {"compute_capability", p.compute_capability}});
+                                {"compute_capability", p.compute_capability},
+                                {"driver_version", p.driver_version},
+                                {"runtime_version", p.runtime_version}});
     }
   } else {
     out["cuda_unavailable"] = cuda_unavailable_reason();
@@ -35,6 +38,11 @@ void print_json() {
 }
 
 double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+/// "13.0" for 13000.
+std::string cuda_version(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
 
 void print_table() {
   const DeviceProperties cpu = runtime(Device::cpu()).properties(0);
@@ -46,9 +54,12 @@ void print_table() {
   DeviceRuntime& cuda = runtime(DeviceKind::cuda);
   for (int i = 0; i < cuda.device_count(); ++i) {
     const DeviceProperties p = cuda.properties(i);
-    fmt::print("{:<7} {}, {} multiprocessors, {:.1f} GiB, compute capability {}.{}\n",
-               to_string(Device::cuda(i)), p.name, p.multiprocessors, gib(p.memory),
-               p.compute_capability / 10, p.compute_capability % 10);
+    fmt::print(
+        "{:<7} {}, {} multiprocessors, {:.1f} GiB ({:.1f} free), compute capability {}.{}, driver "
+        "for CUDA {}, built with CUDA {}\n",
+        to_string(Device::cuda(i)), p.name, p.multiprocessors, gib(p.memory), gib(p.free_memory),
+        p.compute_capability / 10, p.compute_capability % 10, cuda_version(p.driver_version),
+        cuda_version(p.runtime_version));
   }
 }
 
