@@ -1,24 +1,37 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <thread>
 
 #include "mica/mica.h"
+#include "mica/runtime/op_scope.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {
 namespace {
 
-// First in its file: no test before it asks for CUDA.
-TEST(CpuProcess, LoadsNoCudaLibrary) {
-  matmul(ones({8, 8}), ones({8, 8}));
+/// Whether a file of CUDA is part of this process.
+bool cuda_is_loaded() {
   std::ifstream maps("/proc/self/maps");
   std::string line;
   while (std::getline(maps, line))
     for (const char* library :
          {"libcuda", "libcudart", "libcublas", "libcudnn", "libnvrtc", "libmica_cuda"})
-      EXPECT_EQ(line.find(library), std::string::npos) << line;
+      if (line.find(library) != std::string::npos) return true;
+  return false;
+}
+
+// In a process of its own: other tests ask for CUDA.
+TEST(CpuProcess, LoadsNoCudaLibrary) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        matmul(ones({8, 8}), ones({8, 8}));
+        std::exit(cuda_is_loaded() ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(CpuRuntime, CachesFreedBlocks) {
@@ -108,6 +121,66 @@ TEST(CpuRuntime, ServesSeveralThreads) {
   EXPECT_EQ(memory_stats(Device::cpu()).allocated, before);
 }
 
+TEST(CpuRuntime, TellsWhatItKeeps) {
+  empty_cache(Device::cpu());
+  EXPECT_EQ(memory_stats(Device::cpu()).fragmentation(), 0);
+  reset_peak(Device::cpu());
+  const MemoryStats before = memory_stats(Device::cpu());
+  empty({1 << 20});
+  empty({3 << 20});
+  const MemoryStats after = memory_stats(Device::cpu());
+  EXPECT_EQ(after.allocations, before.allocations + 2);
+  EXPECT_EQ(after.cached, size_t{16} << 20);
+  EXPECT_EQ(after.largest_free, size_t{12} << 20);
+  EXPECT_EQ(after.fragmentation(), 0.25);
+  EXPECT_EQ(after.peak_reserved, before.reserved + after.cached);
+}
+
+TEST(CpuRuntime, KeepsToTheLimit) {
+  const size_t now = memory_stats(Device::cpu()).allocated;
+  set_memory_limit(Device::cpu(), now + (1 << 20));
+  expect_error<OutOfMemory>("allowed to this process", [] { empty({16 << 20}); });
+  EXPECT_EQ(sum(ones({10})).item(), 10);
+  set_memory_limit(Device::cpu(), 0);
+  EXPECT_EQ(sum(ones({1 << 20})).item(), 1 << 20);
+}
+
+TEST(Streams, OfTheHostIsTheCallersOrder) {
+  for (const Device device : {Device::cpu(), Device::null()}) {
+    const Stream stream = Stream::create(device);
+    EXPECT_EQ(stream.device(), device);
+    const StreamGuard guard(stream);
+    EXPECT_EQ(current_stream(device), stream);
+    Event start;
+    Event end;
+    EXPECT_TRUE(start.query());
+    expect_error<Error>("elapsed_ms: an event was not recorded", [&] { end.elapsed_ms(start); });
+    start.record(stream);
+    const Tensor x = add(ones({1000}, {.device = device}), ones({1000}, {.device = device}));
+    end.record(stream);
+    stream.wait(end);
+    record_stream(x, stream);
+    stream.synchronize();
+    EXPECT_TRUE(stream.query());
+    EXPECT_GE(end.elapsed_ms(start), 0);
+  }
+  expect_error<Error>("an undefined stream was used", [] { Stream().synchronize(); });
+  expect_error<DeviceError>("record_stream: the tensor is on cpu, the stream on null",
+                            [] { record_stream(ones({1}), default_stream(Device::null())); });
+}
+
+TEST(OpScope, TheListenerHearsOfEachOp) {
+  static std::vector<std::string> heard;
+  heard.clear();
+  const OpListener listener{.begin = [](const char* op) { heard.emplace_back(op); },
+                            .end = [] { heard.emplace_back("end"); }};
+  const OpListener* before = set_op_listener(&listener);
+  add(ones({2}), ones({2}));
+  set_op_listener(before);
+  EXPECT_EQ(heard, (std::vector<std::string>{"full", "end", "full", "end", "add", "end"}));
+  EXPECT_EQ(current_op(), nullptr);
+}
+
 TEST(Runtime, NullCountsWhatItDoesNotHold) {
   const MemoryStats before = memory_stats(Device::null());
   const Tensor t = zeros({1000}, {.device = Device::null()});
@@ -122,6 +195,8 @@ TEST(Runtime, AskingForMissingCudaGivesOneSentence) {
   EXPECT_EQ(reason.find('\n'), std::string::npos) << reason;
   expect_error<DeviceError>("cuda: " + reason, [] { zeros({2}, {.device = Device::cuda()}); });
   expect_error<DeviceError>("cuda: ", [] { to(zeros({2}), Device::cuda()); });
+  expect_error<DeviceError>("cuda: ", [] { pin_memory(zeros({2})); });
+  expect_error<DeviceError>("cuda: ", [] { Stream::create(Device::cuda()); });
   EXPECT_EQ(sum(ones({3})).item(), 3);
 }
 
