@@ -128,6 +128,22 @@ TEST_F(Cuda, StreamsWorkInSeveralThreads) {
   for (std::thread& t : threads) t.join();
 }
 
+TEST_F(Cuda, StreamsDrawDifferentNumbers) {
+  std::vector<Tensor> counters;
+  counters.reserve(400);
+  std::vector<Stream> streams;
+  streams.reserve(4);
+  for (int i = 0; i < 4; ++i) streams.push_back(Stream::create(kCuda));
+  for (int i = 0; i < 400; ++i) {
+    const StreamGuard guard(streams[static_cast<size_t>(i % 4)]);
+    counters.push_back(rng_take(4, kCuda));
+  }
+  synchronize(kCuda);
+  std::set<int64_t> blocks;
+  for (const Tensor& c : counters) blocks.insert(c.to_vector<int64_t>()[1]);
+  EXPECT_EQ(blocks.size(), 400U);
+}
+
 TEST_F(Cuda, CompiledFunctionsRunOnTheCurrentStream) {
   auto twice = compile([](const Tensor& x) { return sum(add(mul(x, x), x), {0}); });
   const Stream side = Stream::create(kCuda);

@@ -13,8 +13,9 @@ constexpr int kThreads = 256;
 
 __global__ void take(int64_t* state, int64_t* out, int64_t count) {
   out[0] = state[0];
-  out[1] = state[1];
-  state[1] += count;
+  // Several streams may draw at once.
+  out[1] = static_cast<int64_t>(atomicAdd(reinterpret_cast<unsigned long long*>(state + 1),
+                                          static_cast<unsigned long long>(count)));
 }
 
 void run_take(const RngTakeParams& p, const Call& c) {

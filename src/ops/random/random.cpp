@@ -17,6 +17,7 @@
 #include "mica/ops/random/cpu.h"
 #include "mica/runtime/cpu/convert.h"
 #include "mica/runtime/cpu/simd.h"
+#include "mica/runtime/runtime.h"
 
 namespace mica {
 namespace {
@@ -219,7 +220,10 @@ Tensor rng_state(Device device) {
   Generators& g = generators();
   const std::lock_guard lock(g.mutex);
   Tensor& state = g.states[{device.kind, device.index}];
-  if (!state.defined()) state = tensor({g.seed, int64_t{0}}, {2}, device);
+  if (!state.defined()) {
+    state = tensor({g.seed, int64_t{0}}, {2}, device);
+    synchronize(device);  // all streams draw from it
+  }
   return state;
 }
 
