@@ -188,6 +188,22 @@ TEST(Loader, ResidentBatchesAreTheSame) {
   EXPECT_EQ(counted->made(), 20);
 }
 
+TEST(Loader, ResidentBatchesOnAGpuAreTheSame) {
+  if (!cuda_available()) GTEST_SKIP() << "skipped: no CUDA device: " << cuda_unavailable_reason();
+  for (const DType dtype : {DType::f32, DType::u8}) {
+    LoaderOptions options = {.batch = 8, .shuffle = 9, .augment = {pad_crop(2), flip()}};
+    const Loader plain(random_images(50, dtype), options);
+    options.device = Device::cuda();
+    options.resident = true;
+    EXPECT_EQ(contents(plain, 1), contents(Loader(random_images(50, dtype), options), 1));
+    options.augment = every_transform();
+    const Loader turned(random_images(50, dtype), options);
+    options.device = Device::cpu();
+    const auto [expected, labels] = contents(Loader(random_images(50, dtype), options), 1);
+    EXPECT_THAT(contents(turned, 1).first, testing::Pointwise(testing::FloatNear(1e-5F), expected));
+  }
+}
+
 TEST(Loader, PixelsBecomeFloats) {
   const TensorDataset set = {tensor({uint8_t{0}, uint8_t{51}, uint8_t{255}}, {3, 1, 1, 1}),
                              arange(3)};
