@@ -217,8 +217,8 @@ MICA_COMPOSITE(lp_pool1d)
 MICA_COMPOSITE(lp_pool2d)
 
 // sampling
-MICA_CPU_OP(upsample2d)
-MICA_CPU_OP(upsample2d_grad)
+MICA_OP(upsample2d)
+MICA_OP(upsample2d_grad)
 MICA_COMPOSITE(upsample)
 MICA_CPU_OP(grid_sample)
 MICA_CPU_OP(grid_sample_grad)
