@@ -6,6 +6,7 @@
 
 #include "mica/op/kernel.h"
 #include "mica/ops/grid_sample/grid_sample.h"
+#include "mica/runtime/portable.h"
 
 namespace mica {
 
@@ -18,7 +19,7 @@ struct GridTaps {
   std::array<double, kMost> slope{};  ///< of the weight, by the grid's coordinate
 };
 
-inline int grid_taps(GridMode mode) {
+MICA_PORTABLE inline int grid_taps(GridMode mode) {
   return mode == GridMode::nearest ? 1 : mode == GridMode::bilinear ? 2 : 4;
 }
 
@@ -29,7 +30,8 @@ struct GridPosition {
 };
 
 /// Moves a position into the image as the padding says.
-inline GridPosition grid_padded(GridPosition p, int64_t size, const GridSampleParams& params) {
+MICA_PORTABLE inline GridPosition grid_padded(GridPosition p, int64_t size,
+                                              const GridSampleParams& params) {
   const auto last = static_cast<double>(size - 1);
   if (params.padding == GridPadding::zeros) return p;
   if (params.padding == GridPadding::reflection) {
@@ -48,7 +50,8 @@ inline GridPosition grid_padded(GridPosition p, int64_t size, const GridSamplePa
   return p;
 }
 
-inline GridTaps grid_taps_at(double coordinate, int64_t size, const GridSampleParams& params) {
+MICA_PORTABLE inline GridTaps grid_taps_at(double coordinate, int64_t size,
+                                           const GridSampleParams& params) {
   const auto n = static_cast<double>(size);
   const double half = params.align_corners ? (n - 1) / 2 : n / 2;
   const GridPosition raw{(coordinate + 1) * half - (params.align_corners ? 0 : 0.5), half};
