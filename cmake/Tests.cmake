@@ -39,13 +39,13 @@ endforeach()
 
 # A launch that fails, which tests/unit/cuda_runtime_test.cpp opens: the tests themselves link nothing of CUDA.
 if(TARGET mica_cuda AND MICA_SHARED)
-  add_library(mica_failing_launch MODULE ${PROJECT_SOURCE_DIR}/tests/cuda/failing_launch.cpp)
+  add_library(mica_failing_launch MODULE ${PROJECT_SOURCE_DIR}/tests/cuda/failing_launch.cu)
   mica_set_flags(mica_failing_launch)
   set_target_properties(mica_failing_launch PROPERTIES PREFIX "" OUTPUT_NAME failing_launch
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   target_include_directories(mica_failing_launch SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS}
     $<TARGET_PROPERTY:mica::cudnn,INTERFACE_INCLUDE_DIRECTORIES>)
-  target_link_libraries(mica_failing_launch PRIVATE mica_cuda)
+  target_link_libraries(mica_failing_launch PRIVATE mica_cuda CUDA::cudart_static)
   add_dependencies(mica_test_unit mica_failing_launch)
 endif()
 

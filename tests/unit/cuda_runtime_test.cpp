@@ -351,11 +351,12 @@ TEST_F(Cuda, AFailedLaunchNamesItselfAndDoesNoHarm) {
   if (!std::filesystem::exists(library)) GTEST_SKIP() << "skipped: " << library << " was not built";
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr) << dlerror();
-  const auto launch = reinterpret_cast<void (*)()>(dlsym(handle, "mica_failing_launch"));
+  const auto launch = reinterpret_cast<void (*)(unsigned)>(dlsym(handle, "mica_failing_launch"));
   ASSERT_NE(launch, nullptr);
-  EXPECT_THAT(message_of(launch),
+  launch(32);
+  EXPECT_THAT(message_of([&] { launch(2048); }),
               AllOf(HasSubstr("failing_launch: cuda: "), HasSubstr("launching "),
-                    HasSubstr("grid (7, 1, 1), block (32, 1, 1), 64 bytes of shared memory")));
+                    HasSubstr("grid (7, 1, 1), block (2048, 1, 1), 64 bytes of shared memory")));
   EXPECT_EQ(sum(ones({10}, {.device = kCuda})).item(), 10);
   synchronize(kCuda);
 }
