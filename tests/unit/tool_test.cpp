@@ -46,6 +46,23 @@ TEST(Tool, OpsPrintsATable) {
   EXPECT_THAT(table, testing::ContainsRegex("relu +vectorized, reference +.*numbers +yes"));
 }
 
+TEST(Tool, DevicesTellsWhatThereIsAndWhyNoMore) {
+  const std::string json = output_of("devices --json");
+  if (json.empty()) GTEST_SKIP() << "the mica command was not built";
+  EXPECT_THAT(json, HasSubstr(R"({"device":"cpu","name":"CPU","memory_bytes":)"));
+  if (!cuda_available()) {
+    EXPECT_THAT(json, HasSubstr(R"("cuda_unavailable":")" + cuda_unavailable_reason()));
+    EXPECT_THAT(output_of("devices"), HasSubstr("none: " + cuda_unavailable_reason()));
+    return;
+  }
+  EXPECT_THAT(json,
+              testing::ContainsRegex(
+                  R"("free_bytes":[0-9]+,"multiprocessors":[0-9]+,"compute_capability":[0-9]+)"
+                  R"(,"driver_version":[0-9]+,"runtime_version":[0-9]+)"));
+  EXPECT_THAT(output_of("devices"),
+              testing::ContainsRegex("cuda:0 +.* free\\), compute capability"));
+}
+
 TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
   if (output_of("devices").empty()) GTEST_SKIP() << "the mica command was not built";
   const TemporaryDirectory directory;
