@@ -222,10 +222,12 @@ __global__ void __launch_bounds__(kGradThreads)
       for (int k = 0; k < kDepth; ++k) {
         const int64_t at = j + k * lanes;
         if (at >= vectors) break;
+        const int64_t ahead = target - at * V;
+        const int here = ahead >= 0 && ahead < V ? static_cast<int>(ahead) : V;
         Vec<T, V> g;
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          const C wanted = at * V + e == target ? off + peak : off;
+          const C wanted = e == here ? off + peak : off;
           const C value = factor * (exp_of(to_compute(v[k].v[e]) - lse) - wanted);
           g.v[e] = convert<T>(counts_here ? value : C(0));
         }
