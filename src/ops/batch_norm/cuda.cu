@@ -4,6 +4,7 @@
 
 #include "mica/op/kernel.h"
 #include "mica/ops/batch_norm/batch_norm.h"
+#include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/types.cuh"
 #include "mica/runtime/runtime.h"
@@ -15,6 +16,12 @@ using cuda::Compute;
 using cuda::Vec;
 
 constexpr int kThreads = 256;
+/// Items of a thread in a tile, of which it has all loads under way together.
+constexpr int kDepth = 4;
+constexpr int kGradDepth = 2;          ///< the gradient loads from two tensors
+constexpr int kSwept = 32;             ///< items of a thread of an elementwise pass
+constexpr int kElementwiseBlocks = 3;  ///< of an elementwise pass, on a multiprocessor at least
+constexpr int64_t kMostBlocksY = 65535;
 
 /// How blocks walk over x (N, C, S), S being all axes after the second. `last`: channels are
 /// innermost, an item is a row of C, a group is `width` channels. Otherwise planes of S elements
@@ -29,8 +36,10 @@ struct Geometry {
   bool narrow = true;  ///< item numbers fit the divider
   bool last = false;
   int width = 1;
-  int block_x = 1;  ///< groups of a block; kThreads / block_x items at a time
-  int splits = 1;   ///< parts of a channel
+  int block_x = 1;    ///< groups of a block; kThreads / block_x items at a time
+  int64_t tiles = 0;  ///< a tile is `depth` items for each thread of a block
+  int splits = 1;     ///< parts of a channel: a block of the statistics has each splits-th tile
+  int64_t sweep = 1;  ///< neighbouring tiles of a block of an elementwise pass
 };
 
 template <bool kLast, int V>
@@ -42,6 +51,25 @@ __device__ int64_t offset_of(const Geometry& g, int64_t item, int64_t group) {
         g.narrow ? int64_t{g.by_plane.quotient(static_cast<uint32_t>(item))} : item / g.plane;
     return (n * g.channels + group) * g.plane * V + (item - n * g.plane) * V;
   }
+}
+
+/// This thread's items in a tile: calls f(k, offset) with k below kItems.
+template <bool kLast, int V, int kItems, class F>
+__device__ void for_items(const Geometry& g, int64_t tile, int64_t group, F&& f) {
+  const int64_t first = tile * kItems * blockDim.y + threadIdx.y;
+#pragma unroll
+  for (int k = 0; k < kItems; ++k) {
+    const int64_t item = first + k * blockDim.y;
+    if (item < g.items) f(k, offset_of<kLast, V>(g, item, group));
+  }
+}
+
+/// The tiles of a block of an elementwise pass. They are taken from the end, where the pass over
+/// the statistics left off: what it read last may still be in the cache.
+template <class F>
+__device__ void for_tiles_backwards(const Geometry& g, F&& f) {
+  const int64_t from = int64_t{blockIdx.y} * g.sweep;
+  for (int64_t i = from; i < from + g.sweep && i < g.tiles; ++i) f(g.tiles - 1 - i);
 }
 
 /// The channel of element j of a vector.
@@ -104,45 +132,62 @@ __device__ void write_partial(const Geometry& g, int64_t group, A (&lanes)[V], A
   }
   if (threadIdx.y == 0 && group < g.groups)
     for (int j = 0; j < kKept; ++j)
-      partial[blockIdx.y * g.channels + channel_of<kLast, V>(group, j)] = shared[at + j];
+      partial[channel_of<kLast, V>(group, j) * g.splits + blockIdx.y] = shared[at + j];
 }
 
-/// Combines the parts of one channel: a warp each.
+/// Combines the parts of channel blockIdx.x; thread 0 gets the result.
 template <class A>
-__device__ A combine_parts(int64_t channel, int64_t channels, int splits, const A* partial) {
+__device__ A combine_parts(int splits, const A* partial) {
+  const int tid = static_cast<int>(threadIdx.x);
   A all = A::zero();
-  for (int s = static_cast<int>(threadIdx.x); s < splits; s += 32)
-    all = combine(all, partial[s * channels + channel]);
+  for (int s = tid; s < splits; s += kThreads)
+    all = combine(all, partial[int64_t{blockIdx.x} * splits + s]);
   for (int lanes = 16; lanes > 0; lanes /= 2) all = combine(all, all.shuffled(lanes));
+  __shared__ A warps[kThreads / 32];
+  if (tid % 32 == 0) warps[tid / 32] = all;
+  __syncthreads();
+  if (tid == 0)
+    for (int w = 1; w < kThreads / 32; ++w) all = combine(all, warps[w]);
   return all;
 }
 
+/// A thread takes the moments from sums of differences to its first value, which lose nothing to a
+/// large mean and cost less than a running mean.
 template <class T, bool kLast, int V>
 __global__ void __launch_bounds__(kThreads)
     partial_moments(Geometry g, const T* __restrict__ x, Moments<Compute<T>>* partial) {
   using C = Compute<T>;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int64_t first = int64_t{blockIdx.y} * blockDim.y + threadIdx.y;
-  const int64_t step = int64_t{gridDim.y} * blockDim.y;
+  const int64_t tiles = group < g.groups ? g.tiles : 0;
   C n = 0;
-  C mean[V] = {};
-  C m2[V] = {};
-  const int64_t items = group < g.groups ? g.items : 0;
-#pragma unroll 4
-  for (int64_t i = first; i < items; i += step) {
-    const Vec<T, V> v = cuda::load_vec<V>(x + offset_of<kLast, V>(g, i, group));
-    n += C(1);
-    const C share = C(1) / n;
+  C shift[V] = {};
+  C sum[V] = {};
+  C squares[V] = {};
+  for (int64_t tile = blockIdx.y; tile < tiles; tile += gridDim.y) {
+    Vec<T, V> v[kDepth];
+    for_items<kLast, V, kDepth>(g, tile, group,
+                                [&](int k, int64_t at) { v[k] = cuda::load_vec<V>(x + at); });
+    if (n == C(0))
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-      const C value = cuda::to_compute(v.v[j]);
-      const C delta = value - mean[j];
-      mean[j] += delta * share;
-      m2[j] += delta * (value - mean[j]);
-    }
+      for (int j = 0; j < V; ++j) shift[j] = cuda::to_compute(v[0].v[j]);
+    for_items<kLast, V, kDepth>(g, tile, group, [&](int k, int64_t) {
+      n += C(1);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const C delta = cuda::to_compute(v[k].v[j]) - shift[j];
+        sum[j] += delta;
+        squares[j] += delta * delta;
+      }
+    });
   }
   Moments<C> lanes[V];
-  for (int j = 0; j < V; ++j) lanes[j] = {n, mean[j], m2[j]};
+  const C share = n > C(0) ? C(1) / n : C(0);
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    const C mean = sum[j] * share;
+    const C m2 = squares[j] - sum[j] * mean;
+    lanes[j] = {n, n > C(0) ? shift[j] + mean : C(0), m2 < C(0) ? C(0) : m2};
+  }
   write_partial<kLast, V>(g, group, lanes, partial);
 }
 
@@ -155,12 +200,11 @@ struct PerChannel {
 };
 
 template <class C>
-__global__ void finish_moments(Geometry g, double eps, double momentum, const Moments<C>* partial,
-                               PerChannel<C> running_mean, PerChannel<C> running_var, C* mean,
-                               C* invstd) {
-  const int64_t c = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  if (c >= g.channels) return;
-  const Moments<C> all = combine_parts(c, g.channels, g.splits, partial);
+__global__ void __launch_bounds__(kThreads)
+    finish_moments(Geometry g, double eps, double momentum, const Moments<C>* partial,
+                   PerChannel<C> running_mean, PerChannel<C> running_var, C* mean, C* invstd) {
+  const int64_t c = blockIdx.x;
+  const Moments<C> all = combine_parts(g.splits, partial);
   if (threadIdx.x != 0) return;
   const C n = g.count > 0 ? static_cast<C>(g.count) : C(1);
   mean[c] = all.mean;
@@ -188,14 +232,12 @@ __global__ void take_running(int64_t channels, double eps, PerChannel<C> running
 }
 
 template <class T, bool kLast, int V>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
     normalise(Geometry g, const T* __restrict__ x, PerChannel<Compute<T>> weight,
               PerChannel<Compute<T>> bias, const Compute<T>* __restrict__ mean,
               const Compute<T>* __restrict__ invstd, T* __restrict__ y) {
   using C = Compute<T>;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int64_t first = int64_t{blockIdx.y} * blockDim.y + threadIdx.y;
-  const int64_t step = int64_t{gridDim.y} * blockDim.y;
   if (group >= g.groups) return;
   C centre[V];
   C scale[V];
@@ -206,16 +248,18 @@ __global__ void __launch_bounds__(kThreads)
     scale[j] = weight.get(c, C(1)) * invstd[c];
     shift[j] = bias.get(c, C(0));
   }
-#pragma unroll 4
-  for (int64_t i = first; i < g.items; i += step) {
-    const int64_t at = offset_of<kLast, V>(g, i, group);
-    const Vec<T, V> v = cuda::load_vec<V>(x + at);
-    Vec<T, V> r;
+  for_tiles_backwards(g, [&](int64_t tile) {
+    Vec<T, V> v[kDepth];
+    for_items<kLast, V, kDepth>(g, tile, group,
+                                [&](int k, int64_t at) { v[k] = cuda::load_vec<V>(x + at); });
+    for_items<kLast, V, kDepth>(g, tile, group, [&](int k, int64_t at) {
+      Vec<T, V> r;
 #pragma unroll
-    for (int j = 0; j < V; ++j)
-      r.v[j] = cuda::convert<T>((cuda::to_compute(v.v[j]) - centre[j]) * scale[j] + shift[j]);
-    cuda::store_vec<V>(y + at, r);
-  }
+      for (int j = 0; j < V; ++j)
+        r.v[j] = cuda::convert<T>((cuda::to_compute(v[k].v[j]) - centre[j]) * scale[j] + shift[j]);
+      cuda::store_vec<V>(y + at, r);
+    });
+  });
 }
 
 template <class T, bool kLast, int V>
@@ -224,36 +268,38 @@ __global__ void __launch_bounds__(kThreads)
                       PerChannel<Compute<T>> mean, GradSums<Compute<T>>* partial) {
   using C = Compute<T>;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int64_t first = int64_t{blockIdx.y} * blockDim.y + threadIdx.y;
-  const int64_t step = int64_t{gridDim.y} * blockDim.y;
-  const int64_t items = group < g.groups ? g.items : 0;
+  const int64_t tiles = group < g.groups ? g.tiles : 0;
   C centre[V];
   GradSums<C> lanes[V];
   for (int j = 0; j < V; ++j) {
     centre[j] = group < g.groups ? mean.get(channel_of<kLast, V>(group, j), C(0)) : C(0);
     lanes[j] = GradSums<C>::zero();
   }
-#pragma unroll 4
-  for (int64_t i = first; i < items; i += step) {
-    const int64_t at = offset_of<kLast, V>(g, i, group);
-    const Vec<T, V> d = cuda::load_vec<V>(dy + at);
-    const Vec<T, V> v = cuda::load_vec<V>(x + at);
+  for (int64_t tile = blockIdx.y; tile < tiles; tile += gridDim.y) {
+    Vec<T, V> d[kGradDepth];
+    Vec<T, V> v[kGradDepth];
+    for_items<kLast, V, kGradDepth>(g, tile, group, [&](int k, int64_t at) {
+      d[k] = cuda::load_vec<V>(dy + at);
+      v[k] = cuda::load_vec<V>(x + at);
+    });
+    for_items<kLast, V, kGradDepth>(g, tile, group, [&](int k, int64_t) {
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-      const C slope = cuda::to_compute(d.v[j]);
-      lanes[j].dy += slope;
-      lanes[j].dy_x += slope * (cuda::to_compute(v.v[j]) - centre[j]);
-    }
+      for (int j = 0; j < V; ++j) {
+        const C slope = cuda::to_compute(d[k].v[j]);
+        lanes[j].dy += slope;
+        lanes[j].dy_x += slope * (cuda::to_compute(v[k].v[j]) - centre[j]);
+      }
+    });
   }
   write_partial<kLast, V>(g, group, lanes, partial);
 }
 
 template <class C>
-__global__ void finish_grad_sums(Geometry g, const GradSums<C>* partial, PerChannel<C> invstd,
-                                 C* dweight, C* dbias) {
-  const int64_t c = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  if (c >= g.channels) return;
-  const GradSums<C> all = combine_parts(c, g.channels, g.splits, partial);
+__global__ void __launch_bounds__(kThreads)
+    finish_grad_sums(Geometry g, const GradSums<C>* partial, PerChannel<C> invstd, C* dweight,
+                     C* dbias) {
+  const int64_t c = blockIdx.x;
+  const GradSums<C> all = combine_parts(g.splits, partial);
   if (threadIdx.x != 0) return;
   dweight[c] = all.dy_x * invstd.get(c, C(0));
   dbias[c] = all.dy;
@@ -262,15 +308,13 @@ __global__ void finish_grad_sums(Geometry g, const GradSums<C>* partial, PerChan
 /// dx = weight · invstd · (dy − dbias/n − x̂ · dweight/n); without the means when the statistics are
 /// constants.
 template <class T, bool kLast, int V>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
     input_gradient(Geometry g, bool training, const T* __restrict__ dy, const T* __restrict__ x,
                    PerChannel<Compute<T>> weight, PerChannel<Compute<T>> mean,
                    PerChannel<Compute<T>> invstd, const Compute<T>* __restrict__ dweight,
                    const Compute<T>* __restrict__ dbias, T* __restrict__ dx) {
   using C = Compute<T>;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int64_t first = int64_t{blockIdx.y} * blockDim.y + threadIdx.y;
-  const int64_t step = int64_t{gridDim.y} * blockDim.y;
   if (group >= g.groups) return;
   C centre[V];
   C scale[V];
@@ -285,20 +329,24 @@ __global__ void __launch_bounds__(kThreads)
     mean_dy[j] = dbias[c] * share;
     slope_x[j] = dweight[c] * share * inverse;
   }
-#pragma unroll 4
-  for (int64_t i = first; i < g.items; i += step) {
-    const int64_t at = offset_of<kLast, V>(g, i, group);
-    const Vec<T, V> d = cuda::load_vec<V>(dy + at);
-    const Vec<T, V> v = cuda::load_vec<V>(x + at);
-    Vec<T, V> r;
+  for_tiles_backwards(g, [&](int64_t tile) {
+    Vec<T, V> d[kGradDepth];
+    Vec<T, V> v[kGradDepth];
+    for_items<kLast, V, kGradDepth>(g, tile, group, [&](int k, int64_t at) {
+      d[k] = cuda::load_vec<V>(dy + at);
+      v[k] = cuda::load_vec<V>(x + at);
+    });
+    for_items<kLast, V, kGradDepth>(g, tile, group, [&](int k, int64_t at) {
+      Vec<T, V> r;
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-      const C deviation = cuda::to_compute(v.v[j]) - centre[j];
-      const C value = cuda::to_compute(d.v[j]) - mean_dy[j] - deviation * slope_x[j];
-      r.v[j] = cuda::convert<T>(value * scale[j]);
-    }
-    cuda::store_vec<V>(dx + at, r);
-  }
+      for (int j = 0; j < V; ++j) {
+        const C deviation = cuda::to_compute(v[k].v[j]) - centre[j];
+        const C value = cuda::to_compute(d[k].v[j]) - mean_dy[j] - deviation * slope_x[j];
+        r.v[j] = cuda::convert<T>(value * scale[j]);
+      }
+      cuda::store_vec<V>(dx + at, r);
+    });
+  });
 }
 
 struct BatchNormState : KernelState {
@@ -309,7 +357,9 @@ bool channels_innermost(const TensorSpec& out) {
   return out.is_channels_last_dense() || (out.rank() == 2 && out.is_contiguous());
 }
 
-Geometry plan_geometry(const TensorSpec& out, bool aligned, int multiprocessors) {
+int64_t blocks_x(const Geometry& g) { return cuda::ceil_div<int64_t>(g.groups, g.block_x); }
+
+Geometry plan_geometry(const TensorSpec& out, bool aligned, int depth, int multiprocessors) {
   Geometry g;
   g.channels = out.shape[1];
   g.last = channels_innermost(out);
@@ -325,25 +375,23 @@ Geometry plan_geometry(const TensorSpec& out, bool aligned, int multiprocessors)
   if (g.narrow && g.plane > 0) g.by_plane = cuda::Divider(static_cast<uint32_t>(g.plane));
   if (g.last)
     while (g.block_x < 32 && g.block_x < g.groups) g.block_x *= 2;
-  // Enough blocks to fill the device, but at least four items for each thread.
-  const int64_t blocks_x = cuda::ceil_div<int64_t>(std::max<int64_t>(g.groups, 1), g.block_x);
-  const int64_t wanted = cuda::ceil_div<int64_t>(int64_t{multiprocessors} * 8, blocks_x);
-  const int64_t most = cuda::ceil_div<int64_t>(g.items * g.block_x, int64_t{kThreads} * 4);
-  g.splits = static_cast<int>(std::clamp<int64_t>(std::min(wanted, most), 1, 1024));
+  g.tiles = cuda::ceil_div<int64_t>(g.items * g.block_x, int64_t{kThreads} * depth);
+  // Fewer tiles at a time where blocks would be few, more where they would be more than a grid has.
+  const int64_t all_tiles = g.tiles * blocks_x(g);
+  g.sweep = std::clamp<int64_t>(all_tiles / (int64_t{multiprocessors} * 16), 1, kSwept / depth);
+  g.sweep = std::max(g.sweep, cuda::ceil_div<int64_t>(g.tiles, kMostBlocksY));
   return g;
 }
 
-dim3 grid_of(const Geometry& g) {
-  return {static_cast<unsigned>(cuda::ceil_div<int64_t>(g.groups, g.block_x)),
-          static_cast<unsigned>(g.splits)};
-}
 dim3 block_of(const Geometry& g) {
   return {static_cast<unsigned>(g.block_x), static_cast<unsigned>(kThreads / g.block_x)};
 }
-/// A warp per channel, eight of them in a block.
-constexpr unsigned kFinishers = 8;
-dim3 finish_grid(const Geometry& g) {
-  return {static_cast<unsigned>(cuda::ceil_div<int64_t>(g.channels, kFinishers))};
+dim3 statistics_grid(const Geometry& g) {
+  return {static_cast<unsigned>(blocks_x(g)), static_cast<unsigned>(g.splits)};
+}
+dim3 elementwise_grid(const Geometry& g) {
+  return {static_cast<unsigned>(blocks_x(g)),
+          static_cast<unsigned>(cuda::ceil_div<int64_t>(g.tiles, g.sweep))};
 }
 
 /// Calls f.operator()<T, kLast, V>() for the dtype and the layout.
@@ -374,13 +422,27 @@ Support supports_layout(const Specs& specs, uint32_t big) {
   return Support::no("the output is neither row-major nor channels_last");
 }
 
-std::shared_ptr<BatchNormState> prepare_layout(const Specs& specs, bool aligned,
-                                               size_t partial_bytes) {
+/// The statistics are taken by the kernel that `statistics.operator()<T, kLast, V>()` returns, and
+/// a channel's part of them has `partial_bytes`.
+template <class F>
+std::shared_ptr<BatchNormState> prepare_layout(const Specs& specs, bool aligned, int depth,
+                                               size_t partial_bytes, F&& statistics) {
   auto state = std::make_shared<BatchNormState>();
+  Geometry& g = state->geometry;
   const Encoder* encoder = runtime(DeviceKind::cuda).encoder(specs.out[0].device.index);
-  state->geometry = plan_geometry(specs.out[0], aligned, encoder->multiprocessors());
-  state->workspace_bytes = static_cast<size_t>(state->geometry.splits) *
-                           static_cast<size_t>(state->geometry.channels) * partial_bytes;
+  g = plan_geometry(specs.out[0], aligned, depth, encoder->multiprocessors());
+  if (partial_bytes == 0) return state;
+  // As many blocks as are resident at once: they stay together on their way through the tensor.
+  int resident = 0;
+  switch_layout(specs.out[0].dtype, g, [&]<class T, bool kLast, int V>() {
+    const void* kernel = statistics.template operator()<T, kLast, V>();
+    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, 0));
+  });
+  const int64_t most = int64_t{resident} * encoder->multiprocessors();
+  const int64_t wanted = most / std::max<int64_t>(blocks_x(g), 1);
+  g.splits = static_cast<int>(std::clamp<int64_t>(std::min(wanted, g.tiles), 1, kMostBlocksY));
+  state->workspace_bytes =
+      static_cast<size_t>(g.splits) * static_cast<size_t>(g.channels) * partial_bytes;
   return state;
 }
 
@@ -389,8 +451,10 @@ Support supports(const BatchNormParams&, const Specs& specs) { return supports_l
 std::shared_ptr<BatchNormState> prepare(const BatchNormParams& params, const Specs& specs) {
   const size_t bytes =
       specs.out[0].dtype == DType::f64 ? sizeof(Moments<double>) : sizeof(Moments<float>);
-  return prepare_layout(specs, specs.in[0].aligned && specs.out[0].aligned,
-                        params.training ? bytes : 0);
+  return prepare_layout(specs, specs.in[0].aligned && specs.out[0].aligned, kDepth,
+                        params.training ? bytes : 0, [&]<class T, bool kLast, int V>() {
+                          return reinterpret_cast<const void*>(partial_moments<T, kLast, V>);
+                        });
 }
 
 void run(const BatchNormParams& params, const BatchNormState& state, const Call& call) {
@@ -405,18 +469,18 @@ void run(const BatchNormParams& params, const BatchNormState& state, const Call&
     auto* invstd = call.out[2].as<C>();
     if (params.training) {
       auto* partial = static_cast<Moments<C>*>(call.workspace);
-      encoder.launch(partial_moments<T, kLast, V>, grid_of(g), block_of(g), 0, g, x, partial);
-      encoder.launch(finish_moments<C>, finish_grid(g), dim3(32, kFinishers), 0, g, params.eps,
-                     params.momentum, partial, running_mean, running_var, mean, invstd);
+      encoder.launch(partial_moments<T, kLast, V>, statistics_grid(g), block_of(g), 0, g, x,
+                     partial);
+      encoder.launch(finish_moments<C>, static_cast<unsigned>(g.channels), kThreads, 0, g,
+                     params.eps, params.momentum, partial, running_mean, running_var, mean, invstd);
     } else {
       encoder.launch(take_running<C>,
                      static_cast<unsigned>(cuda::ceil_div<int64_t>(g.channels, kThreads)), kThreads,
                      0, g.channels, params.eps, running_mean, running_var, mean, invstd);
     }
-    if (g.items > 0)
-      encoder.launch(normalise<T, kLast, V>, grid_of(g), block_of(g), 0, g, x,
-                     per_channel<C>(call.in[1]), per_channel<C>(call.in[2]), mean, invstd,
-                     call.out[0].as<T>());
+    encoder.launch(normalise<T, kLast, V>, elementwise_grid(g), block_of(g), 0, g, x,
+                   per_channel<C>(call.in[1]), per_channel<C>(call.in[2]), mean, invstd,
+                   call.out[0].as<T>());
   });
 }
 
@@ -428,7 +492,9 @@ std::shared_ptr<BatchNormState> prepare_grad(const BatchNormParams&, const Specs
   const size_t bytes =
       specs.out[0].dtype == DType::f64 ? sizeof(GradSums<double>) : sizeof(GradSums<float>);
   return prepare_layout(specs, specs.in[0].aligned && specs.in[1].aligned && specs.out[0].aligned,
-                        bytes);
+                        kGradDepth, bytes, [&]<class T, bool kLast, int V>() {
+                          return reinterpret_cast<const void*>(partial_grad_sums<T, kLast, V>);
+                        });
 }
 
 void run_grad(const BatchNormParams& params, const BatchNormState& state, const Call& call) {
@@ -444,13 +510,13 @@ void run_grad(const BatchNormParams& params, const BatchNormState& state, const 
     auto* dweight = call.out[1].as<C>();
     auto* dbias = call.out[2].as<C>();
     auto* partial = static_cast<GradSums<C>*>(call.workspace);
-    encoder.launch(partial_grad_sums<T, kLast, V>, grid_of(g), block_of(g), 0, g, dy, x, mean,
-                   partial);
-    encoder.launch(finish_grad_sums<C>, finish_grid(g), dim3(32, kFinishers), 0, g, partial, invstd,
-                   dweight, dbias);
-    if (g.items > 0)
-      encoder.launch(input_gradient<T, kLast, V>, grid_of(g), block_of(g), 0, g, params.training,
-                     dy, x, weight, mean, invstd, dweight, dbias, call.out[0].as<T>());
+    encoder.launch(partial_grad_sums<T, kLast, V>, statistics_grid(g), block_of(g), 0, g, dy, x,
+                   mean, partial);
+    encoder.launch(finish_grad_sums<C>, static_cast<unsigned>(g.channels), kThreads, 0, g, partial,
+                   invstd, dweight, dbias);
+    encoder.launch(input_gradient<T, kLast, V>, elementwise_grid(g), block_of(g), 0, g,
+                   params.training, dy, x, weight, mean, invstd, dweight, dbias,
+                   call.out[0].as<T>());
   });
 }
 
