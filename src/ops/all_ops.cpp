@@ -9,7 +9,6 @@
 namespace mica {
 
 #define MICA_OP(name) const OpDef& name##_op();
-#define MICA_CPU_OP(name) const OpDef& name##_op();
 #define MICA_VIEW_OP(name) const OpDef& name##_op();
 #define MICA_ONEDNN_KERNEL(name) Kernel name##_onednn_kernel();
 #include "mica/ops/op_list.h"
@@ -27,7 +26,6 @@ void prepend(const OpDef& def, Kernel kernel) {
 std::vector<OpDef*> build() {
   std::vector<OpDef*> ops = {
 #define MICA_OP(name) open(name##_op()),
-#define MICA_CPU_OP(name) open(name##_op()),
 #define MICA_VIEW_OP(name) open(name##_op()),
 #include "mica/ops/op_list.h"
   };

@@ -1,16 +1,12 @@
 // The one list of operators. Adding an op adds a line here.
 //   MICA_OP(name)           `const OpDef& name_op()` in its room, and
 //                           `KernelList name_cuda_kernels()` in a .cu or cuda_*.cpp file there
-//   MICA_CPU_OP(name)       the same for an op that has no CUDA kernels yet
 //   MICA_VIEW_OP(name)      an op that runs no kernel: its output shares its input's memory
 //   MICA_COMPOSITE(name)    a public function made of other ops: listed and tested, no OpDef
 //   MICA_ONEDNN_KERNEL(op)  `Kernel op_onednn_kernel()` in the room's cpu_onednn.cpp, tried first
 // Who includes this file defines the ones it wants; the others mean nothing to it.
 #ifndef MICA_OP
 #define MICA_OP(name)
-#endif
-#ifndef MICA_CPU_OP
-#define MICA_CPU_OP(name)
 #endif
 #ifndef MICA_VIEW_OP
 #define MICA_VIEW_OP(name)
@@ -308,7 +304,6 @@ MICA_ONEDNN_KERNEL(conv3d_dgrad)
 MICA_ONEDNN_KERNEL(conv3d_wgrad)
 
 #undef MICA_OP
-#undef MICA_CPU_OP
 #undef MICA_VIEW_OP
 #undef MICA_COMPOSITE
 #undef MICA_ONEDNN_KERNEL

@@ -37,9 +37,6 @@ class Harness {
                                      DType tested, Device device, Layout layout, int order) const;
   bool differentiable(const Sample& sample) const;
   void report_kernels() const;
-  /// Calls f; false where a part of what it computes has no kernels on this device yet.
-  template <class F>
-  bool unless_missing(F&& f);
 
   struct Use {
     int runs = 0;
@@ -52,7 +49,6 @@ class Harness {
   Device device_;
   std::vector<std::string> kernels_;
   std::vector<Use> uses_;
-  bool missing_ = false;
 };
 
 }  // namespace mica::cases

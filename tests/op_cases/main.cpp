@@ -47,8 +47,6 @@ class TimeReport : public ::testing::EmptyTestEventListener {
   }
 };
 
-constexpr auto kCuda = static_cast<size_t>(DeviceKind::cuda);
-
 class CaseTest : public ::testing::Test {
  public:
   CaseTest(const OpCase& op_case, Device device, void (Harness::*aspect)())
@@ -57,10 +55,7 @@ class CaseTest : public ::testing::Test {
   void TestBody() override {
     if (device_.is_cuda() && !cuda_available())
       GTEST_SKIP() << "skipped: no CUDA device: " << cuda_unavailable_reason();
-    const OpDef* op = definition_of(case_);
     Harness harness(case_, device_);
-    if (device_.is_cuda() && op && !op->view && op->kernels[kCuda].empty())
-      GTEST_SKIP() << "skipped: " << op->name << " has no CUDA kernels yet";
     (harness.*aspect_)();
   }
 
