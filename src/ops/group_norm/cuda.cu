@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kMostThreads)
       groups.load<T>(weight, place.channel, 1, scale);
 #pragma unroll
       for (int e = 0; e < V; ++e) {
-        const C g = to_compute(d.v[e]) * scale[e];
+        const C g = rounded_product(to_compute(d.v[e]), scale[e]);
         total += g;
         product += g * (to_compute(v.v[e]) - centre);
       }
@@ -184,7 +184,8 @@ __global__ void __launch_bounds__(kMostThreads)
 #pragma unroll
       for (int e = 0; e < V; ++e) {
         const C off = to_compute(v.v[e]) - centre;
-        result.v[e] = convert<T>((to_compute(d.v[e]) * scale[e] - shift - off * factor) * inverse);
+        const C g = rounded_product(to_compute(d.v[e]), scale[e]);
+        result.v[e] = convert<T>((g - shift - off * factor) * inverse);
       }
       store_vec<V>(dx + place.offset, result);
     });

@@ -15,6 +15,11 @@ inline bool all_aligned(const Specs& s) {
          });
 }
 
+/// A product that is rounded before anything is added to it, so that a mean of equal products takes
+/// away each of them exactly.
+__device__ inline float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+__device__ inline double rounded_product(double a, double b) { return __dmul_rn(a, b); }
+
 /// A weight or bias: of T, or `wide`, of Compute<T>; null where it was left out.
 struct Parameter {
   const void* data = nullptr;
