@@ -109,5 +109,6 @@ constexpr int kBlockSort = 2048;
 // cuda.cu
 Kernel sort_block_kernel();
 Kernel topk_block_kernel();
+Kernel topk_selection_kernel();
 
 }  // namespace mica::cuda

@@ -333,7 +333,7 @@ KernelList sort_cuda_kernels() {
           kernel<supports_radix<SortParams>, prepare_sort, run_rows<SortParams>>("radix")};
 }
 KernelList topk_cuda_kernels() {
-  return {topk_block_kernel(),
+  return {topk_block_kernel(), topk_selection_kernel(),
           kernel<supports_radix<TopkParams>, prepare_topk, run_rows<TopkParams>>("radix")};
 }
 KernelList unique_cuda_kernels() {
