@@ -191,7 +191,9 @@ Kernel conv2d_dgrad_direct_kernel() {
   return kernel<direct::supports_dgrad, direct::run_dgrad>("direct");
 }
 
-KernelList conv2d_own_kernels() { return {conv2d_few_channels_kernel(), conv2d_direct_kernel()}; }
+KernelList conv2d_own_kernels() {
+  return {conv2d_few_channels_mma_kernel(), conv2d_few_channels_kernel(), conv2d_direct_kernel()};
+}
 KernelList conv2d_dgrad_own_kernels() { return {conv2d_dgrad_direct_kernel()}; }
 KernelList conv2d_wgrad_own_kernels() {
   return {conv2d_wgrad_few_channels_kernel(), conv2d_wgrad_direct_kernel()};

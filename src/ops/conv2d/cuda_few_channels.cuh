@@ -16,7 +16,7 @@ constexpr int kEach = 4;  // pixels, and channels, of a thread
 constexpr size_t kMostShared = 48 * 1024;
 
 /// How an image is cut into bands of output rows. The input rows of a band lie in shared memory
-/// with the padding around them, `pitch` floats each.
+/// with the padding around them, `pitch` elements each.
 struct Bands {
   int channels = 0;  ///< of x
   int h = 0, w = 0;
@@ -32,12 +32,12 @@ struct Bands {
   int64_t x[4] = {}, weight[4] = {}, y[4] = {};  // strides
   cuda::Divider by_pitch, by_x_rows, by_quads, by_rows, by_out;
 
-  int x_floats() const { return channels * x_rows * pitch; }
+  int x_size() const { return channels * x_rows * pitch; }
 };
 
 /// A band of an image, from row `first` of y on, into shared memory; zeros outside the image.
-template <class T>
-__device__ void load_x(const Bands& b, const T* image, int first, float* xs) {
+template <class T, class To>
+__device__ void load_x(const Bands& b, const T* image, int first, To* xs) {
   const int total = b.channels * b.x_rows * b.pitch;
   for (auto i = static_cast<int>(threadIdx.x); i < total; i += static_cast<int>(blockDim.x)) {
     const uint32_t line = b.by_pitch.quotient(static_cast<uint32_t>(i));
@@ -45,10 +45,8 @@ __device__ void load_x(const Bands& b, const T* image, int first, float* xs) {
     const int col = i - static_cast<int>(line) * b.pitch - b.pad_w;
     const int row = static_cast<int>(line - c * b.by_x_rows.divisor) + first - b.pad_h;
     const bool inside = row >= 0 && row < b.h && col >= 0 && col < b.w;
-    xs[i] =
-        inside
-            ? static_cast<float>(cuda::to_compute(image[c * b.x[1] + row * b.x[2] + col * b.x[3]]))
-            : 0.0F;
+    xs[i] = inside ? cuda::convert<To>(image[c * b.x[1] + row * b.x[2] + col * b.x[3]])
+                   : cuda::convert<To>(0.0F);
   }
 }
 

@@ -142,17 +142,17 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 constexpr int kColumns = 32;
-constexpr int kRows = 8;
+constexpr int kRows = 16;
 
-/// dw, row-major, from the blocks' parts: each row of threads takes every eighth, then the rows are
-/// added in order.
+/// dw, row-major, from the blocks' parts: each row of threads takes every sixteenth, then the rows
+/// are added in order.
 template <class T>
 __global__ void add_few_parts(int64_t total, int parts, const float* partial, T* dw) {
   __shared__ float rows[kRows][kColumns];
   const int64_t index = int64_t{blockIdx.x} * kColumns + threadIdx.x;
   float sum = 0;
   if (index < total)
-#pragma unroll 4
+#pragma unroll 8
     for (int s = static_cast<int>(threadIdx.y); s < parts; s += kRows)
       sum += partial[s * total + index];
   rows[threadIdx.y][threadIdx.x] = sum;
@@ -173,7 +173,7 @@ Bands wgrad_bands(const Conv2dGeometry& g) { return bands_of(g, kMostThreads / w
 int plane_of(const Bands& b) { return cuda::ceil_div(b.rows * b.quads * kEach, 32) * 32 + kEach; }
 
 size_t wgrad_shared(const Conv2dGeometry& g, const Bands& b) {
-  const int bands = b.x_floats() + b.groups * kEach * plane_of(b);
+  const int bands = b.x_size() + b.groups * kEach * plane_of(b);
   const int sums = b.rows * static_cast<int>(wgrad_lines(g) * g.kw) * kEach;
   return sizeof(float) * static_cast<size_t>(std::max(bands, sums));
 }

@@ -11,6 +11,7 @@ Kernel conv2d_dgrad_direct_kernel();
 Kernel conv2d_wgrad_direct_kernel();
 
 /// Our own convolutions of few channels, where they are faster than the library's.
+Kernel conv2d_few_channels_mma_kernel();
 Kernel conv2d_few_channels_kernel();
 Kernel conv2d_wgrad_few_channels_kernel();
 
