@@ -84,6 +84,16 @@ bool fours_along(int axis, const Arg& t) {
   return cuda::is_aligned(t.data, sizeof(T) * kEach);
 }
 
+/// Whether 8 elements of y of 16 bits, counted through the rows of a plane, are one access.
+inline bool planes_of_eights(const Bands& b, const Arg& y) {
+  const Strides& s = y.strides();
+  return s[3] == 1 && s[2] == b.ow && s[1] % 8 == 0 && s[0] % 8 == 0 && b.rows * b.ow % 8 == 0 &&
+         b.oh * b.ow % 8 == 0 && cuda::is_aligned(y.data, 16);
+}
+
+/// dw, row-major, from `parts` parts of f32, (parts, C_out, C_in, kh, kw).
+void add_parts(Encoder& encoder, int parts, const float* partial, const Arg& dw);
+
 /// Calls f.operator()<T, K>().
 template <class F>
 void switch_few(DType dtype, int64_t kernel, F&& f) {

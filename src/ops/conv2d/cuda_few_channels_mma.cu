@@ -236,13 +236,6 @@ Support supports(const Conv2dParams& params, const Specs& specs) {
   return Support::yes();
 }
 
-/// Whether 8 pixels of y, counted through a plane's rows, are one access.
-bool planes_of_eights(const Bands& b, const Arg& y) {
-  const Strides& s = y.strides();
-  return s[3] == 1 && s[2] == b.ow && s[1] % 8 == 0 && s[0] % 8 == 0 && b.rows * b.ow % 8 == 0 &&
-         cuda::is_aligned(y.data, 16);
-}
-
 void run(const Conv2dParams& params, const Call& call) {
   const Arg& x = call.in[0];
   const Arg& weight = call.in[1];

@@ -220,14 +220,19 @@ void run_wgrad(const Conv2dGradParams& params, const WgradState& state, const Ca
                          static_cast<unsigned>(state.threads), state.shared, p, dy.as<const T>(),
                          x.as<const T>(), partial);
   });
-  cuda::cuda_switch_float(dw.dtype(), "conv2d_wgrad", [&]<class T>() {
-    call.encoder->launch(add_few_parts<T>,
-                         static_cast<unsigned>(cuda::ceil_div<int64_t>(dw.numel(), kColumns)),
-                         dim3(kColumns, kRows), 0, dw.numel(), state.blocks, partial, dw.as<T>());
-  });
+  add_parts(*call.encoder, state.blocks, partial, dw);
 }
 
 }  // namespace
+
+void add_parts(Encoder& encoder, int parts, const float* partial, const Arg& dw) {
+  cuda::cuda_switch_float(dw.dtype(), "conv2d_wgrad", [&]<class T>() {
+    encoder.launch(add_few_parts<T>,
+                   static_cast<unsigned>(cuda::ceil_div<int64_t>(dw.numel(), kColumns)),
+                   dim3(kColumns, kRows), 0, dw.numel(), parts, partial, dw.as<T>());
+  });
+}
+
 }  // namespace few
 
 Kernel conv2d_wgrad_few_channels_kernel() {

@@ -13,6 +13,7 @@ Kernel conv2d_wgrad_direct_kernel();
 /// Our own convolutions of few channels, where they are faster than the library's.
 Kernel conv2d_few_channels_mma_kernel();
 Kernel conv2d_few_channels_kernel();
+Kernel conv2d_wgrad_few_channels_mma_kernel();
 Kernel conv2d_wgrad_few_channels_kernel();
 
 /// What the library's kernels are compared with, the reference last.
