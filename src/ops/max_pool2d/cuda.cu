@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "mica/op/kernel.h"
+#include "mica/ops/max_pool2d/cuda_stride_2.cuh"
 #include "mica/ops/max_pool2d/geometry.h"
 #include "mica/ops/pool/cuda_planes.cuh"
 #include "mica/runtime/cuda/encoder.h"
@@ -322,14 +323,18 @@ void run_grad(const MaxPool2dGradParams&, const PoolState& state, const Call& c)
 
 KernelList max_pool2d_cuda_kernels() {
   using P = MaxPool2dParams;
-  return {kernel<supports<P>, prepare<P>, run<P>>("direct")};
+  namespace pairs = pool_stride_2;
+  return {kernel<pairs::supports, pairs::prepare, pairs::run>("stride_2"),
+          kernel<supports<P>, prepare<P>, run<P>>("direct")};
 }
 KernelList adaptive_max_pool2d_cuda_kernels() {
   using P = AdaptivePool2dParams;
   return {kernel<supports<P>, prepare<P>, run<P>>("direct")};
 }
 KernelList max_pool2d_grad_cuda_kernels() {
-  return {kernel<supports_grad, prepare_grad, run_grad>("gather")};
+  namespace pairs = pool_stride_2;
+  return {kernel<pairs::supports_grad, pairs::prepare_grad, pairs::run_grad>("stride_2"),
+          kernel<supports_grad, prepare_grad, run_grad>("gather")};
 }
 
 }  // namespace mica
