@@ -11,6 +11,7 @@
 #include "mica/core/error.h"
 #include "mica/op/settings.h"
 #include "mica/ops/ops.h"
+#include "mica/runtime/runtime.h"
 
 namespace mica::data {
 namespace {
