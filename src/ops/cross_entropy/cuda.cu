@@ -249,8 +249,9 @@ bool whole_vectors(const TensorSpec& logits) {
   return logits.aligned && logits.shape[1] * static_cast<int64_t>(size_of(logits.dtype)) % 16 == 0;
 }
 
-int multiprocessors_of(const TensorSpec& spec) {
-  return runtime(DeviceKind::cuda).encoder(spec.device.index)->multiprocessors();
+/// Many more blocks than fit at once, so that the time in which the last ones run alone is short.
+unsigned blocks_for(int64_t rows, int64_t per_block, int multiprocessors) {
+  return static_cast<unsigned>(std::min(ceil_div(rows, per_block), int64_t{multiprocessors} * 64));
 }
 
 /// Calls f.operator()<G, V>().
@@ -278,7 +279,8 @@ std::shared_ptr<RowsState> prepare_loss(const CrossEntropyParams&, const Specs& 
     switch_rows<T>(*state, [&]<int G, int V>() {
       constexpr int64_t kGroups = kLossThreads<V> / G;
       if (state->rows <= kGroups * kOneBlockSteps) return;
-      state->grid = grid_for(state->rows, kGroups, multiprocessors_of(s.in[0]));
+      const Encoder* encoder = runtime(DeviceKind::cuda).encoder(s.in[0].device.index);
+      state->grid = blocks_for(state->rows, kGroups, encoder->multiprocessors());
       state->workspace_bytes = state->grid * sizeof(LossSum<Compute<T>>);
     });
   });
@@ -333,7 +335,7 @@ void run_grad(const CrossEntropyParams& p, const RowsState& s, const Call& c) {
       int lanes = 1;
       while (lanes < kGradThreads && lanes < vectors && (lanes < 32 || lanes * kDepth < vectors))
         lanes *= 2;
-      const unsigned grid = grid_for(s.rows, kGradThreads / lanes, c.encoder->multiprocessors());
+      const unsigned grid = blocks_for(s.rows, kGradThreads / lanes, c.encoder->multiprocessors());
       c.encoder->launch(kernel, grid, kGradThreads, 0, c.in[0].as<const C>(), c.in[1].as<const T>(),
                         targets, c.in[3].as<const C>(), s.rows, s.classes,
                         static_cast<C>(p.label_smoothing), lanes, counts, s.parts,
