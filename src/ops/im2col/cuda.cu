@@ -30,25 +30,41 @@ struct Splitter {
   }
 };
 
-/// Row-major (n, c, i, j, oh, ow) of the columns; x has any strides.
+constexpr int kInFlight = 4;  ///< windows of a thread
+constexpr int64_t kPiece = int64_t{kThreads} * kInFlight;
+
+/// A block takes pieces of the columns' rows (n, c, i, j), which are windows (oh, ow) side by side;
+/// x has any strides.
 template <class Word>
 __global__ void __launch_bounds__(kThreads)
     unfold(const __grid_constant__ Windows g, const __grid_constant__ Splitter windows,
-           const __grid_constant__ Splitter kernel, Word* out, const Word* x, int64_t count,
-           int64_t sn, int64_t sc, int64_t sh, int64_t sw) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t k = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; k < count;
-       k += step) {
-    int64_t rest = k;
-    const int64_t ow = windows.take(2, rest);
-    const int64_t oh = windows.take(1, rest);
-    const int64_t j = kernel.take(2, rest);
-    const int64_t i = kernel.take(1, rest);
-    const int64_t c = kernel.take(0, rest);
-    const int64_t h = oh * g.params.stride.h + i * g.params.dilation.h - g.params.padding.h;
-    const int64_t w = ow * g.params.stride.w + j * g.params.dilation.w - g.params.padding.w;
-    const bool inside = h >= 0 && h < g.h && w >= 0 && w < g.w;
-    out[k] = inside ? x[rest * sn + c * sc + h * sh + w * sw] : Word(0);
+           const __grid_constant__ Splitter rows, Word* out, const Word* x, int64_t pieces,
+           int64_t units, int64_t sn, int64_t sc, int64_t sh, int64_t sw) {
+  const Im2colParams& p = g.params;
+  const int64_t count = g.oh * g.ow;
+  for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
+    const int64_t row = unit / pieces;
+    const int64_t first = (unit - row * pieces) * kPiece + threadIdx.x;
+    int64_t n = row;
+    const int64_t j = rows.take(2, n);
+    const int64_t i = rows.take(1, n);
+    const int64_t c = rows.take(0, n);
+    const int64_t h0 = i * p.dilation.h - p.padding.h;
+    const int64_t w0 = j * p.dilation.w - p.padding.w;
+    const Word* plane = x + n * sn + c * sc;
+    Word values[kInFlight] = {};
+#pragma unroll
+    for (int e = 0; e < kInFlight; ++e) {
+      int64_t oh = first + e * kThreads;
+      if (oh >= count) break;
+      const int64_t ow = windows.take(2, oh);
+      const int64_t h = oh * p.stride.h + h0;
+      const int64_t w = ow * p.stride.w + w0;
+      if (h >= 0 && h < g.h && w >= 0 && w < g.w) values[e] = plane[h * sh + w * sw];
+    }
+#pragma unroll
+    for (int e = 0; e < kInFlight; ++e)
+      if (first + e * kThreads < count) out[row * count + first + e * kThreads] = values[e];
   }
 }
 
@@ -57,13 +73,15 @@ void run(const Im2colParams& p, const Call& call) {
   const Strides& x = call.in[0].strides();
   const Windows g = im2col_windows("im2col", p, s[0], s[1], s[2], s[3]);
   const int64_t count = call.out[0].numel();
+  if (count == 0) return;
   const Splitter windows(count, 1, g.oh, g.ow);
-  const Splitter kernel(count, g.c, p.kernel.h, p.kernel.w);
-  const unsigned grid = grid_for(count, kThreads, call.encoder->multiprocessors());
+  const Splitter rows(count, g.c, p.kernel.h, p.kernel.w);
+  const int64_t pieces = ceil_div(g.windows(), kPiece);
+  const int64_t units = g.n * g.rows() * pieces;
+  const unsigned grid = grid_for(units, 1, call.encoder->multiprocessors());
   const auto launch = [&]<class Word>() {
-    call.encoder->launch(unfold<Word>, grid, kThreads, 0, g, windows, kernel,
-                         call.out[0].as<Word>(), call.in[0].as<const Word>(), count, x[0], x[1],
-                         x[2], x[3]);
+    call.encoder->launch(unfold<Word>, grid, kThreads, 0, g, windows, rows, call.out[0].as<Word>(),
+                         call.in[0].as<const Word>(), pieces, units, x[0], x[1], x[2], x[3]);
   };
   switch (size_of(call.out[0].dtype())) {
     case 2:
@@ -75,8 +93,8 @@ void run(const Im2colParams& p, const Call& call) {
   }
 }
 
-/// Element (i) of window o lies at `o * stride + i * dilation - padding`: the window that has its
-/// element i over a pixel, or -1.
+/// Element i of window o lies over pixel o · stride + i · dilation - padding: the window whose
+/// element i lies over a pixel, or -1.
 __device__ int64_t window_over(int64_t pixel, int64_t i, int64_t stride, int64_t padding,
                                int64_t dilation, int64_t windows) {
   const int64_t start = pixel + padding - i * dilation;
