@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "mica/op/settings.h"
 #include "mica/ops/gather/cuda_indexed.cuh"
 
@@ -27,37 +25,38 @@ struct AtomicType<uint8_t> {
 
 bool sums_apart(DType t) { return size_of(t) < 4; }
 
-template <class T, class S>
-__global__ void __launch_bounds__(kIndexThreads)
-    start_sums(const __grid_constant__ StridedLoop<2> loop, S* sums, const T* x) {
+template <class To, class From>
+__global__ void __launch_bounds__(kIndexThreads) convert_all(const From* in, To* out, int64_t n) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < loop.count;
-       i += step) {
-    int64_t at[2];
-    loop.offsets(i, at);
-    sums[at[0]] = x ? convert<S>(x[at[1]]) : convert<S>(0);
-  }
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < n; i += step)
+    out[i] = convert<To>(in[i]);
 }
+
+constexpr int kInFlight = 4;  ///< elements a thread waits for together
 
 template <class T, class S>
 __global__ void __launch_bounds__(kIndexThreads)
     add_atomically(const __grid_constant__ StridedLoop<3> loop,
                    const __grid_constant__ IndexReader index, const T* dense, S* sums) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < loop.count;
-       i += step) {
-    int64_t at[3];
-    loop.offsets(i, at);
-    const int64_t offset = index.offset(at[2]);
-    if (offset >= 0) atomicAdd(sums + at[1] + offset, convert<S>(dense[at[0]]));
+  constexpr int64_t kPerBlock = int64_t{kIndexThreads} * kInFlight;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kPerBlock + threadIdx.x;
+       first < loop.count; first += static_cast<int64_t>(gridDim.x) * kPerBlock) {
+    int64_t to[kInFlight];
+    T x[kInFlight];
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) {
+      to[j] = -1;
+      if (first + j * kIndexThreads >= loop.count) continue;
+      int64_t at[3];
+      loop.offsets(first + j * kIndexThreads, at);
+      const int64_t offset = index.offset(at[2]);
+      if (offset >= 0) to[j] = at[1] + offset;
+      x[j] = dense[at[0]];
+    }
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j)
+      if (to[j] >= 0) atomicAdd(sums + to[j], convert<S>(x[j]));
   }
-}
-
-template <class T, class S>
-__global__ void __launch_bounds__(kIndexThreads) round_sums(const S* sums, T* out, int64_t n) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < n; i += step)
-    out[i] = convert<T>(sums[i]);
 }
 
 /// A warp to 32 neighbours of the loop's first dimension, each of which is one sum. Where they
@@ -101,12 +100,6 @@ __global__ void __launch_bounds__(kIndexThreads)
   }
 }
 
-template <class T, class S>
-void launch_start(const StridedLoop<2>& loop, Encoder& encoder, S* sums, const Arg& x) {
-  encoder.launch(start_sums<T, S>, grid_for(loop.count, kIndexThreads, encoder.multiprocessors()),
-                 kIndexThreads, 0, loop, sums, x.as<const T>());
-}
-
 }  // namespace
 
 Support supports_atomic_add(const TensorSpec& out) {
@@ -116,26 +109,30 @@ Support supports_atomic_add(const TensorSpec& out) {
 }
 
 AddPlan::AddPlan(const Indexed& how, const TensorSpec& x, const TensorSpec& out)
-    : start(start_loop(x, out)),
+    : start(x, out),
       loop(strided_loop<3>(how.shape, {how.dense, how.table, how.index})),
+      elements(out.numel()),
       dtype(out.dtype) {}
 
 size_t AddPlan::workspace_bytes() const {
-  return sums_apart(dtype) ? static_cast<size_t>(start.count) * sizeof(float) : 0;
+  return sums_apart(dtype) ? static_cast<size_t>(elements) * sizeof(float) : 0;
 }
 
 void AddPlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, const Arg& dense,
                   const Arg& out, void* workspace) const {
+  start.run(encoder, x, out);
+  const unsigned grid =
+      grid_for(loop.count, int64_t{kIndexThreads} * kInFlight, encoder.multiprocessors());
+  const unsigned all = grid_for(elements, kIndexThreads, encoder.multiprocessors());
   const auto add = [&]<class T>() {
     using S = typename AtomicType<T>::type;
     auto* sums = static_cast<S*>(sums_apart(dtype) ? workspace : out.data);
-    launch_start<T>(start, encoder, sums, x);
-    const int multiprocessors = encoder.multiprocessors();
-    encoder.launch(add_atomically<T, S>, grid_for(loop.count, kIndexThreads, multiprocessors),
-                   kIndexThreads, 0, loop, index, dense.as<const T>(), sums);
     if constexpr (sizeof(T) < 4)
-      encoder.launch(round_sums<T, S>, grid_for(start.count, kIndexThreads, multiprocessors),
-                     kIndexThreads, 0, sums, out.as<T>(), start.count);
+      encoder.launch(convert_all<S, T>, all, kIndexThreads, 0, out.as<const T>(), sums, elements);
+    encoder.launch(add_atomically<T, S>, grid, kIndexThreads, 0, loop, index, dense.as<const T>(),
+                   sums);
+    if constexpr (sizeof(T) < 4)
+      encoder.launch(convert_all<T, S>, all, kIndexThreads, 0, sums, out.as<T>(), elements);
   };
   switch (dtype) {
     case DType::i64:
@@ -156,7 +153,7 @@ Support supports_ordered_add(const TensorSpec& out) {
 }
 
 OrderedAddPlan::OrderedAddPlan(const Indexed& how, const TensorSpec& x, const TensorSpec& out)
-    : start(start_loop(x, out)) {
+    : start(x, out) {
   // An index may be smaller than the table off its axis: what lies past it is not reached.
   Shape reached = out.shape;
   Strides dense = Dims::filled(out.rank(), 0);
@@ -191,8 +188,8 @@ void OrderedAddPlan::run(Encoder& encoder, const IndexReader& index, const Arg& 
   const bool shared = loop.rank == 0 || (loop.stride[2][0] == 0 && loop.stride[3][0] == 0);
   const int64_t works = loop.count / length * ceil_div<int64_t>(length, 32);
   const unsigned grid = grid_for(works, kIndexThreads / 32, encoder.multiprocessors());
+  start.run(encoder, x, out);
   cuda_switch_float(out.dtype(), index.axis.op, [&]<class T>() {
-    launch_start<T>(start, encoder, out.as<T>(), x);
     encoder.launch(add_in_order<T>, along.count == 0 ? 0 : grid, kIndexThreads, 0, loop, along,
                    index, dense.as<const T>(), out.as<T>(), length, shared);
   });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "mica/op/kernel.h"
+#include "mica/ops/view/cuda_part.h"
 #include "mica/runtime/cuda/strided.cuh"
 
 // What the CUDA kernels of the indexing ops share: a table whose elements are addressed by indices,
@@ -58,6 +59,15 @@ struct ReadPlan {
   int64_t scale = 1;    ///< of the reader, in words
 };
 
+/// `out` as it is before anything is written to it: x, or zeros where x was left out.
+struct TableStart {
+  TableStart(const TensorSpec& x, const TensorSpec& out);
+  void run(Encoder& encoder, const Arg& x, const Arg& out) const;
+
+  PartCopy copy;
+  size_t bytes;  ///< of out
+};
+
 /// Makes `out` of x (or of zeros, where x was left out) with the dense tensor in place; where two
 /// elements meet the last in row-major order stays. An atomic maximum finds it, so the result does
 /// not depend on the order of the threads.
@@ -67,8 +77,9 @@ struct WritePlan {
   void run(Encoder& encoder, const IndexReader& index, const Arg& x, const Arg& dense,
            const Arg& out, void* workspace) const;
 
-  StridedLoop<2> start;  ///< out, x
-  StridedLoop<4> loop;   ///< dense, table, index, row-major order
+  TableStart start;
+  StridedLoop<4> loop;  ///< dense, table, index, row-major order
+  int64_t elements;     ///< of out
 };
 
 /// The same with the dense tensor added, by atomics: exact for integers, in any order for floats.
@@ -79,8 +90,9 @@ struct AddPlan {
   void run(Encoder& encoder, const IndexReader& index, const Arg& x, const Arg& dense,
            const Arg& out, void* workspace) const;
 
-  StridedLoop<2> start;  ///< out, x
-  StridedLoop<3> loop;   ///< dense, table, index
+  TableStart start;
+  StridedLoop<3> loop;  ///< dense, table, index
+  int64_t elements;     ///< of out
   DType dtype;
 };
 Support supports_atomic_add(const TensorSpec& out);
@@ -92,13 +104,10 @@ struct OrderedAddPlan {
   void run(Encoder& encoder, const IndexReader& index, const Arg& x, const Arg& dense,
            const Arg& out) const;
 
-  StridedLoop<2> start;  ///< out, x
+  TableStart start;
   StridedLoop<4> loop;   ///< the elements that may be reached: out, dense, index, offset they have
   StridedLoop<3> along;  ///< the indices that may stand for one: row-major order, dense, index
 };
 Support supports_ordered_add(const TensorSpec& out);
-
-/// A loop over `out` and x, which may have been left out.
-StridedLoop<2> start_loop(const TensorSpec& x, const TensorSpec& out);
 
 }  // namespace mica::cuda

@@ -7,20 +7,6 @@ namespace {
 
 constexpr int64_t kMost32 = int64_t{1} << 31;
 
-template <class Word, class Order>
-__global__ void __launch_bounds__(kIndexThreads)
-    start_table(const __grid_constant__ StridedLoop<2> loop, Word* out, const Word* x,
-                Order* last) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kIndexThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x; i < loop.count;
-       i += step) {
-    int64_t at[2];
-    loop.offsets(i, at);
-    out[at[0]] = x ? x[at[1]] : Word(0);
-    last[at[0]] = 0;
-  }
-}
-
 template <class Order>
 __global__ void __launch_bounds__(kIndexThreads)
     find_last(const __grid_constant__ StridedLoop<4> loop,
@@ -56,9 +42,8 @@ template <class Word, class Order>
 void launch(const WritePlan& p, Encoder& encoder, const IndexReader& index, const Arg& x,
             const Arg& dense, const Arg& out, void* workspace) {
   auto* last = static_cast<Order*>(workspace);
-  const unsigned start = grid_for(p.start.count, kIndexThreads, encoder.multiprocessors());
-  encoder.launch(start_table<Word, Order>, start, kIndexThreads, 0, p.start, out.as<Word>(),
-                 x.as<const Word>(), last);
+  p.start.run(encoder, x, out);
+  clear_memory(encoder, last, p.workspace_bytes());
   const unsigned grid = grid_for(p.loop.count, kIndexThreads, encoder.multiprocessors());
   encoder.launch(find_last<Order>, grid, kIndexThreads, 0, p.loop, index, last);
   encoder.launch(write_last<Word, Order>, grid, kIndexThreads, 0, p.loop, index,
@@ -67,18 +52,26 @@ void launch(const WritePlan& p, Encoder& encoder, const IndexReader& index, cons
 
 }  // namespace
 
-StridedLoop<2> start_loop(const TensorSpec& x, const TensorSpec& out) {
-  return strided_loop<2>(out.shape,
-                         {out.strides, x.defined ? x.strides : Dims::filled(out.shape.rank(), 0)});
+TableStart::TableStart(const TensorSpec& x, const TensorSpec& out)
+    : copy(out, x.defined ? x : out),
+      bytes(static_cast<size_t>(out.numel()) * size_of(out.dtype)) {}
+
+void TableStart::run(Encoder& encoder, const Arg& x, const Arg& out) const {
+  if (x.defined()) {
+    copy.run(encoder, out.data, x.data);
+  } else {
+    clear_memory(encoder, out.data, bytes);
+  }
 }
 
 WritePlan::WritePlan(const Indexed& how, const TensorSpec& x, const TensorSpec& out)
-    : start(start_loop(x, out)),
+    : start(x, out),
       loop(strided_loop<4>(how.shape,
-                           {how.dense, how.table, how.index, contiguous_strides(how.shape)})) {}
+                           {how.dense, how.table, how.index, contiguous_strides(how.shape)})),
+      elements(out.numel()) {}
 
 size_t WritePlan::workspace_bytes() const {
-  return static_cast<size_t>(start.count) * (loop.count < kMost32 ? 4 : 8);
+  return static_cast<size_t>(elements) * (loop.count < kMost32 ? 4 : 8);
 }
 
 void WritePlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, const Arg& dense,

@@ -61,10 +61,10 @@ void PartCopy::run(Encoder& encoder, void* part, const void* in) const {
   }
 }
 
-void clear_output(Encoder& encoder, const Arg& out) {
-  const int64_t n = out.numel() * static_cast<int64_t>(size_of(out.dtype()));
+void clear_memory(Encoder& encoder, void* data, size_t bytes) {
+  const auto n = static_cast<int64_t>(bytes);
   encoder.launch(clear_bytes, grid_for(n, int64_t{kThreads} * 16, encoder.multiprocessors()),
-                 kThreads, 0, out.as<uint8_t>(), n);
+                 kThreads, 0, static_cast<uint8_t*>(data), n);
 }
 
 }  // namespace cuda
@@ -132,7 +132,8 @@ std::shared_ptr<PartState> prepare_diagonal(const DiagonalGradParams& p, const S
 
 template <class P>
 void run_part(const P&, const PartState& state, const Call& c) {
-  clear_output(*c.encoder, c.out[0]);
+  clear_memory(*c.encoder, c.out[0].data,
+               static_cast<size_t>(c.out[0].numel()) * size_of(c.out[0].dtype()));
   state.copy.run(*c.encoder, c.out[0].as<std::byte>() + state.offset, c.in[0].data);
 }
 

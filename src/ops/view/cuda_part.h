@@ -15,7 +15,6 @@ struct PartCopy {
   bool vectors = false;
 };
 
-/// Fills the output, which is dense, with zeros.
-void clear_output(Encoder& encoder, const Arg& out);
+void clear_memory(Encoder& encoder, void* data, size_t bytes);
 
 }  // namespace mica::cuda
