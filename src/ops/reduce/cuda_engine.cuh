@@ -105,7 +105,7 @@ __device__ void merge_lanes(const Op& op, typename Op::Acc& acc, int group) {
 template <class Op>
 __device__ void merge_block(const Op& op, typename Op::Acc& acc) {
   constexpr int kWarps = kReduceThreads / 32;
-  __shared__ alignas(16) unsigned char memory[kWarps * sizeof(typename Op::Acc)];
+  alignas(16) __shared__ unsigned char memory[kWarps * sizeof(typename Op::Acc)];
   auto* of_warps = reinterpret_cast<typename Op::Acc*>(memory);
   merge_lanes(op, acc, 32);
   __syncthreads();  // an earlier call may still be reading
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kReduceThreads)
                    typename Op::Acc* partial, Splits splits, int across) {
   using Acc = typename Op::Acc;
   using Value = typename Op::Value;
-  __shared__ alignas(16) unsigned char memory[V * kReduceThreads * sizeof(Acc)];
+  alignas(16) __shared__ unsigned char memory[V * kReduceThreads * sizeof(Acc)];
   auto* upper = reinterpret_cast<Acc*>(memory);  // [V][kReduceThreads]
   const int bytes = op.source.bytes();
   const int thread = static_cast<int>(threadIdx.x);
@@ -286,7 +286,7 @@ __device__ inline int in_tile(int b) { return b + b / 128 * 16; }
 template <class Op>
 __global__ void __launch_bounds__(kReduceThreads, 4)
     reduce_tiles(ReduceTile tile, Op op, const char* in, void* out) {
-  __shared__ alignas(16) unsigned char memory[kTileBytes + kTileBytes / 128 * 16];
+  alignas(16) __shared__ unsigned char memory[kTileBytes + kTileBytes / 128 * 16];
   const int bytes = op.source.bytes();
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % tile.group;

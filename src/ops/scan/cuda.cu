@@ -123,7 +123,7 @@ __device__ typename Op::Acc scan_lanes(typename Op::Acc a) {
 /// Joins `count` totals in order, by a block; every thread gets the result.
 template <class Op>
 __device__ typename Op::Acc join_totals(const typename Op::Acc* totals, int64_t count) {
-  __shared__ alignas(16) unsigned char memory[kWarps * sizeof(typename Op::Acc)];
+  alignas(16) __shared__ unsigned char memory[kWarps * sizeof(typename Op::Acc)];
   auto* of_warps = reinterpret_cast<typename Op::Acc*>(memory);
   const int64_t each = ceil_div<int64_t>(count, kThreads);
   auto sum = identity<Op>();
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kI = kScanItems<typename Op::Source>;
   constexpr int kK = kRounds<Op>;
   constexpr int kWarpTile = 32 * kI * kK;
-  __shared__ alignas(16) unsigned char memory[2 * kWarps * sizeof(Acc)];
+  alignas(16) __shared__ unsigned char memory[2 * kWarps * sizeof(Acc)];
   auto* of_warps = reinterpret_cast<Acc*>(memory);  // two sets, used in turn
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;

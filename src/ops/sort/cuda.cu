@@ -176,11 +176,13 @@ __global__ void __launch_bounds__(kSelectThreads)
         const uint64_t key = i < rows.length ? keys(in, at[1] + i * rows.in_step) : 0;
         const bool counts = i < rows.length && known(key) == prefix;
         const unsigned counting = __ballot_sync(0xffffffffU, counts);
-        if (!counts) continue;
-        const auto digit = static_cast<int>(key >> (shift - 8) & 255);
-        // One addition for all lanes that have the same digit, as most have at first.
-        const unsigned peers = __match_any_sync(counting, digit);
-        if (lane == __ffs(static_cast<int>(peers)) - 1) atomicAdd(&histogram[digit], __popc(peers));
+        if (counts) {
+          const auto digit = static_cast<int>(key >> (shift - 8) & 255);
+          // One addition for all lanes that have the same digit, as most have at first.
+          const unsigned peers = __match_any_sync(counting, digit);
+          if (lane == __ffs(static_cast<int>(peers)) - 1)
+            atomicAdd(&histogram[digit], __popc(peers));
+        }
       }
       shift -= 8;
       __syncthreads();
