@@ -74,7 +74,10 @@ bool make_tile(const ReduceAxes& axes, int bytes, ReduceTile& tile) {
 int group_for(int64_t works, int64_t length, int in_flight) {
   const auto wanted = static_cast<uint64_t>(ceil_div<int64_t>(length, in_flight));
   if (wanted <= 32) return static_cast<int>(std::bit_ceil(std::max<uint64_t>(wanted, 1)));
-  return works < kBlocks * (kReduceThreads / 32) ? kReduceThreads : 32;
+  // A block has fewer loads under way than its warps with a row each, unless rows are long.
+  const bool fills_block = length >= int64_t{kReduceThreads} * in_flight;
+  const int64_t many = fills_block ? kBlocks * (kReduceThreads / 32) : kWave / 2;
+  return works < many ? kReduceThreads : 32;
 }
 
 /// Columns of a block: long stretches side by side; narrower where that makes a second pass
