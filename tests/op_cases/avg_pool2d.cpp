@@ -125,9 +125,14 @@ struct Adaptive {
 };
 
 std::vector<Adaptive> adaptives() {
-  return {{"whole parts", {2, 3, 6, 8}, {3, 4}}, {"unequal", {2, 3, 7, 10}, {3, 4}},
-          {"9 channels", {1, 9, 5, 7}, {2, 3}},  {"larger", {1, 2, 3, 4}, {5, 4}},
-          {"one result", {2, 3, 5, 5}, 1},       {"one element", {1, 1, 1, 1}, 1},
+  return {{"whole parts", {2, 3, 6, 8}, {3, 4}},
+          {"unequal", {2, 3, 7, 10}, {3, 4}},
+          {"9 channels", {1, 9, 5, 7}, {2, 3}},
+          {"larger", {1, 2, 3, 4}, {5, 4}},
+          {"one result", {2, 3, 5, 5}, 1},
+          {"large windows", {2, 4, 25, 27}, 2},
+          {"one result of a large image", {2, 3, 30, 31}, 1},
+          {"one element", {1, 1, 1, 1}, 1},
           {"no images", {0, 2, 4, 4}, 2}};
 }
 

@@ -94,6 +94,10 @@ OpCase group_norm_case() {
   threads.dtypes = {DType::f32};
   threads.gradient = false;
   c.samples.push_back(threads);
+  Sample large = forward_sample({"large groups", {1, 4, 80, 90}, 1});
+  large.dtypes = {DType::f32, DType::bf16};
+  large.gradient = false;
+  c.samples.push_back(large);
   Sample all = forward_sample({"every output", {2, 6, 3, 4}, 3});
   all.call = [](const Args& a) { return call_op("group_norm", GroupNormParams{3, 1e-3}, a.in); };
   all.oracle = [](const HostArgs& in) { return normalised(in[0], in[1], in[2], {3, 1e-3}); };
@@ -166,6 +170,10 @@ OpCase group_norm_grad_case() {
   threads.dtypes = {DType::f32};
   threads.gradient = false;
   c.samples.push_back(threads);
+  Sample large = sample({"large groups", {1, 4, 80, 90}, 1});
+  large.dtypes = {DType::f32, DType::bf16};
+  large.gradient = false;
+  c.samples.push_back(large);
   const auto call = [](Device d, const Shape& dy, const Shape& statistics, DType dtype) {
     const Tensor s = zeros(statistics, {dtype, d});
     group_norm_grad(zeros(dy, {.device = d}), zeros({2, 4}, {.device = d}), {}, s, s, {2, true});

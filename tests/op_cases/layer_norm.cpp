@@ -64,6 +64,16 @@ std::vector<Setup> setups() {
           {"empty rows", {3, 0}, {0}}};
 }
 
+/// Rows that more threads share, and more than can hold all of one.
+std::vector<Setup> large_setups() {
+  return {{"rows of a block", {5, 1536}, {1536}}, {"very long rows", {3, 20004}, {20004}}};
+}
+Sample large(Sample sample) {
+  sample.dtypes = {DType::f32, DType::bf16};
+  sample.gradient = false;
+  return sample;
+}
+
 Tensors public_call(const Args& a, const Setup& s, bool centred) {
   return {centred ? layer_norm(a[0], s.normalized, a[1], a[2], s.eps)
                   : rms_norm(a[0], s.normalized, a[1], s.eps)};
@@ -83,6 +93,7 @@ Sample forward_sample(const Setup& s, bool centred) {
 OpCase forward_case(bool centred) {
   OpCase c{.op = centred ? "layer_norm" : "rms_norm", .samples = {}};
   for (const Setup& s : setups()) c.samples.push_back(forward_sample(s, centred));
+  for (const Setup& s : large_setups()) c.samples.push_back(large(forward_sample(s, centred)));
   Sample wide = forward_sample({"parameters of the statistics' dtype", {5, 7}, {7}}, centred);
   for (size_t i = 1; i < wide.in.size(); ++i) wide.in[i] = x({7}).statistic();
   c.samples.push_back(wide);
@@ -181,6 +192,7 @@ OpCase backward_case(bool centred) {
   };
   for (const Setup& s : setups())
     if (s.bias) c.samples.push_back(sample(s));
+  for (const Setup& s : large_setups()) c.samples.push_back(large(sample(s)));
   c.samples.push_back(sample({"no parameters", {5, 7}, {7}}, false));
   Sample wide = sample({"weight of the statistics' dtype", {5, 7}, {7}});
   wide.in[2] = x({7}).statistic();

@@ -69,6 +69,18 @@ std::vector<Setup> setups() {
           {"empty lines", {3, 0}, 1}};
 }
 
+/// Lines that more threads share, and more than can hold all of one.
+std::vector<Setup> large_setups() {
+  return {{"rows of a block", {3, 3001}, 1},
+          {"very long rows", {2, 33001}, 1},
+          {"long columns", {2, 301, 5}, 1}};
+}
+Sample large(Sample sample) {
+  sample.dtypes = {DType::f32, DType::bf16};
+  sample.gradient = false;
+  return sample;
+}
+
 OpCase forward_case(bool logarithm) {
   const char* op = logarithm ? "log_softmax" : "softmax";
   OpCase c{.op = op, .samples = {}};
@@ -82,6 +94,8 @@ OpCase forward_case(bool logarithm) {
                   .oracle = [=](const HostArgs& h) { return softmax_of(h[0], axis, logarithm); }};
   };
   for (const Setup& s : setups()) c.samples.push_back(sample(s.name, x(s.shape), s.axis));
+  for (const Setup& s : large_setups())
+    c.samples.push_back(large(sample(s.name, x(s.shape), s.axis)));
   for (const int axis : {0, 1}) {
     Sample threads =
         sample(axis ? "several threads, rows" : "several threads, columns", x({160, 140}), axis);
@@ -94,10 +108,10 @@ OpCase forward_case(bool logarithm) {
         x({4, 4}).of({-inf, 1, 2, -inf, -inf, -inf, -inf, -inf, 1, inf, 2, 3, NAN, 1, 2, 3}), axis);
     infinite.gradient = false;
     c.samples.push_back(infinite);
-    Sample large =
+    Sample far =
         sample(axis ? "large, rows" : "large, columns", x({9, 10}).in(-60000, 60000), axis);
-    large.gradient = false;
-    c.samples.push_back(large);
+    far.gradient = false;
+    c.samples.push_back(far);
     Sample masked = sample(axis ? "masked, rows" : "masked, columns",
                            x({3, 3}).of({-inf, 1, 2, 0, -inf, 1, 2, 3, -inf}), axis);
     masked.gradient = false;
@@ -128,6 +142,7 @@ OpCase backward_case(bool logarithm) {
         .oracle = [=](const HostArgs& h) { return gradient_of(h[0], h[1], axis, logarithm); }};
   };
   for (const Setup& s : setups()) c.samples.push_back(sample(s.name, s.shape, s.axis));
+  for (const Setup& s : large_setups()) c.samples.push_back(large(sample(s.name, s.shape, s.axis)));
   c.samples[7].layouts = false;  // its gradient is a sum over the images of channels_last
   for (const int axis : {0, 1}) {
     Sample threads =
