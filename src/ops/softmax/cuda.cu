@@ -32,8 +32,8 @@ struct Rows {
 /// elements of other rows, which are neither read nor written.
 template <class T>
 struct Row {
-  static constexpr int V = kVec16<T>;
-  using Vector = Vec<T, V>;
+  static constexpr int kWidth = kVec16<T>;
+  using Vector = Vec<T, kWidth>;
   int64_t start, n;
   int head;  ///< elements of the first vector that lie before the row
   bool aligned;
@@ -42,26 +42,26 @@ struct Row {
   __device__ Row(const Rows& rows, int64_t index)
       : start(index * rows.n),
         n(index < rows.count ? rows.n : 0),
-        head(rows.aligned ? static_cast<int>(start % V) : 0),
+        head(rows.aligned ? static_cast<int>(start % kWidth) : 0),
         aligned(rows.aligned) {}
 
-  __device__ int64_t vectors() const { return (head + n + V - 1) / V; }
-  __device__ bool whole(int64_t at) const { return aligned && at >= 0 && at + V <= n; }
+  __device__ int64_t vectors() const { return (head + n + kWidth - 1) / kWidth; }
+  __device__ bool whole(int64_t at) const { return aligned && at >= 0 && at + kWidth <= n; }
 
   __device__ Vector load(const T* tensor, int64_t vector, T otherwise) const {
-    const int64_t at = vector * V - head;
-    if (whole(at)) return load_vec<V>(tensor + start + at);
+    const int64_t at = vector * kWidth - head;
+    if (whole(at)) return load_vec<kWidth>(tensor + start + at);
     Vector v;
 #pragma unroll
-    for (int e = 0; e < V; ++e)
+    for (int e = 0; e < kWidth; ++e)
       v.v[e] = at + e >= 0 && at + e < n ? tensor[start + at + e] : otherwise;
     return v;
   }
   __device__ void store(T* tensor, int64_t vector, const Vector& v) const {
-    const int64_t at = vector * V - head;
-    if (whole(at)) return store_vec<V>(tensor + start + at, v);
+    const int64_t at = vector * kWidth - head;
+    if (whole(at)) return store_vec<kWidth>(tensor + start + at, v);
 #pragma unroll
-    for (int e = 0; e < V; ++e)
+    for (int e = 0; e < kWidth; ++e)
       if (at + e >= 0 && at + e < n) tensor[start + at + e] = v.v[e];
   }
 };
@@ -70,7 +70,7 @@ template <class T>
 __global__ void __launch_bounds__(kMostThreads)
     held_rows(Rows rows, int group, bool logarithm, const T* x, T* y) {
   using C = Compute<T>;
-  constexpr int V = Row<T>::V;
+  constexpr int V = Row<T>::kWidth;
   const int lane = static_cast<int>(threadIdx.x) % group;
   const int groups = static_cast<int>(blockDim.x) / group;
   const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
@@ -119,7 +119,7 @@ template <class T>
 __global__ void __launch_bounds__(kMostGradThreads)
     held_rows_grad(Rows rows, int group, bool logarithm, const T* dy, const T* y, T* dx) {
   using C = Compute<T>;
-  constexpr int V = Row<T>::V;
+  constexpr int V = Row<T>::kWidth;
   const int lane = static_cast<int>(threadIdx.x) % group;
   const int groups = static_cast<int>(blockDim.x) / group;
   const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
@@ -158,7 +158,7 @@ template <class T>
 __global__ void __launch_bounds__(kMostThreads)
     long_rows(Rows rows, bool logarithm, const T* x, T* y) {
   using C = Compute<T>;
-  constexpr int V = Row<T>::V;
+  constexpr int V = Row<T>::kWidth;
   const int threads = static_cast<int>(blockDim.x);
   for (int64_t r = blockIdx.x; r < rows.count; r += gridDim.x) {
     const Row<T> row(rows, r);
@@ -193,7 +193,7 @@ template <class T>
 __global__ void __launch_bounds__(kMostGradThreads)
     long_rows_grad(Rows rows, bool logarithm, const T* dy, const T* y, T* dx) {
   using C = Compute<T>;
-  constexpr int V = Row<T>::V;
+  constexpr int V = Row<T>::kWidth;
   const int threads = static_cast<int>(blockDim.x);
   for (int64_t r = blockIdx.x; r < rows.count; r += gridDim.x) {
     const Row<T> row(rows, r);
