@@ -1,4 +1,4 @@
-// Convolution of few channels, as in a network's first layer.
+// Convolution of few channels of f32, as in a network's first layer.
 #include <algorithm>
 
 #include "mica/ops/conv2d/cuda_few_channels.cuh"
@@ -18,17 +18,16 @@ constexpr int64_t kMostWidth = 256;
 /// Which neighbours of y a thread may store as one: pixels of a row, channels, or none.
 enum class Stores { pixels, channels, single };
 
-template <class T>
 __device__ void store_tile(const Bands& b, Stores stores, const float (&sum)[kEach][kEach],
-                           int channel, int row, int col, T* image) {
-  T* at = image + channel * b.y[1] + row * b.y[2] + col * b.y[3];
-  cuda::Vec<T, kEach> v;
+                           int channel, int row, int col, float* image) {
+  float* at = image + channel * b.y[1] + row * b.y[2] + col * b.y[3];
+  cuda::Vec<float, kEach> v;
   if (stores == Stores::pixels) {
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       if (channel + j >= b.out) break;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) v.v[i] = cuda::convert<T>(sum[i][j]);
+      for (int i = 0; i < kEach; ++i) v.v[i] = sum[i][j];
       cuda::store_vec<kEach>(at + j * b.y[1], v);
     }
   } else if (stores == Stores::channels) {
@@ -36,7 +35,7 @@ __device__ void store_tile(const Bands& b, Stores stores, const float (&sum)[kEa
     for (int i = 0; i < kEach; ++i) {
       if (col + i >= b.ow) break;
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) v.v[j] = cuda::convert<T>(sum[i][j]);
+      for (int j = 0; j < kEach; ++j) v.v[j] = sum[i][j];
       cuda::store_vec<kEach>(at + i * b.y[3], v);
     }
   } else {
@@ -44,16 +43,15 @@ __device__ void store_tile(const Bands& b, Stores stores, const float (&sum)[kEa
     for (int i = 0; i < kEach; ++i)
 #pragma unroll
       for (int j = 0; j < kEach; ++j)
-        if (col + i < b.ow && channel + j < b.out)
-          at[i * b.y[3] + j * b.y[1]] = cuda::convert<T>(sum[i][j]);
+        if (col + i < b.ow && channel + j < b.out) at[i * b.y[3] + j * b.y[1]] = sum[i][j];
   }
 }
 
 /// One block per band. Shared memory: the band of x, the weight as (taps, channels of y), the bias.
-template <class T, int K>
+template <int K>
 __global__ void __launch_bounds__(kThreads)
-    few_forward(Bands b, Stores stores, const T* x, const T* weight, const T* bias,
-                int64_t bias_stride, T* y) {
+    few_forward(Bands b, Stores stores, const float* x, const float* weight, const float* bias,
+                int64_t bias_stride, float* y) {
   float* xs = few_shared;
   float* ws = xs + b.channels * b.x_rows * b.pitch;
   const int padded = b.groups * kEach;
@@ -69,11 +67,10 @@ __global__ void __launch_bounds__(kThreads)
     const int o = i - tap * padded;
     const int64_t at = o * b.weight[0] + tap / (K * K) * b.weight[1] + tap / K % K * b.weight[2] +
                        tap % K * b.weight[3];
-    ws[i] = o < b.out ? static_cast<float>(cuda::to_compute(weight[at])) : 0.0F;
+    ws[i] = o < b.out ? weight[at] : 0.0F;
   }
   for (int o = thread; o < padded; o += kThreads)
-    biases[o] =
-        bias && o < b.out ? static_cast<float>(cuda::to_compute(bias[o * bias_stride])) : 0.0F;
+    biases[o] = bias && o < b.out ? bias[o * bias_stride] : 0.0F;
   __syncthreads();
 
   for (int item = thread; item < b.groups * b.rows * b.quads; item += kThreads) {
@@ -165,6 +162,7 @@ std::string refusal(const Conv2dGeometry& g, DType dtype) {
 namespace {
 
 Support supports(const Conv2dParams& params, const Specs& specs) {
+  if (specs.out[0].dtype != DType::f32) return Support::no("computes f32 only");
   const auto reason = refusal(
       conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape), specs.out[0].dtype);
   return reason.empty() ? Support::yes() : Support::no(reason);
@@ -178,15 +176,14 @@ void run(const Conv2dParams& params, const Call& call) {
   const auto g = conv2d_geometry("conv2d", params, x.shape(), weight.shape());
   Bands b = forward_bands(g);
   set_strides(b, x, weight, y);
-  switch_few(y.dtype(), g.kh, [&]<class T, int K>() {
-    const Stores stores = fours_along<T>(3, y)   ? Stores::pixels
-                          : fours_along<T>(1, y) ? Stores::channels
-                                                 : Stores::single;
-    call.encoder->launch(few_forward<T, K>, static_cast<unsigned>(g.n * b.count), kThreads,
-                         forward_shared(b, K), b, stores, x.as<const T>(), weight.as<const T>(),
-                         bias.defined() ? bias.as<const T>() : nullptr,
-                         bias.defined() ? bias.strides()[0] : 0, y.as<T>());
-  });
+  const Stores stores = fours_along(3, y)   ? Stores::pixels
+                        : fours_along(1, y) ? Stores::channels
+                                            : Stores::single;
+  call.encoder->launch(g.kh == 3 ? few_forward<3> : few_forward<5>,
+                       static_cast<unsigned>(g.n * b.count), kThreads, forward_shared(b, g.kh), b,
+                       stores, x.as<const float>(), weight.as<const float>(),
+                       bias.defined() ? bias.as<const float>() : nullptr,
+                       bias.defined() ? bias.strides()[0] : 0, y.as<float>());
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 // What convolutions of few channels (a network's first layer) and their weight gradients share. The
 // sum of a window is too short there for the libraries' tiles; here a band of the image lies in
-// shared memory, and a thread keeps four neighbouring pixels times four channels (for the gradient:
-// a row of a window times four channels) in registers.
+// shared memory. In f32 a thread keeps four neighbouring pixels times four channels (for the
+// gradient: a row of a window times four channels) in registers; f16 and bf16 go to tensor cores.
 #include <string>
 
 #include "mica/op/kernel.h"
@@ -36,8 +36,8 @@ struct Bands {
 };
 
 /// A band of an image, from row `first` of y on, into shared memory; zeros outside the image.
-template <class T, class To>
-__device__ void load_x(const Bands& b, const T* image, int first, To* xs) {
+template <class T>
+__device__ void load_x(const Bands& b, const T* image, int first, T* xs) {
   const int total = b.channels * b.x_rows * b.pitch;
   for (auto i = static_cast<int>(threadIdx.x); i < total; i += static_cast<int>(blockDim.x)) {
     const uint32_t line = b.by_pitch.quotient(static_cast<uint32_t>(i));
@@ -45,8 +45,7 @@ __device__ void load_x(const Bands& b, const T* image, int first, To* xs) {
     const int col = i - static_cast<int>(line) * b.pitch - b.pad_w;
     const int row = static_cast<int>(line - c * b.by_x_rows.divisor) + first - b.pad_h;
     const bool inside = row >= 0 && row < b.h && col >= 0 && col < b.w;
-    xs[i] = inside ? cuda::convert<To>(image[c * b.x[1] + row * b.x[2] + col * b.x[3]])
-                   : cuda::convert<To>(0.0F);
+    xs[i] = inside ? image[c * b.x[1] + row * b.x[2] + col * b.x[3]] : cuda::convert<T>(0.0F);
   }
 }
 
@@ -63,8 +62,8 @@ extern __shared__ __align__(16) float few_shared[];
 /// Bands of at most `most_rows` rows, of about one size.
 Bands bands_of(const Conv2dGeometry& g, int64_t most_rows);
 
-/// Empty where the kernels are the ones to take. It does not depend on strides: the library's
-/// kernel asks for its own layout and gives way only to a kernel that is sure to come.
+/// Empty where the kernels for `dtype` are the ones to take. It does not depend on strides: the
+/// library's kernel asks for its own layout and gives way only to a kernel that is sure to come.
 std::string refusal(const Conv2dGeometry& g, DType dtype);
 
 inline void set_strides(Bands& b, const Arg& x, const Arg& weight, const Arg& y) {
@@ -76,12 +75,11 @@ inline void set_strides(Bands& b, const Arg& x, const Arg& weight, const Arg& y)
 }
 
 /// Whether four neighbours along `axis` of a tensor (N, C, H, W) are one aligned access.
-template <class T>
-bool fours_along(int axis, const Arg& t) {
+inline bool fours_along(int axis, const Arg& t) {
   if (t.strides()[axis] != 1 || t.shape()[axis] % kEach != 0) return false;
   for (int d = 0; d < 4; ++d)
     if (d != axis && t.shape()[d] != 1 && t.strides()[d] % kEach != 0) return false;
-  return cuda::is_aligned(t.data, sizeof(T) * kEach);
+  return cuda::is_aligned(t.data, size_of(t.dtype()) * kEach);
 }
 
 /// Whether 8 elements of y of 16 bits, counted through the rows of a plane, are one access.
@@ -93,16 +91,5 @@ inline bool planes_of_eights(const Bands& b, const Arg& y) {
 
 /// dw, row-major, from `parts` parts of f32, (parts, C_out, C_in, kh, kw).
 void add_parts(Encoder& encoder, int parts, const float* partial, const Arg& dw);
-
-/// Calls f.operator()<T, K>().
-template <class F>
-void switch_few(DType dtype, int64_t kernel, F&& f) {
-  const auto with = [&]<class T>() {
-    kernel == 3 ? f.template operator()<T, 3>() : f.template operator()<T, 5>();
-  };
-  if (dtype == DType::f16) return with.template operator()<__half>();
-  if (dtype == DType::bf16) return with.template operator()<__nv_bfloat16>();
-  with.template operator()<float>();
-}
 
 }  // namespace mica::few

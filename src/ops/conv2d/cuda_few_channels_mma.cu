@@ -251,7 +251,7 @@ void run(const Conv2dParams& params, const Call& call) {
   const auto launch = [&]<class T, int MT>() {
     p.groups = cuda::ceil_div(p.b.out, MT * kRowsOfA);
     p.stores = planes_of_eights(p.b, y) ? Stores::pixels
-               : fours_along<T>(1, y)   ? Stores::channels
+               : fours_along(1, y)      ? Stores::channels
                                         : Stores::single;
     const int bytes = operand_bytes(p.steps, p.groups * MT) + p.b.x_size() * 2;
     call.encoder->launch(few_forward_mma<T, MT>, static_cast<unsigned>(g.n * p.b.count), kThreads,

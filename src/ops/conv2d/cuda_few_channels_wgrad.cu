@@ -1,4 +1,4 @@
-// The weight gradient of convolutions of few channels.
+// The weight gradient of convolutions of few channels of f32.
 #include <algorithm>
 
 #include "mica/ops/conv2d/cuda_few_channels.cuh"
@@ -32,8 +32,7 @@ struct WgradPlan {
   bool channels_inner;  ///< dy's channels are its innermost axis
 };
 
-template <class T>
-__device__ void load_dy(const WgradPlan& p, const T* image, int first, float* ds) {
+__device__ void load_dy(const WgradPlan& p, const float* image, int first, float* ds) {
   const Bands& b = p.b;
   const int padded = b.groups * kEach;
   const int total = padded * b.rows * b.quads;
@@ -56,19 +55,14 @@ __device__ void load_dy(const WgradPlan& p, const T* image, int first, float* ds
     const int col = quad * kEach;
     float4 v = {0, 0, 0, 0};
     if (o < b.out && first + row < b.oh) {
-      const T* at = image + o * b.y[1] + (first + row) * b.y[2] + col * b.y[3];
-      const auto get = [&](int k) { return static_cast<float>(cuda::to_compute(at[k * b.y[3]])); };
+      const float* at = image + o * b.y[1] + (first + row) * b.y[2] + col * b.y[3];
       if (p.vectors) {
-        const cuda::Vec<T, kEach> four = cuda::load_vec<kEach>(at);
-        v = {static_cast<float>(cuda::to_compute(four.v[0])),
-             static_cast<float>(cuda::to_compute(four.v[1])),
-             static_cast<float>(cuda::to_compute(four.v[2])),
-             static_cast<float>(cuda::to_compute(four.v[3]))};
+        v = *reinterpret_cast<const float4*>(at);
       } else {
-        v.x = get(0);
-        if (col + 1 < b.ow) v.y = get(1);
-        if (col + 2 < b.ow) v.z = get(2);
-        if (col + 3 < b.ow) v.w = get(3);
+        v.x = at[0];
+        if (col + 1 < b.ow) v.y = at[b.y[3]];
+        if (col + 2 < b.ow) v.z = at[2 * b.y[3]];
+        if (col + 3 < b.ow) v.w = at[3 * b.y[3]];
       }
     }
     *reinterpret_cast<float4*>(ds + o * p.plane + (row * b.quads + quad) * kEach) = v;
@@ -76,9 +70,9 @@ __device__ void load_dy(const WgradPlan& p, const T* image, int first, float* ds
 }
 
 /// partial (blocks, C_out, C_in, K, K): each block sums its bands.
-template <class T, int K>
+template <int K>
 __global__ void __launch_bounds__(kMostThreads)
-    few_wgrad(WgradPlan p, const T* dy, const T* x, float* partial) {
+    few_wgrad(WgradPlan p, const float* dy, const float* x, float* partial) {
   const Bands& b = p.b;
   float* xs = few_shared;
   float* ds = xs + b.channels * b.x_rows * b.pitch;
@@ -179,6 +173,7 @@ size_t wgrad_shared(const Conv2dGeometry& g, const Bands& b) {
 }
 
 Support supports_wgrad(const Conv2dGradParams& params, const Specs& specs) {
+  if (specs.out[0].dtype != DType::f32) return Support::no("computes f32 only");
   const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
   const auto reason = refusal(g, specs.out[0].dtype);
   if (!reason.empty()) return Support::no(reason);
@@ -214,12 +209,10 @@ void run_wgrad(const Conv2dGradParams& params, const WgradState& state, const Ca
               state.units,    false,       dy.strides()[1] < dy.strides()[3]};
   set_strides(p.b, x, dw, dy);
   auto* partial = static_cast<float*>(call.workspace);
-  switch_few(dw.dtype(), g.kh, [&]<class T, int K>() {
-    p.vectors = fours_along<T>(3, dy);
-    call.encoder->launch(few_wgrad<T, K>, static_cast<unsigned>(state.blocks),
-                         static_cast<unsigned>(state.threads), state.shared, p, dy.as<const T>(),
-                         x.as<const T>(), partial);
-  });
+  p.vectors = fours_along(3, dy);
+  call.encoder->launch(g.kh == 3 ? few_wgrad<3> : few_wgrad<5>, static_cast<unsigned>(state.blocks),
+                       static_cast<unsigned>(state.threads), state.shared, p, dy.as<const float>(),
+                       x.as<const float>(), partial);
   add_parts(*call.encoder, state.blocks, partial, dw);
 }
 
