@@ -19,6 +19,8 @@ constexpr int kFill = 0x3c;
 /// What the host may add to a warm-up's time, in microseconds.
 constexpr double kHostPart = 200;
 constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Raised when kernels of ours change so much that earlier times mean nothing.
+constexpr int kOwnKernels = 1;
 
 size_t bytes_of(const TensorSpec& spec) {
   if (spec.numel() == 0) return 0;
@@ -77,9 +79,9 @@ void CudaTrial::tell(const std::string& name, double microseconds) const {
 }
 
 std::string cuda_tuning_key(int device) {
-  return fmt::format("{} CUDA {} cuBLASLt {} cuDNN {}",
+  return fmt::format("{} CUDA {} cuBLASLt {} cuDNN {} own {}",
                      runtime(DeviceKind::cuda).properties(device).name, CUDART_VERSION,
-                     cublasLtGetVersion(), cudnnGetVersion());
+                     cublasLtGetVersion(), cudnnGetVersion(), kOwnKernels);
 }
 
 }  // namespace mica
