@@ -27,10 +27,12 @@ size_t segment_bytes(size_t bytes, bool small) {
   return bytes < kOwnSegmentFrom ? kLargeSegment : round_up(bytes, kSmallSegment);
 }
 
-/// "512.0 MiB", "1.5 GiB".
+/// "0.5 KiB", "512.0 MiB", "1.5 GiB".
 std::string readable(size_t bytes) {
-  const double mib = static_cast<double>(bytes) / kMiB;
-  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+  const double kib = static_cast<double>(bytes) / 1024;
+  if (bytes < kMiB) return fmt::format("{:.1f} KiB", kib);
+  if (bytes < kMiB << 10) return fmt::format("{:.1f} MiB", kib / 1024);
+  return fmt::format("{:.1f} GiB", kib / 1024 / 1024);
 }
 
 /// "8000000000", "500M" or "8G"; 0 when the variable is not set.
