@@ -9,7 +9,8 @@ namespace mica {
 void set_deterministic(bool on);
 bool deterministic();
 
-/// Lets f32 products on CUDA use TF32 tensor cores; off by default.
+/// Lets products on CUDA trade precision for speed: f32 by TF32 tensor cores, f16 and bf16 with
+/// partial sums kept in their own dtype; off by default.
 void set_allow_tf32(bool on);
 bool allow_tf32();
 

@@ -34,7 +34,8 @@ std::vector<Setup> setups() {
        {.stride = {1, 2, 3}, .padding = {0, 1, 2}, .dilation = {1, 2, 1}}},
       {"16 channels", {1, 16, 3, 4, 5}, {17, 16, 3, 3, 3}, {.padding = 1}, {DType::f32}},
       {"two threads", {2, 4, 4, 8, 8}, {8, 4, 3, 3, 3}, {.padding = 1}, {DType::f32}},
-      {"one element", {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}},
+      // Not in halves: product and bias nearly cancel, and cuDNN rounds the product before it.
+      {"one element", {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, {}, {DType::f64, DType::f32}},
       {"no images", {0, 2, 3, 3, 3}, {3, 2, 2, 2, 2}},
   };
 }

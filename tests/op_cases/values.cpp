@@ -158,7 +158,7 @@ std::vector<HostArray> cotangents_for(const Tensors& outputs, DType dtype, uint6
 }
 
 std::optional<std::string> difference(const HostArray& got, const HostArray& expected, DType dtype,
-                                      double tolerance) {
+                                      double tolerance, double noise) {
   if (got.shape != expected.shape)
     return fmt::format("has shape {}, expected {}", got.shape, expected.shape);
   double squares = 0;
@@ -178,7 +178,7 @@ std::optional<std::string> difference(const HostArray& got, const HostArray& exp
     if (std::isnan(a) || std::isnan(b)) {
       error = std::isnan(a) && std::isnan(b) ? 0 : std::numeric_limits<double>::infinity();
     } else if (a != b && a != rounded(b, dtype)) {
-      error = std::isfinite(a) && std::isfinite(b) ? std::abs(a - b) / (std::abs(b) + size + 1e-300)
+      error = std::isfinite(a) && std::isfinite(b) ? std::abs(a - b) / (std::abs(b) + size + noise)
                                                    : std::numeric_limits<double>::infinity();
     }
     if (error > worst) worst = error, at = i;

@@ -29,9 +29,10 @@ HostArray to_host(const Tensor& tensor);
 std::vector<HostArray> cotangents_for(const Tensors& outputs, DType dtype, uint64_t seed);
 
 /// What differs between two tensors, with the worst index; nothing when the error stays within
-/// `tolerance`.
+/// `tolerance`, relative to the value plus the root mean square of its tensor plus `noise`, the
+/// size of numbers that are zero but for rounding.
 std::optional<std::string> difference(const HostArray& got, const HostArray& expected, DType dtype,
-                                      double tolerance);
+                                      double tolerance, double noise = 1e-300);
 /// The same for equality bit by bit.
 std::optional<std::string> bit_difference(const Tensor& a, const Tensor& b);
 

@@ -89,7 +89,7 @@ void OpsBench::row(const std::string& name, const Work& work,
 }
 
 DType use_arithmetic(const std::string& name) {
-  set_allow_tf32(name == "tf32");
+  set_allow_tf32(name != "f32");  // in halves, as PyTorch does by default
   if (name == "f16") return DType::f16;
   if (name == "bf16") return DType::bf16;
   return DType::f32;

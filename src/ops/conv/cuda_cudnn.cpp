@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kWorkspaceAlignment = 256;
 constexpr size_t kMostChoices = 512;
-constexpr size_t kMostTimed = 8;
+constexpr size_t kMostTimed = 16;
 
 /// Everything a plan depends on, but the device and the libraries.
 std::string key_of(const ConvProblem& p) {

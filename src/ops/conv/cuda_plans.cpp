@@ -95,11 +95,12 @@ std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias
 /// Leaves out the plans that compute otherwise than the settings allow.
 void deselect(fe::graph::Graph& graph, DType dtype) {
   using Note = fe::NumericalNote_t;
-  std::vector<Note> notes = {Note::REDUCED_PRECISION_REDUCTION};
-  if (dtype == DType::f32) {
-    notes.push_back(Note::DOWN_CONVERT_INPUTS);
+  std::vector<Note> notes;
+  if (dtype == DType::f32) notes.push_back(Note::DOWN_CONVERT_INPUTS);
+  if (!allow_tf32()) {
+    notes.push_back(Note::REDUCED_PRECISION_REDUCTION);
     // On f32 data tensor cores mean TF32.
-    if (!allow_tf32()) notes.push_back(Note::TENSOR_CORE);
+    if (dtype == DType::f32) notes.push_back(Note::TENSOR_CORE);
   }
   if (deterministic()) notes.push_back(Note::NONDETERMINISTIC);
   graph.deselect_numeric_notes(notes);

@@ -19,7 +19,7 @@ namespace mica {
 namespace {
 
 constexpr uint64_t kWorkspaceLimit = uint64_t{32} << 20;
-constexpr int kMostTimed = 8;
+constexpr int kMostTimed = 16;
 
 /// Makes one dimension of neighbouring batch dimensions that lie in one stride: the library takes
 /// one.
@@ -162,8 +162,12 @@ States find_states(const LtProduct& product, int most, std::string& reason) {
   check_cublas(cublasLtMatmulPreferenceInit(&preference));
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit);
   // Partial sums meet in the compute type: exact enough for f16, and in the same order each time.
+  // Where K is split, partial sums are added in the type of the sums; in that of the output where
+  // it is as good, or need not be. Then blocks add as they come.
+  const bool in_output = !deterministic() && (product.out.dtype == DType::f32 || allow_tf32());
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+      uint32_t{in_output ? CUBLASLT_REDUCTION_SCHEME_MASK
+                         : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(product.b, p.b_batch));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(product.a, p.a_batch));
   const uint32_t out_alignment =
