@@ -94,7 +94,7 @@ void finish_specs(OutSpecs& out, std::span<const TensorSpec> in, Device device) 
   for (const TensorSpec& s : in) {
     if (!s.defined || s.rank() != 4) continue;
     channels_last = s.is_channels_last();
-    if (channels_last || !s.is_channels_last_dense()) break;
+    if (channels_last || (s.is_contiguous() && !s.is_channels_last_dense())) break;
   }
   for (TensorSpec& s : out.span()) {
     if (!in.empty()) s.device = device;

@@ -27,9 +27,11 @@ constexpr size_t kMostTimed = 16;
 /// Everything a plan depends on, but the device and the libraries.
 std::string key_of(const ConvProblem& p) {
   return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", p.op(), p.dtype,
-                     p.channels_last ? "channels_last" : "row-major", p.bias ? "biased" : "", p.x,
-                     p.weight, p.stride, p.padding, p.dilation, deterministic(), allow_tf32(),
-                     conv_workspace_limit());
+                     !p.channels_last       ? "row-major"
+                     : p.row_major_gradient ? "channels_last to row-major"
+                                            : "channels_last",
+                     p.bias ? "biased" : "", p.x, p.weight, p.stride, p.padding, p.dilation,
+                     deterministic(), allow_tf32(), conv_workspace_limit());
 }
 
 /// The kernel's own rivals: our kernels of the same op, the reference last.
@@ -107,6 +109,7 @@ PlanSpecs specs_of(const ConvProblem& p) {
     case ConvPass::wgrad:
       break;
   }
+  if (!p.row_major_gradient) return {{spec(p.y), spec(p.x)}, spec(p.weight)};
   return {{spec(p.y), spec(p.x)}, TensorSpec::contiguous(p.weight, p.dtype, p.device)};
 }
 
@@ -143,8 +146,7 @@ bool time_plans(const ConvProblem& p, const Rivals& rivals, const States& states
 
 /// Room for a channels_last weight gradient before it is copied to the row-major output.
 size_t weight_bytes(const ConvProblem& p) {
-  if (p.pass != ConvPass::wgrad || !p.channels_last) return 0;
-  if (p.weight[1] == 1 || p.weight[2] * p.weight[3] == 1) return 0;  // both layouts are one
+  if (!p.channels_last || !p.row_major_gradient) return 0;
   const size_t bytes = static_cast<size_t>(numel(p.weight)) * size_of(p.dtype);
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
 }
@@ -265,7 +267,8 @@ ConvProblem wgrad_problem(const P& params, const Specs& specs) {
   const TensorSpec& x = specs.in[1];
   ConvProblem p =
       problem_of(ConvPass::wgrad, params.conv, x.shape, specs.out[0].shape, dy.shape, specs.out[0]);
-  p.channels_last = works_channels_last(x, dy);
+  p.channels_last = works_channels_last(x, dy) || specs.out[0].is_channels_last();
+  p.row_major_gradient = !specs.out[0].is_channels_last_dense();
   return p;
 }
 
@@ -283,7 +286,7 @@ Support supports(const P& params, const Specs& specs) {
     if (s.defined && !s.aligned && (s.rank() == 1 || has_layout(s)))
       return Support::no("an input does not lie on a 16-byte boundary");
   if (!out.aligned) return Support::no("the output does not lie on a 16-byte boundary");
-  if (p.pass == ConvPass::wgrad ? !out.is_contiguous() : !has_layout(out))
+  if (!has_layout(out) && !(p.row_major_gradient && out.is_contiguous()))
     return Support::no("the output is neither row-major nor channels_last");
   const Choice choice = find_choice(p, {rivals(), &params});
   if (!choice.state) return Support::no(choice.reason);

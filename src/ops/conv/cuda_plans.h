@@ -21,6 +21,7 @@ struct ConvProblem {
   Device device;
   bool channels_last;
   bool bias;
+  bool row_major_gradient = false;  ///< of the weight, whatever the plan's layout
 
   const char* op() const;
   Strides strides(const Shape& shape) const {

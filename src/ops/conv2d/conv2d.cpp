@@ -27,7 +27,9 @@ Tensors vjp(const Conv2dParams& params, const VjpArgs& args) {
     const TensorSpec& x = args.in_specs[0];
     grads[0] = in_format_of(x, dy, conv2d_dgrad(dy, args.in[1], {params, x.shape}));
   }
-  if (args.needs(1)) grads[1] = conv2d_wgrad(dy, args.in[0], {params, args.in_specs[1].shape});
+  const TensorSpec& weight = args.in_specs[1];
+  if (args.needs(1))
+    grads[1] = conv2d_wgrad(dy, args.in[0], {params, weight.shape, weight.is_channels_last()});
   if (args.needs(2)) grads[2] = sum(dy, {0, 2, 3});
   return grads;
 }
@@ -58,7 +60,9 @@ void infer_wgrad(const Conv2dGradParams& params, std::span<const TensorSpec> in,
   check_dy("conv2d_wgrad", conv2d_geometry("conv2d_wgrad", params.conv, in[1].shape, params.shape),
            in[0].shape);
   out.add(params.shape, in[0].dtype);
-  out[0].strides = contiguous_strides(params.shape);  // also where dy is channels_last
+  out[0].strides = params.channels_last && in[0].device.is_cuda()
+                       ? channels_last_strides(params.shape)
+                       : contiguous_strides(params.shape);
 }
 
 Tensors vjp_wgrad(const Conv2dGradParams& params, const VjpArgs& args) {

@@ -29,12 +29,14 @@ struct Conv2dParams {
 /// Parameters of the two gradients: the convolution's own and the shape of what is computed.
 struct Conv2dGradParams {
   Conv2dParams conv;
-  Shape shape;  ///< of the input (dgrad) or of the weight (wgrad)
+  Shape shape;                 ///< of the input (dgrad) or of the weight (wgrad)
+  bool channels_last = false;  ///< wgrad's result, on CUDA; else it is row-major
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     Conv2dParams::fields(self.conv, f);
     f("shape", self.shape);
+    f("channels_last", self.channels_last);
   }
 };
 
@@ -46,7 +48,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 /// Gradient of conv2d for its input: inputs dy (N, C_out, H', W'), weight; output (N, C_in, H, W).
 Tensor conv2d_dgrad(const Tensor& dy, const Tensor& weight, const Conv2dGradParams& params);
 
-/// Gradient of conv2d for its weight: inputs dy, x; output (C_out, C_in/groups, kH, kW), row-major.
+/// Gradient of conv2d for its weight: inputs dy, x; output (C_out, C_in/groups, kH, kW).
 Tensor conv2d_wgrad(const Tensor& dy, const Tensor& x, const Conv2dGradParams& params);
 
 }  // namespace mica

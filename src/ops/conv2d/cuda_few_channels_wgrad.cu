@@ -174,6 +174,7 @@ size_t wgrad_shared(const Conv2dGeometry& g, const Bands& b) {
 
 Support supports_wgrad(const Conv2dGradParams& params, const Specs& specs) {
   if (specs.out[0].dtype != DType::f32) return Support::no("computes f32 only");
+  if (!specs.out[0].is_contiguous()) return Support::no("the output is not row-major");
   const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
   const auto reason = refusal(g, specs.out[0].dtype);
   if (!reason.empty()) return Support::no(reason);

@@ -205,6 +205,7 @@ struct WgradState : KernelState {
 
 Support supports(const Conv2dGradParams& params, const Specs& specs) {
   if (specs.out[0].dtype == DType::f32) return Support::no("f32 is not for tensor cores");
+  if (!specs.out[0].is_contiguous()) return Support::no("the output is not row-major");
   const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
   const auto reason = refusal(g, specs.out[0].dtype);
   if (!reason.empty()) return Support::no(reason);

@@ -215,9 +215,16 @@ std::shared_ptr<CopyState> plan(const TensorSpec& out, const TensorSpec& in) {
     state->transposes = true;
     return state;
   }
-  auto v = static_cast<int>(16 / std::max(size_of(out.dtype), size_of(in.dtype)));
-  if (out.dtype != in.dtype) v = std::min(v, kMostCast);
-  if (state->loop.vectorize(v, {out.aligned, in.aligned})) state->vector = v;
+  const auto try_vectors = [&](int v) {
+    if (state->vector == 1 && state->loop.vectorize(v, {out.aligned, in.aligned}))
+      state->vector = v;
+  };
+  if (out.dtype == in.dtype) {
+    try_vectors(static_cast<int>(16 / size_of(out.dtype)));
+  } else {  // two 16-byte accesses of the wider type at most
+    const size_t wide = std::max(size_of(out.dtype), size_of(in.dtype));
+    for (int v = std::min(static_cast<int>(32 / wide), kMostCast); v > 1; v /= 2) try_vectors(v);
+  }
   return state;
 }
 
@@ -236,7 +243,6 @@ void launch_same(const CopyState& s, Encoder& encoder, void* out, const void* in
   encoder.launch(kernel, grid, kThreads, 0, s.loop, o, i);
 }
 
-/// V is 16 bytes of the wider of the two types, so the narrower one's vectors are 8, 4 or 2 bytes.
 template <class To, int V>
 void launch_cast(const CopyState& s, Encoder& encoder, void* out, const Arg& in) {
   const unsigned grid = grid_over(s.loop.count, kThreads);

@@ -10,7 +10,7 @@
 
 namespace mica::cuda {
 
-inline constexpr int kElementThreads = 256;
+inline constexpr int kElementThreads = 128;
 
 /// Input pointers of a function of Arity operands.
 template <class T, int Arity>
@@ -56,16 +56,16 @@ __device__ ResultOf<F, T, Arity> apply(const F& f, const T (&x)[Arity]) {
   return convert<ResultOf<F, T, Arity>>(apply(f, x, std::make_index_sequence<Arity>()));
 }
 
-/// out = f(in…), V elements per step.
+/// out = f(in…), V elements per thread: a loop over more would cost functions of many instructions
+/// more than it saves.
 template <class F, class T, class Out, int Arity, int V>
 __global__ void __launch_bounds__(kElementThreads)
     elementwise(const __grid_constant__ StridedLoop<Arity + 1> loop, const F f, Out* out,
                 const Inputs<T, Arity> in) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kElementThreads;
-  for (int64_t i = first; i < loop.count; i += step) {
+  if (first < loop.count) {
     int64_t at[Arity + 1];
-    loop.offsets(i, at);
+    loop.offsets(first, at);
     Vec<T, V> x[Arity];
 #pragma unroll
     for (int k = 0; k < Arity; ++k) {

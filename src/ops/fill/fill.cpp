@@ -45,7 +45,10 @@ Tensor full(const Shape& shape, double value, TensorOptions options) {
 Tensor zeros(const Shape& shape, TensorOptions options) { return full(shape, 0, options); }
 Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
 Tensor full_like(const Tensor& x, double value) {
-  return full(x.shape(), value, {x.dtype(), x.device()});
+  const TensorOptions options{x.dtype(), x.device()};
+  const Shape& s = x.shape();
+  if (!x.spec().is_channels_last()) return full(s, value, options);
+  return permute(full({s[0], s[2], s[3], s[1]}, value, options), {0, 3, 1, 2});
 }
 Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }

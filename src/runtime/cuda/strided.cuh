@@ -29,7 +29,10 @@ struct StridedLoop {
 
   /// Offsets of all operands, in elements, at step `index`.
   __device__ void offsets(int64_t index, int64_t (&at)[N]) const {
-    if (narrow) {
+    if (rank == 1) {
+#pragma unroll
+      for (int k = 0; k < N; ++k) at[k] = index * stride[k][0];
+    } else if (narrow) {
       offsets_as(static_cast<uint32_t>(index), at);
     } else {
       offsets_as(index, at);
@@ -58,7 +61,7 @@ struct StridedLoop {
     }
   }
 
-  /// Makes a step of the loop `v` elements, at most 16 bytes of any operand; false, with nothing
+  /// Makes a step of the loop `v` elements, a power of two; false, with nothing
   /// changed, where the operands do not lie so that each is accessed in whole vectors (or, along a
   /// stride of 0, read as one value). `aligned[k]`: operand k starts on a 16-byte boundary.
   bool vectorize(int v, const std::array<bool, N>& aligned) {

@@ -107,9 +107,9 @@ __host__ __device__ constexpr T ceil_div(T a, T b) {
   return (a + b - 1) / b;
 }
 
-/// N elements that are loaded and stored as one access.
+/// N elements that are loaded and stored as one access, or as several of 16 bytes.
 template <class T, int N>
-struct alignas(sizeof(T) * N) Vec {
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T v[N];
 };
 
