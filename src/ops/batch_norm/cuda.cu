@@ -18,8 +18,10 @@ using cuda::Vec;
 constexpr int kThreads = 256;
 /// Items of a thread in a tile, of which it has all loads under way together.
 constexpr int kDepth = 4;
-constexpr int kGradDepth = 2;          ///< the gradient loads from two tensors
-constexpr int kSwept = 32;             ///< items of a thread of an elementwise pass
+/// The gradient loads from two tensors; items of one element are small.
+constexpr int grad_depth(int width) { return width == 1 ? 4 : 2; }
+constexpr int kSweep = 8;      ///< most tiles of a block of an elementwise pass
+constexpr int kGradSweep = 4;  ///< shorter blocks stream better, until their start costs too much
 constexpr int kElementwiseBlocks = 3;  ///< of an elementwise pass, on a multiprocessor at least
 constexpr int64_t kMostBlocksY = 65535;
 
@@ -267,6 +269,7 @@ __global__ void __launch_bounds__(kThreads)
     partial_grad_sums(Geometry g, const T* __restrict__ dy, const T* __restrict__ x,
                       PerChannel<Compute<T>> mean, GradSums<Compute<T>>* partial) {
   using C = Compute<T>;
+  constexpr int kItems = grad_depth(V);
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t tiles = group < g.groups ? g.tiles : 0;
   C centre[V];
@@ -276,13 +279,13 @@ __global__ void __launch_bounds__(kThreads)
     lanes[j] = GradSums<C>::zero();
   }
   for (int64_t tile = blockIdx.y; tile < tiles; tile += gridDim.y) {
-    Vec<T, V> d[kGradDepth];
-    Vec<T, V> v[kGradDepth];
-    for_items<kLast, V, kGradDepth>(g, tile, group, [&](int k, int64_t at) {
+    Vec<T, V> d[kItems];
+    Vec<T, V> v[kItems];
+    for_items<kLast, V, kItems>(g, tile, group, [&](int k, int64_t at) {
       d[k] = cuda::load_vec<V>(dy + at);
       v[k] = cuda::load_vec<V>(x + at);
     });
-    for_items<kLast, V, kGradDepth>(g, tile, group, [&](int k, int64_t) {
+    for_items<kLast, V, kItems>(g, tile, group, [&](int k, int64_t) {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         const C slope = cuda::to_compute(d[k].v[j]);
@@ -314,6 +317,7 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
                    PerChannel<Compute<T>> invstd, const Compute<T>* __restrict__ dweight,
                    const Compute<T>* __restrict__ dbias, T* __restrict__ dx) {
   using C = Compute<T>;
+  constexpr int kItems = grad_depth(V);
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (group >= g.groups) return;
   C centre[V];
@@ -330,13 +334,13 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
     slope_x[j] = dweight[c] * share * inverse;
   }
   for_tiles_backwards(g, [&](int64_t tile) {
-    Vec<T, V> d[kGradDepth];
-    Vec<T, V> v[kGradDepth];
-    for_items<kLast, V, kGradDepth>(g, tile, group, [&](int k, int64_t at) {
+    Vec<T, V> d[kItems];
+    Vec<T, V> v[kItems];
+    for_items<kLast, V, kItems>(g, tile, group, [&](int k, int64_t at) {
       d[k] = cuda::load_vec<V>(dy + at);
       v[k] = cuda::load_vec<V>(x + at);
     });
-    for_items<kLast, V, kGradDepth>(g, tile, group, [&](int k, int64_t at) {
+    for_items<kLast, V, kItems>(g, tile, group, [&](int k, int64_t at) {
       Vec<T, V> r;
 #pragma unroll
       for (int j = 0; j < V; ++j) {
@@ -359,7 +363,7 @@ bool channels_innermost(const TensorSpec& out) {
 
 int64_t blocks_x(const Geometry& g) { return cuda::ceil_div<int64_t>(g.groups, g.block_x); }
 
-Geometry plan_geometry(const TensorSpec& out, bool aligned, int depth, int multiprocessors) {
+Geometry plan_geometry(const TensorSpec& out, bool aligned, bool grad, int multiprocessors) {
   Geometry g;
   g.channels = out.shape[1];
   g.last = channels_innermost(out);
@@ -375,10 +379,12 @@ Geometry plan_geometry(const TensorSpec& out, bool aligned, int depth, int multi
   if (g.narrow && g.plane > 0) g.by_plane = cuda::Divider(static_cast<uint32_t>(g.plane));
   if (g.last)
     while (g.block_x < 32 && g.block_x < g.groups) g.block_x *= 2;
+  const int depth = grad ? grad_depth(g.width) : kDepth;
   g.tiles = cuda::ceil_div<int64_t>(g.items * g.block_x, int64_t{kThreads} * depth);
   // Fewer tiles at a time where blocks would be few, more where they would be more than a grid has.
   const int64_t all_tiles = g.tiles * blocks_x(g);
-  g.sweep = std::clamp<int64_t>(all_tiles / (int64_t{multiprocessors} * 16), 1, kSwept / depth);
+  g.sweep = std::clamp<int64_t>(all_tiles / (int64_t{multiprocessors} * 16), 1,
+                                grad ? kGradSweep : kSweep);
   g.sweep = std::max(g.sweep, cuda::ceil_div<int64_t>(g.tiles, kMostBlocksY));
   return g;
 }
@@ -425,12 +431,12 @@ Support supports_layout(const Specs& specs, uint32_t big) {
 /// The statistics are taken by the kernel that `statistics.operator()<T, kLast, V>()` returns, and
 /// a channel's part of them has `partial_bytes`.
 template <class F>
-std::shared_ptr<BatchNormState> prepare_layout(const Specs& specs, bool aligned, int depth,
+std::shared_ptr<BatchNormState> prepare_layout(const Specs& specs, bool aligned, bool grad,
                                                size_t partial_bytes, F&& statistics) {
   auto state = std::make_shared<BatchNormState>();
   Geometry& g = state->geometry;
   const Encoder* encoder = runtime(DeviceKind::cuda).encoder(specs.out[0].device.index);
-  g = plan_geometry(specs.out[0], aligned, depth, encoder->multiprocessors());
+  g = plan_geometry(specs.out[0], aligned, grad, encoder->multiprocessors());
   if (partial_bytes == 0) return state;
   // As many blocks as are resident at once: they stay together on their way through the tensor.
   int resident = 0;
@@ -451,7 +457,7 @@ Support supports(const BatchNormParams&, const Specs& specs) { return supports_l
 std::shared_ptr<BatchNormState> prepare(const BatchNormParams& params, const Specs& specs) {
   const size_t bytes =
       specs.out[0].dtype == DType::f64 ? sizeof(Moments<double>) : sizeof(Moments<float>);
-  return prepare_layout(specs, specs.in[0].aligned && specs.out[0].aligned, kDepth,
+  return prepare_layout(specs, specs.in[0].aligned && specs.out[0].aligned, false,
                         params.training ? bytes : 0, [&]<class T, bool kLast, int V>() {
                           return reinterpret_cast<const void*>(partial_moments<T, kLast, V>);
                         });
@@ -492,7 +498,7 @@ std::shared_ptr<BatchNormState> prepare_grad(const BatchNormParams&, const Specs
   const size_t bytes =
       specs.out[0].dtype == DType::f64 ? sizeof(GradSums<double>) : sizeof(GradSums<float>);
   return prepare_layout(specs, specs.in[0].aligned && specs.in[1].aligned && specs.out[0].aligned,
-                        kGradDepth, bytes, [&]<class T, bool kLast, int V>() {
+                        true, bytes, [&]<class T, bool kLast, int V>() {
                           return reinterpret_cast<const void*>(partial_grad_sums<T, kLast, V>);
                         });
 }
