@@ -92,6 +92,13 @@ if(mica_with_cuda)
   add_library(mica::mica_cuda ALIAS mica_cuda)
   mica_set_flags(mica_cuda)
   target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})
+  string(REGEX REPLACE "([0-9]+[a-z]?)(-real)?" "sm_\\1" architectures "${CMAKE_CUDA_ARCHITECTURES}")
+  list(JOIN architectures ", " architectures)
+  if(CMAKE_CUDA_ARCHITECTURES MATCHES "[0-9][a-z]?(;|$)|virtual")
+    string(APPEND architectures " and PTX for newer ones")
+  endif()
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/runtime/cuda/library.cpp ${PROJECT_SOURCE_DIR}/src/runtime/cuda/check.cpp
+    APPEND PROPERTY COMPILE_DEFINITIONS "MICA_CUDA_ARCHITECTURES=\"${architectures}\"")
   target_link_libraries(mica_cuda
     PUBLIC mica
     PRIVATE $<BUILD_INTERFACE:CUDA::nvtx3> Threads::Threads

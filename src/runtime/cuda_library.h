@@ -11,6 +11,8 @@ class DeviceRuntime;
 struct CudaLibrary {
   DeviceRuntime* runtime = nullptr;
   void (*attach_kernels)() = nullptr;  ///< gives each op its CUDA kernels
+  /// The GPUs its kernels were compiled for: "sm_80, sm_90 and PTX for newer ones".
+  const char* architectures = "";
 };
 
 /// Opens libmica_cuda when first called. Raises DeviceError with the reason when CUDA cannot be

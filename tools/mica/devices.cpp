@@ -4,6 +4,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
+#include "mica/runtime/cuda_library.h"
 #include "mica/runtime/runtime.h"
 #include "tools/mica/command.h"
 
@@ -31,6 +32,7 @@ void print_json() {
                                 {"driver_version", p.driver_version},
                                 {"runtime_version", p.runtime_version}});
     }
+    out["built_for"] = cuda_library().architectures;
   } else {
     out["cuda_unavailable"] = cuda_unavailable_reason();
   }
@@ -56,11 +58,12 @@ void print_table() {
     const DeviceProperties p = cuda.properties(i);
     fmt::print(
         "{:<7} {}, {} multiprocessors, {:.1f} GiB ({:.1f} free), compute capability {}.{}, driver "
-        "for CUDA {}, built with CUDA {}\n",
+        "for CUDA {}\n",
         to_string(Device::cuda(i)), p.name, p.multiprocessors, gib(p.memory), gib(p.free_memory),
-        p.compute_capability / 10, p.compute_capability % 10, cuda_version(p.driver_version),
-        cuda_version(p.runtime_version));
+        p.compute_capability / 10, p.compute_capability % 10, cuda_version(p.driver_version));
   }
+  fmt::print("        built with CUDA {} for {}\n",
+             cuda_version(cuda.properties(0).runtime_version), cuda_library().architectures);
 }
 
 }  // namespace

@@ -72,6 +72,9 @@ void fail_cuda(cudaError_t code, const CallSite& site, const std::string& contex
       fmt::format("cuda: {} ({}) at {}{}{}", cudaGetErrorString(code), cudaGetErrorName(code),
                   at(site), context.empty() ? "" : ", ", context);
   if (code == cudaErrorMemoryAllocation) throw OutOfMemory(message);
+  if (code == cudaErrorNoKernelImageForDevice)
+    message +=
+        "; this mica was built for " MICA_CUDA_ARCHITECTURES " (CMAKE_CUDA_ARCHITECTURES chooses)";
   if (poisons(code)) {
     message += Encoder::recent_work();
     Poison& p = poison();

@@ -42,7 +42,9 @@ extern "C" bool mica_cuda_open(mica::CudaLibrary* out, char* reason, size_t reas
     // Never destroyed: tensors that live until the process ends still give their memory back to it.
     static auto* const runtime = new mica::CudaRuntime(count);
     mica::name_ops_for_profilers();
-    *out = {.runtime = runtime, .attach_kernels = &mica::attach_cuda_kernels};
+    *out = {.runtime = runtime,
+            .attach_kernels = &mica::attach_cuda_kernels,
+            .architectures = MICA_CUDA_ARCHITECTURES};
     return true;
   } catch (const std::exception& e) {
     std::snprintf(reason, reason_size, "%s", e.what());
