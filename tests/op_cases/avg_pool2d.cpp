@@ -24,6 +24,8 @@ struct Setup {
 std::vector<Setup> setups() {
   return {
       {"2x2", {2, 3, 6, 8}},
+      {"2x2, whole vectors", {2, 8, 4, 16}},
+      {"2x2, own divisor", {1, 8, 4, 8}, {.divisor_override = 3}},
       {"2x2, remainder", {2, 3, 7, 5}},
       {"3x3 over 2", {2, 3, 8, 9}, {.kernel = 3, .stride = 2, .padding = 1}},
       {"padding does not count",

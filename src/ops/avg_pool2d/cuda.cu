@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "mica/ops/avg_pool2d/windows.h"
-#include "mica/ops/pool/cuda_planes.cuh"
-#include "mica/runtime/cuda/encoder.h"
+#include "mica/ops/avg_pool2d/cuda_2x2.cuh"
 
 namespace mica {
 namespace {
@@ -189,7 +187,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int V, Neighbours kNeighbours>
 __global__ void __launch_bounds__(kThreads)
     spread_windows(const __grid_constant__ PlaneLoop inputs, const __grid_constant__ Averages a,
-                   const T* dy, Vec<T, V>* dx) {
+                   const T* __restrict__ dy, Vec<T, V>* __restrict__ dx) {
   using C = Compute<T>;
   constexpr bool kPixels = kNeighbours == Neighbours::pixels;
   constexpr int kRead = kPixels ? 1 : V;    // elements of dy side by side
@@ -199,22 +197,28 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < inputs.count;
        i += stride) {
     const PlaneLoop::Place in = inputs.place(i);
+    Range columns[kPlaces];
+#pragma unroll
+    for (int p = 0; p < kPlaces; ++p) columns[p] = a.w.windows_over(in.w * kPlaces + p);
     const Range rows = a.h.windows_over(in.h);
-    const int64_t plane = in.plane * a.h.outputs;
+    const int first = columns[0].first;
+    const int last = columns[kPlaces - 1].last;
     C sum[V] = {};
+    for (int oh = rows.first; oh < rows.last; ++oh) {
+      const auto* line = grads + (in.plane * a.h.outputs + oh) * a.w.outputs * inputs.inner + in.i;
+      // Windows go forward with the pixels: each is read once, for all of this thread's in it.
+      for (int ow = first; ow < last; ++ow) {
+        const Vec<T, kRead> grad = line[int64_t{ow} * inputs.inner];
+        const C scale = C(1) / a.divisor_of<C>(oh, ow);
 #pragma unroll
-    for (int p = 0; p < kPlaces; ++p) {
-      const Range columns = a.w.windows_over(in.w * kPlaces + p);
-      for (int oh = rows.first; oh < rows.last; ++oh) {
-        for (int ow = columns.first; ow < columns.last; ++ow) {
-          const Vec<T, kRead> grad = grads[((plane + oh) * a.w.outputs + ow) * inputs.inner + in.i];
-          const C divisor = a.divisor_of<C>(oh, ow);
-#pragma unroll
-          for (int e = 0; e < kRead; ++e) sum[p + e] += to_compute(grad.v[e]) / divisor;
+        for (int e = 0; e < V; ++e) {
+          const C share = to_compute(grad.v[kPixels ? 0 : e]) * scale;
+          const Range& range = columns[kPixels ? e : 0];
+          if (!kPixels || (ow >= range.first && ow < range.last)) sum[e] += share;
         }
       }
     }
-    dx[i] = quotient<T>(sum, C(1));
+    dx[i] = pack<T>(sum);
   }
 }
 
@@ -320,9 +324,8 @@ std::shared_ptr<AverageState> prepare_adaptive_grad(const AdaptivePool2dGradPara
 
 template <class T, int V, Neighbours kNeighbours>
 void spread(const AverageState& s, const Call& c) {
-  c.encoder->launch(spread_windows<T, V, kNeighbours>,
-                    grid_for(s.loop.count, kThreads, c.encoder->multiprocessors()), kThreads, 0,
-                    s.loop, s.averages, c.in[0].as<const T>(), c.out[0].as<Vec<T, V>>());
+  c.encoder->launch(spread_windows<T, V, kNeighbours>, grid_over(s.loop.count, kThreads), kThreads,
+                    0, s.loop, s.averages, c.in[0].as<const T>(), c.out[0].as<Vec<T, V>>());
 }
 
 template <class P>
@@ -342,11 +345,14 @@ void run_grad(const P&, const AverageState& state, const Call& c) {
 
 KernelList avg_pool2d_cuda_kernels() {
   using P = AvgPool2dParams;
-  return {kernel<supports<P>, prepare, run<P>>("direct")};
+  return {kernel<average_2x2::supports, average_2x2::prepare, average_2x2::run>("2x2"),
+          kernel<supports<P>, prepare, run<P>>("direct")};
 }
 KernelList avg_pool2d_grad_cuda_kernels() {
   using P = AvgPool2dGradParams;
-  return {kernel<supports<P>, prepare_grad, run_grad<P>>("gather")};
+  return {
+      kernel<average_2x2::supports_grad, average_2x2::prepare_grad, average_2x2::run_grad>("2x2"),
+      kernel<supports<P>, prepare_grad, run_grad<P>>("gather")};
 }
 KernelList adaptive_avg_pool2d_cuda_kernels() {
   using P = AdaptivePool2dParams;
