@@ -154,11 +154,15 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kM = Op::kInputs;
   constexpr int kI = kScanItems<typename Op::Source>;
   constexpr int kK = kRounds<Op>;
-  constexpr int kWarpTile = 32 * kI * kK;
+  constexpr int kEach = kK * kI;  // elements of a thread
+  constexpr int kWarpTile = 32 * kEach;
+  using Vectors = Exchange<Value, kI, kK>;
   alignas(16) __shared__ unsigned char memory[2 * kWarps * sizeof(Acc)];
+  alignas(16) __shared__ unsigned char vectors[kWarps][Vectors::kBytes];
   auto* of_warps = reinterpret_cast<Acc*>(memory);  // two sets, used in turn
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
+  const Vectors exchange{reinterpret_cast<uint4*>(vectors[warp])};
   const int groups = block ? 1 : kWarps;
   const int64_t units = s.rows.count * s.pieces;
   int set = 0;
@@ -175,29 +179,25 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t step = block ? kWarps * kWarpTile : kWarpTile;
     for (int64_t tile = piece * s.length; tile < end; tile += step) {
       const int64_t first = tile + (block ? warp * kWarpTile : 0) + lane * kI;
-      Value x[kK][kM][kI];
+      Value x[kM][kK][kI];
 #pragma unroll
       for (int k = 0; k < kK; ++k)
 #pragma unroll
-        for (int m = 0; m < kM; ++m) row.load(m, first + k * 32 * kI, end, x[k][m]);
-      const auto item = [&](int k, int e) {
+        for (int m = 0; m < kM; ++m) row.load(m, first + k * 32 * kI, end, x[m][k]);
+#pragma unroll
+      for (int m = 0; m < kM; ++m) exchange.gather(x[m]);
+      const auto item = [&](int e) {
         Value one[kM];
 #pragma unroll
-        for (int m = 0; m < kM; ++m) one[m] = x[k][m][e];
+        for (int m = 0; m < kM; ++m) one[m] = x[m][e / kI][e % kI];
         return Op::of(one);
       };
-      Acc before[kK];  // of this thread's elements, in the warp's tile
-      Acc total = identity<Op>();
+      Acc total = item(0);
 #pragma unroll
-      for (int k = 0; k < kK; ++k) {
-        Acc sum = item(k, 0);
-#pragma unroll
-        for (int e = 1; e < kI; ++e) sum = Op::join(sum, item(k, e));
-        sum = scan_lanes<Op>(sum);
-        const Acc others = shuffle_up(sum, 1);
-        before[k] = lane == 0 ? total : Op::join(total, others);
-        total = Op::join(total, last_lane(sum));
-      }
+      for (int e = 1; e < kEach; ++e) total = Op::join(total, item(e));
+      total = scan_lanes<Op>(total);
+      const Acc others = shuffle_up(total, 1);
+      total = last_lane(total);
       Acc base = carry;
       if (block) {
         if (lane == 0) of_warps[set * kWarps + warp] = total;
@@ -212,18 +212,19 @@ __global__ void __launch_bounds__(kThreads)
         carry = Op::join(carry, total);
       }
       if (totals_only) continue;
+      Acc sum = lane == 0 ? base : Op::join(base, others);
+      auto before = static_cast<Value>(Op::result(sum));
+      Value y[kK][kI];
 #pragma unroll
-      for (int k = 0; k < kK; ++k) {
-        Acc sum = Op::join(base, before[k]);
-        decltype(Op::result(sum)) y[kI];
-#pragma unroll
-        for (int e = 0; e < kI; ++e) {
-          const Acc next = Op::join(sum, item(k, e));
-          y[e] = Op::result(s.exclusive ? sum : next);
-          sum = next;
-        }
-        row.put(first + k * 32 * kI, end, y);
+      for (int e = 0; e < kEach; ++e) {
+        sum = Op::join(sum, item(e));
+        const auto value = static_cast<Value>(Op::result(sum));
+        y[e / kI][e % kI] = s.exclusive ? before : value;
+        before = value;
       }
+      exchange.scatter(y);
+#pragma unroll
+      for (int k = 0; k < kK; ++k) row.put(first + k * 32 * kI, end, y[k]);
     }
     if (totals_only && threadIdx.x == 0) totals[unit] = carry;
   }

@@ -156,4 +156,47 @@ struct ScanRow {
   }
 };
 
+/// Passes vectors of kI elements among the lanes of a warp, through memory that has room for all of
+/// them. Neighbouring lanes load and store neighbouring vectors, but scan several in a row, so that
+/// one scan over the lanes is enough for all.
+template <class Value, int kI, int kK>
+struct Exchange {
+  static constexpr int kWords = kI * static_cast<int>(sizeof(Value)) / 16;
+  static constexpr int kBytes = 32 * kK * kWords * 16;
+  uint4* memory;
+
+  /// Lane l gives its vectors l, l + 32, … and gets kK * l, kK * l + 1, …
+  __device__ void gather(Value (&x)[kK][kI]) const {
+    pass(
+        x, [](int k, int lane) { return k * 32 + lane; },
+        [](int k, int lane) { return lane * kK + k; });
+  }
+  /// And back.
+  __device__ void scatter(Value (&x)[kK][kI]) const {
+    pass(
+        x, [](int k, int lane) { return lane * kK + k; },
+        [](int k, int lane) { return k * 32 + lane; });
+  }
+
+ private:
+  /// Eight lanes that access memory together find eight different columns of banks either way.
+  __device__ static int swizzled(int word) { return word ^ ((word >> 3) & 7); }
+
+  template <class F, class G>
+  __device__ void pass(Value (&x)[kK][kI], F given, G taken) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    uint4 words[kK * kWords];
+    memcpy(words, x, sizeof words);
+    __syncwarp();  // the pass before may still be reading
+#pragma unroll
+    for (int i = 0; i < kK * kWords; ++i)
+      memory[swizzled(given(i / kWords, lane) * kWords + i % kWords)] = words[i];
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < kK * kWords; ++i)
+      words[i] = memory[swizzled(taken(i / kWords, lane) * kWords + i % kWords)];
+    memcpy(x, words, sizeof words);
+  }
+};
+
 }  // namespace mica::cuda
