@@ -25,7 +25,8 @@ constexpr int64_t kMostBlocks = 1 << 20;
 
 struct Rows {
   int64_t count, n;
-  bool aligned;  ///< all tensors start on 16-byte boundaries
+  bool aligned;  ///< all tensors start on 16-byte boundaries,
+  bool exact;    ///< and every row does, and is whole vectors
 };
 
 /// A row in vectors of 16 bytes that lie on 16-byte boundaries, so the first and the last may have
@@ -66,9 +67,44 @@ struct Row {
   }
 };
 
+/// A thread's vectors of a row, `group` apart. One branch for all of them, so that they are under
+/// way together.
 template <class T>
-__global__ void __launch_bounds__(kMostThreads)
-    held_rows(Rows rows, int group, bool logarithm, const T* x, T* y) {
+__device__ void load_held(const Rows& rows, const Row<T>& row, const T* tensor, int lane, int group,
+                          Compute<T> otherwise, typename Row<T>::Vector (&v)[kHeld]) {
+  constexpr int V = Row<T>::kWidth;
+  if (rows.exact) {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      const int64_t at = static_cast<int64_t>(lane + k * group) * V;
+#pragma unroll
+      for (int e = 0; e < V; ++e) v[k].v[e] = convert<T>(otherwise);
+      if (at < row.n) v[k] = load_vec<V>(tensor + row.start + at);
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k)
+      v[k] = row.load(tensor, lane + k * group, convert<T>(otherwise));
+  }
+}
+template <class T>
+__device__ void store_held(const Rows& rows, const Row<T>& row, T* tensor, int lane, int group,
+                           const typename Row<T>::Vector (&v)[kHeld]) {
+  constexpr int V = Row<T>::kWidth;
+  if (rows.exact) {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      const int64_t at = static_cast<int64_t>(lane + k * group) * V;
+      if (at < row.n) store_vec<V>(tensor + row.start + at, v[k]);
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) row.store(tensor, lane + k * group, v[k]);
+  }
+}
+
+template <class T, bool logarithm>
+__global__ void __launch_bounds__(kMostThreads) held_rows(Rows rows, int group, const T* x, T* y) {
   using C = Compute<T>;
   constexpr int V = Row<T>::kWidth;
   const int lane = static_cast<int>(threadIdx.x) % group;
@@ -78,27 +114,26 @@ __global__ void __launch_bounds__(kMostThreads)
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < rows.count;
        first += step) {
     const Row<T> row(rows, first + static_cast<int>(threadIdx.x) / group);
+    Vec<T, V> held[kHeld];
+    load_held(rows, row, x, lane, group, lowest<C>(), held);
     C value[kHeld][V];
     C largest = lowest<C>();
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
-      const Vec<T, V> v = row.load(x, lane + k * group, convert<T>(lowest<C>()));
 #pragma unroll
-      for (int e = 0; e < V; ++e) value[k][e] = to_compute(v.v[e]);
+      for (int e = 0; e < V; ++e) {
+        value[k][e] = to_compute(held[k].v[e]);
+        largest = LargerOf{}(largest, value[k][e]);
+      }
     }
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) {
-#pragma unroll
-      for (int e = 0; e < V; ++e) largest = MaxOf{}(largest, value[k][e]);
-    }
-    largest = group_reduce(largest, lowest<C>(), group, MaxOf{});
+    largest = group_reduce(largest, lowest<C>(), group, LargerOf{});
     C sum = 0;
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
 #pragma unroll
       for (int e = 0; e < V; ++e) {
         value[k][e] -= largest;
-        const C power = exp(value[k][e]);
+        const C power = exponential<T>(value[k][e]);
         sum += power;
         if (!logarithm) value[k][e] = power;
       }
@@ -106,18 +141,17 @@ __global__ void __launch_bounds__(kMostThreads)
     const C last = last_of(group_sum(sum, group), logarithm);
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
-      Vec<T, V> v;
 #pragma unroll
-      for (int e = 0; e < V; ++e)
-        v.v[e] = convert<T>(logarithm ? value[k][e] - last : value[k][e] * last);
-      row.store(y, lane + k * group, v);
+      for (int e = 0; e < V; ++e) value[k][e] = logarithm ? value[k][e] - last : value[k][e] * last;
+      held[k] = pack<T>(value[k]);
     }
+    store_held(rows, row, y, lane, group, held);
   }
 }
 
-template <class T>
+template <class T, bool logarithm>
 __global__ void __launch_bounds__(kMostGradThreads)
-    held_rows_grad(Rows rows, int group, bool logarithm, const T* dy, const T* y, T* dx) {
+    held_rows_grad(Rows rows, int group, const T* dy, const T* y, T* dx) {
   using C = Compute<T>;
   constexpr int V = Row<T>::kWidth;
   const int lane = static_cast<int>(threadIdx.x) % group;
@@ -128,11 +162,8 @@ __global__ void __launch_bounds__(kMostGradThreads)
     const Row<T> row(rows, first + static_cast<int>(threadIdx.x) / group);
     Vec<T, V> slope[kHeld];
     Vec<T, V> value[kHeld];
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) {
-      slope[k] = row.load(dy, lane + k * group, convert<T>(C(0)));
-      value[k] = row.load(y, lane + k * group, convert<T>(C(0)));
-    }
+    load_held(rows, row, dy, lane, group, C(0), slope);
+    load_held(rows, row, y, lane, group, C(0), value);
     C sum = 0;
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
@@ -143,13 +174,14 @@ __global__ void __launch_bounds__(kMostGradThreads)
     sum = group_sum(sum, group);
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
-      Vec<T, V> v;
+      C result[V];
 #pragma unroll
       for (int e = 0; e < V; ++e)
-        v.v[e] = convert<T>(
-            derivative(to_compute(slope[k].v[e]), to_compute(value[k].v[e]), sum, logarithm));
-      row.store(dx, lane + k * group, v);
+        result[e] =
+            derivative<T>(to_compute(slope[k].v[e]), to_compute(value[k].v[e]), sum, logarithm);
+      slope[k] = pack<T>(result);
     }
+    store_held(rows, row, dx, lane, group, slope);
   }
 }
 
@@ -162,7 +194,7 @@ __global__ void __launch_bounds__(kMostThreads)
   const int threads = static_cast<int>(blockDim.x);
   for (int64_t r = blockIdx.x; r < rows.count; r += gridDim.x) {
     const Row<T> row(rows, r);
-    OnlineSum<C> online;
+    OnlineSum<T> online;
     for (int64_t first = threadIdx.x; first < row.vectors(); first += threads * kHeld) {
       Vec<T, V> v[kHeld];
 #pragma unroll
@@ -176,14 +208,14 @@ __global__ void __launch_bounds__(kMostThreads)
         online.take(values);
       }
     }
-    online.raise(group_reduce(online.largest, lowest<C>(), threads, MaxOf{}));
+    online.raise(group_reduce(online.largest, lowest<C>(), threads, LargerOf{}));
     const C last = last_of(group_sum(online.sum, threads), logarithm);
 #pragma unroll 4
     for (int64_t i = threadIdx.x; i < row.vectors(); i += threads) {
       Vec<T, V> v = row.load(x, i, convert<T>(C(0)));
 #pragma unroll
       for (int e = 0; e < V; ++e)
-        v.v[e] = convert<T>(finish(to_compute(v.v[e]), online.largest, last, logarithm));
+        v.v[e] = convert<T>(finish<T>(to_compute(v.v[e]), online.largest, last, logarithm));
       row.store(y, i, v);
     }
   }
@@ -213,8 +245,8 @@ __global__ void __launch_bounds__(kMostGradThreads)
       const Vec<T, V> value = row.load(y, i, convert<T>(C(0)));
 #pragma unroll
       for (int e = 0; e < V; ++e)
-        slope.v[e] =
-            convert<T>(derivative(to_compute(slope.v[e]), to_compute(value.v[e]), sum, logarithm));
+        slope.v[e] = convert<T>(
+            derivative<T>(to_compute(slope.v[e]), to_compute(value.v[e]), sum, logarithm));
       row.store(dx, i, slope);
     }
   }
@@ -223,7 +255,8 @@ __global__ void __launch_bounds__(kMostGradThreads)
 struct SoftmaxState : KernelState {
   int64_t outer = 1, n = 1, inner = 1;
   bool aligned = false;
-  bool held = true;  ///< rows in registers
+  bool exact = false;  ///< rows are whole vectors
+  bool held = true;    ///< they are in registers
   RowThreads rows;
   int shares = 1;  ///< threads of a column
 };
@@ -242,6 +275,7 @@ Support supports_grad(const SoftmaxParams&, const Specs& specs) {
 void plan_rows(SoftmaxState& s, int64_t v, int most_threads) {
   const int64_t vectors = ceil_div(s.n + (s.aligned && s.n % v != 0 ? v - 1 : 0), v);
   s.rows = row_threads(vectors, kHeld, most_threads);
+  s.exact = s.aligned && s.n % v == 0;
   s.held = vectors <= int64_t{s.rows.group} * kHeld;
 }
 
@@ -278,7 +312,8 @@ template <class F, class G>
 void launch_lines(const SoftmaxState& s, F&& with_rows, G&& with_columns) {
   if (s.outer * s.n * s.inner == 0) return;
   if (s.inner == 1) {
-    with_rows(row_grid(s.outer, s.rows), Rows{.count = s.outer, .n = s.n, .aligned = s.aligned});
+    with_rows(row_grid(s.outer, s.rows),
+              Rows{.count = s.outer, .n = s.n, .aligned = s.aligned, .exact = s.exact});
   } else {
     const dim3 block(static_cast<unsigned>(kColumnThreads / s.shares),
                      static_cast<unsigned>(s.shares));
@@ -297,7 +332,7 @@ void run(const SoftmaxParams&, const SoftmaxState& s, const Call& c) {
         s,
         [&](unsigned grid, const Rows& rows) {
           if (s.held) {
-            c.encoder->launch(held_rows<T>, grid, s.rows.threads, 0, rows, s.rows.group, logarithm,
+            c.encoder->launch(held_rows<T, logarithm>, grid, s.rows.threads, 0, rows, s.rows.group,
                               x, y);
           } else {
             c.encoder->launch(long_rows<T>, grid, s.rows.threads, 0, rows, logarithm, x, y);
@@ -319,8 +354,8 @@ void run_grad(const SoftmaxParams&, const SoftmaxState& s, const Call& c) {
         s,
         [&](unsigned grid, const Rows& rows) {
           if (s.held) {
-            c.encoder->launch(held_rows_grad<T>, grid, s.rows.threads, 0, rows, s.rows.group,
-                              logarithm, dy, y, dx);
+            c.encoder->launch(held_rows_grad<T, logarithm>, grid, s.rows.threads, 0, rows,
+                              s.rows.group, dy, y, dx);
           } else {
             c.encoder->launch(long_rows_grad<T>, grid, s.rows.threads, 0, rows, logarithm, dy, y,
                               dx);

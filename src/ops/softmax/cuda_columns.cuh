@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kColumnThreads)
     const bool present = first + threadIdx.x < columns.count;
     const int64_t at = present ? columns.start(first + threadIdx.x) : 0;
     const int64_t n = present ? columns.n : 0;
-    OnlineSum<C> online;
+    OnlineSum<T> online;
     for (int64_t k = threadIdx.y; k < n; k += shares * kSteps) {
       C values[kSteps];
 #pragma unroll
@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(kColumnThreads)
       __syncthreads();
       online = {};
       for (unsigned j = threadIdx.x; j < kColumnThreads; j += blockDim.x) {
-        OnlineSum<C> other{shared_largest[j], shared_sum[j]};
-        const C to = MaxOf{}(online.largest, other.largest);
+        OnlineSum<T> other{shared_largest[j], shared_sum[j]};
+        const C to = LargerOf{}(online.largest, other.largest);
         online.raise(to);
         other.raise(to);
         online.sum += other.sum;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kColumnThreads)
 #pragma unroll 4
     for (int64_t k = threadIdx.y; k < n; k += shares) {
       const int64_t here = at + k * columns.inner;
-      y[here] = convert<T>(finish(to_compute(x[here]), online.largest, last, logarithm));
+      y[here] = convert<T>(finish<T>(to_compute(x[here]), online.largest, last, logarithm));
     }
   });
 }
@@ -98,7 +98,8 @@ __global__ void __launch_bounds__(kColumnThreads)
 #pragma unroll 4
     for (int64_t k = threadIdx.y; k < n; k += shares) {
       const int64_t here = at + k * columns.inner;
-      dx[here] = convert<T>(derivative(to_compute(dy[here]), to_compute(y[here]), sum, logarithm));
+      dx[here] =
+          convert<T>(derivative<T>(to_compute(dy[here]), to_compute(y[here]), sum, logarithm));
     }
   });
 }
