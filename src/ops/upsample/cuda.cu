@@ -4,86 +4,18 @@
 #include <algorithm>
 
 #include "mica/ops/pool/cuda_planes.cuh"
-#include "mica/ops/upsample/taps.h"
-#include "mica/runtime/cuda/encoder.h"
+#include "mica/ops/upsample/cuda_bilinear.cuh"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
 namespace {
 
 using namespace mica::cuda;
+using resampling::Axis;
+using resampling::Taps;
 
 constexpr int kThreads = 256;
 constexpr int kMostTaps = 4;
-
-/// Resampling along one axis. Positions are found as on the CPU, in the same precision, so that all
-/// kernels agree on the pixels.
-struct Axis {
-  int inputs, outputs;
-  int taps;  ///< 1: nearest, 2: linear, 4: cubic
-  bool align_corners;
-  double scale;
-  float step;  ///< of nearest
-
-  Axis(UpsampleMode mode, int64_t in, int64_t out, double s, bool align)
-      : inputs(static_cast<int>(in)),
-        outputs(static_cast<int>(out)),
-        taps(mode == UpsampleMode::nearest    ? 1
-             : mode == UpsampleMode::bilinear ? 2
-                                              : 4),
-        align_corners(align),
-        scale(s),
-        step(s > 0 ? static_cast<float>(1.0 / s)
-                   : static_cast<float>(in) / static_cast<float>(out)) {}
-
-  __device__ int nearest(int o) const {
-    if (outputs == inputs) return o;
-    if (outputs == 2 * int64_t{inputs}) return o / 2;
-    return min(static_cast<int>(floorf(static_cast<float>(o) * step)), inputs - 1);
-  }
-  __device__ double position(int o) const {
-    if (align_corners)
-      return outputs > 1 ? static_cast<double>(o) * (inputs - 1.0) / (outputs - 1.0) : 0.0;
-    return scale > 0 ? (o + 0.5) / scale - 0.5
-                     : (o + 0.5) * static_cast<double>(inputs) / outputs - 0.5;
-  }
-};
-
-/// The inputs that an output is made of and what it takes of them.
-template <int K>
-struct Taps {
-  int index[K];
-  double weight[K];
-
-  __device__ Taps(const Axis& axis, int o) {
-    if constexpr (K == 1) {
-      index[0] = axis.nearest(o);
-      weight[0] = 1;
-      return;
-    }
-    const double last = axis.inputs - 1.0;
-    const double exact = axis.position(o);
-    if constexpr (K == 2) {
-      const double inside = fmin(fmax(exact, 0.0), last);
-      const double first = floor(inside);
-      index[0] = static_cast<int>(first);
-      index[1] = static_cast<int>(fmin(first + 1, last));
-      weight[0] = 1 - (inside - first);
-      weight[1] = inside - first;
-    }
-    if constexpr (K == 4) {  // Keys' kernel
-      constexpr double kA = -0.75;
-      const double first = floor(exact);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const double d = fabs(exact - first + 1 - k);
-        weight[k] = k == 1 || k == 2 ? ((kA + 2) * d - (kA + 3)) * d * d + 1
-                                     : ((kA * d - 5 * kA) * d + 8 * kA) * d - 4 * kA;
-        index[k] = static_cast<int>(fmin(fmax(first - 1 + k, 0.0), last));
-      }
-    }
-  }
-};
 
 /// `place` walks the results of one plane; blockIdx.y takes `planes` of them.
 template <class T, int V, int K>
@@ -347,7 +279,8 @@ void run_grad(const Upsample2dGradParams&, const ResampleState& s, const Call& c
 }  // namespace
 
 KernelList upsample2d_cuda_kernels() {
-  return {kernel<supports<Upsample2dParams>, prepare, run>("direct")};
+  return {kernel<resampling::supports, resampling::prepare, resampling::run>("bilinear"),
+          kernel<supports<Upsample2dParams>, prepare, run>("direct")};
 }
 KernelList upsample2d_grad_cuda_kernels() {
   return {kernel<supports<Upsample2dGradParams>, prepare_grad, run_grad>("gather")};
