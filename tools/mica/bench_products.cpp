@@ -54,7 +54,6 @@ void bench_convolution(OpsBench& bench, Convolution c, const std::string& arithm
   if (bench.device().is_cpu()) c.x[0] /= 8;
   const Conv2dParams params{.stride = c.stride, .padding = c.padding, .groups = c.groups};
   const Conv2dGradParams for_x{params, c.x};
-  const Conv2dGradParams for_w{params, c.w};
   std::vector<std::function<void()>> forward, dgrad, wgrad;
   double elements = 0;
   double flops = 0;
@@ -66,6 +65,7 @@ void bench_convolution(OpsBench& bench, Convolution c, const std::string& arithm
     flops = 2.0 * static_cast<double>(y.numel() * c.w[1] * c.w[2] * c.w[3]);
     forward.emplace_back([=] { conv2d(x, w, {}, params); });
     dgrad.emplace_back([=] { conv2d_dgrad(y, w, for_x); });
+    const Conv2dGradParams for_w{params, c.w, w.spec().is_channels_last()};
     wgrad.emplace_back([=] { conv2d_wgrad(y, x, for_w); });
   }
   const Work work{elements * static_cast<double>(size_of(options.dtype)), flops, arithmetic};

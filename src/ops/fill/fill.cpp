@@ -14,6 +14,7 @@ void infer(const FullParams& p, std::span<const TensorSpec>, OutSpecs& out) {
   check_value("full", p.value, p.dtype);
   out.add(p.shape, p.dtype);
   out[0].device = p.device;
+  if (p.channels_last) out[0].strides = channels_last_strides(p.shape);
 }
 
 Tensors vjp(const FullParams&, const VjpArgs&) { return {}; }
@@ -45,10 +46,8 @@ Tensor full(const Shape& shape, double value, TensorOptions options) {
 Tensor zeros(const Shape& shape, TensorOptions options) { return full(shape, 0, options); }
 Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
 Tensor full_like(const Tensor& x, double value) {
-  const TensorOptions options{x.dtype(), x.device()};
-  const Shape& s = x.shape();
-  if (!x.spec().is_channels_last()) return full(s, value, options);
-  return permute(full({s[0], s[2], s[3], s[1]}, value, options), {0, 3, 1, 2});
+  const FullParams params{x.shape(), value, x.dtype(), x.device(), x.spec().is_channels_last()};
+  return dispatch(full_op(), params, {})[0];
 }
 Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }

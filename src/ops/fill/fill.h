@@ -10,6 +10,7 @@ struct FullParams {
   double value = 0;
   DType dtype = DType::f32;
   Device device;
+  bool channels_last = false;  ///< of a 4-d tensor; else it is row-major
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -17,10 +18,11 @@ struct FullParams {
     f("value", self.value);
     f("dtype", self.dtype);
     f("device", self.device);
+    f("channels_last", self.channels_last);
   }
 };
 
-/// A tensor of one value. The op `full` has no inputs and one row-major output.
+/// A tensor of one value. The op `full` has no inputs and one dense output.
 Tensor full(const Shape& shape, double value, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});
