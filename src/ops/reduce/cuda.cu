@@ -16,8 +16,9 @@ constexpr int64_t kBlocks = 4096;
 constexpr int64_t kMostBlocks = 65535;
 /// Rounds of loads, one after the other, that take as long as splitting and a second pass.
 constexpr int64_t kRounds = 8;
-constexpr int64_t kFewColumns = 8;   ///< are reduced as strided rows
-constexpr int64_t kShortRow = 2048;  ///< bytes of a row that tiles are better for
+constexpr int64_t kFewColumns = 8;       ///< are reduced as strided rows
+constexpr int64_t kShortRow = 2048;      ///< bytes of a row that tiles are better for
+constexpr int64_t kShortVectors = 1024;  ///< the same where a row is whole 16-byte vectors
 
 /// The axes of `in` that are not in `reduced`, and those that are; the output is row-major.
 ReduceAxes split_axes(const TensorSpec& in, const Dims& reduced) {
@@ -51,13 +52,15 @@ bool vectorize_kept(ReduceAxes& axes, int v) {
   return true;
 }
 
-/// Rows without gaps between them that are too short for a warp each.
+/// Rows without gaps between them that are too short for a few vectors of each thread.
 bool make_tile(const ReduceAxes& axes, int bytes, ReduceTile& tile) {
   const StridedLoop<2>& kept = axes.kept;
   const StridedLoop<1>& reduced = axes.reduced;
   if (kept.rank != 1 || reduced.rank != 1 || reduced.stride[0][0] != 1 ||
-      kept.stride[0][0] != reduced.count || reduced.count * bytes > kShortRow)
+      kept.stride[0][0] != reduced.count)
     return false;
+  const int64_t row = reduced.count * bytes;
+  if (row > kShortRow || (row % 16 == 0 && row >= kShortVectors)) return false;
   tile.rows = kept.count;
   tile.length = static_cast<int>(reduced.count);
   tile.out_step = kept.stride[1][0];
