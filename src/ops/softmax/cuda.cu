@@ -6,6 +6,7 @@
 #include "mica/op/kernel.h"
 #include "mica/ops/softmax/cuda_columns.cuh"
 #include "mica/ops/softmax/cuda_line.cuh"
+#include "mica/ops/softmax/cuda_row.cuh"
 #include "mica/ops/softmax/softmax.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/rows.cuh"
@@ -16,94 +17,13 @@ namespace {
 using namespace mica::cuda;
 using namespace mica::cuda::softmax_line;
 
-constexpr int kHeld = 4;               ///< vectors of a row that a thread holds
 constexpr int kMostThreads = 1024;     ///< of a block for one row
 constexpr int kMostGradThreads = 512;  ///< the same, for the gradient
 constexpr int kMostAcross = 32;        ///< threads that share a column
 constexpr int64_t kEnoughThreads = 1 << 18;
 constexpr int64_t kMostBlocks = 1 << 20;
 
-struct Rows {
-  int64_t count, n;
-  bool aligned;  ///< all tensors start on 16-byte boundaries,
-  bool exact;    ///< and every row does, and is whole vectors
-};
-
-/// A row in vectors of 16 bytes that lie on 16-byte boundaries, so the first and the last may have
-/// elements of other rows, which are neither read nor written.
-template <class T>
-struct Row {
-  static constexpr int kWidth = kVec16<T>;
-  using Vector = Vec<T, kWidth>;
-  int64_t start, n;
-  int head;  ///< elements of the first vector that lie before the row
-  bool aligned;
-
-  /// Rows past the last have no elements.
-  __device__ Row(const Rows& rows, int64_t index)
-      : start(index * rows.n),
-        n(index < rows.count ? rows.n : 0),
-        head(rows.aligned ? static_cast<int>(start % kWidth) : 0),
-        aligned(rows.aligned) {}
-
-  __device__ int64_t vectors() const { return (head + n + kWidth - 1) / kWidth; }
-  __device__ bool whole(int64_t at) const { return aligned && at >= 0 && at + kWidth <= n; }
-
-  __device__ Vector load(const T* tensor, int64_t vector, T otherwise) const {
-    const int64_t at = vector * kWidth - head;
-    if (whole(at)) return load_vec<kWidth>(tensor + start + at);
-    Vector v;
-#pragma unroll
-    for (int e = 0; e < kWidth; ++e)
-      v.v[e] = at + e >= 0 && at + e < n ? tensor[start + at + e] : otherwise;
-    return v;
-  }
-  __device__ void store(T* tensor, int64_t vector, const Vector& v) const {
-    const int64_t at = vector * kWidth - head;
-    if (whole(at)) return store_vec<kWidth>(tensor + start + at, v);
-#pragma unroll
-    for (int e = 0; e < kWidth; ++e)
-      if (at + e >= 0 && at + e < n) tensor[start + at + e] = v.v[e];
-  }
-};
-
-/// A thread's vectors of a row, `group` apart. One branch for all of them, so that they are under
-/// way together.
-template <class T>
-__device__ void load_held(const Rows& rows, const Row<T>& row, const T* tensor, int lane, int group,
-                          Compute<T> otherwise, typename Row<T>::Vector (&v)[kHeld]) {
-  constexpr int V = Row<T>::kWidth;
-  if (rows.exact) {
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) {
-      const int64_t at = static_cast<int64_t>(lane + k * group) * V;
-#pragma unroll
-      for (int e = 0; e < V; ++e) v[k].v[e] = convert<T>(otherwise);
-      if (at < row.n) v[k] = load_vec<V>(tensor + row.start + at);
-    }
-  } else {
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k)
-      v[k] = row.load(tensor, lane + k * group, convert<T>(otherwise));
-  }
-}
-template <class T>
-__device__ void store_held(const Rows& rows, const Row<T>& row, T* tensor, int lane, int group,
-                           const typename Row<T>::Vector (&v)[kHeld]) {
-  constexpr int V = Row<T>::kWidth;
-  if (rows.exact) {
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) {
-      const int64_t at = static_cast<int64_t>(lane + k * group) * V;
-      if (at < row.n) store_vec<V>(tensor + row.start + at, v[k]);
-    }
-  } else {
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) row.store(tensor, lane + k * group, v[k]);
-  }
-}
-
-template <class T, bool logarithm>
+template <class T, bool logarithm, bool exact>
 __global__ void __launch_bounds__(kMostThreads) held_rows(Rows rows, int group, const T* x, T* y) {
   using C = Compute<T>;
   constexpr int V = Row<T>::kWidth;
@@ -114,15 +34,16 @@ __global__ void __launch_bounds__(kMostThreads) held_rows(Rows rows, int group, 
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < rows.count;
        first += step) {
     const Row<T> row(rows, first + static_cast<int>(threadIdx.x) / group);
-    Vec<T, V> held[kHeld];
-    load_held(rows, row, x, lane, group, lowest<C>(), held);
+    Held<T, exact> held;
+    held.load(row, x, lane, group, lowest<C>());
     C value[kHeld][V];
     C largest = lowest<C>();
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
+      const Vec<T, V> v = held.vector(k);
 #pragma unroll
       for (int e = 0; e < V; ++e) {
-        value[k][e] = to_compute(held[k].v[e]);
+        value[k][e] = to_compute(v.v[e]);
         largest = LargerOf{}(largest, value[k][e]);
       }
     }
@@ -143,14 +64,15 @@ __global__ void __launch_bounds__(kMostThreads) held_rows(Rows rows, int group, 
     for (int k = 0; k < kHeld; ++k) {
 #pragma unroll
       for (int e = 0; e < V; ++e) value[k][e] = logarithm ? value[k][e] - last : value[k][e] * last;
-      held[k] = pack<T>(value[k]);
+      held.set(k, pack<T>(value[k]));
     }
-    store_held(rows, row, y, lane, group, held);
+    held.store(row, y, lane, group);
   }
 }
 
-template <class T, bool logarithm>
-__global__ void __launch_bounds__(kMostGradThreads)
+/// Two large blocks of halves fit, where what is computed from them is not held too.
+template <class T, bool logarithm, bool exact>
+__global__ void __launch_bounds__(kMostGradThreads, is_half<T>&& exact ? 2 : 1)
     held_rows_grad(Rows rows, int group, const T* dy, const T* y, T* dx) {
   using C = Compute<T>;
   constexpr int V = Row<T>::kWidth;
@@ -160,28 +82,31 @@ __global__ void __launch_bounds__(kMostGradThreads)
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < rows.count;
        first += step) {
     const Row<T> row(rows, first + static_cast<int>(threadIdx.x) / group);
-    Vec<T, V> slope[kHeld];
-    Vec<T, V> value[kHeld];
-    load_held(rows, row, dy, lane, group, C(0), slope);
-    load_held(rows, row, y, lane, group, C(0), value);
+    Held<T, exact> slope;
+    Held<T, exact> value;
+    slope.load(row, dy, lane, group, C(0));
+    value.load(row, y, lane, group, C(0));
     C sum = 0;
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
+      const Vec<T, V> d = slope.vector(k);
+      const Vec<T, V> v = value.vector(k);
 #pragma unroll
       for (int e = 0; e < V; ++e)
-        sum += grad_term(to_compute(slope[k].v[e]), to_compute(value[k].v[e]), logarithm);
+        sum += grad_term(to_compute(d.v[e]), to_compute(v.v[e]), logarithm);
     }
     sum = group_sum(sum, group);
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
+      const Vec<T, V> d = slope.vector(k);
+      const Vec<T, V> v = value.vector(k);
       C result[V];
 #pragma unroll
       for (int e = 0; e < V; ++e)
-        result[e] =
-            derivative<T>(to_compute(slope[k].v[e]), to_compute(value[k].v[e]), sum, logarithm);
-      slope[k] = pack<T>(result);
+        result[e] = derivative<T>(to_compute(d.v[e]), to_compute(v.v[e]), sum, logarithm);
+      slope.set(k, pack<T>(result));
     }
-    store_held(rows, row, dx, lane, group, slope);
+    slope.store(row, dx, lane, group);
   }
 }
 
@@ -312,8 +237,7 @@ template <class F, class G>
 void launch_lines(const SoftmaxState& s, F&& with_rows, G&& with_columns) {
   if (s.outer * s.n * s.inner == 0) return;
   if (s.inner == 1) {
-    with_rows(row_grid(s.outer, s.rows),
-              Rows{.count = s.outer, .n = s.n, .aligned = s.aligned, .exact = s.exact});
+    with_rows(row_grid(s.outer, s.rows), Rows{.count = s.outer, .n = s.n, .aligned = s.aligned});
   } else {
     const dim3 block(static_cast<unsigned>(kColumnThreads / s.shares),
                      static_cast<unsigned>(s.shares));
@@ -332,8 +256,9 @@ void run(const SoftmaxParams&, const SoftmaxState& s, const Call& c) {
         s,
         [&](unsigned grid, const Rows& rows) {
           if (s.held) {
-            c.encoder->launch(held_rows<T, logarithm>, grid, s.rows.threads, 0, rows, s.rows.group,
-                              x, y);
+            const auto kernel =
+                s.exact ? held_rows<T, logarithm, true> : held_rows<T, logarithm, false>;
+            c.encoder->launch(kernel, grid, s.rows.threads, 0, rows, s.rows.group, x, y);
           } else {
             c.encoder->launch(long_rows<T>, grid, s.rows.threads, 0, rows, logarithm, x, y);
           }
@@ -354,8 +279,9 @@ void run_grad(const SoftmaxParams&, const SoftmaxState& s, const Call& c) {
         s,
         [&](unsigned grid, const Rows& rows) {
           if (s.held) {
-            c.encoder->launch(held_rows_grad<T, logarithm>, grid, s.rows.threads, 0, rows,
-                              s.rows.group, dy, y, dx);
+            const auto kernel =
+                s.exact ? held_rows_grad<T, logarithm, true> : held_rows_grad<T, logarithm, false>;
+            c.encoder->launch(kernel, grid, s.rows.threads, 0, rows, s.rows.group, dy, y, dx);
           } else {
             c.encoder->launch(long_rows_grad<T>, grid, s.rows.threads, 0, rows, logarithm, dy, y,
                               dx);
