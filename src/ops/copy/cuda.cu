@@ -12,7 +12,8 @@ namespace {
 
 using namespace mica::cuda;
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256;                 ///< of a tile
+constexpr int kStreamThreads = 128;           ///< of a pass in order, a step each
 constexpr int kMostCast = 8;                  ///< elements a thread converts at once
 constexpr int kTile = 4096;                   ///< most elements of a tile
 constexpr int kTileSide = 64;                 ///< its sides, where the matrix has as many
@@ -67,14 +68,13 @@ __device__ Vec<To, V> load_as(const void* p, DType dtype, int64_t offset, bool d
 
 /// Operands of the loop: out, in.
 template <class To, int V>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kStreamThreads)
     cast_strided(const __grid_constant__ StridedLoop<2> loop, To* out, const void* in, DType from) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kStreamThreads + threadIdx.x;
   const bool dense = V == 1 || (loop.unit & 2U) != 0;
-  for (int64_t i = first; i < loop.count; i += step) {
+  if (first < loop.count) {
     int64_t at[2];
-    loop.offsets(i, at);
+    loop.offsets(first, at);
     store_vec<V>(out + at[0], load_as<To, V>(in, from, at[1], dense));
   }
   if (first < loop.tail) {
@@ -85,14 +85,13 @@ __global__ void __launch_bounds__(kThreads)
 
 /// The same without a change of dtype; Word is any type of the element's size.
 template <class Word, int V>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kStreamThreads)
     copy_strided(const __grid_constant__ StridedLoop<2> loop, Word* out, const Word* in) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kStreamThreads + threadIdx.x;
   const bool dense = V == 1 || (loop.unit & 2U) != 0;
-  for (int64_t i = first; i < loop.count; i += step) {
+  if (first < loop.count) {
     int64_t at[2];
-    loop.offsets(i, at);
+    loop.offsets(first, at);
     Vec<Word, V> x;
     if (dense) {
       x = load_vec<V>(in + at[1]);
@@ -238,16 +237,16 @@ void launch_same(const CopyState& s, Encoder& encoder, void* out, const void* in
     encoder.launch(transpose_tiles<Word>, grid, kThreads, 0, t, o, i);
     return;
   }
-  const unsigned grid = grid_over(s.loop.count, kThreads);
+  const unsigned grid = grid_over(s.loop.count, kStreamThreads);
   const auto kernel = s.vector > 1 ? copy_strided<Word, kVec16<Word>> : copy_strided<Word, 1>;
-  encoder.launch(kernel, grid, kThreads, 0, s.loop, o, i);
+  encoder.launch(kernel, grid, kStreamThreads, 0, s.loop, o, i);
 }
 
 template <class To, int V>
 void launch_cast(const CopyState& s, Encoder& encoder, void* out, const Arg& in) {
-  const unsigned grid = grid_over(s.loop.count, kThreads);
-  encoder.launch(cast_strided<To, V>, grid, kThreads, 0, s.loop, static_cast<To*>(out), in.data,
-                 in.dtype());
+  const unsigned grid = grid_over(s.loop.count, kStreamThreads);
+  encoder.launch(cast_strided<To, V>, grid, kStreamThreads, 0, s.loop, static_cast<To*>(out),
+                 in.data, in.dtype());
 }
 
 void copy(const CopyState& s, Encoder& encoder, const Arg& out, const Arg& in) {

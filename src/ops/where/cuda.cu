@@ -25,11 +25,10 @@ __global__ void __launch_bounds__(kElementThreads)
     choose(const __grid_constant__ StridedLoop<4> loop, Bits* out, const uint8_t* condition,
            const Bits* a, const Bits* b) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kElementThreads;
   const bool dense[] = {(loop.unit & 2U) != 0, (loop.unit & 4U) != 0, (loop.unit & 8U) != 0};
-  for (int64_t i = first; i < loop.count; i += step) {
+  if (first < loop.count) {
     int64_t at[4];
-    loop.offsets(i, at);
+    loop.offsets(first, at);
     const Vec<uint8_t, V> c = load_each<V>(condition + at[1], dense[0]);
     Vec<Bits, V> x = load_each<V>(a + at[2], dense[1]);
     const Vec<Bits, V> y = load_each<V>(b + at[3], dense[2]);
