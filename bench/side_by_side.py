@@ -36,7 +36,8 @@ PAGES = {
     "ops_cpu": "Operators on a CPU",
     "ops_cpu_xeon": "Operators on another CPU",
     "lenet_h200": "LeNet's training step on a GPU",
-    "memory_h200": "Kernels bound by memory on a GPU",
+    "training_h200": "Training steps on a GPU, PyTorch without torch.compile",
+    "ops_h200": "Operators on a GPU",
     "eager_add_cpu": "What an eager call costs",
 }
 
@@ -47,7 +48,7 @@ longer; both speeds measured in the same run.
 """
 
 
-def commands(what, device, threads, peers, only):
+def commands(what, device, threads, peers, only, compiled):
     if what == "ops":
         some = ["--only", only] if only else []
         yield ["mica", "bench", "ops", "--device", device, "--json", *some]
@@ -58,6 +59,8 @@ def commands(what, device, threads, peers, only):
     yield ["mica", "bench", *ours, "--device", device, "--batch", "256,64", "--json"]
     if "torch" in peers:
         peer = [sys.executable, "bench/peers/torch_peer.py", "--device", device, *MODELS]
+        if not compiled:
+            peer.append("--no-compile")
         yield [*peer, "--threads", str(threads)] if threads else peer
     if "jax" in peers:
         known = [w for w in WORKLOADS if not w.endswith("_b256")]
@@ -191,6 +194,9 @@ def main():
     p.add_argument("--only", default="", help="of ops: rows whose name contains this text")
     p.add_argument("--threads", type=int, default=0, help="of both sides on the CPU; 0: all")
     p.add_argument("--peers", default="torch,jax", help="which to run, by commas")
+    p.add_argument(
+        "--no-compile", dest="compiled", action="store_false", help="PyTorch without torch.compile"
+    )
     p.add_argument("--repeats", type=int, default=3)
     p.add_argument("--out", help="where the results go, without an ending")
     p.add_argument("--docs", action="store_true", help="write docs/benchmarks.md and nothing else")
@@ -201,7 +207,7 @@ def main():
         p.error("--out is required")
     peers = args.peers.split(",")
     key = "us" if args.what == "ops" else "us_per_step"
-    to_run = list(commands(args.what, args.device, args.threads, peers, args.only))
+    to_run = list(commands(args.what, args.device, args.threads, peers, args.only, args.compiled))
     said = [" ".join(["python3" if c == sys.executable else c for c in run]) for run in to_run]
     rows = list(measure(to_run, args.repeats, args.threads, key))
     where = machine(args.device)
