@@ -30,6 +30,9 @@ Tensor golden_weights(uint32_t nth, const Shape& shape, int64_t fan_in) {
 }
 
 TEST(Golden, LenetsFirstLossesArePyTorchs) {
+  const Device device = test::device();
+  if (device.is_cuda() && !cuda_available())
+    GTEST_SKIP() << "no CUDA device: " << cuda_unavailable_reason();
   std::optional<data::TensorDataset> dataset;
   try {
     dataset = data::fashion_mnist();
@@ -42,7 +45,6 @@ TEST(Golden, LenetsFirstLossesArePyTorchs) {
   const auto losses = golden.at("losses").get<std::vector<double>>();
   ASSERT_EQ(losses.size(), 20U);
 
-  const Device device = test::device();
   const double tolerance = device.is_cpu() ? 1e-5 : 1e-4;
   const nn::Sequential model = models::lenet();
   nn::StateDict state;
