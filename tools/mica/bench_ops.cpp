@@ -107,6 +107,8 @@ void bench_of_dtype(OpsBench& bench, DType dtype) {
       uniform_of({device.is_cuda() ? 256 : 16, 64, 112, 112}, -1, 1, dtype, device);
   const Tensor weight = uniform({64}, 0.1, 2, {.device = device});
   const double m = static_cast<double>(images.numel()) * bytes;
+  const double pooled = 1.25 * m;
+  const double positions = static_cast<double>(images.numel());  // of maxima: i32 for each window
   for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
     const bool last = format == MemoryFormat::channels_last;
     const auto laid = [&](const char* name) {
@@ -119,12 +121,12 @@ void bench_of_dtype(OpsBench& bench, DType dtype) {
     };
     const auto mean2 = [](const Tensors& in) { return avg_pool2d(in[0], {.kernel = 2}); };
     const auto norm = [](const Tensors& in) { return batch_norm(in[0], in[1], in[2], {}, {}); };
-    bench.row(laid("max_pool2d 2x2"), 1.25 * m, [&] { pool2({x}); });
-    bench.row(laid("max_pool2d 2x2, backward"), 1.25 * m, Backward(pool2, {x}));
-    bench.row(laid("max_pool2d 3x3 stride 2"), 1.25 * m, [&] { pool3({x}); });
-    bench.row(laid("max_pool2d 3x3 stride 2, backward"), 1.25 * m, Backward(pool3, {x}));
-    bench.row(laid("avg_pool2d 2x2"), 1.25 * m, [&] { mean2({x}); });
-    bench.row(laid("avg_pool2d 2x2, backward"), 1.25 * m, Backward(mean2, {x}));
+    bench.row(laid("max_pool2d 2x2"), pooled + positions, [&] { pool2({x}); });
+    bench.row(laid("max_pool2d 2x2, backward"), pooled + positions, Backward(pool2, {x}));
+    bench.row(laid("max_pool2d 3x3 stride 2"), pooled + positions, [&] { pool3({x}); });
+    bench.row(laid("max_pool2d 3x3 stride 2, backward"), pooled + positions, Backward(pool3, {x}));
+    bench.row(laid("avg_pool2d 2x2"), pooled, [&] { mean2({x}); });
+    bench.row(laid("avg_pool2d 2x2, backward"), pooled, Backward(mean2, {x}));
     bench.row(laid("batch_norm, training"), 3 * m, [&] { norm({x, weight, weight}); });
     bench.row(laid("batch_norm, training, backward"), 5 * m, Backward(norm, {x, weight, weight}));
   }
