@@ -110,18 +110,8 @@ void run_rows(const ConcatParams&, const RowsState& state, const Call& c) {
   const auto launch = [&]<class Word>() {
     c.encoder->launch(join_rows<Word>, grid, kThreads, 0, rows, c.out[0].as<Word>());
   };
-  switch (state.word) {
-    case 1:
-      return launch.operator()<uint8_t>();
-    case 2:
-      return launch.operator()<uint16_t>();
-    case 4:
-      return launch.operator()<uint32_t>();
-    case 8:
-      return launch.operator()<uint64_t>();
-    default:
-      return launch.operator()<uint4>();
-  }
+  if (state.word == 16) return launch.operator()<uint4>();
+  cuda_switch_bytes(static_cast<size_t>(state.word), launch);
 }
 
 /// Each input is copied to its part of the output.

@@ -252,16 +252,9 @@ void launch_cast(const CopyState& s, Encoder& encoder, void* out, const Arg& in)
 void copy(const CopyState& s, Encoder& encoder, const Arg& out, const Arg& in) {
   if (s.loop.count == 0) return;
   if (out.dtype() == in.dtype()) {
-    switch (size_of(out.dtype())) {
-      case 1:
-        return launch_same<uint8_t>(s, encoder, out.data, in.data);
-      case 2:
-        return launch_same<uint16_t>(s, encoder, out.data, in.data);
-      case 4:
-        return launch_same<uint32_t>(s, encoder, out.data, in.data);
-      default:
-        return launch_same<uint64_t>(s, encoder, out.data, in.data);
-    }
+    return cuda_switch_bytes(size_of(out.dtype()), [&]<class Word>() {
+      launch_same<Word>(s, encoder, out.data, in.data);
+    });
   }
   cuda_switch_all(out.dtype(), [&]<class To>() {
     switch (s.vector) {

@@ -176,16 +176,7 @@ void MappedCopyState::run(const Call& c, uint64_t constant) const {
     c.encoder->launch(copy_mapped<Word>, grid, kThreads, 0, loop, c.out[0].as<Word>(),
                       c.in[0].as<const Word>(), static_cast<Word>(constant), aligned);
   };
-  switch (size_of(c.out[0].dtype())) {
-    case 1:
-      return launch.operator()<uint8_t>();
-    case 2:
-      return launch.operator()<uint16_t>();
-    case 4:
-      return launch.operator()<uint32_t>();
-    default:
-      return launch.operator()<uint64_t>();
-  }
+  cuda_switch_bytes(size_of(c.out[0].dtype()), launch);
 }
 
 }  // namespace mica::cuda

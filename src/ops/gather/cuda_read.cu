@@ -76,18 +76,8 @@ void ReadPlan::run(Encoder& encoder, IndexReader index, const void* table, void*
     encoder.launch(read_words<Word>, grid, kIndexThreads, 0, loop, index, static_cast<Word*>(dense),
                    static_cast<const Word*>(table));
   };
-  switch (word) {
-    case 1:
-      return launch.operator()<uint8_t>();
-    case 2:
-      return launch.operator()<uint16_t>();
-    case 4:
-      return launch.operator()<uint32_t>();
-    case 8:
-      return launch.operator()<uint64_t>();
-    default:
-      return launch.operator()<uint4>();
-  }
+  if (word == 16) return launch.operator()<uint4>();
+  cuda_switch_bytes(static_cast<size_t>(word), launch);
 }
 
 }  // namespace mica::cuda

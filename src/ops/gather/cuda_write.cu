@@ -83,16 +83,7 @@ void WritePlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, co
       launch<Word, unsigned long long>(*this, encoder, index, x, dense, out, workspace);
     }
   };
-  switch (size_of(out.dtype())) {
-    case 1:
-      return with_word.operator()<uint8_t>();
-    case 2:
-      return with_word.operator()<uint16_t>();
-    case 4:
-      return with_word.operator()<uint32_t>();
-    default:
-      return with_word.operator()<uint64_t>();
-  }
+  cuda_switch_bytes(size_of(out.dtype()), with_word);
 }
 
 }  // namespace mica::cuda

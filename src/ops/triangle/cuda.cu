@@ -97,16 +97,7 @@ void launch(const TriangleParams& p, const Call& c) {
 
 template <bool upper>
 void run(const TriangleParams& p, const Call& c) {
-  switch (size_of(c.out[0].dtype())) {
-    case 1:
-      return launch<upper, uint8_t>(p, c);
-    case 2:
-      return launch<upper, uint16_t>(p, c);
-    case 4:
-      return launch<upper, uint32_t>(p, c);
-    default:
-      return launch<upper, uint64_t>(p, c);
-  }
+  cuda_switch_bytes(size_of(c.out[0].dtype()), [&]<class Word>() { launch<upper, Word>(p, c); });
 }
 
 }  // namespace

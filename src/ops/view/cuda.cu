@@ -49,16 +49,7 @@ void PartCopy::run(Encoder& encoder, void* part, const void* in) const {
     encoder.launch(vectors ? copy_part<Word, kVec16<Word>> : copy_part<Word, 1>, grid, kThreads, 0,
                    loop, static_cast<Word*>(part), static_cast<const Word*>(in));
   };
-  switch (element) {
-    case 1:
-      return launch.operator()<uint8_t>();
-    case 2:
-      return launch.operator()<uint16_t>();
-    case 4:
-      return launch.operator()<uint32_t>();
-    default:
-      return launch.operator()<uint64_t>();
-  }
+  cuda_switch_bytes(element, launch);
 }
 
 void clear_memory(Encoder& encoder, void* data, size_t bytes) {

@@ -72,16 +72,7 @@ std::shared_ptr<WhereState> prepare(const NoParams&, const Specs& s) {
 }
 
 void run(const NoParams&, const WhereState& state, const Call& c) {
-  switch (size_of(c.out[0].dtype())) {
-    case 8:
-      return launch<uint64_t>(state, c);
-    case 4:
-      return launch<uint32_t>(state, c);
-    case 2:
-      return launch<uint16_t>(state, c);
-    default:
-      return launch<uint8_t>(state, c);
-  }
+  cuda_switch_bytes(size_of(c.out[0].dtype()), [&]<class Bits>() { launch<Bits>(state, c); });
 }
 
 }  // namespace
