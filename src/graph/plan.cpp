@@ -111,9 +111,11 @@ void Plan::add_step(const OpDef& op, const AnyParams& params, const std::vector<
     in_specs.push_back(id == kNoValue ? TensorSpec{} : g[id].spec);
     if (id == kNoValue) continue;
     // Blocks of the arena are aligned; a view need not start on a boundary.
-    if (g[g.root(id)].kind != Value::Kind::external)
-      in_specs.back().aligned =
-          offset_in_root(g, id) * static_cast<int64_t>(size_of(g[id].spec.dtype)) % 16 == 0;
+    const Value& root = g[g.root(id)];
+    const bool outside = root.kind == Value::Kind::external;
+    const auto start = outside ? reinterpret_cast<uintptr_t>(root.tensor.data()) : 0;
+    const auto bytes = static_cast<size_t>(offset_in_root(g, id)) * size_of(g[id].spec.dtype);
+    in_specs.back().aligned = (start + bytes) % 16 == 0;
   }
   for (const ValueId id : out) {
     if (g[id].base != kNoValue) continue;  // a new version of an input
