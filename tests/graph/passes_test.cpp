@@ -2,7 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
@@ -61,6 +62,31 @@ TEST(Passes, AreSwitchedByName) {
   set_pass("common_subexpressions", true);
   f(x);
   EXPECT_EQ(f.function()->plan()->steps(), 2U);
+}
+
+// The environment is read once: each case needs a process of its own.
+TEST(PassesDeathTest, AreSwitchedByTheEnvironment) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("MICA_PASSES", "-views,-casts", 1);
+        const bool as_told =
+            !pass_is_on("views") && !pass_is_on("casts") && pass_is_on("constants");
+        std::exit(as_told ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  const auto complain = [](const char* value) {
+    setenv("MICA_PASSES", value, 1);
+    try {
+      pass_is_on("views");
+    } catch (const Error& e) {
+      std::fprintf(stderr, "%s", e.what());
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(complain("views"), testing::ExitedWithCode(0),
+              "MICA_PASSES: expected -name.*, got 'views'");
+  EXPECT_EXIT(complain("-nothing"), testing::ExitedWithCode(0), "there is none named 'nothing'");
 }
 
 TEST(Passes, TellWhatTheyDo) {

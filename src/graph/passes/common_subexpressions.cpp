@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 #include "mica/graph/passes/passes.h"
@@ -27,9 +28,12 @@ struct Life {
     for (size_t v = 0; v < g.values.size(); ++v) {
       const Value& value = g.values[v];
       if (value.kind != Value::Kind::computed || value.base != kNoValue || value.node < 0) continue;
-      for (int i = value.node; i <= std::max(last[v], value.node); ++i)
-        live[static_cast<size_t>(i)] += bytes(value.spec);
+      // What begins and ends at each node first, their sum below.
+      live[static_cast<size_t>(value.node)] += bytes(value.spec);
+      const int gone = std::max(last[v], value.node) + 1;
+      if (gone < end) live[static_cast<size_t>(gone)] -= bytes(value.spec);
     }
+    std::partial_sum(live.begin(), live.end(), live.begin());
     for (const double b : live) peak = std::max(peak, b);
   }
 
@@ -106,7 +110,7 @@ class Merger {
     }
     for (size_t k = 0; k < a.out.size(); ++k)
       if (!replace(g_, writes_, b.out[k], a.out[k])) return false;
-    life_ = Life(g_);
+    if (!a.is_view()) life_ = Life(g_);
     return true;
   }
 
