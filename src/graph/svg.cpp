@@ -224,6 +224,7 @@ void Picture::add_points() {
 void Picture::order() {
   constexpr int kSweeps = 8;
   std::vector<double> rank(items_.size());
+  std::vector<double> wish(items_.size());
   const auto number = [&](const std::vector<int>& layer) {
     for (size_t k = 0; k < layer.size(); ++k)
       rank[static_cast<size_t>(layer[k])] = static_cast<double>(k);
@@ -233,7 +234,6 @@ void Picture::order() {
     const bool down = sweep % 2 == 0;
     for (size_t k = 0; k < layers_.size(); ++k) {
       std::vector<int>& layer = layers_[down ? k : layers_.size() - 1 - k];
-      std::vector<double> wish(items_.size());
       for (const int i : layer) {
         const std::vector<int>& beside = down ? at(i).above : at(i).below;
         double sum = 0;
@@ -241,9 +241,10 @@ void Picture::order() {
         wish[static_cast<size_t>(i)] = beside.empty() ? rank[static_cast<size_t>(i)]
                                                       : sum / static_cast<double>(beside.size());
       }
-      std::stable_sort(layer.begin(), layer.end(), [&](int a, int b) {
-        return wish[static_cast<size_t>(a)] < wish[static_cast<size_t>(b)];
-      });
+      const auto key = [&](int i) {
+        return std::pair(wish[static_cast<size_t>(i)], rank[static_cast<size_t>(i)]);
+      };
+      std::sort(layer.begin(), layer.end(), [&](int a, int b) { return key(a) < key(b); });
       number(layer);
     }
   }

@@ -23,6 +23,7 @@ TensorSpec on_null(const Shape& shape, DType dtype = DType::f32) {
 
 std::vector<std::string> ops_of(const Graph& graph) {
   std::vector<std::string> names;
+  names.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
   return names;
 }

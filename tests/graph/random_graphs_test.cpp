@@ -24,7 +24,7 @@ class Program {
     Tensors pool = {x, y, tanh(state)};
     const auto any = [&]() -> const Tensor& { return pool[below(pool.size())]; };
     const int length = 6 + static_cast<int>(below(20));
-    for (int i = 0; i < length; ++i) pool.push_back(step(below(22), any(), any(), below, state));
+    for (int i = 0; i < length; ++i) pool.push_back(step(below(24), any(), any(), below, state));
     Tensors results = {any(), any(), any(), sum(pool.back()), sum(any(), {1})};
     for (Tensor& t : results)
       if (t.impl() == x.impl() || t.impl() == y.impl()) t = neg(t);
@@ -81,6 +81,10 @@ class Program {
         copy_(state, tanh(add(state, a)));
         return mul(state, b);
       }
+      case 21:
+        return clone(state);
+      case 22:
+        return exp(transpose(state, 0, 1));
       default: {
         const Tensor own = clone(a);
         const Tensor before = neg(own);

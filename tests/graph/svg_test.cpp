@@ -97,6 +97,7 @@ TEST(Svg, ShowsEveryCallAndNoBoxLiesOverAnother) {
   EXPECT_EQ(xml_error(svg), "");
   const std::vector<Box> boxes = boxes_of(svg);
   std::vector<std::string> ids;
+  ids.reserve(boxes.size());
   for (const Box& b : boxes) ids.push_back(b.id);
   for (size_t i = 0; i < g.nodes.size(); ++i)
     EXPECT_THAT(ids, testing::Contains("node-" + std::to_string(i)));
