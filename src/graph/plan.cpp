@@ -252,6 +252,7 @@ std::vector<std::vector<Access>> Plan::accesses() const {
 
 std::vector<std::string> Plan::kernels() const {
   std::vector<std::string> all;
+  all.reserve(steps_.size());
   for (const Step& step : steps_)
     all.push_back(fmt::format("{}: {}", step.op->name, step.prepared->kernel->name));
   return all;

@@ -17,7 +17,8 @@ __global__ void __launch_bounds__(kIndexThreads)
     int64_t at[4];
     loop.offsets(i, at);
     const int64_t offset = index.offset(at[2]);
-    if (offset >= 0) atomicMax(last + at[1] + offset, static_cast<Order>(at[3] + 1));
+    const int64_t order = at[3] + 1;
+    if (offset >= 0) atomicMax(last + at[1] + offset, static_cast<Order>(order));
   }
 }
 
@@ -34,7 +35,8 @@ __global__ void __launch_bounds__(kIndexThreads)
     const int64_t offset = index.offset(at[2]);
     if (offset < 0) continue;
     const int64_t to = at[1] + offset;
-    if (last[to] == static_cast<Order>(at[3] + 1)) out[to] = dense[at[0]];
+    const int64_t order = at[3] + 1;
+    if (last[to] == static_cast<Order>(order)) out[to] = dense[at[0]];
   }
 }
 
