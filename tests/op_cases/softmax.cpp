@@ -15,6 +15,7 @@ void each_line(const Shape& shape, int axis, F&& f) {
   for (int64_t i = 0; i < numel(shape); ++i) {
     if (i / inner % n != 0) continue;
     std::vector<size_t> line;
+    line.reserve(static_cast<size_t>(n));
     for (int64_t k = 0; k < n; ++k) line.push_back(static_cast<size_t>(i + k * inner));
     f(line);
   }

@@ -63,6 +63,7 @@ TEST_F(Tuning, WithoutADirectoryAnswersStayInMemory) {
 
 TEST_F(Tuning, ManyMayWriteAtOnce) {
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([t] {
       for (int i = 0; i < 50; ++i) keep_tuned(std::to_string(t * 50 + i), std::to_string(i));

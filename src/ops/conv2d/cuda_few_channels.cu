@@ -112,7 +112,7 @@ Bands forward_bands(const Conv2dGeometry& g) {
 }
 
 size_t forward_shared(const Bands& b, int64_t kernel) {
-  const auto padded = static_cast<size_t>(b.groups * kEach);
+  const auto padded = static_cast<size_t>(b.groups) * kEach;
   const auto taps = static_cast<size_t>(b.channels * kernel * kernel);
   return sizeof(float) * (static_cast<size_t>(b.x_size()) + (taps + 1) * padded);
 }

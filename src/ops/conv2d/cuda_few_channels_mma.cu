@@ -222,7 +222,8 @@ Bands mma_bands(const Conv2dGeometry& g, int multiprocessors) {
 size_t shared_bytes(const Bands& b, int64_t kernel) {
   const int steps = cuda::ceil_div(b.channels * static_cast<int>(kernel * kernel), kTaps);
   const int products = cuda::ceil_div(b.out, 2 * kRowsOfA) * 2;
-  return static_cast<size_t>(operand_bytes(steps, products) + b.x_size() * 2);
+  const int bytes = operand_bytes(steps, products) + b.x_size() * 2;
+  return static_cast<size_t>(bytes);
 }
 
 Support supports(const Conv2dParams& params, const Specs& specs) {

@@ -273,7 +273,7 @@ std::shared_ptr<LtState> prepare_lt_state(const LtProduct& product, std::string&
     if (auto state = recall(product, *answer)) return state;
   const States states = find_states(product, kMostTimed, reason);
   if (states.empty()) return nullptr;
-  const auto best = fastest(product, states);
+  auto best = fastest(product, states);
   if (!best) return states[0];
   keep_tuned(key, to_hex(best->algo));
   return best;
