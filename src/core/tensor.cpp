@@ -7,10 +7,6 @@
 
 namespace mica {
 
-/// Which call of the captured function makes a traced tensor, in words; empty for one of another
-/// capture. Implemented in graph/capture.cpp.
-std::string traced_origin(const Tensor& tensor);
-
 const TensorSpec& Tensor::spec() const {
   check(defined(), "an undefined tensor was used");
   return impl_->spec;
@@ -22,11 +18,11 @@ bool Tensor::is_traced() const { return defined() && impl_->trace >= 0; }
 
 const Ref<Storage>& Tensor::storage() const {
   check(defined(), "an undefined tensor was used");
-  if (!impl_->storage)
-    fail<Unsupported>(
-        "the value of a {} tensor{} was asked for while a graph is captured: it is computed when "
-        "the graph runs. Return it from the compiled function and read it afterwards",
-        impl_->spec, traced_origin(*this));
+  check<Unsupported>(
+      static_cast<bool>(impl_->storage),
+      "the value of a {} tensor was asked for while a graph is captured: it is computed when "
+      "the graph runs. Return it from the compiled function and read it afterwards",
+      impl_->spec);
   return impl_->storage;
 }
 

@@ -84,7 +84,7 @@ void Arena::use_on(const Stream& stream) {
 }
 
 Plan::Plan(Captured captured) : captured_(std::move(captured)) {
-  run_passes(captured_.graph);
+  remove_dead_nodes(captured_.graph);
   lower();
   place();
   bind();
