@@ -15,6 +15,7 @@
 #include "mica/data/loader.h"
 #include "mica/data/mnist.h"
 #include "mica/graph/compile.h"
+#include "mica/graph/passes/passes.h"
 #include "mica/io/checkpoint.h"
 #include "mica/io/event_writer.h"
 #include "mica/io/file.h"

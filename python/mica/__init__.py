@@ -64,6 +64,8 @@ from mica._mica import (
     set_conv_workspace_limit,
     set_deterministic,
     set_num_threads,
+    set_pass,
+    set_verbose_compile,
     set_verbose_dispatch,
 )
 

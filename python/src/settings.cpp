@@ -46,6 +46,10 @@ void bind_settings(nb::module_& m) {
   m.def("num_threads", num_threads);
   m.def("set_verbose_dispatch", set_verbose_dispatch, "on"_a,
         "Prints each kernel candidate, refusal and choice.");
+  m.def("set_verbose_compile", set_verbose_compile, "on"_a,
+        "Prints what compiled functions capture and why, what passes change and what is planned.");
+  m.def("set_pass", set_pass, "name"_a, "on"_a,
+        "Turns a pass over captured graphs off, or on again.");
   m.def("force_kernel", force_kernel, "op"_a, "kernel"_a,
         "Forces the kernel of an operator; an empty name lifts it.");
   m.def("devices", devices, ReleaseGil(), "The devices that can be used here.");

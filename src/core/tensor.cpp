@@ -7,6 +7,10 @@
 
 namespace mica {
 
+/// Which call of the captured function makes a traced tensor, in words; empty for one of another
+/// capture. Implemented in graph/capture.cpp.
+std::string traced_origin(const Tensor& tensor);
+
 const TensorSpec& Tensor::spec() const {
   check(defined(), "an undefined tensor was used");
   return impl_->spec;
@@ -18,11 +22,11 @@ bool Tensor::is_traced() const { return defined() && impl_->trace >= 0; }
 
 const Ref<Storage>& Tensor::storage() const {
   check(defined(), "an undefined tensor was used");
-  check<Unsupported>(
-      static_cast<bool>(impl_->storage),
-      "the value of a {} tensor was asked for while a graph is captured: it is computed when "
-      "the graph runs. Return it from the compiled function and read it afterwards",
-      impl_->spec);
+  if (!impl_->storage)
+    fail<Unsupported>(
+        "the value of a {} tensor{} was asked for while a graph is captured: it is computed when "
+        "the graph runs. Return it from the compiled function and read it afterwards",
+        impl_->spec, traced_origin(*this));
   return impl_->storage;
 }
 

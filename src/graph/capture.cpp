@@ -83,6 +83,30 @@ class Capture final : public Recorder, public GradWatcher {
     guards_.flags.push_back({flag, *flag});
   }
 
+  /// ", the result of sum (op 1 of the function: sum ← neg ← argument 0)".
+  std::string origin(const Tensor& t) const {
+    if (t.impl()->trace >> kValueBits != serial_) return "";
+    constexpr int kMost = 5;
+    std::string history;
+    const ValueId asked = value_id(t);
+    ValueId id = asked;
+    for (int n = 0; n < kMost && id != kNoValue; ++n) {
+      history += fmt::format("{}{}", history.empty() ? "" : " ← ", name_of(id));
+      const int node = graph_[id].node;
+      const std::vector<ValueId> in =
+          node < 0 ? std::vector<ValueId>() : graph_.nodes[static_cast<size_t>(node)].in;
+      // What is computed tells more than a parameter.
+      const auto traced = std::find_if(in.begin(), in.end(), [&](ValueId v) {
+        return v != kNoValue && graph_[v].kind != Value::Kind::external;
+      });
+      id = traced != in.end() ? *traced : in.empty() ? kNoValue : in[0];
+    }
+    const int node = graph_[asked].node;
+    if (node < 0) return fmt::format(", {},", history);
+    return fmt::format(", the result of {} (op {} of the function: {}),", name_of(asked), node,
+                       history);
+  }
+
   Captured finish(const Tensors& results) {
     for (const Tensor& t : results) {
       check(t.defined(), "compile: the function returned an undefined tensor");
@@ -122,6 +146,13 @@ class Capture final : public Recorder, public GradWatcher {
     Tensor before;
   };
 
+  std::string name_of(ValueId id) const {
+    if (graph_[id].node >= 0) return graph_.nodes[static_cast<size_t>(graph_[id].node)].op->name;
+    const auto at = std::find(graph_.inputs.begin(), graph_.inputs.end(), id);
+    return at == graph_.inputs.end() ? "a tensor from outside"
+                                     : fmt::format("argument {}", at - graph_.inputs.begin());
+  }
+
   void leave() {
     exchange_recorder(before_recorder_);
     exchange_grad_watcher(before_watcher_);
@@ -150,6 +181,10 @@ class Capture final : public Recorder, public GradWatcher {
     return Tensor(std::move(impl));
   }
 
+  static ValueId value_id(const Tensor& traced) {
+    return static_cast<ValueId>(traced.impl()->trace & ((int64_t{1} << kValueBits) - 1));
+  }
+
   ValueId value_of(const Tensor& t) {
     if (!t.is_traced()) return external_value(t);
     const int64_t trace = t.impl()->trace;
@@ -157,7 +192,7 @@ class Capture final : public Recorder, public GradWatcher {
         trace >> kValueBits == serial_,
         "a tensor made while another graph was captured ({}) was used; it never had a value",
         t.spec());
-    const auto id = static_cast<ValueId>(trace & ((int64_t{1} << kValueBits) - 1));
+    const ValueId id = value_id(t);
     check(!graph_[id].superseded, "a tensor ({}) was modified after it was saved for backward",
           t.spec());
     return id;
@@ -237,17 +272,49 @@ class Capture final : public Recorder, public GradWatcher {
 
 }  // namespace
 
+bool Guards::Grad::holds() const {
+  const Tensor now = leaf.grad();
+  return now.defined() ? now.storage() == grad : !grad;
+}
+
+bool Guards::Leaf::holds() const {
+  return tensor.storage() == storage && tensor.requires_grad() == requires_grad;
+}
+
 bool Guards::hold() const {
-  const auto same_grad = [](const Grad& g) {
-    const Tensor now = g.leaf.grad();
-    return now.defined() ? now.storage() == g.grad : !g.grad;
-  };
-  const auto same_leaf = [](const Leaf& l) {
-    return l.tensor.storage() == l.storage && l.tensor.requires_grad() == l.requires_grad;
-  };
-  return std::all_of(grads.begin(), grads.end(), same_grad) &&
-         std::all_of(leaves.begin(), leaves.end(), same_leaf) &&
-         std::all_of(flags.begin(), flags.end(), [](const Flag& f) { return *f.flag == f.value; });
+  const auto holds = [](const auto& guard) { return guard.holds(); };
+  return std::all_of(grads.begin(), grads.end(), holds) &&
+         std::all_of(leaves.begin(), leaves.end(), holds) &&
+         std::all_of(flags.begin(), flags.end(), holds);
+}
+
+std::vector<std::string> Guards::broken() const {
+  std::vector<std::string> all;
+  for (const Grad& g : grads) {
+    if (g.holds()) continue;
+    const char* what = !g.grad                    ? "is there now"
+                       : !g.leaf.grad().defined() ? "is gone"
+                                                  : "is another tensor";
+    all.push_back(fmt::format("the .grad of a leaf {} {}", g.leaf.spec(), what));
+  }
+  for (const Leaf& l : leaves) {
+    if (l.tensor.storage() != l.storage)
+      all.push_back(fmt::format("a tensor {} from outside lies elsewhere", l.tensor.spec()));
+    if (l.tensor.requires_grad() != l.requires_grad)
+      all.push_back(fmt::format("a tensor {} from outside {} a gradient now", l.tensor.spec(),
+                                l.requires_grad ? "does not require" : "requires"));
+  }
+  for (const Flag& f : flags) {
+    if (f.holds()) continue;
+    all.push_back(*f.flag ? "a module went to training mode" : "a module went to evaluation mode");
+    break;  // one call switches them all
+  }
+  return all;
+}
+
+std::string traced_origin(const Tensor& tensor) {
+  const auto* capture = dynamic_cast<const Capture*>(current_recorder());
+  return capture && tensor.is_traced() ? capture->origin(tensor) : "";
 }
 
 Captured capture(const TensorFunction& function, std::span<const TensorSpec> inputs) {

@@ -17,15 +17,18 @@ struct Guards {
     Tensor leaf;
     Ref<Storage>
         grad;  ///< of its `.grad` when backward first added to it; null when there was none
+    bool holds() const;
   };
   struct Leaf {
     Tensor tensor;
     Ref<Storage> storage;  ///< Module::to gives a tensor other memory
     bool requires_grad;
+    bool holds() const;
   };
   struct Flag {
     std::shared_ptr<const bool> flag;
     bool value;
+    bool holds() const { return *flag == value; }
   };
 
   std::vector<Grad> grads;
@@ -33,6 +36,8 @@ struct Guards {
   std::vector<Flag> flags;
 
   bool hold() const;
+  /// What no longer holds, in words.
+  std::vector<std::string> broken() const;
 };
 
 /// A function's graph and what surrounds it.

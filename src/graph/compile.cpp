@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
+#include <string_view>
+#include <utility>
 
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
@@ -21,12 +22,40 @@ TensorSpec slot_spec(const Tensor& t) {
   return s;
 }
 
-bool verbose_compile() {
-  const char* v = std::getenv("MICA_VERBOSE");
-  return v && std::string(v).find("compile") != std::string::npos;
+const char* memory_format(const TensorSpec& s) {
+  return s.is_channels_last() ? "channels_last" : "row-major";
+}
+
+/// Says what an argument is now that it was not before.
+void compare(size_t i, const TensorSpec& before, const TensorSpec& now,
+             std::vector<std::string>& differences) {
+  const auto differ = [&](const char* what, const auto& a, const auto& b) {
+    if (!(a == b)) differences.push_back(fmt::format("argument {}: {} {} → {}", i, what, a, b));
+  };
+  differ("shape", before.shape, now.shape);
+  differ("dtype", before.dtype, now.dtype);
+  differ("device", before.device, now.device);
+  differ("layout", std::string_view(memory_format(before)), std::string_view(memory_format(now)));
 }
 
 }  // namespace
+
+/// Why the plan that comes nearest does not serve this call.
+std::string CompiledFunction::reason(const std::vector<TensorSpec>& specs, uint64_t stamp) const {
+  std::vector<std::string> best;
+  for (const Entry& e : entries_) {
+    std::vector<std::string> why = e.plan->captured().guards.broken();
+    if (e.stamp != stamp) why.insert(why.begin(), "settings changed");
+    for (size_t i = 0; i < std::min(specs.size(), e.specs.size()); ++i)
+      compare(i, e.specs[i], specs[i], why);
+    if (e.specs.size() != specs.size())
+      why.push_back(fmt::format("{} arguments → {}", e.specs.size(), specs.size()));
+    if (best.empty() || why.size() <= best.size()) best = std::move(why);
+  }
+  std::string text;
+  for (const std::string& why : best) text += (text.empty() ? "" : "; ") + why;
+  return text;
+}
 
 Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
   // Inside another capture the body simply becomes part of that graph.
@@ -41,11 +70,24 @@ Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
     return last_->run(arguments);
   }
   if (verbose_compile() && captures_ > 0)
-    std::fprintf(stderr,
-                 "mica: compile: captured again: new input specs, settings, modes or gradients\n");
+    std::fprintf(stderr, "mica: compile: captured again: %s\n",
+                 entries_.empty() ? "no plan is kept" : reason(specs, stamp).c_str());
   auto plan = std::make_unique<Plan>(capture(function_, specs));
   ++captures_;
-  if (entries_.size() >= kMostPlans) entries_.erase(entries_.begin());
+  if (verbose_compile())
+    std::fprintf(stderr, "mica: compile: planned: %zu steps in %zu bytes, %zu alive at once\n",
+                 plan->steps(), plan->planned_bytes(), plan->live_bytes());
+  // A stamp never comes again, so neither do the plans made under another.
+  std::erase_if(entries_, [&](const Entry& e) { return e.stamp != stamp; });
+  if (entries_.size() >= kMostPlans) {
+    if (!std::exchange(told_of_limit_, true))
+      std::fprintf(stderr,
+                   "mica: compile: a function was captured for more than %zu kinds of arguments; "
+                   "from now on the oldest plan is dropped for each new one. MICA_VERBOSE=compile "
+                   "says what differs; arguments of few different shapes avoid it\n",
+                   kMostPlans);
+    entries_.erase(entries_.begin());
+  }
   entries_.push_back({std::move(specs), stamp, std::move(plan)});
   last_ = entries_.back().plan.get();
   return last_->run(arguments);

@@ -33,11 +33,14 @@ class CompiledFunction {
   };
   static constexpr size_t kMostPlans = 32;
 
+  std::string reason(const std::vector<TensorSpec>& specs, uint64_t stamp) const;
+
   TensorFunction function_;
   std::mutex mutex_;
   std::vector<Entry> entries_;
   Plan* last_ = nullptr;
   int captures_ = 0;
+  bool told_of_limit_ = false;
 };
 
 /// What compile() returns: call it as the function itself.

@@ -37,7 +37,10 @@ std::string Graph::dump() const {
   for (const Node& node : nodes) {
     s += fmt::format("{} = {}({}) {}", list(node.out), node.op->name, list(node.in),
                      node.params.print());
-    if (!node.out.empty()) s += "  " + to_string((*this)[node.out[0]].spec);
+    for (size_t k = 0; k < node.out.size(); ++k)
+      s += fmt::format("{} {}", k == 0 ? " " : ",", to_string((*this)[node.out[k]].spec));
+    if (node.is_view()) s += fmt::format("  view of %{}", root(node.out[0]));
+    if (has_effect(node)) s += "  writes outside";
     s += '\n';
   }
   return s + fmt::format("return {}\n", list(outputs));

@@ -52,8 +52,10 @@ struct Graph {
   ValueId root(ValueId id) const;
   /// True when the node writes to memory outside the graph.
   bool has_effect(const Node& node) const;
-  /// One line per node: `%5 = relu(%4)  f32[64, 500]`.
+  /// One line per node: `%5 = relu(%4)  f32[64, 500]`, with the memory it writes to or shares.
   std::string dump() const;
+  /// A picture: calls as boxes from top to bottom, each below what it reads. Complete in itself.
+  std::string svg() const;
 };
 
 }  // namespace mica

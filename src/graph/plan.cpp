@@ -84,7 +84,7 @@ void Arena::use_on(const Stream& stream) {
 }
 
 Plan::Plan(Captured captured) : captured_(std::move(captured)) {
-  remove_dead_nodes(captured_.graph);
+  run_passes(captured_.graph);
   lower();
   place();
   bind();

@@ -37,6 +37,7 @@ struct Settings {
   std::atomic<bool> tf32{false};
   std::atomic<bool> autotune{false};
   std::atomic<bool> verbose{false};
+  std::atomic<bool> verbose_compile{false};
   std::atomic<int64_t> conv_workspace{int64_t{1} << 30};
   std::atomic<uint64_t> stamp{0};
   std::mutex mutex;
@@ -45,6 +46,7 @@ struct Settings {
   Settings() {
     const char* v = std::getenv("MICA_VERBOSE");
     verbose = v && std::string(v).find("dispatch") != std::string::npos;
+    verbose_compile = v && std::string(v).find("compile") != std::string::npos;
     const char* tune = std::getenv("MICA_AUTOTUNE");
     autotune = tune && std::string(tune) == "1";
   }
@@ -74,6 +76,8 @@ void set_conv_workspace_limit(int64_t bytes) {
 int64_t conv_workspace_limit() { return settings().conv_workspace; }
 void set_verbose_dispatch(bool on) { set(settings().verbose, on); }
 bool verbose_dispatch() { return settings().verbose; }
+void set_verbose_compile(bool on) { settings().verbose_compile = on; }
+bool verbose_compile() { return settings().verbose_compile; }
 
 void force_kernel(const std::string& op, const std::string& kernel) {
   Settings& s = settings();
@@ -92,6 +96,8 @@ std::string forced_kernel(const std::string& op) {
   const auto it = s.forced.find(op);
   return it == s.forced.end() ? "" : it->second;
 }
+
+void settings_changed() { ++settings().stamp; }
 
 uint64_t settings_stamp() { return settings().stamp.load(std::memory_order_relaxed); }
 

@@ -29,14 +29,21 @@ int64_t conv_workspace_limit();
 void set_verbose_dispatch(bool on);
 bool verbose_dispatch();
 
+/// Prints to stderr what compiled functions capture and why, what passes change and what is
+/// planned, as MICA_VERBOSE=compile does.
+void set_verbose_compile(bool on);
+bool verbose_compile();
+
 /// Forces the kernel of an op, as MICA_KERNEL=conv2d:direct,matmul:reference does; an empty kernel
 /// name lifts it.
 void force_kernel(const std::string& op, const std::string& kernel);
 /// The forced kernel's name; empty when none is.
 std::string forced_kernel(const std::string& op);
 
-/// Changes whenever a setting does that kernels are chosen by.
+/// Changes whenever a setting does that kernels are chosen by, or plans are made by.
 uint64_t settings_stamp();
+/// Changes the stamp, for a setting that is kept elsewhere.
+void settings_changed();
 
 /// Threads used by CPU kernels, in whichever thread they are called; at first OpenMP's choice (one
 /// per core, or OMP_NUM_THREADS).

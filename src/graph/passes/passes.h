@@ -1,11 +1,57 @@
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "mica/graph/graph.h"
 
 namespace mica {
 
+/// A rewriting of a graph that computes the same.
+struct Pass {
+  const char* name;
+  void (*run)(Graph& graph);
+  bool changes_rounding;  ///< results may differ in their last bits: left out in deterministic mode
+};
+
+/// Every pass, in the order they run. One that others make work for stands there twice.
+std::span<const Pass> passes();
+
+/// Runs the passes that are on.
+void run_passes(Graph& graph);
+
+/// Turns a pass off or on again, as MICA_PASSES=-common_subexpressions,-views does; all are on at
+/// first. Functions that are compiled already are captured again at their next call.
+void set_pass(const std::string& name, bool on);
+bool pass_is_on(const std::string& name);
+
 /// Removes nodes whose results nobody uses. A node that writes to memory outside the graph stays,
 /// and so does one that draws random numbers, since it advances the generator's state.
 void remove_dead_nodes(Graph& graph);
+
+/// Sums, differences, products, quotients and casts of tensors of one number become such tensors.
+void fold_constants(Graph& graph);
+
+/// A tensor of one number that meets only tensors it could be broadcast to becomes 0-d.
+void shrink_constants(Graph& graph);
+
+/// A cast of a cast becomes one where the first kept every value. Copies to another layout count
+/// as casts to the same dtype.
+void merge_casts(Graph& graph);
+
+/// Views of views: one that sees what its input's input shows is that; permutations become one, and
+/// what a view of the first base can show is taken from there.
+void collapse_views(Graph& graph);
+
+/// What leaves every bit of its operand alone: x * 1, x / 1, x - 0, x + 0 of integers, copies that
+/// nobody writes to; -(-x); the relu of a relu.
+void remove_identities(Graph& graph);
+
+/// x + 0 of floats: of -0 it would be 0.
+void remove_added_zeros(Graph& graph);
+
+/// What is computed twice is computed once, unless keeping the first result would raise the peak of
+/// memory: a checkpoint computes again on purpose.
+void merge_common_subexpressions(Graph& graph);
 
 }  // namespace mica

@@ -7,6 +7,7 @@
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/functors.h"
+#include "mica/ops/elementwise/known_number.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/where/where.h"
 
@@ -14,18 +15,35 @@ namespace mica {
 namespace elementwise {
 namespace {
 
-/// A 0-d tensor of a number, made once: a loop that scales by 0.5 must not copy to the device each
-/// time.
-Tensor constant(double value, DType dtype, Device device) {
-  static std::mutex mutex;
-  static auto* const constants = new std::map<std::tuple<double, DType, DeviceKind, int>, Tensor>;
-  constexpr size_t kMost = 256;
-  if (value != value) return scalar(value, {dtype, device});  // no key: it equals nothing
-  const std::lock_guard lock(mutex);
-  if (constants->size() > kMost) constants->clear();
-  Tensor& t = (*constants)[{value, dtype, device.kind, device.index}];
-  if (!t.defined()) t = scalar(value, {dtype, device});
-  return t;
+/// 0-d tensors of numbers, each made once: a loop that scales by 0.5 must not copy to the device
+/// each time.
+class Constants {
+ public:
+  Tensor get(double value, DType dtype, Device device) {
+    if (value != value) return scalar(value, {dtype, device});  // no key: it equals nothing
+    const std::lock_guard lock(mutex_);
+    if (tensors_.size() > kMost) tensors_.clear();
+    Tensor& t = tensors_[{value, dtype, device.kind, device.index}];
+    if (!t.defined()) t = scalar(value, {dtype, device});
+    return t;
+  }
+
+  std::optional<double> value_of(const Storage* storage) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, t] : tensors_)
+      if (t.storage().get() == storage) return std::get<0>(key);
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr size_t kMost = 256;
+  std::mutex mutex_;
+  std::map<std::tuple<double, DType, DeviceKind, int>, Tensor> tensors_;
+};
+
+Constants& constants() {
+  static auto* const all = new Constants;
+  return *all;
 }
 
 bool is_whole(double value) {
@@ -37,7 +55,11 @@ bool is_whole(double value) {
 
 Tensor number(double value, const Tensor& like) {
   const bool fits = is_floating(like.dtype()) || is_whole(value);
-  return constant(value, fits ? like.dtype() : DType::f32, like.device());
+  return constants().get(value, fits ? like.dtype() : DType::f32, like.device());
+}
+
+std::optional<double> known_number(const Tensor& x) {
+  return constants().value_of(x.storage().get());
 }
 
 Tensor call(const OpDef& op, const Tensor& a, const Tensor& b) {

@@ -1,0 +1,48 @@
+#include "mica/graph/passes/passes.h"
+#include "mica/graph/passes/rewrite.h"
+
+namespace mica {
+namespace {
+
+/// Whether every value of a dtype is one of the other.
+bool holds_all(DType to, DType from) {
+  if (from == to || from == DType::boolean) return true;
+  switch (from) {
+    case DType::u8:
+      return to != DType::boolean;
+    case DType::i32:
+      return to == DType::i64 || to == DType::f64;
+    case DType::f16:
+    case DType::bf16:
+      return to == DType::f32 || to == DType::f64;
+    case DType::f32:
+      return to == DType::f64;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void merge_casts(Graph& graph) {
+  const Writes writes(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    if (!is(node, "copy")) continue;
+    const Node* inner = maker(graph, node.in[0]);
+    if (!inner || !is(*inner, "copy") || uses(graph, node.in[0]) != 1) continue;
+    const ValueId first = inner->in[0];
+    const DType from = graph[first].spec.dtype;
+    const DType to = graph[node.out[0]].spec.dtype;
+    // Floats outside the range of integers become what the kernel for these two dtypes makes them.
+    const bool undefined = is_floating(from) && !is_floating(to);
+    if (undefined || !holds_all(graph[node.in[0]].spec.dtype, from) || writes.ever(node.in[0]) ||
+        !writes.lasts_until(first, static_cast<int>(i)))
+      continue;
+    if (const int writer = writes.next(first, static_cast<int>(i)); writer >= 0)
+      graph.nodes[static_cast<size_t>(writer)].after.push_back(static_cast<int>(i));
+    node.in[0] = first;
+  }
+}
+
+}  // namespace mica

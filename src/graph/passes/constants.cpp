@@ -1,0 +1,71 @@
+#include <cmath>
+
+#include "mica/core/dtype_switch.h"
+#include "mica/graph/passes/passes.h"
+#include "mica/graph/passes/rewrite.h"
+#include "mica/ops/fill/fill.h"
+
+namespace mica {
+namespace {
+
+/// As a tensor of this dtype holds it.
+double held(double value, DType dtype) {
+  return switch_all(dtype, [&]<class T>() { return static_cast<double>(static_cast<T>(value)); });
+}
+
+template <class T>
+T compute(const Node& node, T a, T b) {
+  if (is(node, "add")) return a + b;
+  if (is(node, "sub")) return a - b;
+  if (is(node, "mul")) return a * b;
+  return is(node, "div") ? a / b : -a;
+}
+
+/// The number that a call of numbers gives, to the bit; none for ops that libraries round each in
+/// their own way.
+std::optional<double> fold(const Graph& g, const Node& node, double a, double b) {
+  constexpr double kSmall = 0x1p30;  // far from where sums and products of integers overflow
+  const DType from = g[node.in[0]].spec.dtype;
+  const DType to = g[node.out[0]].spec.dtype;
+  a = held(a, from);
+  b = held(b, from);
+  if (is(node, "copy")) {
+    const bool whole = !is_floating(to);
+    if (whole && (is_floating(from) || a < 0 || a > 255)) return std::nullopt;
+    return held(a, to);
+  }
+  if (!is(node, "add") && !is(node, "sub") && !is(node, "mul") && !is(node, "div") &&
+      !is(node, "neg"))
+    return std::nullopt;
+  if (from == DType::f64) return compute(node, a, b);
+  if (is_floating(from))  // halves are computed in float
+    return held(compute(node, static_cast<float>(a), static_cast<float>(b)), from);
+  if (from == DType::boolean || std::abs(a) > kSmall || std::abs(b) > kSmall) return std::nullopt;
+  const double exact = compute(node, a, b);
+  const auto [low, high] = from == DType::u8 ? std::pair(0.0, 255.0) : std::pair(-kSmall, kSmall);
+  return exact >= low && exact <= high ? std::optional(exact) : std::nullopt;
+}
+
+}  // namespace
+
+void fold_constants(Graph& graph) {
+  const Writes writes(graph);
+  for (Node& node : graph.nodes) {
+    if (node.op->elementwise == 0 || node.in.size() > 2 || node.out.size() != 1) continue;
+    const std::optional<double> a = known_number(graph, writes, node.in[0]);
+    const std::optional<double> b =
+        node.in.size() == 2 ? known_number(graph, writes, node.in[1]) : 0;
+    const TensorSpec& out = graph[node.out[0]].spec;
+    const bool channels_last = out.is_channels_last();
+    if (!a || !b || (!channels_last && !out.is_contiguous())) continue;
+    const std::optional<double> value = fold(graph, node, *a, *b);
+    if (!value) continue;
+    static const OpDef& full = find_op("full");
+    node.op = &full;
+    node.params = AnyParams(
+        ParamsRef::of(FullParams{out.shape, *value, out.dtype, out.device, channels_last}));
+    node.in.clear();
+  }
+}
+
+}  // namespace mica

@@ -1,0 +1,151 @@
+#include "mica/graph/passes/rewrite.h"
+
+#include <algorithm>
+
+#include "mica/ops/elementwise/known_number.h"
+#include "mica/ops/fill/fill.h"
+
+namespace mica {
+
+Writes::Writes(const Graph& graph) : graph_(graph) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const int n = static_cast<int>(node.in.size());
+    for (int k = 0; k < n; ++k) {
+      const ValueId id = node.in[static_cast<size_t>(k)];
+      if (id != kNoValue && node.op->writes(node.params.ref().data, k, n))
+        nodes_[memory(id)].push_back(static_cast<int>(i));
+    }
+  }
+}
+
+Writes::Memory Writes::memory(ValueId id) const {
+  const ValueId root = graph_.root(id);
+  const Value& v = graph_[root];
+  if (v.kind == Value::Kind::external) return {v.tensor.storage().get(), kNoValue};
+  return {nullptr, root};
+}
+
+int Writes::next(ValueId id, int node) const {
+  const auto it = nodes_.find(memory(id));
+  if (it == nodes_.end()) return -1;
+  const auto at = std::upper_bound(it->second.begin(), it->second.end(), node);
+  return at == it->second.end() ? -1 : *at;
+}
+
+bool Writes::between(ValueId id, int first, int last) const {
+  const int at = next(id, first - 1);
+  return at >= 0 && at <= last;
+}
+
+bool Writes::ever(ValueId id) const { return nodes_.contains(memory(id)); }
+
+bool Writes::lasts_until(ValueId id, int last) const {
+  return !between(id, graph_[id].node + 1, last);
+}
+
+bool is(const Node& node, std::string_view op) { return node.op->name == op; }
+
+bool writes_input(const Node& node) {
+  const int n = static_cast<int>(node.in.size());
+  for (int i = 0; i < n; ++i)
+    if (node.op->writes(node.params.ref().data, i, n)) return true;
+  return false;
+}
+
+const Node* maker(const Graph& graph, ValueId id) {
+  if (id == kNoValue || graph[id].kind != Value::Kind::computed || graph[id].node < 0)
+    return nullptr;
+  const Node& node = graph.nodes[static_cast<size_t>(graph[id].node)];
+  return writes_input(node) ? nullptr : &node;
+}
+
+std::optional<double> known_number(const Graph& graph, const Writes& writes, ValueId id) {
+  if (id == kNoValue || writes.ever(id)) return std::nullopt;
+  const ValueId root = graph.root(id);
+  if (graph[root].kind == Value::Kind::external)
+    return elementwise::known_number(graph[root].tensor);
+  const Node* node = maker(graph, root);
+  if (!node || !is(*node, "full")) return std::nullopt;
+  return node->params.as<FullParams>().value;
+}
+
+int uses(const Graph& graph, ValueId id) {
+  auto n = std::count(graph.outputs.begin(), graph.outputs.end(), id);
+  for (const Node& node : graph.nodes) n += std::count(node.in.begin(), node.in.end(), id);
+  return static_cast<int>(n);
+}
+
+int last_use(const Graph& graph, ValueId root) {
+  const auto lies_there = [&](ValueId id) { return id != kNoValue && graph.root(id) == root; };
+  int last = static_cast<int>(graph.nodes.size());
+  if (std::any_of(graph.outputs.begin(), graph.outputs.end(), lies_there)) return last;
+  while (--last >= 0) {
+    const std::vector<ValueId>& in = graph.nodes[static_cast<size_t>(last)].in;
+    if (std::any_of(in.begin(), in.end(), lies_there)) break;
+  }
+  return last;
+}
+
+bool lie_alike(const TensorSpec& a, const TensorSpec& b) {
+  return a.shape == b.shape && a.strides == b.strides && a.dtype == b.dtype && a.device == b.device;
+}
+
+bool replace(Graph& graph, const Writes& writes, ValueId from, ValueId to) {
+  if (!lie_alike(graph[from].spec, graph[to].spec)) return false;
+  const bool is_result =
+      std::find(graph.outputs.begin(), graph.outputs.end(), from) != graph.outputs.end();
+  if (graph.root(from) == graph.root(to)) {
+    // A view of an argument is copied out, the argument itself is given back.
+    if (is_result && graph[to].kind == Value::Kind::input) return false;
+  } else {
+    if (graph[from].base != kNoValue || writes.ever(from)) return false;
+    const int last = last_use(graph, from);
+    const bool escapes = last == static_cast<int>(graph.nodes.size());
+    if (escapes && graph[graph.root(to)].kind != Value::Kind::computed) return false;
+    if (!writes.lasts_until(to, last)) return false;
+    if (const int writer = writes.next(to, last); writer >= 0) {
+      std::vector<int>& after = graph.nodes[static_cast<size_t>(writer)].after;
+      for (int i = 0; i <= last; ++i)
+        for (const ValueId id : graph.nodes[static_cast<size_t>(i)].in)
+          if (id != kNoValue && graph.root(id) == from) after.push_back(i);
+    }
+  }
+  for (Node& node : graph.nodes) std::replace(node.in.begin(), node.in.end(), from, to);
+  std::replace(graph.outputs.begin(), graph.outputs.end(), from, to);
+  for (Value& v : graph.values)
+    if (v.base == from) v.base = to;
+  return true;
+}
+
+void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Writes&, const Node&)) {
+  const Writes writes(graph);
+  std::vector<bool> keep(graph.nodes.size(), true);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.out.size() != 1 || writes_input(node)) continue;
+    const ValueId same = equal(graph, writes, node);
+    keep[i] = same == kNoValue || !replace(graph, writes, node.out[0], same);
+  }
+  remove_nodes(graph, keep);
+}
+
+void remove_nodes(Graph& graph, const std::vector<bool>& keep) {
+  // `after` and `Value::node` count nodes: translate them to the new numbers.
+  std::vector<int> number(graph.nodes.size(), -1);
+  std::vector<Node> kept;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!keep[i]) continue;
+    number[i] = static_cast<int>(kept.size());
+    kept.push_back(std::move(graph.nodes[i]));
+  }
+  for (Node& node : kept) {
+    std::erase_if(node.after, [&](int i) { return !keep[static_cast<size_t>(i)]; });
+    for (int& i : node.after) i = number[static_cast<size_t>(i)];
+  }
+  for (Value& v : graph.values)
+    if (v.node >= 0) v.node = number[static_cast<size_t>(v.node)];
+  graph.nodes = std::move(kept);
+}
+
+}  // namespace mica

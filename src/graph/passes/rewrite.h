@@ -1,0 +1,61 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "mica/graph/graph.h"
+
+namespace mica {
+
+/// Which nodes write to which memory. It counts nodes: right until some are added or removed.
+class Writes {
+ public:
+  explicit Writes(const Graph& graph);
+
+  /// Whether a node from `first` to `last`, both included, writes to the memory of a value.
+  bool between(ValueId id, int first, int last) const;
+  bool ever(ValueId id) const;
+  /// The first node past `node` that writes to it, or -1.
+  int next(ValueId id, int node) const;
+  /// Whether a value still holds at node `last` what it held when it was made.
+  bool lasts_until(ValueId id, int last) const;
+
+ private:
+  /// Values that exist outside share a storage, others a root.
+  using Memory = std::pair<const Storage*, ValueId>;
+  Memory memory(ValueId id) const;
+
+  const Graph& graph_;
+  std::map<Memory, std::vector<int>> nodes_;
+};
+
+bool is(const Node& node, std::string_view op);
+/// True when the node writes to an input of it.
+bool writes_input(const Node& node);
+/// The node whose result a value is; null for one that exists outside, an argument, a version that
+/// a write made.
+const Node* maker(const Graph& graph, ValueId id);
+/// The number that every element of a value is, where that is known before it is computed: `full`,
+/// a number in the code, a view of one.
+std::optional<double> known_number(const Graph& graph, const Writes& writes, ValueId id);
+/// How often nodes and results use a value.
+int uses(const Graph& graph, ValueId id);
+/// The last node that reads the memory of a computed value; the number of nodes for a result.
+int last_use(const Graph& graph, ValueId root);
+/// The same shape, strides, dtype and device.
+bool lie_alike(const TensorSpec& a, const TensorSpec& b);
+
+/// Lets everybody who uses `from` use `to`, which has the same values and is there when `from` is
+/// made. Where the difference would be seen it changes nothing and returns false: another layout, a
+/// write to either of them, a result that would share memory with a tensor outside.
+bool replace(Graph& graph, const Writes& writes, ValueId from, ValueId to);
+
+/// Asks for every node that has one result and writes nothing which earlier value equals that
+/// result (kNoValue: none), and removes those that could be replaced.
+void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Writes&, const Node&));
+
+/// Removes nodes and counts the others anew.
+void remove_nodes(Graph& graph, const std::vector<bool>& keep);
+
+}  // namespace mica

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <optional>
+
+#include "mica/core/tensor.h"
+
+namespace mica::elementwise {
+
+/// The value of a tensor that `number` (calls.h) made, or of a view of one: nobody writes to those.
+std::optional<double> known_number(const Tensor& x);
+
+}  // namespace mica::elementwise

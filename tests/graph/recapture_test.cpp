@@ -1,0 +1,121 @@
+// What is said when a function is captured again, when plans are dropped, and when a value is asked
+// for that is not there yet.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mica/mica.h"
+#include "tests/unit/expect_error.h"
+
+namespace mica {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// What a call prints in verbose mode.
+template <class F>
+std::string said(F&& f) {
+  set_verbose_compile(true);
+  testing::internal::CaptureStderr();
+  f();
+  set_verbose_compile(false);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Recapture, NamesTheArgumentThatChanged) {
+  auto f = compile([](const Tensor& x, const Tensor& y) { return mul(relu(x), sum(y)); });
+  const Tensor x = ones({2, 3, 4, 5});
+  const Tensor y = ones({2});
+  const std::string first = said([&] { f(x, y); });
+  EXPECT_THAT(first, Not(HasSubstr("captured again")));
+  EXPECT_THAT(first, HasSubstr("mica: compile: planned: 3 steps in "));
+  EXPECT_THAT(said([&] { f(x, ones({3})); }),
+              HasSubstr("mica: compile: captured again: argument 1: shape [2] → [3]\n"));
+  EXPECT_THAT(said([&] { f(x, cast(y, DType::f64)); }),
+              HasSubstr("captured again: argument 1: dtype f32 → f64\n"));
+  EXPECT_THAT(said([&] { f(contiguous(x, MemoryFormat::channels_last), y); }),
+              HasSubstr("captured again: argument 0: layout row-major → channels_last\n"));
+  EXPECT_EQ(said([&] { f(x, y); }), "");
+  EXPECT_EQ(f.function()->captures(), 4);
+}
+
+TEST(Recapture, NamesSettings) {
+  auto f = compile([](const Tensor& x) { return neg(x); });
+  f(ones({2}));
+  set_deterministic(true);
+  EXPECT_THAT(said([&] { f(ones({2})); }), HasSubstr("captured again: settings changed\n"));
+  set_deterministic(false);
+}
+
+TEST(Recapture, NamesModesAndGradients) {
+  nn::Dropout layer(0.5);
+  auto f = compile([&](const Tensor& x) { return layer(x); });
+  f(ones({2}));
+  layer.eval();
+  EXPECT_THAT(said([&] { f(ones({2})); }),
+              HasSubstr("captured again: a module went to evaluation mode\n"));
+
+  const Tensor w = ones({2}).set_requires_grad();
+  auto step = compile([&](const Tensor& x) { sum(mul(w, x)).backward(); });
+  step(ones({2}));
+  EXPECT_THAT(said([&] { step(ones({2})); }),
+              HasSubstr("captured again: the .grad of a leaf f32[2] is there now\n"));
+}
+
+TEST(Recapture, NamesALeafThatChanged) {
+  const Tensor w = ones({2}).set_requires_grad();
+  const Tensor v = ones({2}).set_requires_grad();
+  auto step = compile([&](const Tensor& x) {
+    w.set_grad({});
+    v.set_grad({});
+    sum(mul(mul(w, v), x)).backward();
+  });
+  step(ones({2}));
+  v.set_requires_grad(false);
+  EXPECT_THAT(said([&] { step(ones({2})); }),
+              HasSubstr("a tensor f32[2] from outside does not require a gradient now"));
+}
+
+TEST(Recapture, SaysOnceThatPlansAreDropped) {
+  auto f = compile([](const Tensor& x) { return neg(x); });
+  testing::internal::CaptureStderr();
+  for (int64_t n = 1; n <= 32; ++n) f(ones({n}));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  for (int64_t n = 33; n <= 36; ++n) f(ones({n}));
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("captured for more than 32 kinds of arguments"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  f(ones({36}));
+  EXPECT_EQ(f.function()->captures(), 36);
+  f(ones({1}));  // dropped
+  EXPECT_EQ(f.function()->captures(), 37);
+}
+
+TEST(Recapture, PlansOfOtherSettingsMakeRoom) {
+  auto f = compile([](const Tensor& x) { return neg(x); });
+  for (int64_t n = 1; n <= 32; ++n) f(ones({n}));
+  set_deterministic(true);
+  testing::internal::CaptureStderr();
+  f(ones({1}));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  set_deterministic(false);
+}
+
+TEST(HostReads, NameTheCallThatMakesTheValue) {
+  const Tensor w = ones({4});
+  auto f = compile([&](const Tensor& x) {
+    const Tensor loss = sum(mul(w, neg(x)));
+    return loss.item() > 0 ? neg(loss) : exp(loss);
+  });
+  expect_error<Unsupported>(
+      "the value of a f32[] tensor, the result of sum (op 2 of the function: sum ← mul ← neg ← "
+      "argument 0), was asked for while a graph is captured",
+      [&] { f(ones({4})); });
+  auto g = compile([](const Tensor& x) { return full({2}, x.item()); });
+  expect_error<Unsupported>("a f32[1] tensor, argument 0, was asked for while a graph is captured",
+                            [&] { g(ones({1})); });
+}
+
+}  // namespace
+}  // namespace mica
