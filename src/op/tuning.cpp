@@ -3,39 +3,21 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <unordered_map>
 
 #include "mica/core/check.h"
+#include "mica/op/disk_cache.h"
 
 namespace mica {
 namespace {
 
 /// Empty where answers are not kept on disk.
 std::filesystem::path file_of_answers() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::filesystem::path(value ? value : "");
-  };
-  std::filesystem::path directory;
-  if (std::getenv("MICA_CACHE")) {
-    directory = variable("MICA_CACHE");
-  } else if (!variable("XDG_CACHE_HOME").empty()) {
-    directory = variable("XDG_CACHE_HOME") / "mica";
-  } else if (!variable("HOME").empty()) {
-    directory = variable("HOME") / ".cache" / "mica";
-  }
+  const std::filesystem::path directory = cache_directory();
   return directory.empty() ? directory : directory / "autotune.txt";
-}
-
-/// FNV-1a: a line that was cut or mixed with another does not have it.
-std::string checksum(const std::string& text) {
-  uint64_t h = 0xcbf29ce484222325ULL;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return fmt::format("{:016x}", h);
 }
 
 class Answers {
