@@ -46,6 +46,19 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/report_page.h @ONLY CONTENT
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/io/report.cpp
   PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/embedded)
 
+# The functors of elementwise ops, as source for kernels that are compiled when a program runs.
+file(GLOB functor_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/ops/*/functors.h)
+set(embedded_headers "")
+foreach(header runtime/portable.h ops/elementwise/math.h ops/fused/device.h ${functor_headers})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${header})
+  file(READ ${PROJECT_SOURCE_DIR}/src/${header} text)
+  string(APPEND embedded_headers "  EmbeddedHeader{\"mica/${header}\", R\"header(${text})header\"},\n")
+endforeach()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/functor_headers.h @ONLY CONTENT
+  "static constexpr EmbeddedHeader kHeaders[] = {\n@embedded_headers@};\n")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/fused/embedded.cpp
+  PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/embedded)
+
 if(MICA_SHARED)
   set(mica_library_kind SHARED)
 else()

@@ -37,7 +37,7 @@ foreach(folder unit graph op_cases e2e)
   endif()
 endforeach()
 
-# A launch that fails, which tests/unit/cuda_runtime_test.cpp opens: the tests themselves link nothing of CUDA.
+# What tests of CUDA code open: the tests themselves link nothing of CUDA.
 if(TARGET mica_cuda AND MICA_SHARED)
   add_library(mica_failing_launch MODULE ${PROJECT_SOURCE_DIR}/tests/cuda/failing_launch.cu)
   mica_set_flags(mica_failing_launch)
@@ -46,7 +46,13 @@ if(TARGET mica_cuda AND MICA_SHARED)
   target_include_directories(mica_failing_launch SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS}
     $<TARGET_PROPERTY:mica::cudnn,INTERFACE_INCLUDE_DIRECTORIES>)
   target_link_libraries(mica_failing_launch PRIVATE mica_cuda CUDA::cudart_static)
-  add_dependencies(mica_test_unit mica_failing_launch)
+  add_library(mica_compile_source MODULE ${PROJECT_SOURCE_DIR}/tests/cuda/compile_source.cpp)
+  mica_set_flags(mica_compile_source)
+  set_target_properties(mica_compile_source PROPERTIES PREFIX "" OUTPUT_NAME compile_source
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  target_include_directories(mica_compile_source SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(mica_compile_source PRIVATE mica_cuda)
+  add_dependencies(mica_test_unit mica_failing_launch mica_compile_source)
 endif()
 
 # Every example runs, on a small part of its data.

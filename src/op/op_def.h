@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <typeinfo>
 
 #include "mica/core/tensor.h"
 #include "mica/op/kernel.h"
@@ -74,6 +75,8 @@ struct OpDef {
   /// The number of operands of an op whose output element i depends on elements i of them alone, so
   /// that it may be written over one that lies in memory alike; 0 for other ops.
   int elementwise = 0;
+  /// The functor that computes an element, where the op is made of one; its Params are the functor.
+  const std::type_info* functor = nullptr;
   std::array<KernelList, kDeviceKinds> kernels;
   std::shared_ptr<KernelCache> cache;
 
@@ -164,6 +167,11 @@ class Op {
   Op& elementwise(int operands) {
     def_.inputs = operands;
     def_.elementwise = operands;
+    return *this;
+  }
+  template <class F>
+  Op& functor() {
+    def_.functor = &typeid(F);
     return *this;
   }
   Op& cpu(KernelList kernels) {

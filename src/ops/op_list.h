@@ -148,6 +148,7 @@ MICA_OP(mish_grad)
 MICA_OP(prelu)
 MICA_COMPOSITE(clipped_relu)
 MICA_COMPOSITE(log_sigmoid)
+MICA_OP(fused)
 
 // reduction, scans, order
 MICA_OP(sum)

@@ -23,6 +23,7 @@ WITHOUT = {
     "normal": "random numbers of mica's own generator",
     "randint": "random numbers of mica's own generator",
     "dropout": "random numbers of mica's own generator",
+    "fused": "what compiled functions make of elementwise chains",
     "nonzero_ends": "a part of nonzero",
     "schedule_lr": "a part of an optimizer's step; compared in its own tests",
     "adam_update": "a step of an optimizer; compared in its own tests",

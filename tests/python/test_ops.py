@@ -33,6 +33,7 @@ MISSING = {
     "linear_wgrad": "a gradient",
     "conv3d_dgrad": "a gradient",
     "conv3d_wgrad": "a gradient",
+    "fused": "what compiled functions make of elementwise chains",
     "nonzero_ends": "a part of nonzero",
     "rng_take": "what random operators draw from",
     "schedule_lr": "a part of an optimizer's step",

@@ -158,6 +158,7 @@ Op<ParamsOf<F>> elementwise_op(const char* name) {
                                    : kAllDTypes)
       .template infer<elementwise::infer<F, N, takes>>()
       .elementwise(N)
+      .template functor<F>()
       .cpu(std::move(kernels));
   return op;
 }

@@ -1,32 +1,11 @@
 #pragma once
 
 #include "mica/core/tensor.h"
-#include "mica/ops/elementwise/math.h"
+#include "mica/ops/hardswish/functors.h"
 
 namespace mica {
 
 /// x * clamp(x + 3, 0, 6) / 6.
 Tensor hardswish(const Tensor& x);
 
-namespace functor {
-
-using namespace math;
-
-struct Hardswish {
-  template <class T>
-  MICA_PORTABLE T operator()(T x) const {
-    const T inside = select(x < T(3), x * (x + T(3)) / T(6), x);
-    return select(x <= T(-3), T(0), inside);
-  }
-};
-
-struct HardswishGrad {
-  template <class T>
-  MICA_PORTABLE T operator()(T dy, T x) const {
-    const T inside = select(x < T(3), dy * (x / T(3) + T(0.5)), dy);
-    return select(x <= T(-3), T(0), inside);
-  }
-};
-
-}  // namespace functor
 }  // namespace mica

@@ -1,0 +1,112 @@
+#include "mica/ops/fused/cuda_compile.h"
+
+#include <nvrtc.h>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "mica/core/check.h"
+#include "mica/op/disk_cache.h"
+#include "mica/ops/fused/generator.h"
+#include "mica/runtime/cuda/check.h"
+
+namespace mica::cuda {
+namespace {
+
+void check_nvrtc(nvrtcResult code) {
+  check(code == NVRTC_SUCCESS, "NVRTC: {}", nvrtcGetErrorString(code));
+}
+
+struct ProgramDeleter {
+  void operator()(nvrtcProgram program) const { nvrtcDestroyProgram(&program); }
+};
+using CompilerProgram = std::unique_ptr<std::remove_pointer_t<nvrtcProgram>, ProgramDeleter>;
+
+/// Everything the machine code depends on: a longer hash of source and headers than the file's name
+/// has, and who compiles it for whom.
+std::string key_of(const std::string& source, const std::string& architecture) {
+  std::string all = source;
+  for (const EmbeddedHeader& h : embedded_headers()) all += h.text;
+  int major = 0;
+  int minor = 0;
+  check_nvrtc(nvrtcVersion(&major, &minor));
+  const std::string reversed(all.rbegin(), all.rend());
+  return fmt::format("fused {} {} {} {} nvrtc {}.{}", checksum(all), checksum(reversed), all.size(),
+                     architecture, major, minor);
+}
+
+std::string architecture_of(int device) {
+  int major = 0;
+  int minor = 0;
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return fmt::format("sm_{}{}", major, minor);
+}
+
+/// Null where the driver does not take the code.
+cudaKernel_t load(const std::string& code) {
+  cudaLibrary_t library = nullptr;
+  if (cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) ==
+      cudaSuccess) {
+    cudaKernel_t kernel = nullptr;
+    cudaFuncAttributes attributes;  // asked for, so that it is loaded now and not while recording
+    if (cudaLibraryGetKernel(&kernel, library, "fused") == cudaSuccess &&
+        cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess)
+      return kernel;  // the library stays: plans hold the kernel
+    cudaLibraryUnload(library);
+  }
+  cudaGetLastError();
+  return nullptr;
+}
+
+}  // namespace
+
+std::string compile_source(const std::string& source, const std::string& architecture) {
+  std::vector<const char*> names;
+  std::vector<const char*> texts;
+  for (const EmbeddedHeader& h : embedded_headers()) {
+    names.push_back(h.name);
+    texts.push_back(h.text);
+  }
+  nvrtcProgram raw = nullptr;
+  check_nvrtc(nvrtcCreateProgram(&raw, source.c_str(), "fused.cu", static_cast<int>(names.size()),
+                                 texts.data(), names.data()));
+  const CompilerProgram program(raw);
+  const std::string target = "--gpu-architecture=" + architecture;
+  // The headers' functions for the host alone are not marked as such.
+  const char* options[] = {target.c_str(), "--std=c++20", "--device-as-default-execution-space"};
+  const nvrtcResult result = nvrtcCompileProgram(raw, std::size(options), options);
+  if (result != NVRTC_SUCCESS) {
+    size_t size = 0;
+    check_nvrtc(nvrtcGetProgramLogSize(raw, &size));
+    std::string log(size, '\0');
+    check_nvrtc(nvrtcGetProgramLog(raw, log.data()));
+    fail<Error>("NVRTC: {} for {}: {}", nvrtcGetErrorString(result), architecture, log.c_str());
+  }
+  size_t size = 0;
+  check_nvrtc(nvrtcGetCUBINSize(raw, &size));
+  std::string code(size, '\0');
+  check_nvrtc(nvrtcGetCUBIN(raw, code.data()));
+  return code;
+}
+
+cudaKernel_t load_kernel(const std::string& source, int device) {
+  static std::mutex mutex;
+  static auto* const kernels = new std::map<std::string, cudaKernel_t>;
+  const std::string architecture = architecture_of(device);
+  const std::string key = key_of(source, architecture);
+  const std::lock_guard lock(mutex);
+  cudaKernel_t& kernel = (*kernels)[key];
+  if (kernel) return kernel;
+  const std::string file = "kernels/" + checksum(key) + ".cubin";
+  if (const auto kept = read_cached(file, key)) kernel = load(*kept);
+  if (kernel) return kernel;
+  const std::string code = compile_source(source, architecture);
+  kernel = load(code);
+  check(kernel != nullptr, "the driver does not take what NVRTC made for {}", architecture);
+  write_cached(file, key, code);
+  return kernel;
+}
+
+}  // namespace mica::cuda

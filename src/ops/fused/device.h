@@ -1,0 +1,141 @@
+#pragma once
+
+// What a generated kernel is given, and what it is written with. Run-time compilation takes this
+// file as it is: it includes nothing.
+
+namespace mica::fused {
+
+inline constexpr int kThreads = 128;
+inline constexpr int kMostInputs = 8;
+inline constexpr int kMostOutputs = 4;
+inline constexpr int kMostAxes = 8;
+
+/// The outputs lie in one piece, element i at i. Inputs lie like them, or anyhow.
+struct KernelArgs {
+  const void* in[kMostInputs];
+  void* out[kMostOutputs];
+  long long steps;  ///< of whole vectors
+  long long tail;   ///< elements after them
+  // Axes of the inputs that do not lie like the outputs; axis 0 is the innermost.
+  long long size[kMostAxes];
+  unsigned magic[kMostAxes];  ///< division by the size: a product and a shift
+  unsigned shift[kMostAxes];
+  long long stride[kMostInputs][kMostAxes];
+  alignas(8) unsigned char params[512];  ///< functors with a state
+};
+
+#if defined(__CUDACC_RTC__)
+
+struct f16 {
+  unsigned short bits;
+};
+struct bf16 {
+  unsigned short bits;
+};
+
+/// A value in the type it is computed in; bytes as integers, as C++ has it.
+template <class T>
+__device__ T widen(T x) {
+  return x;
+}
+__device__ inline int widen(bool x) { return x; }
+__device__ inline int widen(unsigned char x) { return x; }
+__device__ inline float widen(f16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+__device__ inline float widen(bf16 x) { return __uint_as_float(unsigned(x.bits) << 16); }
+
+/// What was computed, as the type it is kept in.
+template <class T>
+struct Into {
+  template <class X>
+  static __device__ T from(X x) {
+    return static_cast<T>(x);
+  }
+};
+template <>
+struct Into<bool> {
+  template <class X>
+  static __device__ bool from(X x) {
+    return x != X(0);
+  }
+};
+template <>
+struct Into<unsigned char> {
+  template <class X>
+  static __device__ unsigned char from(X x) {
+    return static_cast<unsigned char>(static_cast<long long>(x));  // wraps
+  }
+};
+template <>
+struct Into<f16> {
+  template <class X>
+  static __device__ f16 from(X x) {
+    f16 y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(static_cast<float>(x)));
+    return y;
+  }
+};
+template <>
+struct Into<bf16> {
+  template <class X>
+  static __device__ bf16 from(X x) {
+    bf16 y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(static_cast<float>(x)));
+    return y;
+  }
+};
+
+template <class T, int V>
+struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Vec {
+  T v[V];
+};
+template <class T, int V>
+__device__ Vec<T, V> load(const void* p, long long at) {
+  return *reinterpret_cast<const Vec<T, V>*>(static_cast<const T*>(p) + at);
+}
+/// One value in the place of V.
+template <class T, int V>
+__device__ Vec<T, V> repeat(const void* p, long long at) {
+  const T value = static_cast<const T*>(p)[at];
+  Vec<T, V> x;
+#pragma unroll
+  for (int e = 0; e < V; ++e) x.v[e] = value;
+  return x;
+}
+template <class T, int V>
+__device__ void store(void* p, long long at, const Vec<T, V>& x) {
+  *reinterpret_cast<Vec<T, V>*>(static_cast<T*>(p) + at) = x;
+}
+
+/// The axes' indices of an element; Index is `unsigned` where they fit in 31 bits.
+template <class Index, int kAxes>
+struct Place {
+  __device__ Place(const KernelArgs& a, Index rest) {
+#pragma unroll
+    for (int d = 0; d < kAxes - 1; ++d) {
+      Index up;
+      if constexpr (sizeof(Index) == 4) {
+        up = (__umulhi(rest, a.magic[d]) + rest) >> a.shift[d];
+      } else {
+        up = rest / a.size[d];
+      }
+      index[d] = rest - up * static_cast<Index>(a.size[d]);
+      rest = up;
+    }
+    index[kAxes - 1] = rest;
+  }
+  __device__ long long of(const KernelArgs& a, int input) const {
+    long long at = 0;
+#pragma unroll
+    for (int d = 0; d < kAxes; ++d) at += static_cast<long long>(index[d]) * a.stride[input][d];
+    return at;
+  }
+  Index index[kAxes];
+};
+
+#endif
+
+}  // namespace mica::fused

@@ -1,0 +1,205 @@
+#include <cmath>
+
+#include "mica/ops/fused/fused.h"
+#include "tests/op_cases/op_case.h"
+
+namespace mica::cases {
+namespace {
+
+template <class P = NoParams>
+Instruction call(const char* op, std::vector<int> operands, const P& params = {}) {
+  return {&find_op(op), AnyParams(ParamsRef::of(params)), std::move(operands)};
+}
+
+Tensors run(Program program, const Args& a) {
+  return call_op("fused", FusedParams{intern(std::move(program))}, a.in);
+}
+
+/// The element of an input that broadcasts to `shape`, for element i of it.
+double at(const HostArray& in, const Shape& shape, size_t i) {
+  size_t index = 0;
+  size_t step = 1;
+  for (int d = in.shape.rank() - 1, o = shape.rank() - 1; d >= 0; --d, --o) {
+    const auto here = i % static_cast<size_t>(shape[o]);
+    i /= static_cast<size_t>(shape[o]);
+    if (in.shape[d] != 1) index += here * step;
+    step *= static_cast<size_t>(in.shape[d]);
+  }
+  return in.values[index];
+}
+
+/// Outputs from `f(x)` for the elements of all inputs, of the shape they broadcast to.
+std::function<std::vector<HostArray>(const HostArgs&)> each(
+    size_t outputs, const std::function<std::vector<double>(const std::vector<double>&)>& f) {
+  return [=](const HostArgs& in) {
+    Shape shape = in[0].shape;
+    for (const HostArray& a : in.in) shape = broadcast_shapes(shape, a.shape, "fused");
+    std::vector<HostArray> out(outputs, {shape, {}});
+    for (size_t i = 0; i < static_cast<size_t>(numel(shape)); ++i) {
+      std::vector<double> x;
+      for (const HostArray& a : in.in) x.push_back(at(a, shape, i));
+      const std::vector<double> y = f(x);
+      for (size_t k = 0; k < outputs; ++k) out[k].values.push_back(y[k]);
+    }
+    return out;
+  };
+}
+
+/// relu(a * b + c).
+Sample chain(const char* name, const Shape& a, const Shape& b, const Shape& c) {
+  return {.name = name,
+          .in = {x(a), x(b), x(c)},
+          .call =
+              [](const Args& args) {
+                return run({3, {call("mul", {0, 1}), call("add", {3, 2}), call("relu", {4})}, {2}},
+                           args);
+              },
+          .oracle = each(1,
+                         [](const std::vector<double>& v) -> std::vector<double> {
+                           return {std::max(v[0] * v[1] + v[2], 0.0)};
+                         }),
+          .gradient = false};
+}
+
+/// A sum that is returned, and is needed by two others that are.
+Sample several(const char* name, const Shape& a, const Shape& b) {
+  return {.name = name,
+          .in = {x(a), x(b)},
+          .call =
+              [](const Args& args) {
+                return run({2,
+                            {call("add", {0, 1}), call("clamp", {2}, ClampParams{-0.5, 0.75}),
+                             call("square", {3}), call("sub", {2, 4})},
+                            {0, 2, 3}},
+                           args);
+              },
+          .oracle = each(3,
+                         [](const std::vector<double>& v) -> std::vector<double> {
+                           const double sum = v[0] + v[1];
+                           const double square = std::pow(std::clamp(sum, -0.5, 0.75), 2);
+                           return {sum, square, sum - square};
+                         }),
+          .gradient = false};
+}
+
+/// Through f64 and back, and a choice: tensors of several dtypes in one program.
+Sample mixed(const char* name, const Shape& a, const Shape& b) {
+  return {.name = name,
+          .in = {x(a), x(b)},
+          .call =
+              [](const Args& args) {
+                return run({2,
+                            {call("copy", {0}, CopyParams{DType::f64}), call("exp", {2}),
+                             call("copy", {3}, CopyParams{args.dtype}), call("lt", {0, 1}),
+                             call("where", {5, 4, 0})},
+                            {4, 3}},
+                           args);
+              },
+          .oracle = each(2,
+                         [](const std::vector<double>& v) -> std::vector<double> {
+                           const bool less = v[0] < v[1];
+                           return {less ? std::exp(v[0]) : v[0], less ? 1.0 : 0.0};
+                         }),
+          .gradient = false};
+}
+
+Sample integers() {
+  return {.name = "integers",
+          .in = {x({7, 33}).in(0, 7).constant(), x({33}).in(0, 7).constant()},
+          .call =
+              [](const Args& args) {
+                return run(
+                    {2, {call("mul", {0, 1}), call("add", {2, 0}), call("maximum", {3, 1})}, {2}},
+                    args);
+              },
+          .oracle = each(1,
+                         [](const std::vector<double>& v) -> std::vector<double> {
+                           return {std::max(v[0] * v[1] + v[0], v[1])};
+                         }),
+          .dtypes = kIntegers,
+          .gradient = false};
+}
+
+/// As many instructions, operands and live results as a program may have.
+Sample longest() {
+  const auto program = [] {
+    Program p{8, {}, {20, 21, 22, 23}};
+    for (int i = 0; i < 8; ++i) p.instructions.push_back(call("neg", {i}));
+    for (int i = 0; i < 8; ++i) p.instructions.push_back(call("maximum", {8 + i, (i + 3) % 8}));
+    for (int i = 0; i < 4; ++i) p.instructions.push_back(call("minimum", {16 + 2 * i, 17 + 2 * i}));
+    for (int i = 0; i < 4; ++i) p.instructions.push_back(call("relu", {24 + i}));
+    return p;
+  };
+  return {.name = "the longest",
+          .in = std::vector<Input>(8, x({3, 700})),
+          .call = [program](const Args& args) { return run(program(), args); },
+          .oracle = each(4,
+                         [](const std::vector<double>& v) {
+                           std::vector<double> m;
+                           std::vector<double> y;
+                           for (size_t i = 0; i < 8; ++i)
+                             m.push_back(std::max(-v[i], v[(i + 3) % 8]));
+                           for (size_t i = 0; i < 4; ++i)
+                             y.push_back(std::max(std::min(m[2 * i], m[2 * i + 1]), 0.0));
+                           return y;
+                         }),
+          .gradient = false,
+          .exact = true};
+}
+
+OpCase fused_case() {
+  const auto zero = [](const Shape& shape, DType t, Device d) { return zeros(shape, {t, d}); };
+  const auto call_with = [](Program p, const Tensors& in) {
+    call_op("fused", FusedParams{intern(std::move(p))}, in);
+  };
+  return {
+      .op = "fused",
+      .samples = {chain("a chain", {4, 10}, {4, 10}, {4, 10}),
+                  chain("images and channels", {2, 3, 16, 17}, {3, 1, 1}, {}),
+                  chain("rows", {50, 30}, {30}, {1, 30}),
+                  chain("columns", {50, 300}, {50, 1}, {50, 300}),
+                  chain("both ways", {6, 1, 5}, {1, 7, 1}, {6, 7, 5}),
+                  chain("whole vectors", {5, 6, 64}, {6, 1}, {64}),
+                  chain("several pieces and a tail", {70001}, {70001}, {1}),
+                  several("several outputs", {3, 1037}, {1037}),
+                  several("images", {2, 3, 4, 5}, {2, 3, 4, 5}),
+                  mixed("several dtypes", {3, 500}, {3, 500}),
+                  mixed("against one value", {3, 5}, {}), integers(), longest(),
+                  chain("one element", {1}, {1}, {}), chain("a number", {}, {}, {}),
+                  chain("empty", {2, 0}, {2, 0}, {1})},
+      .bad = {bad<Error>("fused: the program has 2 inputs, got 1",
+                         [=](Device d) {
+                           call_with({2, {call("add", {0, 1})}, {0}}, {zero({2}, DType::f32, d)});
+                         }),
+              bad<ShapeError>("fused: results must have one shape, got [2] and [3, 2]",
+                              [=](Device d) {
+                                call_with({2, {call("neg", {0}), call("add", {2, 1})}, {1}},
+                                          {zero({2}, DType::f32, d), zero({3, 2}, DType::f32, d)});
+                              }),
+              bad<ShapeError>("add: shapes [2] and [3] do not broadcast",
+                              [=](Device d) {
+                                call_with({2, {call("add", {0, 1})}, {0}},
+                                          {zero({2}, DType::f32, d), zero({3}, DType::f32, d)});
+                              }),
+              bad<DTypeError>("exp: expected a floating dtype, got i64",
+                              [=](Device d) {
+                                call_with({1, {call("exp", {0})}, {0}}, {zero({2}, DType::i64, d)});
+                              }),
+              bad<Error>("fused: 'sum' is not computed element by element",
+                         [=](Device) { intern({1, {call("sum", {0})}, {0}}); }),
+              bad<Error>("fused: 'add' has 2 operands, not 1",
+                         [=](Device) { intern({1, {call("add", {0})}, {0}}); }),
+              bad<Error>("fused: instruction 0 reads %1, which is not known there",
+                         [=](Device) { intern({1, {call("neg", {1})}, {0}}); }),
+              bad<Error>("fused: a result comes out twice",
+                         [=](Device) { intern({1, {call("neg", {0})}, {0, 0}}); }),
+              bad<Error>("fused: output 0 is of no instruction",
+                         [=](Device) { intern({1, {call("neg", {0})}, {1}}); }),
+              bad<Error>("fused: a program has 1 to 8 inputs, not 9",
+                         [=](Device) { intern({9, {call("neg", {0})}, {0}}); })}};
+}
+
+const Room kRoom([] { return std::vector<OpCase>{fused_case()}; });
+
+}  // namespace
+}  // namespace mica::cases

@@ -1,0 +1,182 @@
+// The source of generated kernels; compiled for a GPU that need not be there.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "mica/mica.h"
+#include "mica/ops/fused/generator.h"
+
+namespace mica {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+template <class P = NoParams>
+Instruction call(const char* op, std::vector<int> operands, const P& params = {}) {
+  return {&find_op(op), AnyParams(ParamsRef::of(params)), std::move(operands)};
+}
+
+GeneratedKernel generate(const Program& program, const std::vector<TensorSpec>& in) {
+  std::vector<TensorSpec> out;
+  const std::vector<TensorSpec> values = program.infer(in);
+  for (const int o : program.outputs) {
+    out.push_back(values[static_cast<size_t>(program.inputs + o)]);
+    out.back().strides = contiguous_strides(out.back().shape);
+  }
+  return generate_kernel(program, {in, out});
+}
+
+TensorSpec spec(const Shape& shape, DType dtype = DType::f32) {
+  return TensorSpec::contiguous(shape, dtype);
+}
+
+const Program& chain() {
+  static const Program p{
+      2,
+      {call("mul", {0, 1}), call("leaky_relu", {2}, LeakyReluParams{0.5}), call("exp", {3})},
+      {2}};
+  return p;
+}
+
+TEST(FusedSource, CallsTheSharedFunctors) {
+  const GeneratedKernel k = generate(chain(), {spec({10, 101}), spec({})});
+  EXPECT_EQ(k.why_not, "");
+  EXPECT_EQ(k.source,
+            R"(#include "mica/ops/fused/device.h"
+#include "mica/ops/activation/functors.h"
+#include "mica/ops/elementwise/functors.h"
+#include "mica/ops/math/functors.h"
+using namespace mica::fused;
+
+template <int V>
+__device__ void compute(const KernelArgs& a, long long at) {
+  const auto x0 = load<float, V>(a.in[0], at);
+  const auto x1 = repeat<float, V>(a.in[1], 0);
+  Vec<float, V> y0;
+#pragma unroll
+  for (int e = 0; e < V; ++e) {
+    const float v0 = x0.v[e];
+    const float v1 = x1.v[e];
+    const float v2 = Into<float>::from(mica::functor::Mul{}(widen(v0), widen(v1)));
+    const float v3 = Into<float>::from((*reinterpret_cast<const mica::functor::LeakyRelu*>(a.params + 0))(widen(v2)));
+    const float v4 = Into<float>::from(mica::functor::Exp{}(widen(v3)));
+    y0.v[e] = v4;
+  }
+  store<float, V>(a.out[0], at, y0);
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+    fused(const __grid_constant__ KernelArgs a) {
+  const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < a.steps) compute<4>(a, i * 4);
+  if (i < a.tail) compute<1>(a, a.steps * 4 + i);
+}
+)");
+  EXPECT_EQ(k.args.steps, 252);
+  EXPECT_EQ(k.args.tail, 2);
+  double slope = 0;
+  std::memcpy(&slope, k.args.params, sizeof slope);
+  EXPECT_EQ(slope, 0.5);
+}
+
+TEST(FusedSource, DependsOnTheLayoutAndNotOnTheSizes) {
+  const std::string rows = generate(chain(), {spec({6, 64}), spec({64})}).source;
+  EXPECT_EQ(rows, generate(chain(), {spec({8, 4}), spec({4})}).source);
+  EXPECT_THAT(rows, HasSubstr("Place<unsigned, 2> place(a, at)"));
+  EXPECT_THAT(rows, HasSubstr("load<float, V>(a.in[1], place.of(a, 1))"));
+  EXPECT_THAT(rows, HasSubstr("compute<4>"));
+  const std::string columns = generate(chain(), {spec({6, 64}), spec({6, 1})}).source;
+  EXPECT_THAT(columns, HasSubstr("repeat<float, V>(a.in[1], place.of(a, 1))"));
+  // Rows that are no whole vectors, and memory that starts anywhere, are read one by one.
+  EXPECT_THAT(generate(chain(), {spec({6, 63}), spec({63})}).source,
+              HasSubstr("compute<1>(a, i * 1)"));
+  TensorSpec anywhere = spec({6, 64});
+  anywhere.aligned = false;
+  EXPECT_THAT(generate(chain(), {anywhere, spec({6, 64})}).source,
+              HasSubstr("compute<1>(a, i * 1)"));
+  EXPECT_THAT(generate(chain(), {spec({6, 64}, DType::f16), spec({6, 64}, DType::f16)}).source,
+              HasSubstr("compute<8>"));
+  const TensorSpec huge = spec({int64_t{1} << 20, 1 << 12});
+  EXPECT_THAT(generate(chain(), {huge, spec({1 << 12})}).source, HasSubstr("Place<long long, 2>"));
+}
+
+TEST(FusedSource, EveryElementwiseOpHasOne) {
+  for (const OpDef* op : all_ops()) {
+    if (op->elementwise == 0) continue;
+    const bool known = op->functor || op == &find_op("copy") || op == &find_op("where");
+    EXPECT_TRUE(known) << op->name;
+  }
+}
+
+class Compiler : public testing::Test {
+ protected:
+  using Compile = bool (*)(const char* source, const char* architecture, char* reason, size_t);
+
+  void SetUp() override {
+    const auto library =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "compile_source.so";
+    if (!std::filesystem::exists(library)) GTEST_SKIP() << "built without CUDA";
+    void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(handle, nullptr) << dlerror();
+    compile_ = reinterpret_cast<Compile>(dlsym(handle, "mica_compile_source"));
+    ASSERT_NE(compile_, nullptr);
+  }
+
+  void expect_compiles(const GeneratedKernel& k) const {
+    ASSERT_EQ(k.why_not, "");
+    std::string reason(4096, '\0');
+    EXPECT_TRUE(compile_(k.source.c_str(), "sm_90", reason.data(), reason.size()))
+        << reason.c_str() << "\n"
+        << k.source;
+  }
+
+  Compile compile_ = nullptr;
+};
+
+/// Every elementwise op that takes a dtype, as many in a program as may be.
+TEST_F(Compiler, TakesEveryOpInEveryDType) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32,
+                            DType::u8, DType::boolean}) {
+    Program program{2, {}, {0}};
+    const auto finish = [&] {
+      if (program.instructions.empty()) return;
+      expect_compiles(generate(program, {spec({64}, dtype), spec({64}, DType::boolean)}));
+      program.instructions.clear();
+    };
+    for (const OpDef* op : all_ops()) {
+      if (op->elementwise == 0) continue;
+      const bool chooses = op == &find_op("where");
+      if (!op->dtypes.contains(dtype) && !chooses) continue;
+      const std::vector<std::byte> zeros(op->params_info->size);
+      Instruction one{op, AnyParams({zeros.data(), op->params_info}),
+                      std::vector<int>(static_cast<size_t>(op->elementwise), 0)};
+      if (chooses) one.operands[0] = 1;
+      program.instructions.push_back(std::move(one));
+      if (program.instructions.size() == Program::kMostInstructions) finish();
+    }
+    finish();
+  }
+}
+
+TEST_F(Compiler, TakesEveryWayToRead) {
+  expect_compiles(generate(chain(), {spec({6, 64}), spec({6, 1})}));
+  expect_compiles(generate(chain(), {spec({6, 5, 63}), spec({5, 1})}));
+  expect_compiles(generate(chain(), {spec({int64_t{1} << 20, 1 << 12}), spec({1 << 12})}));
+  expect_compiles(generate({2,
+                            {call("copy", {0}, CopyParams{DType::f16}),
+                             call("copy", {1}, CopyParams{DType::u8}), call("lt", {0, 1})},
+                            {0, 1, 2}},
+                           {spec({640}), spec({640})}));
+}
+
+TEST_F(Compiler, SaysWhatIsWrong) {
+  char reason[1024] = {};
+  EXPECT_FALSE(compile_("nonsense", "sm_90", reason, sizeof reason));
+  EXPECT_THAT(reason, HasSubstr("NVRTC: NVRTC_ERROR_COMPILATION for sm_90: fused.cu(1): error"));
+}
+
+}  // namespace
+}  // namespace mica
