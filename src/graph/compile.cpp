@@ -61,7 +61,8 @@ Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
   // Inside another capture the body simply becomes part of that graph.
   if (current_recorder()) return function_(arguments);
   const std::lock_guard lock(mutex_);
-  const uint64_t stamp = settings_stamp();
+  // A plan made in anomaly mode has a step for every op, so that the culprit has a name.
+  const uint64_t stamp = settings_stamp() * 2 + (detect_anomaly() ? 1 : 0);
   std::vector<TensorSpec> specs;
   for (const Tensor& t : arguments) specs.push_back(slot_spec(t));
   for (Entry& e : entries_) {

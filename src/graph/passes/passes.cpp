@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "mica/autograd/anomaly.h"
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
 
@@ -22,6 +23,7 @@ constexpr Pass kPasses[] = {
     {"added_zeros", remove_added_zeros, true},
     {"common_subexpressions", merge_common_subexpressions, false},
     {"scalar_operands", shrink_constants, false},
+    {"fuse_elementwise", fuse_elementwise, false, true},
     {"dead_nodes", remove_dead_nodes, false},
 };
 
@@ -87,7 +89,9 @@ std::span<const Pass> passes() { return kPasses; }
 
 void run_passes(Graph& graph) {
   for (const Pass& pass : kPasses) {
-    if (!pass_is_on(pass.name) || (pass.changes_rounding && deterministic())) continue;
+    if (!pass_is_on(pass.name) || (pass.changes_rounding && deterministic()) ||
+        (pass.joins_ops && detect_anomaly()))
+      continue;
     if (verbose_compile()) {
       run_aloud(pass, graph);
     } else {

@@ -12,6 +12,7 @@ struct Pass {
   const char* name;
   void (*run)(Graph& graph);
   bool changes_rounding;  ///< results may differ in their last bits: left out in deterministic mode
+  bool joins_ops = false;  ///< left out in anomaly mode, which names the op
 };
 
 /// Every pass, in the order they run. One that others make work for stands there twice.
@@ -53,5 +54,10 @@ void remove_added_zeros(Graph& graph);
 /// What is computed twice is computed once, unless keeping the first result would raise the peak of
 /// memory: a checkpoint computes again on purpose.
 void merge_common_subexpressions(Graph& graph);
+
+/// Makes elementwise calls whose results have one shape, and are needed by each other, one `fused`
+/// node. On CUDA its generated kernel rounds as the compiler joins operations: there it is off in
+/// deterministic mode.
+void fuse_elementwise(Graph& graph);
 
 }  // namespace mica

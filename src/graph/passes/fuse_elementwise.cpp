@@ -1,0 +1,237 @@
+#include <algorithm>
+#include <map>
+#include <queue>
+
+#include "mica/graph/passes/passes.h"
+#include "mica/op/settings.h"
+#include "mica/ops/fused/fused.h"
+
+namespace mica {
+namespace {
+
+/// Along the innermost axis of `out` the operand is dense or repeats one value: it can be read in
+/// runs.
+bool in_runs(const TensorSpec& operand, const TensorSpec& out) {
+  int inner = -1;
+  for (int d = 0; d < out.rank(); ++d)
+    if (out.shape[d] != 1 && (inner < 0 || out.strides[d] <= out.strides[inner])) inner = d;
+  const int d = inner - (out.rank() - operand.rank());
+  if (inner < 0 || d < 0 || operand.shape[d] == 1) return true;
+  return operand.strides[d] == 0 || operand.strides[d] == 1;
+}
+
+class Fusion {
+ public:
+  explicit Fusion(Graph& graph) : g_(graph), count_(static_cast<int>(graph.nodes.size())) {
+    readers_.resize(g_.values.size());
+    returned_.resize(g_.values.size());
+    next_.resize(at(count_));
+    for (int i = 0; i < count_; ++i) {
+      group_.push_back(i);
+      members_.push_back({i});
+      for (const ValueId id : node(i).in)
+        if (id != kNoValue) readers_[at(id)].push_back(i);
+    }
+    for (const ValueId id : g_.outputs) returned_[at(id)] = true;
+    find_order();
+  }
+
+  void run() {
+    for (int i = 0; i < count_; ++i) {
+      if (!fits(i)) continue;
+      for (const ValueId id : node(i).in) {
+        const int from = g_[id].node;
+        if (from < 0 || group_[at(from)] == group_[at(i)] || !fits(from)) continue;
+        if (g_[id].spec.shape == result(i).spec.shape && g_[id].spec.lies_like(result(i).spec))
+          try_to_join(group_[at(from)], group_[at(i)]);
+      }
+    }
+    rewrite();
+  }
+
+ private:
+  static size_t at(int i) { return static_cast<size_t>(i); }
+  const Node& node(int i) const { return g_.nodes[at(i)]; }
+  const Value& result(int i) const { return g_[node(i).out[0]]; }
+
+  /// What must run after what: readers after what they read, and everything that touches memory
+  /// which somebody writes in the order it came in.
+  void find_order() {
+    struct Memory {
+      int writer = -1;
+      std::vector<int> readers;
+    };
+    std::map<const void*, Memory> outside;
+    std::map<ValueId, Memory> inside;
+    const auto add = [&](int before, int after) {
+      if (before >= 0 && before != after) next_[at(before)].push_back(after);
+    };
+    for (int i = 0; i < count_; ++i) {
+      const int n = static_cast<int>(node(i).in.size());
+      for (int k = 0; k < n; ++k) {
+        const ValueId id = node(i).in[at(k)];
+        if (id == kNoValue) continue;
+        add(g_[id].node, i);
+        const ValueId root = g_.root(id);
+        Memory& memory = g_[root].kind == Value::Kind::external
+                             ? outside[g_[root].tensor.storage().get()]
+                             : inside[root];
+        add(memory.writer, i);
+        if (node(i).op->writes(node(i).params.ref().data, k, n)) {
+          for (const int reader : memory.readers) add(reader, i);
+          memory = {i, {}};
+        } else {
+          memory.readers.push_back(i);
+        }
+      }
+    }
+  }
+
+  /// Whether a node can be part of a program.
+  bool fits(int i) const {
+    const Node& n = node(i);
+    if (n.op->elementwise == 0 || n.op->elementwise > Program::kMostOperands || n.op->mutates ||
+        n.is_view() || n.out.size() != 1)
+      return false;
+    const TensorSpec& out = result(i).spec;
+    if (out.numel() == 0 || !(out.is_contiguous() || out.is_channels_last_dense())) return false;
+    return std::all_of(n.in.begin(), n.in.end(),
+                       [&](ValueId id) { return id != kNoValue && in_runs(g_[id].spec, out); });
+  }
+
+  bool is_used_outside(ValueId id, int group) const {
+    return returned_[at(id)] ||
+           std::any_of(readers_[at(id)].begin(), readers_[at(id)].end(),
+                       [&](int reader) { return group_[at(reader)] != group; });
+  }
+  /// The values a group reads from outside, each once.
+  std::vector<ValueId> inputs(int group) const {
+    std::vector<ValueId> in;
+    for (const int i : members_[at(group)])
+      for (const ValueId id : node(i).in)
+        if ((g_[id].node < 0 || group_[at(g_[id].node)] != group) &&
+            std::find(in.begin(), in.end(), id) == in.end())
+          in.push_back(id);
+    return in;
+  }
+  /// The members whose results are needed outside.
+  std::vector<int> outputs(int group) const {
+    std::vector<int> out;
+    for (const int i : members_[at(group)])
+      if (is_used_outside(node(i).out[0], group)) out.push_back(i);
+    return out;
+  }
+
+  /// Whether a path leaves the group and comes back. Groups that exist count as one node each.
+  bool comes_back(int group) const {
+    std::vector<bool> seen(at(count_));
+    std::vector<int> open = {group};
+    while (!open.empty()) {
+      const int here = open.back();
+      open.pop_back();
+      for (const int i : members_[at(here)])
+        for (const int after : next_[at(i)]) {
+          const int there = group_[at(after)];
+          if (there == here) continue;
+          if (there == group) return true;
+          if (seen[at(there)]) continue;
+          seen[at(there)] = true;
+          open.push_back(there);
+        }
+    }
+    return false;
+  }
+
+  void move(int from, int to, const std::vector<int>& which) {
+    for (const int i : which) {
+      std::erase(members_[at(from)], i);
+      members_[at(to)].push_back(i);
+      group_[at(i)] = to;
+    }
+    std::sort(members_[at(to)].begin(), members_[at(to)].end());
+  }
+
+  void try_to_join(int a, int b) {
+    const std::vector<int> moved = members_[at(b)];
+    if (members_[at(a)].size() + moved.size() > Program::kMostInstructions) return;
+    move(b, a, moved);
+    if (inputs(a).size() > Program::kMostInputs || outputs(a).size() > Program::kMostOutputs ||
+        comes_back(a))
+      move(a, b, moved);
+  }
+
+  /// The node of a group.
+  Node fused(int group) const {
+    const std::vector<int>& members = members_[at(group)];
+    std::vector<ValueId> values = inputs(group);
+    Program program;
+    program.inputs = static_cast<int>(values.size());
+    Node whole{&fused_op(), node(members[0]).params, values, {}, {}};
+    for (const int i : members) {
+      Instruction one{node(i).op, node(i).params, {}};
+      for (const ValueId id : node(i).in)
+        one.operands.push_back(
+            static_cast<int>(std::find(values.begin(), values.end(), id) - values.begin()));
+      program.instructions.push_back(std::move(one));
+      values.push_back(node(i).out[0]);
+    }
+    for (const int i : outputs(group)) {
+      whole.out.push_back(node(i).out[0]);
+      program.outputs.push_back(
+          static_cast<int>(std::find(members.begin(), members.end(), i) - members.begin()));
+    }
+    whole.params = AnyParams(ParamsRef::of(FusedParams{intern(std::move(program))}));
+    return whole;
+  }
+
+  /// Puts the groups in the nodes' place, each as late as its last member was.
+  void rewrite() {
+    std::vector<int> waits(at(count_));
+    for (int i = 0; i < count_; ++i)
+      for (const int after : next_[at(i)])
+        if (group_[at(after)] != group_[at(i)]) ++waits[at(group_[at(after)])];
+    using Ready = std::pair<int, int>;  // the last member's place, the group
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+    const auto offer = [&](int group) { ready.emplace(members_[at(group)].back(), group); };
+    for (int group = 0; group < count_; ++group)
+      if (!members_[at(group)].empty() && waits[at(group)] == 0) offer(group);
+    std::vector<Node> nodes;
+    std::vector<int> number(at(count_));
+    while (!ready.empty()) {
+      const int group = ready.top().second;
+      ready.pop();
+      const std::vector<int>& members = members_[at(group)];
+      nodes.push_back(members.size() > 1 ? fused(group) : node(members[0]));
+      for (const int i : members) {
+        number[at(i)] = static_cast<int>(nodes.size()) - 1;
+        for (const int after : next_[at(i)])
+          if (group_[at(after)] != group && --waits[at(group_[at(after)])] == 0)
+            offer(group_[at(after)]);
+      }
+    }
+    for (Node& n : nodes)
+      for (int& i : n.after) i = number[at(i)];
+    for (Value& v : g_.values)
+      if (v.node >= 0) v.node = number[at(v.node)];
+    g_.nodes = std::move(nodes);
+  }
+
+  Graph& g_;
+  int count_;
+  std::vector<std::vector<int>> readers_;  ///< by value
+  std::vector<bool> returned_;             ///< by value
+  std::vector<std::vector<int>> next_;     ///< by node: those that must run after it
+  std::vector<int> group_;                 ///< by node
+  std::vector<std::vector<int>> members_;  ///< by group, in the nodes' order
+};
+
+}  // namespace
+
+void fuse_elementwise(Graph& graph) {
+  const bool cuda = std::any_of(graph.values.begin(), graph.values.end(),
+                                [](const Value& v) { return v.spec.device.is_cuda(); });
+  if (cuda && deterministic()) return;
+  Fusion(graph).run();
+}
+
+}  // namespace mica
