@@ -82,6 +82,32 @@ const F& functor_of(const ParamsOf<F>& params) {
   }
 }
 
+/// By vectors of the processor's size, or of 64 bytes.
+template <class F, size_t N, class C, bool wide>
+void run_dense(const void* params, const void* const* in, int64_t n, void* out, Store store) {
+  const F& f = functor_of<F>(*static_cast<const ParamsOf<F>*>(params));
+  const C* x[N];
+  for (size_t k = 0; k < N; ++k) x[k] = static_cast<const C*>(in[k]);
+  if constexpr (wide) {
+    apply_avx512<F, N, C>(&f, x, n, static_cast<C*>(out), store);
+  } else {
+    vectorized<N, F, C>(f).apply(&f, x, n, static_cast<C*>(out), store);
+  }
+}
+
+/// `prepare` of the kernels that compute by vectors.
+template <class F, size_t N, Takes takes, bool wide>
+std::shared_ptr<LoopState<N + 1>> prepare_vectors(const ParamsOf<F>& params, const Specs& s) {
+  auto state = prepare<N, F>(params, s);
+  if constexpr (takes != Takes::bits) {
+    if constexpr (!kPredicate<N, F, float>) {
+      if (s.in[0].dtype == DType::f32) state->dense = run_dense<F, N, float, wide>;
+      if (s.in[0].dtype == DType::f64) state->dense = run_dense<F, N, double, wide>;
+    }
+  }
+  return state;
+}
+
 /// In the type's own precision (f16 and bf16 in float), by vectors; integers and predicates one by
 /// one.
 template <class F, size_t N, Takes takes>
@@ -147,11 +173,13 @@ Op<ParamsOf<F>> elementwise_op(const char* name) {
   using namespace elementwise;
   using P = ParamsOf<F>;
   KernelList kernels = {
-      kernel<supports_all<P>, prepare<N, F>, run_vectorized<F, N, takes>>("vectorized"),
+      kernel<supports_all<P>, prepare_vectors<F, N, takes, false>, run_vectorized<F, N, takes>>(
+          "vectorized"),
       kernel<supports_all<P>, prepare<N, F>, run_reference<F, N, takes>>("reference")};
   if constexpr (wide && kAvx512Files)
-    kernels.insert(kernels.begin(),
-                   kernel<supports_avx512<P>, prepare<N, F>, run_avx512<F, N>>("avx512"));
+    kernels.insert(
+        kernels.begin(),
+        kernel<supports_avx512<P>, prepare_vectors<F, N, takes, true>, run_avx512<F, N>>("avx512"));
   Op<P> op(name);
   op.dtypes(takes == Takes::floats ? kFloatDTypes
             : takes == Takes::bits ? kBitDTypes

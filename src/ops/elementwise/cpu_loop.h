@@ -94,8 +94,20 @@ inline Strides broadcast_strides(const TensorSpec& spec, const Shape& shape) {
   return strides;
 }
 
+namespace elementwise {
+enum class Store;  // apply.h
+}
+
+/// What a kernel brings that computes each element from the operands' alone.
+struct ElementState : KernelState {
+  /// The kernel for n elements of dense operands, without its loops; null where the elements are
+  /// not of the type it computes in.
+  void (*dense)(const void* params, const void* const* in, int64_t n, void* out,
+                elementwise::Store store) = nullptr;
+};
+
 template <int N>
-struct LoopState : KernelState {
+struct LoopState : ElementState {
   explicit LoopState(const StridedLoop<N>& l) : loop(l) {}
   StridedLoop<N> loop;
 };

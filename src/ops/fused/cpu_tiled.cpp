@@ -1,7 +1,9 @@
 #include <array>
+#include <cstring>
 
 #include "mica/core/check.h"
 #include "mica/op/select.h"
+#include "mica/ops/elementwise/apply.h"
 #include "mica/ops/elementwise/cpu_loop.h"
 #include "mica/ops/fused/fused.h"
 #include "mica/runtime/cpu/stream.h"
@@ -9,9 +11,11 @@
 namespace mica {
 namespace {
 
-/// Results that pass between instructions, per thread: they stay in the second-level cache.
+/// What passes between instructions, per thread: it stays in the caches.
 constexpr size_t kBufferBytes = size_t{96} << 10;
-constexpr int64_t kMostElements = 4096;  ///< of a piece
+/// Elements of a piece: few, where calls cost little, stay in the first cache.
+constexpr int64_t kMostElements = 512;
+constexpr int64_t kMostElementsOfKernels = 2048;
 /// Pieces below this cost more in calls than the cache saves.
 constexpr int64_t kFewElements = 256;
 
@@ -77,43 +81,70 @@ struct Pieces {
   int64_t count = 0;   ///< pieces
 };
 
-bool streams(const Specs& s) {
-  return std::any_of(s.out.begin(), s.out.end(), [](const TensorSpec& o) {
-    return static_cast<size_t>(o.numel()) * size_of(o.dtype) >= kStreamingBytes;
-  });
+/// Whether every value has one type, that functions compute in: then most calls need no loops
+/// around them.
+bool is_uniform(std::span<const TensorSpec> values) {
+  const DType t = values[0].dtype;
+  return (t == DType::f32 || t == DType::f64) &&
+         std::all_of(values.begin(), values.end(),
+                     [&](const TensorSpec& v) { return v.dtype == t; });
 }
 
-int count_slots(const std::vector<int>& slots) {
-  return *std::max_element(slots.begin(), slots.end()) + 1;
-}
+/// Where everything is kept while a piece is computed.
+struct Places {
+  Places(const Program& program, const Specs& s, const Loop& loop) {
+    const bool uniform = is_uniform(program.infer(s.in));
+    streamed = std::any_of(s.out.begin(), s.out.end(), [](const TensorSpec& o) {
+      return static_cast<size_t>(o.numel()) * size_of(o.dtype) >= kStreamingBytes;
+    });
+    direct = program.is_output();
+    const std::vector<bool> read = program.is_read();
+    for (size_t i = 0; i < direct.size(); ++i)
+      direct[i] = direct[i] && (!streamed || (uniform && !read[i]));
+    slots = program.slots(direct);
+    int count = *std::max_element(slots.begin(), slots.end()) + 1;
+    for (size_t k = 0; k < s.in.size(); ++k) {
+      bool constant = true;
+      for (size_t a = 0; a < static_cast<size_t>(loop.rank); ++a)
+        constant = constant && loop.stride[k + 1][a] == 0;
+      constants.push_back(constant ? count++ : -1);
+    }
+    constexpr int64_t kVectors = 64;  // whole ones of every kind
+    const auto fitting = static_cast<int64_t>(kBufferBytes / 8) / std::max(count, 1);
+    most =
+        std::min(uniform ? kMostElements : kMostElementsOfKernels, fitting / kVectors * kVectors);
+  }
+  size_t slot_bytes() const { return static_cast<size_t>(most) * 8; }
 
-/// Elements of a piece when the buffer holds so many results of 8 bytes.
-int64_t most_elements(int slots) {
-  constexpr int64_t kVectors = 64;  // whole ones of every kind
-  const auto fitting = static_cast<int64_t>(kBufferBytes / 8) / std::max(slots, 1);
-  return std::min(kMostElements, fitting / kVectors * kVectors);
-}
+  std::vector<int> slots;      ///< by instruction; -1: its output
+  std::vector<int> constants;  ///< by input: the slot of one that is a single value; else -1
+  std::vector<bool> direct;    ///< by instruction: it writes its output itself
+  bool streamed = false;       ///< outputs are written past the caches
+  int64_t most = 0;            ///< elements of a piece
+};
 
 struct TiledState : KernelState {
-  explicit TiledState(const Pieces& p) : pieces(p) {}
+  TiledState(const Pieces& p, Places w) : pieces(p), places(std::move(w)) {}
 
   /// A piece's tensors and kernels.
   struct Variant {
     std::vector<TensorSpec> values;
     std::vector<std::shared_ptr<const Prepared>> kernels;
+    /// Of kernels that can be called without their loops, on these operands.
+    std::vector<decltype(ElementState::dense)> dense;
   };
   Pieces pieces;
+  Places places;
+  std::vector<int> outputs;         ///< by instruction, -1 for none
   std::array<Variant, 2> variants;  ///< whole pieces; the last of an axis
-  std::vector<int> slots;
-  size_t slot_bytes = 0;
-  bool streamed = false;
 };
 
 Support supports(const FusedParams& p, const Specs& s) {
   const TensorSpec& first = s.out[0];
   for (const TensorSpec& o : s.out)
     if (!o.lies_like(first)) return Support::no("its outputs do not lie in memory alike");
-  const Pieces pieces(loop_of(s), most_elements(count_slots(p.program->slots(!streams(s)))));
+  const Loop loop = loop_of(s);
+  const Pieces pieces(loop, Places(*p.program, s, loop).most);
   if (pieces.count > 1 && pieces.elements() < kFewElements)
     return Support::no(fmt::format("its operands have pieces of {} elements in common, too few",
                                    pieces.elements()));
@@ -122,79 +153,111 @@ Support supports(const FusedParams& p, const Specs& s) {
 
 std::shared_ptr<TiledState> prepare(const FusedParams& p, const Specs& s) {
   const Program& program = *p.program;
-  const bool streamed = streams(s);
-  std::vector<int> slots = program.slots(!streamed);
-  const int64_t most = most_elements(count_slots(slots));
-  auto state = std::make_shared<TiledState>(Pieces(loop_of(s), most));
-  const Pieces& pieces = state->pieces;
-  state->streamed = streamed;
-  state->slots = std::move(slots);
-  state->slot_bytes = static_cast<size_t>(most) * 8;
+  const Loop loop = loop_of(s);
+  Places places(program, s, loop);
+  const Pieces pieces(loop, places.most);
+  auto state = std::make_shared<TiledState>(pieces, std::move(places));
   if (pieces.count == 0) return state;
+  const size_t inputs = s.in.size();
   const std::vector<TensorSpec> whole = program.infer(s.in);
   for (size_t which = 0; which < 2; ++which) {
     TiledState::Variant& variant = state->variants[which];
     const int64_t rows = which == 0 ? pieces.step : pieces.last();
-    for (size_t v = 0; v < whole.size(); ++v)
-      variant.values.push_back(pieces.spec(v < s.in.size() ? v + 1 : 0, whole[v].dtype, rows));
+    for (size_t v = 0; v < whole.size(); ++v) {
+      const bool strided = v < inputs && state->places.constants[v] < 0;
+      variant.values.push_back(pieces.spec(strided ? v + 1 : 0, whole[v].dtype, rows));
+    }
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& one = program.instructions[i];
       std::vector<TensorSpec> in;
       for (const int v : one.operands) in.push_back(variant.values[static_cast<size_t>(v)]);
-      const TensorSpec& out = variant.values[s.in.size() + i];
+      const TensorSpec& out = variant.values[inputs + i];
       auto prepared = select(*one.op, one.params.ref(), {in, {&out, 1}}, Device::cpu());
       check(!prepared->needs_copies() && prepared->state->workspace_bytes == 0,
             "fused: kernel {} of {} wants copies or memory", prepared->kernel->name, one.op->name);
+      const auto* element = dynamic_cast<const ElementState*>(prepared->state.get());
+      const bool dense = element && std::all_of(in.begin(), in.end(), [&](const TensorSpec& t) {
+                           return t.strides == out.strides;
+                         });
+      variant.dense.push_back(dense ? element->dense : nullptr);
       variant.kernels.push_back(std::move(prepared));
     }
   }
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    state->outputs.push_back(program.output_of(static_cast<int>(i)));
   return state;
 }
 
+std::byte* element(const Arg& arg, int64_t at) {
+  return static_cast<std::byte*>(arg.data) + at * static_cast<int64_t>(size_of(arg.dtype()));
+}
+
+/// Writes one value over a whole slot.
+void repeat(const Arg& from, int64_t n, std::byte* to) {
+  const size_t bytes = size_of(from.dtype());
+  for (int64_t i = 0; i < n; ++i)
+    std::memcpy(to + static_cast<size_t>(i) * bytes, from.data, bytes);
+}
+
+using Data = std::array<std::byte*, Program::kMostValues>;
+
 void run_piece(const Program& program, const TiledState& state, const Call& c, int64_t piece,
-               std::byte* buffer) {
+               Data& data) {
   const auto& variant = state.variants[state.pieces.is_last(piece) ? 1 : 0];
   const std::array<int64_t, kOperands> at = state.pieces.offsets(piece);
   const size_t inputs = c.in.size();
-  const auto place = [](const Arg& arg, int64_t elements) {
-    return static_cast<std::byte*>(arg.data) +
-           elements * static_cast<int64_t>(size_of(arg.dtype()));
-  };
-  std::array<Arg, Program::kMostValues> values;
-  for (size_t k = 0; k < inputs; ++k) values[k] = {place(c.in[k], at[k + 1]), &variant.values[k]};
+  for (size_t k = 0; k < inputs; ++k)
+    if (state.places.constants[k] < 0) data[k] = element(c.in[k], at[k + 1]);
+  const int64_t n = variant.values[inputs].numel();
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& one = program.instructions[i];
-    std::byte* to = nullptr;
-    if (state.slots[i] >= 0) {
-      to = buffer + static_cast<size_t>(state.slots[i]) * state.slot_bytes;
-    } else {
-      to = place(c.out[static_cast<size_t>(program.output_of(static_cast<int>(i)))], at[0]);
+    const bool direct = state.places.direct[i];
+    if (direct) data[inputs + i] = element(c.out[static_cast<size_t>(state.outputs[i])], at[0]);
+    const size_t count = one.operands.size();
+    if (variant.dense[i]) {
+      std::array<const void*, Program::kMostOperands> in;
+      for (size_t k = 0; k < count; ++k) in[k] = data[static_cast<size_t>(one.operands[k])];
+      variant.dense[i](one.params.ref().data, in.data(), n, data[inputs + i],
+                       direct && state.places.streamed ? elementwise::Store::streamed
+                                                       : elementwise::Store::cached);
+      continue;
     }
-    values[inputs + i] = {to, &variant.values[inputs + i]};
     std::array<Arg, Program::kMostOperands> in;
-    for (size_t k = 0; k < one.operands.size(); ++k)
-      in[k] = values[static_cast<size_t>(one.operands[k])];
+    for (size_t k = 0; k < count; ++k) {
+      const auto v = static_cast<size_t>(one.operands[k]);
+      in[k] = {data[v], &variant.values[v]};
+    }
+    const Arg out{data[inputs + i], &variant.values[inputs + i]};
     const Prepared& prepared = *variant.kernels[i];
-    prepared.kernel->run(
-        one.params.ref().data, *prepared.state,
-        {{in.data(), one.operands.size()}, {&values[inputs + i], 1}, nullptr, nullptr});
+    prepared.kernel->run(one.params.ref().data, *prepared.state,
+                         {{in.data(), count}, {&out, 1}, nullptr, nullptr});
   }
-  if (!state.streamed) return;
-  for (size_t k = 0; k < c.out.size(); ++k) {
-    const Arg& from = values[inputs + static_cast<size_t>(program.outputs[k])];
-    stream_bytes(place(c.out[k], at[0]), from.data,
-                 static_cast<size_t>(from.numel()) * size_of(from.dtype()));
+  for (size_t k = 0; k < c.out.size() && state.places.streamed; ++k) {
+    const auto i = static_cast<size_t>(program.outputs[k]);
+    if (!state.places.direct[i])
+      stream_bytes(element(c.out[k], at[0]), data[inputs + i],
+                   static_cast<size_t>(n) * size_of(c.out[k].dtype()));
   }
 }
 
 void run(const FusedParams& p, const TiledState& state, const Call& c) {
-  const int64_t grain =
-      std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, state.pieces.elements()));
+  const int64_t elements = state.pieces.elements();
+  const int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, elements));
   parallel_for(state.pieces.count, grain, [&](int64_t begin, int64_t end) {
     alignas(64) std::byte buffer[kBufferBytes];
-    for (int64_t piece = begin; piece < end; ++piece)
-      run_piece(*p.program, state, c, piece, buffer);
-    if (state.streamed) stream_fence();
+    const auto slot = [&](int i) {
+      return buffer + static_cast<size_t>(i) * state.places.slot_bytes();
+    };
+    Data data;
+    for (size_t k = 0; k < c.in.size(); ++k) {
+      if (state.places.constants[k] < 0) continue;
+      data[k] = slot(state.places.constants[k]);
+      repeat(c.in[k], elements, data[k]);
+    }
+    for (size_t i = 0; i < state.places.slots.size(); ++i)
+      if (state.places.slots[i] >= 0) data[c.in.size() + i] = slot(state.places.slots[i]);
+    for (int64_t piece = begin; piece < end; ++piece) run_piece(*p.program, state, c, piece, data);
+    if (state.places.streamed) stream_fence();
   });
 }
 

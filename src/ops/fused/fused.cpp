@@ -28,7 +28,7 @@ std::shared_ptr<ComposedState> prepare_composed(const FusedParams& p, const Spec
   const Program& program = *p.program;
   auto state = std::make_shared<ComposedState>();
   state->values = program.infer(s.in);
-  state->slots = program.slots(true);
+  state->slots = program.slots(program.is_output());
   size_t widest = 0;
   for (size_t v = s.in.size(); v < state->values.size(); ++v) {
     state->values[v].strides = s.out[0].strides;

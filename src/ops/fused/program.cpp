@@ -85,7 +85,7 @@ std::vector<TensorSpec> Program::infer(std::span<const TensorSpec> in) const {
   return values;
 }
 
-std::vector<int> Program::slots(bool direct) const {
+std::vector<int> Program::slots(const std::vector<bool>& direct) const {
   const size_t count = instructions.size();
   std::vector<size_t> last(count);
   for (size_t i = 0; i < count; ++i) {
@@ -97,7 +97,7 @@ std::vector<int> Program::slots(bool direct) const {
   std::vector<int> slot(count, -1);
   std::vector<size_t> busy_until;  // by slot: the last instruction that needs what is in it
   for (size_t i = 0; i < count; ++i) {
-    if (direct && output_of(static_cast<int>(i)) >= 0) continue;
+    if (direct[i]) continue;
     const auto free =
         std::find_if(busy_until.begin(), busy_until.end(), [&](size_t until) { return until < i; });
     slot[i] = static_cast<int>(free - busy_until.begin());
@@ -108,6 +108,20 @@ std::vector<int> Program::slots(bool direct) const {
     }
   }
   return slot;
+}
+
+std::vector<bool> Program::is_output() const {
+  std::vector<bool> is(instructions.size());
+  for (const int o : outputs) is[static_cast<size_t>(o)] = true;
+  return is;
+}
+
+std::vector<bool> Program::is_read() const {
+  std::vector<bool> is(instructions.size());
+  for (const Instruction& i : instructions)
+    for (const int v : i.operands)
+      if (v >= inputs) is[static_cast<size_t>(v - inputs)] = true;
+  return is;
 }
 
 int Program::output_of(int instruction) const {

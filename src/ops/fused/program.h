@@ -40,7 +40,11 @@ struct Program {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> in) const;
   /// For each result a slot that it shares with those which are needed at other times; -1 for
   /// results that are written to their output at once (`direct`). Outputs keep theirs to the end.
-  std::vector<int> slots(bool direct) const;
+  std::vector<int> slots(const std::vector<bool>& direct) const;
+  /// By instruction: its result is an output.
+  std::vector<bool> is_output() const;
+  /// By instruction: another one reads its result.
+  std::vector<bool> is_read() const;
   /// Which output an instruction's result is; -1 for one that is needed inside alone.
   int output_of(int instruction) const;
 };
