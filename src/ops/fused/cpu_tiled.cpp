@@ -13,8 +13,9 @@ namespace {
 
 /// What passes between instructions, per thread: it stays in the caches.
 constexpr size_t kBufferBytes = size_t{96} << 10;
+constexpr size_t kSlotGap = 320;
 /// Elements of a piece: few, where calls cost little, stay in the first cache.
-constexpr int64_t kMostElements = 512;
+constexpr int64_t kMostElements = 768;
 constexpr int64_t kMostElementsOfKernels = 2048;
 /// Pieces below this cost more in calls than the cache saves.
 constexpr int64_t kFewElements = 256;
@@ -110,11 +111,14 @@ struct Places {
       constants.push_back(constant ? count++ : -1);
     }
     constexpr int64_t kVectors = 64;  // whole ones of every kind
-    const auto fitting = static_cast<int64_t>(kBufferBytes / 8) / std::max(count, 1);
+    const auto fitting =
+        (static_cast<int64_t>(kBufferBytes) / std::max(count, 1) - static_cast<int64_t>(kSlotGap)) /
+        8;
     most =
         std::min(uniform ? kMostElements : kMostElementsOfKernels, fitting / kVectors * kVectors);
   }
-  size_t slot_bytes() const { return static_cast<size_t>(most) * 8; }
+  /// Not a power of two: slots at one distance would share the sets of a cache.
+  size_t slot_bytes() const { return static_cast<size_t>(most) * 8 + kSlotGap; }
 
   std::vector<int> slots;      ///< by instruction; -1: its output
   std::vector<int> constants;  ///< by input: the slot of one that is a single value; else -1
