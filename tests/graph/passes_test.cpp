@@ -43,12 +43,21 @@ std::vector<std::string> ops_after(void (*pass)(Graph&), const Body& body,
   return ops_of(after(pass, body, spec));
 }
 
+/// Elementwise calls stay nodes of their own while it lives.
+struct Unfused {
+  Unfused() { set_pass("fuse_elementwise", false); }
+  ~Unfused() { set_pass("fuse_elementwise", true); }
+  Unfused(const Unfused&) = delete;
+  Unfused& operator=(const Unfused&) = delete;
+};
+
 Tensor number_on_null(double value) { return full({}, value, kNull); }
 
 TEST(Passes, AreSwitchedByName) {
   for (const Pass& pass : passes()) EXPECT_TRUE(pass_is_on(pass.name)) << pass.name;
   expect_error<Error>("passes: there is none named 'nothing', only dead_nodes, constants",
                       [] { set_pass("nothing", false); });
+  const Unfused unfused;
   auto f = compile([](const Tensor& x) { return add(exp(x), exp(x)); });
   const Tensor x = ones({3});
   f(x);
@@ -102,6 +111,7 @@ TEST(Passes, TellWhatTheyDo) {
 }
 
 TEST(Passes, ThatRoundDifferentlyAreOffInDeterministicMode) {
+  const Unfused unfused;
   const auto steps = [] {
     auto f = compile([](const Tensor& x) { return neg(add(x, 0.0)); });
     f(ones({3}));
@@ -476,6 +486,7 @@ TEST(CommonSubexpressions, HaveNoWriteBetweenThem) {
 }
 
 TEST(CommonSubexpressions, DoNotUndoACheckpoint) {
+  const Unfused unfused;
   const Tensor weight = ones({64, 64}, kNull).set_requires_grad();
   const TensorSpec spec = on_null({64, 64});
   const auto layer = [](const Tensor& x) {
@@ -501,6 +512,7 @@ TEST(CommonSubexpressions, DoNotUndoACheckpoint) {
 }
 
 TEST(Accumulation, IsInPlace) {
+  const Unfused unfused;
   const TensorSpec spec = on_null({1024});
   const auto sum_of_products = [](std::span<const Tensor> in) -> Tensors {
     Tensor t = neg(in[0]);

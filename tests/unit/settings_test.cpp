@@ -213,7 +213,7 @@ TEST_F(Settings, TheNumberOfThreadsHoldsForKernelsInEveryThread) {
 std::string output_with(const std::string& variables) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   const std::string command =
-      "GTEST_OUTPUT= " + variables + " '" + self +
+      "GTEST_OUTPUT= GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 " + variables + " '" + self +
       "' --gtest_filter=Environment.DISABLED_Child --gtest_also_run_disabled_tests 2>&1";
   const std::unique_ptr<FILE, int (*)(FILE*)> child(popen(command.c_str(), "r"), pclose);
   std::string text;

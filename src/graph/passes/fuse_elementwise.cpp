@@ -155,8 +155,9 @@ class Fusion {
     const std::vector<int> moved = members_[at(b)];
     if (members_[at(a)].size() + moved.size() > Program::kMostInstructions) return;
     move(b, a, moved);
-    if (inputs(a).size() > Program::kMostInputs || outputs(a).size() > Program::kMostOutputs ||
-        comes_back(a))
+    const size_t results = outputs(a).size();  // none where nobody needs them
+    if (inputs(a).size() > Program::kMostInputs || results == 0 ||
+        results > Program::kMostOutputs || comes_back(a))
       move(a, b, moved);
   }
 
