@@ -1,7 +1,9 @@
 #include "mica/graph/plan.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <thread>
 
 #include "mica/autograd/anomaly.h"
 #include "mica/core/check.h"
@@ -9,6 +11,7 @@
 #include "mica/graph/passes/passes.h"
 #include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
+#include "mica/ops/fused/fused.h"
 #include "mica/runtime/op_scope.h"
 
 namespace mica {
@@ -95,7 +98,58 @@ Plan::Plan(Captured captured) : captured_(std::move(captured)) {
         });
 }
 
+/// What a node's kernel is chosen from.
+struct Plan::Specs {
+  std::vector<TensorSpec> in;
+  std::vector<TensorSpec> out;
+};
+
+Plan::Specs Plan::specs_of(const std::vector<ValueId>& in, const std::vector<ValueId>& out) const {
+  const Graph& g = captured_.graph;
+  Specs specs;
+  for (const ValueId id : in) {
+    specs.in.push_back(id == kNoValue ? TensorSpec{} : g[id].spec);
+    if (id == kNoValue) continue;
+    // Blocks of the arena are aligned; a view need not start on a boundary.
+    const Value& root = g[g.root(id)];
+    const bool outside = root.kind == Value::Kind::external;
+    const auto start = outside ? reinterpret_cast<uintptr_t>(root.tensor.data()) : 0;
+    const auto bytes = static_cast<size_t>(offset_in_root(g, id)) * size_of(g[id].spec.dtype);
+    specs.in.back().aligned = (start + bytes) % 16 == 0;
+  }
+  for (const ValueId id : out)
+    if (g[id].base == kNoValue) specs.out.push_back(g[id].spec);
+  return specs;
+}
+
+/// Generated kernels take a tenth of a second each to compile: several at a time, before the nodes
+/// ask for theirs one by one. What fails here fails there again and is told there.
+void Plan::compile_ahead() const {
+  std::vector<const Node*> generated;
+  for (const Node& node : captured_.graph.nodes)
+    if (node.op == &fused_op()) generated.push_back(&node);
+  if (!captured_.device.is_cuda() || generated.size() < 2) return;
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < generated.size(); i = next++) {
+      const Node& node = *generated[i];
+      const Specs specs = specs_of(node.in, node.out);
+      try {
+        select(*node.op, node.params.ref(), {specs.in, specs.out}, captured_.device);
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  };
+  const size_t threads =
+      std::min<size_t>(generated.size(), std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> pool;
+  for (size_t t = 1; t < threads; ++t) pool.emplace_back(work);
+  work();
+}
+
 void Plan::lower() {
+  compile_ahead();
   for (const Node& node : captured_.graph.nodes)
     if (!node.is_view()) add_step(*node.op, node.params, node.in, node.out);
 }
@@ -105,28 +159,14 @@ void Plan::add_step(const OpDef& op, const AnyParams& params, const std::vector<
                     const std::vector<ValueId>& out) {
   Graph& g = captured_.graph;
   Step step{&op, params, nullptr, in, {}, {}, {}, 0};
-  std::vector<TensorSpec> in_specs;
-  std::vector<TensorSpec> out_specs;
-  for (const ValueId id : in) {
-    in_specs.push_back(id == kNoValue ? TensorSpec{} : g[id].spec);
-    if (id == kNoValue) continue;
-    // Blocks of the arena are aligned; a view need not start on a boundary.
-    const Value& root = g[g.root(id)];
-    const bool outside = root.kind == Value::Kind::external;
-    const auto start = outside ? reinterpret_cast<uintptr_t>(root.tensor.data()) : 0;
-    const auto bytes = static_cast<size_t>(offset_in_root(g, id)) * size_of(g[id].spec.dtype);
-    in_specs.back().aligned = (start + bytes) % 16 == 0;
-  }
-  for (const ValueId id : out) {
-    if (g[id].base != kNoValue) continue;  // a new version of an input
-    step.out.push_back(id);
-    out_specs.push_back(g[id].spec);
-  }
+  const Specs specs = specs_of(in, out);
+  for (const ValueId id : out)
+    if (g[id].base == kNoValue) step.out.push_back(id);  // else a new version of an input
   if (!captured_.device.is_null()) {
-    step.prepared = select(op, params.ref(), {in_specs, out_specs}, captured_.device);
+    step.prepared = select(op, params.ref(), {specs.in, specs.out}, captured_.device);
     for (size_t i = 0; i < in.size() && step.prepared->needs_copies(); ++i) {
-      const TensorSpec wanted = wanted_spec(*step.prepared, static_cast<int>(i), in_specs[i]);
-      if (wanted.strides == in_specs[i].strides) continue;
+      const TensorSpec wanted = wanted_spec(*step.prepared, static_cast<int>(i), specs.in[i]);
+      if (wanted.strides == specs.in[i].strides) continue;
       g.values.push_back({wanted, Value::Kind::computed, {}, -1, kNoValue, 0, false});
       const auto copy = static_cast<ValueId>(g.values.size() - 1);
       add_step(layout_copy_op(), layout_copy_params(wanted), {in[i]}, {copy});

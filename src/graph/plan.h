@@ -55,6 +55,9 @@ class Plan {
     size_t workspace_offset = 0;
   };
 
+  struct Specs;
+  Specs specs_of(const std::vector<ValueId>& in, const std::vector<ValueId>& out) const;
+  void compile_ahead() const;
   void lower();
   void add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in,
                 const std::vector<ValueId>& out);

@@ -96,17 +96,22 @@ cudaKernel_t load_kernel(const std::string& source, int device) {
   static auto* const kernels = new std::map<std::string, cudaKernel_t>;
   const std::string architecture = architecture_of(device);
   const std::string key = key_of(source, architecture);
-  const std::lock_guard lock(mutex);
-  cudaKernel_t& kernel = (*kernels)[key];
-  if (kernel) return kernel;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto known = kernels->find(key); known != kernels->end()) return known->second;
+  }
+  // Not under the lock: several are compiled at a time.
   const std::string file = "kernels/" + checksum(key) + ".cubin";
+  cudaKernel_t kernel = nullptr;
   if (const auto kept = read_cached(file, key)) kernel = load(*kept);
-  if (kernel) return kernel;
-  const std::string code = compile_source(source, architecture);
-  kernel = load(code);
-  check(kernel != nullptr, "the driver does not take what NVRTC made for {}", architecture);
-  write_cached(file, key, code);
-  return kernel;
+  if (!kernel) {
+    const std::string code = compile_source(source, architecture);
+    kernel = load(code);
+    check(kernel != nullptr, "the driver does not take what NVRTC made for {}", architecture);
+    write_cached(file, key, code);
+  }
+  const std::lock_guard lock(mutex);
+  return kernels->emplace(key, kernel).first->second;
 }
 
 }  // namespace mica::cuda
