@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mica/core/check.h"
+#include "mica/runtime/cuda/ahead.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/op_scope.h"
 
@@ -43,10 +44,27 @@ Registry& registry() {
   return *r;
 }
 
+/// Whether a device can begin a launch before the one it follows has ended.
+bool can_launch_ahead(int device) {
+  thread_local std::pair<int, bool> known{-1, false};
+  if (known.first != device) {
+    int major = 0;
+    check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    known = {device, major >= 9};
+  }
+  return known.second;
+}
+
+thread_local int g_ahead = 0;  // scopes that are open
+
 std::atomic<bool> g_cudnn_used{false};
 std::atomic<bool> g_cublas_lt_used{false};
 
 }  // namespace
+
+LaunchAhead::LaunchAhead() { ++g_ahead; }
+LaunchAhead::~LaunchAhead() { --g_ahead; }
+bool LaunchAhead::active() { return g_ahead > 0; }
 
 Encoder::Encoder(int device) : device_(device) {
   check_cuda(cudaSetDevice(device));
@@ -122,6 +140,13 @@ void Encoder::launch_packed(const void* kernel, dim3 grid, dim3 block, size_t sh
     config.blockDim = block;
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream_;
+    cudaLaunchAttribute ahead{};
+    ahead.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    ahead.val.programmaticStreamSerializationAllowed = 1;
+    if (LaunchAhead::active() && can_launch_ahead(device_)) {
+      config.attrs = &ahead;
+      config.numAttrs = 1;
+    }
     code = cudaLaunchKernelExC(&config, kernel, const_cast<void**>(arguments));
   }
   if (code != cudaSuccess) [[unlikely]] {
