@@ -30,6 +30,10 @@ RENAMED = {
 MISSING = {
     "conv2d_dgrad": "a gradient",
     "conv2d_wgrad": "a gradient",
+    "conv2d_act": "what compiled functions make of a convolution and its activation",
+    "conv2d_pool": "what compiled functions make of a convolution and its pooling",
+    "conv2d_pool_dgrad": "a gradient",
+    "conv2d_pool_wgrad": "a gradient",
     "linear_wgrad": "a gradient",
     "conv3d_dgrad": "a gradient",
     "conv3d_wgrad": "a gradient",

@@ -21,17 +21,7 @@ void infer(const Conv2dParams& params, std::span<const TensorSpec> in, OutSpecs&
 }
 
 Tensors vjp(const Conv2dParams& params, const VjpArgs& args) {
-  const Tensor& dy = args.grad[0];
-  Tensors grads(3);
-  if (args.needs(0)) {
-    const TensorSpec& x = args.in_specs[0];
-    grads[0] = in_format_of(x, dy, conv2d_dgrad(dy, args.in[1], {params, x.shape}));
-  }
-  const TensorSpec& weight = args.in_specs[1];
-  if (args.needs(1))
-    grads[1] = conv2d_wgrad(dy, args.in[0], {params, weight.shape, weight.is_channels_last()});
-  if (args.needs(2)) grads[2] = sum(dy, {0, 2, 3});
-  return grads;
+  return conv2d_gradients(params, args.grad[0], args);
 }
 
 void check_dy(const char* op, const Conv2dGeometry& g, const Shape& dy) {
@@ -96,6 +86,19 @@ Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const
   g.dilation = params.dilation;
   g.groups = params.groups;
   return g;
+}
+
+Tensors conv2d_gradients(const Conv2dParams& params, const Tensor& dy, const VjpArgs& args) {
+  Tensors grads(3);
+  if (args.needs(0)) {
+    const TensorSpec& x = args.in_specs[0];
+    grads[0] = in_format_of(x, dy, conv2d_dgrad(dy, args.in[1], {params, x.shape}));
+  }
+  const TensorSpec& weight = args.in_specs[1];
+  if (args.needs(1))
+    grads[1] = conv2d_wgrad(dy, args.in[0], {params, weight.shape, weight.is_channels_last()});
+  if (args.needs(2)) grads[2] = sum(dy, {0, 2, 3});
+  return grads;
 }
 
 const OpDef& conv2d_op() {

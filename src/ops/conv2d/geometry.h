@@ -6,6 +6,8 @@
 
 namespace mica {
 
+struct VjpArgs;
+
 /// The sizes of one convolution: x (n, c, h, w), weight (o, c / groups, kh, kw), y (n, o, oh, ow).
 struct Conv2dGeometry {
   int64_t n = 0, c = 0, h = 0, w = 0;
@@ -27,6 +29,9 @@ struct Conv2dGeometry {
 /// Checks the parameters and shapes of a convolution; `op` names the operator in errors.
 Conv2dGeometry conv2d_geometry(const char* op, const Conv2dParams& params, const Shape& x,
                                const Shape& weight);
+
+/// Gradients of x, weight and bias from that of their convolution.
+Tensors conv2d_gradients(const Conv2dParams& params, const Tensor& dy, const VjpArgs& args);
 
 /// Whether the direct kernel is the fastest on the CPU, where it can be used: images that fit the
 /// cache and are enough for the threads, and for the weight's gradient windows that are not wide.

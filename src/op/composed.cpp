@@ -1,0 +1,79 @@
+#include "mica/op/composed.h"
+
+#include <algorithm>
+
+#include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+
+namespace mica {
+
+ComposedState::ComposedState(const Specs& specs)
+    : inputs_(static_cast<int>(specs.in.size())), outputs_(static_cast<int>(specs.out.size())) {
+  for (const TensorSpec& s : specs.in) values_.push_back({s});
+  for (const TensorSpec& s : specs.out) values_.push_back({s});
+}
+
+int ComposedState::temporary(const Shape& shape, DType dtype, const TensorSpec& like) {
+  TensorSpec spec = TensorSpec::contiguous(shape, dtype, like.device);
+  if (like.is_channels_last()) spec.strides = channels_last_strides(shape);
+  return add_temporary(spec);
+}
+
+int ComposedState::add_temporary(const TensorSpec& spec) {
+  constexpr size_t kAlignment = 256;
+  values_.push_back({spec, temporary_bytes_});
+  values_.back().spec.defined = true;
+  const size_t bytes = static_cast<size_t>(spec.numel()) * size_of(spec.dtype);
+  temporary_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  workspace_bytes = temporary_bytes_ + inner_bytes_;
+  return static_cast<int>(values_.size()) - 1;
+}
+
+void ComposedState::add_call(const OpDef& op, const AnyParams& params, std::vector<int> in,
+                             const std::vector<int>& out) {
+  check(in.size() <= kMostOperands && out.size() <= kMostOperands,
+        "{}: too many operands for a part of another op", op.name);
+  const auto specs = [&](const std::vector<int>& values) {
+    std::vector<TensorSpec> all;
+    for (const int v : values) all.push_back(spec(v));
+    return all;
+  };
+  const std::vector<TensorSpec> in_specs = specs(in);
+  const std::vector<TensorSpec> out_specs = specs(out);
+  auto prepared = select(op, params.ref(), {in_specs, out_specs}, out_specs[0].device);
+  for (size_t i = 0; i < in.size() && prepared->needs_copies(); ++i) {
+    const TensorSpec wanted = wanted_spec(*prepared, static_cast<int>(i), in_specs[i]);
+    if (wanted.strides == in_specs[i].strides) continue;
+    const int copy = add_temporary(wanted);
+    add_call(layout_copy_op(), layout_copy_params(wanted), {in[i]}, {copy});
+    in[i] = copy;
+  }
+  inner_bytes_ = std::max(inner_bytes_, prepared->state->workspace_bytes);
+  workspace_bytes = temporary_bytes_ + inner_bytes_;
+  steps_.push_back({params, std::move(prepared), std::move(in), out});
+}
+
+Arg ComposedState::arg(int value, const Call& call) const {
+  const Value& v = values_[static_cast<size_t>(value)];
+  const auto i = static_cast<size_t>(value);
+  if (value < inputs_) return {call.in[i].data, &v.spec};
+  if (value < inputs_ + outputs_) return {call.out[i - static_cast<size_t>(inputs_)].data, &v.spec};
+  if (v.spec.numel() == 0) return {nullptr, &v.spec};
+  return {static_cast<std::byte*>(call.workspace) + v.offset, &v.spec};
+}
+
+void ComposedState::run(const Call& call) const {
+  std::byte* inner =
+      inner_bytes_ == 0 ? nullptr : static_cast<std::byte*>(call.workspace) + temporary_bytes_;
+  for (const Step& step : steps_) {
+    std::array<Arg, kMostOperands> in;
+    std::array<Arg, kMostOperands> out;
+    for (size_t i = 0; i < step.in.size(); ++i) in[i] = arg(step.in[i], call);
+    for (size_t i = 0; i < step.out.size(); ++i) out[i] = arg(step.out[i], call);
+    step.prepared->kernel->run(
+        step.params.ref().data, *step.prepared->state,
+        {{in.data(), step.in.size()}, {out.data(), step.out.size()}, inner, call.encoder});
+  }
+}
+
+}  // namespace mica

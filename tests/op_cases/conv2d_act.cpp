@@ -1,0 +1,74 @@
+#include <cmath>
+#include <numbers>
+
+#include "tests/op_cases/conv_oracle.h"
+
+namespace mica::cases {
+namespace {
+
+struct Setup {
+  const char* name;
+  Shape x, w;
+  Conv2dParams conv = {};
+};
+
+double activated(double v, Activation activation) {
+  if (activation == Activation::relu) return std::max(v, 0.0);
+  if (activation == Activation::gelu) return v / 2 * (1 + std::erf(v / std::numbers::sqrt2));
+  return v;
+}
+
+OpCase conv2d_act_case() {
+  OpCase c{.op = "conv2d_act", .samples = {}};
+  const auto add = [&](const Setup& s, Activation activation, bool bias) {
+    c.samples.push_back(
+        {.name = std::string(s.name) + ", " + print_field(activation) + (bias ? "" : ", no bias"),
+         .in = {x(s.x), x(s.w).in(-1, 1), bias ? x({s.w[0]}) : absent()},
+         .call = [s, activation](const Args& a) -> Tensors {
+           return {conv2d_act(a[0], a[1], a[2], {s.conv, activation})};
+         },
+         .oracle =
+             [s, activation](const HostArgs& in) {
+               const auto dims = [](Size2 size) { return Dims{size.h, size.w}; };
+               const HostConv conv(s.x, s.w,
+                                   {dims(s.conv.stride), dims(s.conv.padding), dims(s.conv.padding),
+                                    dims(s.conv.dilation), s.conv.groups});
+               HostArray y = host_conv(conv, in[0], in[1], in[2].values);
+               for (double& v : y.values) v = activated(v, activation);
+               return std::vector{y};
+             },
+         // In f16 and bf16 a sum near zero may have the other sign, and relu's gradient with it.
+         .dtypes = activation == Activation::relu ? std::vector{DType::f64, DType::f32} : kFloats});
+  };
+  for (const Setup& s :
+       {Setup{"3x3", {2, 3, 6, 7}, {4, 3, 3, 3}},
+        Setup{"padded", {2, 3, 5, 5}, {4, 3, 3, 3}, {.padding = 1}},
+        Setup{"strided", {1, 2, 9, 8}, {3, 2, 3, 3}, {.stride = 2, .padding = 1}},
+        Setup{"dilated groups", {1, 4, 9, 9}, {6, 2, 3, 3}, {.dilation = 2, .groups = 2}},
+        Setup{"1x1", {2, 5, 4, 3}, {7, 5, 1, 1}}, Setup{"one element", {1, 1, 1, 1}, {1, 1, 1, 1}},
+        Setup{"no images", {0, 2, 5, 5}, {3, 2, 3, 3}}})
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu})
+      add(s, activation, activation != Activation::none);
+  c.bad = {
+      bad<ShapeError>("conv2d_act: kernel of 3 by 3 does not fit the padded input of 2 by 2",
+                      [](Device d) {
+                        conv2d_act(zeros({1, 3, 2, 2}, {.device = d}),
+                                   zeros({8, 3, 3, 3}, {.device = d}), {}, {});
+                      }),
+      bad<ShapeError>("conv2d_act: bias must be [C_out] with C_out = 8, got [7]",
+                      [](Device d) {
+                        const TensorOptions o{.device = d};
+                        conv2d_act(zeros({1, 3, 8, 8}, o), zeros({8, 3, 3, 3}, o), zeros({7}, o),
+                                   {});
+                      }),
+      bad<DTypeError>("conv2d_act: operands must have one dtype, got f32 and f64", [](Device d) {
+        conv2d_act(zeros({1, 3, 8, 8}, {.device = d}), zeros({8, 3, 3, 3}, {DType::f64, d}), {},
+                   {});
+      })};
+  return c;
+}
+
+const Room kRoom([] { return std::vector<OpCase>{conv2d_act_case()}; });
+
+}  // namespace
+}  // namespace mica::cases
