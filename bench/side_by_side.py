@@ -29,8 +29,11 @@ WORKLOADS = {
     "simple_cnn_train": "simple_cnn, batch 64",
     "mnist_net_train_b256": "mnist_net, batch 256",
     "mnist_net_train": "mnist_net, batch 64",
+    "cifar_cnn_train": "two convolutions on colour images, batch 64",
+    "mlp_gelu_train": "MLP with GELU and Adam, batch 64",
 }
 MODELS = ("lenet", "simple_cnn", "mnist_net")
+SIBLINGS = ("cifar_cnn", "mlp_gelu")  # at batch 64 alone
 PAGES = {
     "training_cpu": "Training steps on a CPU",
     "ops_cpu": "Operators on a CPU",
@@ -55,10 +58,12 @@ def commands(what, device, threads, peers, only, compiled):
         peer = [sys.executable, "bench/peers/torch_ops.py", "--device", device, *some]
         yield [*peer, "--threads", str(threads)] if threads else peer
         return
-    ours = [f"{m}_train" for m in MODELS]
-    yield ["mica", "bench", *ours, "--device", device, "--batch", "256,64", "--json"]
+    for models, batches in ((MODELS, "256,64"), (SIBLINGS, "64")):
+        ours = [f"{m}_train" for m in models]
+        yield ["mica", "bench", *ours, "--device", device, "--batch", batches, "--json"]
     if "torch" in peers:
         peer = [sys.executable, "bench/peers/torch_peer.py", "--device", device, *MODELS]
+        peer += SIBLINGS
         if not compiled:
             peer.append("--no-compile")
         yield [*peer, "--threads", str(threads)] if threads else peer

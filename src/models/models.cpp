@@ -10,18 +10,31 @@ nn::Sequential mlp(const MlpOptions& o) {
   int64_t width = o.in;
   for (const int64_t next : o.hidden) {
     net.push_back(nn::Linear(width, next));
-    net.push_back(nn::ReLU());
+    if (o.activation == Activation::relu) net.push_back(nn::ReLU());
+    if (o.activation == Activation::gelu) net.push_back(nn::GELU());
     width = next;
   }
   net.push_back(nn::Linear(width, o.classes));
   return net;
 }
 
-nn::Sequential simple_cnn() {
-  return nn::Sequential(nn::Conv2d({.in = 1, .out = 16, .kernel = 3, .padding = 1, .bias = false}),
-                        nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),  // (N, 16 * 14 * 14)
-                        nn::Linear({.in = 16 * 14 * 14, .out = 10, .bias = false}));
+nn::Sequential cnn(const CnnOptions& o) {
+  nn::Sequential net(nn::NamedModules{});
+  int64_t in = o.in;
+  int64_t side = o.side;
+  for (const int64_t out : o.channels) {
+    net.push_back(nn::Conv2d({.in = in, .out = out, .kernel = 3, .padding = 1, .bias = o.bias}));
+    net.push_back(nn::ReLU());
+    net.push_back(nn::MaxPool2d(2));
+    in = out;
+    side /= 2;
+  }
+  net.push_back(nn::Flatten());
+  net.push_back(nn::Linear({.in = in * side * side, .out = o.classes, .bias = o.bias}));
+  return net;
 }
+
+nn::Sequential simple_cnn() { return cnn({.in = 1, .side = 28, .channels = {16}, .bias = false}); }
 
 nn::Sequential lenet() {
   return nn::Sequential(nn::Conv2d({.in = 1, .out = 20, .kernel = 5}),   // (N, 20, 24, 24)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mica/nn/containers.h"
+#include "mica/ops/matmul/matmul.h"
 
 // Networks for images (N, 1, 28, 28) that give ten logits, unless their options say otherwise.
 namespace mica::models {
@@ -13,9 +14,21 @@ struct MlpOptions {
   int64_t in = 28 * 28;
   std::vector<int64_t> hidden = {512, 256};
   int64_t classes = 10;
+  Activation activation = Activation::relu;
 };
-/// Linear layers with ReLU between them: `mlp({.hidden = {128}})`.
+/// Linear layers with an activation between them: `mlp({.hidden = {128}})`.
 nn::Sequential mlp(const MlpOptions& options = {});
+
+struct CnnOptions {
+  int64_t in = 3;     ///< channels
+  int64_t side = 32;  ///< of the square images
+  std::vector<int64_t> channels = {16, 32};
+  int64_t classes = 10;
+  bool bias = true;
+};
+/// For each number of channels a convolution of 3×3 that keeps the size, ReLU and pooling by 2;
+/// then one linear layer.
+nn::Sequential cnn(const CnnOptions& options = {});
 
 /// One convolution of 16 channels, ReLU, pooling, one linear layer; no biases.
 nn::Sequential simple_cnn();

@@ -27,6 +27,12 @@ TEST(Models, HaveTheirShapesAndCounts) {
   }
   EXPECT_EQ(models::mlp({.in = 4, .hidden = {}, .classes = 3})(ones({2, 2, 2})).shape(),
             Shape({2, 3}));
+  EXPECT_EQ(nn::summary(models::cnn(), {2, 3, 32, 32}).parameters,
+            16 * 27 + 16 + 32 * 144 + 32 + 2048 * 10 + 10);
+  EXPECT_EQ(models::cnn()(ones({2, 3, 32, 32})).shape(), Shape({2, 10}));
+  EXPECT_TRUE(models::cnn().state_dict().contains("7.bias"));
+  EXPECT_THAT(nn::to_string(models::mlp({.activation = Activation::gelu})),
+              testing::AllOf(testing::HasSubstr("GELU"), testing::Not(testing::HasSubstr("ReLU"))));
   EXPECT_TRUE(models::mnist_net().state_dict().contains("fc2.bias"));
   expect_error<Error>("'vgg'; there are mlp, simple_cnn", [] { models::make("vgg"); });
 }

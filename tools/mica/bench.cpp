@@ -10,6 +10,7 @@
 #include "mica/mica.h"
 #include "mica/train/progress.h"
 #include "tools/mica/command.h"
+#include "tools/mica/workloads.h"
 
 namespace mica::tool {
 namespace {
@@ -17,18 +18,6 @@ namespace {
 constexpr int kWarmup = 10;
 constexpr int kRepeats = 5;
 constexpr int kCheckedSteps = 20;
-
-/// A training step, named and made as in bench/peers.
-struct Workload {
-  const char* name;
-  const char* model;
-  int64_t batch;  ///< at this one the name stands alone
-  bool adam;
-  double lr;
-};
-constexpr Workload kWorkloads[] = {{"lenet_train", "lenet", 256, false, 0.02},
-                                   {"simple_cnn_train", "simple_cnn", 64, false, 0.01},
-                                   {"mnist_net_train", "mnist_net", 64, true, 1e-3}};
 
 struct Options {
   std::vector<std::string> workloads;
@@ -54,60 +43,6 @@ double seconds_per_step(const std::function<void()>& step, int64_t steps, Device
   }
   std::sort(times.begin(), times.end());
   return times[kRepeats / 2];
-}
-
-/// A network on one batch of random images and labels; two of them start with the same numbers.
-class Training {
- public:
-  Training(const Workload& workload, int64_t batch, Device device)
-      : model_(seeded_model(workload.model, device)),
-        optimizer_(make_optimizer(workload)),
-        x_(to(uniform({batch, 1, 28, 28}), device)),
-        y_(to(cast(mul(uniform({batch}), 10.0), DType::i64), device)),
-        loss_(zeros({}, {.device = device})) {}
-
-  void step() {
-    optimizer_->zero_grad();
-    const Tensor loss = cross_entropy(model_(x_), y_);
-    loss.backward();
-    optimizer_->step();
-    copy_(loss_, loss.detach());
-  }
-
-  double loss() const { return loss_.item(); }
-
-  /// All parameters in one row.
-  std::vector<float> weights() const {
-    std::vector<float> all;
-    for (const Tensor& p : model_.parameters()) {
-      const auto values = p.to_vector<float>();
-      all.insert(all.end(), values.begin(), values.end());
-    }
-    return all;
-  }
-
- private:
-  static nn::Module seeded_model(const char* name, Device device) {
-    manual_seed(0);
-    nn::Module model = models::make(name);
-    model.to(device);
-    return model;
-  }
-  std::unique_ptr<optim::Optimizer> make_optimizer(const Workload& w) const {
-    if (w.adam)
-      return std::make_unique<optim::Adam>(model_.parameters(), optim::AdamOptions{.lr = w.lr});
-    return std::make_unique<optim::SGD>(model_.parameters(), optim::SGDOptions{.lr = w.lr});
-  }
-
-  nn::Module model_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  Tensor x_, y_, loss_;
-};
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - double{b[i]}, 2);
-  return std::sqrt(sum);
 }
 
 struct Start {
@@ -145,8 +80,7 @@ void check_trained(const Start& start, const Training& end, const char* variant)
 
 void report(const Options& options, const Workload& workload, Device device, int64_t batch,
             const char* variant, double seconds, double loss) {
-  const std::string name =
-      batch == workload.batch ? workload.name : fmt::format("{}_b{}", workload.name, batch);
+  const std::string name = workload.name_at(batch);
   const double rate = static_cast<double>(batch) / seconds;
   if (options.json) {
     const nlohmann::ordered_json line = {{"peer", "mica"},
@@ -189,7 +123,7 @@ void add_bench(CLI::App& app) {
       app.add_subcommand("bench", "Time a training step, eager and compiled, or operators alone");
   auto o = std::make_shared<Options>();
   std::vector<std::string> names = {"ops"};
-  for (const Workload& w : kWorkloads) names.emplace_back(w.name);
+  for (const Workload& w : workloads()) names.emplace_back(w.name);
   command->add_option("workload", o->workloads, "What to time; several may be given")
       ->required()
       ->check(CLI::IsMember(names));
@@ -221,7 +155,7 @@ void add_bench(CLI::App& app) {
     set_autotune(o->autotune);
     for (const std::string& name : o->workloads) {
       if (name == "ops") bench_ops(device, o->only, o->json);
-      for (const Workload& w : kWorkloads) {
+      for (const Workload& w : workloads()) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;
         for (const int64_t batch : batches) bench_training(*o, w, batch, device);

@@ -1,0 +1,74 @@
+#include "tools/mica/workloads.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace mica::tool {
+namespace {
+
+const Workload kWorkloads[] = {
+    {"lenet_train", [] { return models::make("lenet"); }, {1, 28, 28}, 256, false, 0.02},
+    {"simple_cnn_train", [] { return models::make("simple_cnn"); }, {1, 28, 28}, 64, false, 0.01},
+    {"mnist_net_train", [] { return models::make("mnist_net"); }, {1, 28, 28}, 64, true, 1e-3},
+    {"cifar_cnn_train", [] { return nn::Module(models::cnn()); }, {3, 32, 32}, 64, false, 0.02},
+    {"mlp_gelu_train",
+     [] { return nn::Module(models::mlp({.activation = Activation::gelu})); },
+     {1, 28, 28},
+     64,
+     true,
+     1e-3},
+};
+
+nn::Module seeded_model(const Workload& w, Device device) {
+  manual_seed(0);
+  nn::Module model = w.model();
+  model.to(device);
+  return model;
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Workload& w, const nn::Module& model) {
+  if (w.adam)
+    return std::make_unique<optim::Adam>(model.parameters(), optim::AdamOptions{.lr = w.lr});
+  return std::make_unique<optim::SGD>(model.parameters(), optim::SGDOptions{.lr = w.lr});
+}
+
+}  // namespace
+
+std::string Workload::name_at(int64_t n) const {
+  return n == batch ? name : fmt::format("{}_b{}", name, n);
+}
+
+std::span<const Workload> workloads() { return kWorkloads; }
+
+Training::Training(const Workload& w, int64_t batch, Device device)
+    : model_(seeded_model(w, device)),
+      optimizer_(make_optimizer(w, model_)),
+      x_(to(uniform({batch, w.image[0], w.image[1], w.image[2]}), device)),
+      y_(to(cast(mul(uniform({batch}), 10.0), DType::i64), device)),
+      loss_(zeros({}, {.device = device})) {}
+
+void Training::step() {
+  optimizer_->zero_grad();
+  const Tensor loss = cross_entropy(model_(x_), y_);
+  loss.backward();
+  optimizer_->step();
+  copy_(loss_, loss.detach());
+}
+
+std::vector<float> Training::weights() const {
+  std::vector<float> all;
+  for (const Tensor& p : model_.parameters()) {
+    const auto values = p.to_vector<float>();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - double{b[i]}, 2);
+  return std::sqrt(sum);
+}
+
+}  // namespace mica::tool

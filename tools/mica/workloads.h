@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mica/mica.h"
+
+namespace mica::tool {
+
+/// A training step, named and made as in bench/peers.
+struct Workload {
+  const char* name;
+  nn::Module (*model)();
+  Shape image;    ///< (C, H, W)
+  int64_t batch;  ///< at this one the name stands alone
+  bool adam;
+  double lr;
+
+  std::string name_at(int64_t n) const;
+};
+std::span<const Workload> workloads();
+
+/// A network on one batch of random images and labels; two of them start with the same numbers.
+class Training {
+ public:
+  Training(const Workload& workload, int64_t batch, Device device);
+
+  void step();
+
+  /// Of the last step.
+  double loss() const { return loss_.item(); }
+  /// All parameters in one row.
+  std::vector<float> weights() const;
+
+ private:
+  nn::Module model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  Tensor x_, y_, loss_;
+};
+
+double distance(const std::vector<float>& a, const std::vector<float>& b);
+
+}  // namespace mica::tool
