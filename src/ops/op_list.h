@@ -233,6 +233,8 @@ MICA_COMPOSITE(channel_shuffle)
 // normalisation and loss
 MICA_OP(batch_norm)
 MICA_OP(batch_norm_grad)
+MICA_OP(batch_norm_act)
+MICA_OP(batch_norm_act_grad)
 MICA_OP(cross_entropy)
 MICA_OP(cross_entropy_grad)
 MICA_OP(softmax)

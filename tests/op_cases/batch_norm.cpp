@@ -151,6 +151,28 @@ OpCase batch_norm_case() {
   return c;
 }
 
+/// Of dy, x, weight, mean, 1/std: dx, dweight, dbias.
+std::vector<HostArray> gradients(const HostArgs& in, const BatchNormParams& p) {
+  const auto n = static_cast<size_t>(in[0].shape[1]);
+  const double count = count_of(in[0]);
+  HostArray dx = in[0];
+  HostArray dw{{static_cast<int64_t>(n)}, std::vector<double>(n)};
+  HostArray db = dw;
+  const auto normal = [&](size_t k, size_t i) {
+    return (in[1].values[i] - in[3].values[k]) * in[4].values[k];
+  };
+  each_value(dx.shape, [&](size_t k, size_t i) {
+    db.values[k] += in[0].values[i];
+    dw.values[k] += in[0].values[i] * normal(k, i);
+  });
+  each_value(dx.shape, [&](size_t k, size_t i) {
+    double d = in[0].values[i];
+    if (p.training) d -= (db.values[k] + normal(k, i) * dw.values[k]) / count;
+    dx.values[i] = d * or_else(in[2], k, 1) * in[4].values[k];
+  });
+  return std::vector{dx, dw, db};
+}
+
 OpCase batch_norm_grad_case() {
   OpCase c{.op = "batch_norm_grad", .samples = {}};
   const auto sample = [](const char* name, const Shape& shape, bool training, bool weight) {
@@ -163,27 +185,7 @@ OpCase batch_norm_grad_case() {
                     const BatchNormGrads g = batch_norm_grad(a[0], a[1], a[2], a[3], a[4], p);
                     return {g.dx, g.dweight, g.dbias};
                   },
-                  .oracle =
-                      [p](const HostArgs& in) {
-                        const auto n = static_cast<size_t>(in[0].shape[1]);
-                        const double count = count_of(in[0]);
-                        HostArray dx = in[0];
-                        HostArray dw{{static_cast<int64_t>(n)}, std::vector<double>(n)};
-                        HostArray db = dw;
-                        const auto normal = [&](size_t k, size_t i) {
-                          return (in[1].values[i] - in[3].values[k]) * in[4].values[k];
-                        };
-                        each_value(dx.shape, [&](size_t k, size_t i) {
-                          db.values[k] += in[0].values[i];
-                          dw.values[k] += in[0].values[i] * normal(k, i);
-                        });
-                        each_value(dx.shape, [&](size_t k, size_t i) {
-                          double d = in[0].values[i];
-                          if (p.training) d -= (db.values[k] + normal(k, i) * dw.values[k]) / count;
-                          dx.values[i] = d * or_else(in[2], k, 1) * in[4].values[k];
-                        });
-                        return std::vector{dx, dw, db};
-                      }};
+                  .oracle = [p](const HostArgs& in) { return gradients(in, p); }};
   };
   c.samples = {sample("training", {4, 3, 5, 6}, true, true),
                sample("inference", {4, 3, 5, 6}, false, true),
@@ -205,7 +207,133 @@ OpCase batch_norm_grad_case() {
   return c;
 }
 
-const Room kRoom([] { return std::vector<OpCase>{batch_norm_case(), batch_norm_grad_case()}; });
+struct ActSetup {
+  const char* name;
+  Shape x;
+  bool residual = false;
+  bool relu = true;
+  bool affine = true;
+  bool training = true;
+};
+
+Sample act_sample(const ActSetup& s) {
+  Sample sample = batch_norm_sample({s.name, s.x, {.training = s.training}, s.affine, true});
+  sample.in.push_back(s.residual ? x(s.x) : absent());
+  const BatchNormActParams p{{.training = s.training}, s.relu};
+  sample.call = [p](const Args& a) -> Tensors {
+    const Tensor mean = clone(a[3]);
+    const Tensor variance = clone(a[4]);
+    const Tensor y = batch_norm_act(a[0], a[1], a[2], mean, variance, a[5], p);
+    return {y, mean, variance};
+  };
+  sample.oracle = [p](const HostArgs& in) {
+    std::vector<HostArray> out = normalised(in, p.norm);
+    for (size_t i = 0; i < out[0].values.size(); ++i) {
+      double& y = out[0].values[i];
+      y += or_else(in[5], i, 0);
+      if (p.relu) y = std::max(y, 0.0);
+    }
+    return out;
+  };
+  return sample;
+}
+
+OpCase batch_norm_act_case() {
+  OpCase c{.op = "batch_norm_act", .samples = {}};
+  for (const ActSetup& s : std::vector<ActSetup>{
+           {"relu", {4, 3, 5, 6}},
+           {"residual, relu", {4, 3, 5, 6}, true},
+           {"residual", {4, 3, 4, 4}, true, false},
+           {"neither", {4, 3, 4, 4}, false, false},
+           {"no weight", {3, 2, 4, 4}, true, true, false},
+           {"matrix", {6, 8}, true},
+           {"sequence", {3, 4, 7}},
+           {"37 channels", {3, 37, 2, 3}, true},
+           {"inference", {4, 3, 5, 6}, true, true, true, false},
+           {"one element, inference", {1, 1, 1, 1}, true, true, true, false},
+           {"no images", {0, 3, 4, 4}, true},
+       })
+    c.samples.push_back(act_sample(s));
+  c.bad = {bad<ShapeError>("batch_norm_act: residual must be [2, 3] as the input, got [2, 4]",
+                           [](Device d) {
+                             const TensorOptions o{.device = d};
+                             batch_norm_act(zeros({2, 3}, o), {}, {}, {}, {}, zeros({2, 4}, o));
+                           }),
+           bad<DTypeError>("batch_norm_act: residual must be f32 as the input, got f64",
+                           [](Device d) {
+                             batch_norm_act(zeros({2, 3}, {.device = d}), {}, {}, {}, {},
+                                            zeros({2, 3}, {DType::f64, d}));
+                           }),
+           bad<ShapeError>("batch_norm_act: weight must be [C] with C = 3, got [4]", [](Device d) {
+             const TensorOptions o{.device = d};
+             batch_norm_act(zeros({2, 3}, o), zeros({4}, o), {}, {}, {}, {});
+           })};
+  return c;
+}
+
+OpCase batch_norm_act_grad_case() {
+  OpCase c{.op = "batch_norm_act_grad", .samples = {}};
+  const auto sample = [](const char* name, const Shape& shape, bool given, bool training,
+                         bool affine) {
+    const int64_t channels = shape[1];
+    const BatchNormParams p{.training = training};
+    return Sample{.name = name,
+                  .in = {x(shape), x(shape), affine ? x({channels}).statistic() : absent(),
+                         x({channels}).statistic(), x({channels}).in(0.5, 2).statistic(),
+                         affine ? x({channels}).statistic() : absent(),
+                         given ? x(shape).away(0.1) : absent()},
+                  .call = [p](const Args& a) -> Tensors {
+                    const BatchNormActGrads g =
+                        batch_norm_act_grad(a[0], a[1], a[2], a[3], a[4], a[5], a[6], p);
+                    if (!g.dresidual.defined()) return {g.dx, g.dweight, g.dbias};
+                    return {g.dx, g.dweight, g.dbias, g.dresidual};
+                  },
+                  .oracle =
+                      [p](const HostArgs& in) {
+                        HostArray dz = in[0];
+                        each_value(dz.shape, [&](size_t k, size_t i) {
+                          const double y = in[6].values.empty()
+                                               ? (in[1].values[i] - in[3].values[k]) *
+                                                         in[4].values[k] * or_else(in[2], k, 1) +
+                                                     or_else(in[5], k, 0)
+                                               : in[6].values[i];
+                          if (y <= 0) dz.values[i] = 0;
+                        });
+                        std::vector<HostArray> out =
+                            gradients({{dz, in[1], in[2], in[3], in[4]}}, p);
+                        if (in[6].shape == in[0].shape) out.push_back(dz);
+                        return out;
+                      }};
+  };
+  c.samples = {sample("recomputed", {4, 3, 5, 6}, false, true, true),
+               sample("given", {4, 3, 5, 6}, true, true, true),
+               sample("recomputed, no weight", {4, 3, 5}, false, true, false),
+               sample("given, no weight", {4, 8}, true, true, false),
+               sample("recomputed, 37 channels", {3, 37, 2, 3}, false, true, true),
+               sample("given, 37 channels", {3, 37, 2, 4}, true, true, true),
+               sample("recomputed, inference", {4, 3, 4, 4}, false, false, true),
+               sample("given, inference", {4, 3, 4, 4}, true, false, true),
+               sample("no images", {0, 3, 4, 4}, true, true, true),
+               sample("one element, inference", {1, 1, 1, 1}, false, false, true)};
+  c.bad = {
+      bad<ShapeError>("batch_norm_act_grad: y must be [2, 3] as the input, got [2, 4]",
+                      [](Device d) {
+                        const TensorOptions o{.device = d};
+                        batch_norm_act_grad(zeros({2, 3}, o), zeros({2, 3}, o), {}, zeros({3}, o),
+                                            zeros({3}, o), {}, zeros({2, 4}, o), {});
+                      }),
+      bad<ShapeError>("batch_norm_act_grad: bias must be [C] with C = 3, got [4]", [](Device d) {
+        const TensorOptions o{.device = d};
+        batch_norm_act_grad(zeros({2, 3}, o), zeros({2, 3}, o), {}, zeros({3}, o), zeros({3}, o),
+                            zeros({4}, o), {}, {});
+      })};
+  return c;
+}
+
+const Room kRoom([] {
+  return std::vector<OpCase>{batch_norm_case(), batch_norm_grad_case(), batch_norm_act_case(),
+                             batch_norm_act_grad_case()};
+});
 
 }  // namespace
 }  // namespace mica::cases

@@ -28,6 +28,7 @@ RENAMED = {
 
 # What Python has no function for, and why.
 MISSING = {
+    "batch_norm_act": "what compiled functions make of a batch norm and what follows it",
     "conv2d_dgrad": "a gradient",
     "conv2d_wgrad": "a gradient",
     "conv2d_act": "what compiled functions make of a convolution and its activation",

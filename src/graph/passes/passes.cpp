@@ -22,6 +22,7 @@ constexpr Pass kPasses[] = {
     {"identities", remove_identities, false},
     {"added_zeros", remove_added_zeros, true},
     {"common_subexpressions", merge_common_subexpressions, false},
+    {"fuse_batch_norm", fuse_batch_norm, true, true},
     {"scalar_operands", shrink_constants, false},
     {"fuse_elementwise", fuse_elementwise, false, true},
     {"dead_nodes", remove_dead_nodes, false},

@@ -55,6 +55,10 @@ void remove_added_zeros(Graph& graph);
 /// memory: a checkpoint computes again on purpose.
 void merge_common_subexpressions(Graph& graph);
 
+/// A batch norm, a sum that its result goes into and a relu become one `batch_norm_act`, and the
+/// gradients of the last and the first one `batch_norm_act_grad`.
+void fuse_batch_norm(Graph& graph);
+
 /// Makes elementwise calls whose results have one shape, and are needed by each other, one `fused`
 /// node. On CUDA its generated kernel rounds as the compiler joins operations: there it is off in
 /// deterministic mode.

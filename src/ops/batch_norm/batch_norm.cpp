@@ -1,6 +1,7 @@
 #include "mica/ops/batch_norm/batch_norm.h"
 
 #include <algorithm>
+#include <array>
 
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
@@ -29,20 +30,33 @@ void check_channels(const char* op, const char* what, const TensorSpec& spec, co
                     what, x.shape[1], spec.shape);
 }
 
+/// An input that must look like x.
+void check_like(const char* op, const char* what, const TensorSpec& spec, const TensorSpec& x) {
+  check<DTypeError>(spec.dtype == x.dtype, "{}: {} must be {} as the input, got {}", op, what,
+                    x.dtype, spec.dtype);
+  check<ShapeError>(spec.shape == x.shape, "{}: {} must be {} as the input, got {}", op, what,
+                    x.shape, spec.shape);
+}
+
 void infer(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
   const TensorSpec& x = in[0];
-  check_input("batch_norm", params, x);
-  check_channels("batch_norm", "weight", in[1], x);
-  check_channels("batch_norm", "bias", in[2], x);
-  check_channels("batch_norm", "running_mean", in[3], x);
-  check_channels("batch_norm", "running_var", in[4], x);
+  check_input(out.op(), params, x);
+  check_channels(out.op(), "weight", in[1], x);
+  check_channels(out.op(), "bias", in[2], x);
+  check_channels(out.op(), "running_mean", in[3], x);
+  check_channels(out.op(), "running_var", in[4], x);
   check(in[3].defined == in[4].defined,
-        "batch_norm: running_mean and running_var must both be given or both be left out");
-  check(params.training || in[3].defined, "batch_norm: inference needs running statistics");
+        "{}: running_mean and running_var must both be given or both be left out", out.op());
+  check(params.training || in[3].defined, "{}: inference needs running statistics", out.op());
   const DType statistics = batch_norm_statistics_dtype(x.dtype);
   out.add(x.shape, x.dtype);
   out.add({x.shape[1]}, statistics);
   out.add({x.shape[1]}, statistics);
+}
+
+void infer_act(const BatchNormActParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
+  if (in[5].defined) check_like(out.op(), "residual", in[5], in[0]);
+  infer(params.norm, in, out);
 }
 
 /// A number per channel, (C), against (N, C, …).
@@ -56,6 +70,23 @@ double values_per_channel(const Shape& x) {
   return static_cast<double>(numel(x)) / static_cast<double>(std::max<int64_t>(1, x[1]));
 }
 
+/// Second order asks for the gradients of the statistics too: adds what x gets from them.
+void add_statistics(const BatchNormParams& params, const VjpArgs& args, Tensor& dx) {
+  if (!params.training || !args.needs(0)) return;
+  const TensorSpec& x = args.in_specs[0];
+  const double count = values_per_channel(x.shape);
+  const auto include = [&](const Tensor& part) {
+    const Tensor more = cast(part, x.dtype);
+    dx = dx.defined() ? dx + more : more;
+  };
+  const Tensor& mean = args.out[1];
+  const Tensor& invstd = args.out[2];
+  if (args.grad[1].defined()) include(expand(per_channel(args.grad[1] / count, x.rank()), x.shape));
+  if (args.grad[2].defined())
+    include((args.in[0] - per_channel(mean, x.rank())) *
+            per_channel(invstd * invstd * invstd * args.grad[2] / -count, x.rank()));
+}
+
 Tensors vjp(const BatchNormParams& params, const VjpArgs& args) {
   Tensors grads(5);
   if (args.grad[0].defined()) {
@@ -65,20 +96,30 @@ Tensors vjp(const BatchNormParams& params, const VjpArgs& args) {
     if (args.needs(1)) grads[1] = g.dweight;
     if (args.needs(2)) grads[2] = g.dbias;
   }
-  if (!params.training || !args.needs(0)) return grads;
-  // Second order asks for the statistics' gradients too.
-  const TensorSpec& x = args.in_specs[0];
-  const double count = values_per_channel(x.shape);
-  const auto include = [&](const Tensor& dx) {
-    const Tensor more = cast(dx, x.dtype);
-    grads[0] = grads[0].defined() ? grads[0] + more : more;
-  };
-  const Tensor& mean = args.out[1];
-  const Tensor& invstd = args.out[2];
-  if (args.grad[1].defined()) include(expand(per_channel(args.grad[1] / count, x.rank()), x.shape));
-  if (args.grad[2].defined())
-    include((args.in[0] - per_channel(mean, x.rank())) *
-            per_channel(invstd * invstd * invstd * args.grad[2] / -count, x.rank()));
+  add_statistics(params, args, grads[0]);
+  return grads;
+}
+
+Tensors vjp_act(const BatchNormActParams& params, const VjpArgs& args) {
+  Tensors grads(6);
+  const Tensor& dy = args.grad[0];
+  if (dy.defined()) {
+    BatchNormActGrads g;
+    if (!params.relu) {
+      const BatchNormGrads plain =
+          batch_norm_grad(dy, args.in[0], args.in[1], args.out[1], args.out[2], params.norm);
+      g = {plain.dx, plain.dweight, plain.dbias, dy};
+    } else {
+      const Tensor y = args.in_specs[5].defined ? args.out[0] : Tensor();
+      g = batch_norm_act_grad(dy, args.in[0], args.in[1], args.out[1], args.out[2], args.in[2], y,
+                              params.norm);
+    }
+    grads[0] = g.dx;
+    if (args.needs(1)) grads[1] = g.dweight;
+    if (args.needs(2)) grads[2] = g.dbias;
+    if (args.needs(5)) grads[5] = g.dresidual;
+  }
+  add_statistics(params.norm, args, grads[0]);
   return grads;
 }
 
@@ -102,24 +143,49 @@ Tensors compose_grad(const BatchNormParams& params, std::span<const Tensor> in) 
   return {cast(d * per_channel(scale, rank), x.dtype()), dweight, dbias};
 }
 
+/// What batch_norm_act_grad computes.
+Tensors compose_act_grad(const BatchNormParams& params, std::span<const Tensor> in) {
+  const Tensor& x = in[1];
+  const int rank = x.rank();
+  Tensor y = in[6];
+  if (!y.defined()) {
+    y = (x - per_channel(in[3], rank)) * per_channel(in[4], rank);
+    if (in[2].defined()) y = y * per_channel(in[2], rank);
+    if (in[5].defined()) y = y + per_channel(in[5], rank);
+  }
+  const Tensor dz = relu_grad(in[0], cast(y, in[0].dtype()));
+  Tensors grads = compose_grad(params, std::array{dz, x, in[2], in[3], in[4]});
+  if (in[6].defined()) grads.push_back(dz);
+  return grads;
+}
+
 bool mutates(const BatchNormParams& params, int input, int) {
-  return params.training && input >= 3;
+  return params.training && (input == 3 || input == 4);
+}
+bool act_mutates(const BatchNormActParams& params, int input, int count) {
+  return mutates(params.norm, input, count);
 }
 
 void infer_grad(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
   const TensorSpec& x = in[1];
-  check_input("batch_norm_grad", params, x);
-  check<DTypeError>(in[0].dtype == x.dtype, "batch_norm_grad: dy must be {} as the input, got {}",
-                    x.dtype, in[0].dtype);
-  check<ShapeError>(in[0].shape == x.shape, "batch_norm_grad: dy must be {} as the input, got {}",
-                    x.shape, in[0].shape);
-  check_channels("batch_norm_grad", "weight", in[2], x);
-  check_channels("batch_norm_grad", "mean", in[3], x);
-  check_channels("batch_norm_grad", "invstd", in[4], x);
+  check_input(out.op(), params, x);
+  check_like(out.op(), "dy", in[0], x);
+  check_channels(out.op(), "weight", in[2], x);
+  check_channels(out.op(), "mean", in[3], x);
+  check_channels(out.op(), "invstd", in[4], x);
   const DType statistics = batch_norm_statistics_dtype(x.dtype);
   out.add(x.shape, x.dtype);
   out.add({x.shape[1]}, statistics);
   out.add({x.shape[1]}, statistics);
+}
+
+void infer_act_grad(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
+  const TensorSpec& x = in[1];
+  infer_grad(params, in, out);
+  check_channels(out.op(), "bias", in[5], x);
+  if (!in[6].defined) return;
+  check_like(out.op(), "y", in[6], x);
+  out.add(x.shape, x.dtype);
 }
 
 }  // namespace
@@ -148,6 +214,31 @@ const OpDef& batch_norm_grad_op() {
   return def;
 }
 
+const OpDef& batch_norm_act_op() {
+  static OpDef def =
+      Op<BatchNormActParams>("batch_norm_act")
+          .inputs(6, {.optional = {1, 2, 3, 4, 5}})
+          .dtypes(kFloatDTypes)
+          .infer<infer_act>()
+          .vjp<vjp_act>({.in = {0, 1, 2}, .out = {0, 1, 2}})
+          .mutates<act_mutates>()
+          .cpu({batch_norm_act_vectorized_kernel(), batch_norm_act_reference_kernel()})
+          .build();
+  return def;
+}
+
+const OpDef& batch_norm_act_grad_op() {
+  static OpDef def =
+      Op<BatchNormParams>("batch_norm_act_grad")
+          .inputs(7, {.optional = {2, 5, 6}})
+          .dtypes(kFloatDTypes)
+          .infer<infer_act_grad>()
+          .vjp<vjp_by<compose_act_grad, BatchNormParams>>({.in = {0, 1, 2, 3, 4, 5, 6}})
+          .cpu({batch_norm_act_grad_vectorized_kernel(), batch_norm_act_grad_reference_kernel()})
+          .build();
+  return def;
+}
+
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormParams& params) {
@@ -159,6 +250,21 @@ BatchNormGrads batch_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& 
                                const BatchNormParams& params) {
   const Outputs out = dispatch(batch_norm_grad_op(), params, {dy, x, weight, mean, invstd});
   return {out[0], out[1], out[2]};
+}
+
+Tensor batch_norm_act(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Tensor& running_mean, const Tensor& running_var, const Tensor& residual,
+                      const BatchNormActParams& params) {
+  return dispatch(batch_norm_act_op(), params,
+                  {x, weight, bias, running_mean, running_var, residual})[0];
+}
+
+BatchNormActGrads batch_norm_act_grad(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                      const Tensor& mean, const Tensor& invstd, const Tensor& bias,
+                                      const Tensor& y, const BatchNormParams& params) {
+  const Outputs out =
+      dispatch(batch_norm_act_grad_op(), params, {dy, x, weight, mean, invstd, bias, y});
+  return {out[0], out[1], out[2], y.defined() ? out[3] : Tensor()};
 }
 
 }  // namespace mica

@@ -37,12 +37,18 @@ Support supports_layouts(const Specs& specs, uint32_t inputs) {
   if (out.is_contiguous()) return Support::yes().with_contiguous(inputs);
   return Support::no("writes row-major and channels_last results only");
 }
-Support supports(const BatchNormParams&, const Specs& specs) { return supports_layouts(specs, 1); }
+template <class P>
+Support supports(const P&, const Specs& specs) {
+  constexpr uint32_t kLarge = 0b100001;  // x and the residual
+  return supports_layouts(specs, kLarge);
+}
 Support supports_grad(const BatchNormParams&, const Specs& specs) {
-  return supports_layouts(specs, 3);
+  constexpr uint32_t kLarge = 0b1000011;  // dy, x and y
+  return supports_layouts(specs, kLarge);
 }
 
-std::shared_ptr<State> prepare(const BatchNormParams&, const Specs& specs) {
+template <class P>
+std::shared_ptr<State> prepare(const P&, const Specs& specs) {
   const TensorSpec& out = specs.out[0];
   auto state = std::make_shared<State>();
   state->n = out.shape[0];
@@ -52,9 +58,9 @@ std::shared_ptr<State> prepare(const BatchNormParams&, const Specs& specs) {
   state->by_rows = out.is_channels_last() || state->size == 1;
   const int64_t elements = state->count() * state->channels;
   state->parts = std::clamp<int64_t>(elements / kElementsPerThread, 1, kMostParts);
-  // Two sums per part and channel, as doubles and as S; four numbers per channel.
+  // Two sums per part and channel, as doubles and as S; five numbers per channel.
   const int64_t sums = state->by_rows ? state->parts * 4 : 0;
-  state->workspace_bytes = static_cast<size_t>((sums + 4) * state->channels) * sizeof(double);
+  state->workspace_bytes = static_cast<size_t>((sums + 5) * state->channels) * sizeof(double);
   return state;
 }
 
@@ -62,7 +68,7 @@ std::shared_ptr<State> prepare(const BatchNormParams&, const Specs& specs) {
 // mean.
 template <class S>
 struct Workspace {
-  S *mean, *scale, *shift, *slope;
+  S *mean, *scale, *shift, *slope, *bias;
   double* sums;  ///< of each part, two per channel; then the same in S
 
   Workspace(const State& s, void* memory)
@@ -70,7 +76,8 @@ struct Workspace {
         scale(mean + s.channels),
         shift(scale + s.channels),
         slope(shift + s.channels),
-        sums(static_cast<double*>(memory) + 4 * s.channels) {}
+        bias(slope + s.channels),
+        sums(static_cast<double*>(memory) + 5 * s.channels) {}
 };
 
 struct Moments {
@@ -82,6 +89,24 @@ struct Moments {
 Moments moments(double about, Sums sums, double count) {
   const double rest = sums.first / std::max(count, 1.0);
   return {about + rest, std::max(0.0, sums.second / std::max(count, 1.0) - rest * rest)};
+}
+
+// What follows the normalisation.
+template <bool kResidual, bool kRelu>
+struct Ending {
+  template <class S>
+  Vec<S> operator()(Vec<S> normal, Vec<S> residual) const {
+    Vec<S> y = normal;
+    if constexpr (kResidual) y = y + residual;
+    if constexpr (kRelu) y = select(y < Vec<S>(0), Vec<S>(0), y);  // keeps NaN
+    return y;
+  }
+};
+
+// relu's gradient.
+template <class S>
+Vec<S> masked(Vec<S> dy, Vec<S> y) {
+  return select(y > Vec<S>(0), dy, Vec<S>(0));
 }
 
 // The channel's statistics are known: writes them and the coefficients of y = (x - mean) * scale +
@@ -101,6 +126,13 @@ template <class S>
 Moments running(const Call& call, int64_t c) {
   return {static_cast<double>(channel_value<S>(call.in[3], c, 0)),
           static_cast<double>(channel_value<S>(call.in[4], c, 0))};
+}
+
+// What x - mean is multiplied with; the gradient's inputs.
+template <class S>
+S scale_of(const Call& call, int64_t c) {
+  return static_cast<S>(static_cast<double>(channel_value<S>(call.in[4], c, 1)) *
+                        static_cast<double>(channel_value<S>(call.in[2], c, 1)));
 }
 
 // From the sums of dy and of dy * (x - mean): writes the parameters' gradients and the coefficients
@@ -125,11 +157,12 @@ void for_planes(const State& s, int64_t channel, F&& f) {
   for (int64_t n = 0; n < s.n; ++n) f((n * s.channels + channel) * s.size);
 }
 
-template <class T>
-void forward_planes(const BatchNormParams& params, const State& s, const Call& call) {
+template <class T, class End>
+void forward_planes(const BatchNormParams& params, const State& s, const Call& call, End end_of) {
   using S = Compute<T>;
   const Workspace<S> w(s, call.workspace);
   const T* x = call.in[0].as<T>();
+  const T* residual = input_or_none(call, 5).defined() ? call.in[5].as<T>() : x;
   T* y = call.out[0].as<T>();
   const auto count = static_cast<double>(s.count());
   parallel_for(s.channels, s.grain(s.count()), [&](int64_t begin, int64_t end) {
@@ -159,42 +192,56 @@ void forward_planes(const BatchNormParams& params, const State& s, const Call& c
       coefficients_of(params, call, w, c, m);
       const Vec<S> mean(w.mean[c]), scale(w.scale[c]), shift(w.shift[c]);
       for_planes(s, c, [&](int64_t at) {
-        map_run(x + at, x + at, y + at, s.size,
-                [&](Vec<S> v, Vec<S>) { return (v - mean) * scale + shift; });
+        map_run(x + at, residual + at, y + at, s.size,
+                [&](Vec<S> v, Vec<S> r) { return end_of((v - mean) * scale + shift, r); });
       });
     }
   });
 }
 
-template <class T>
+// With kRecomputed dy counts where what x becomes is positive.
+template <class T, bool kRecomputed>
 void backward_planes(const BatchNormParams& params, const State& s, const Call& call) {
   using S = Compute<T>;
   const Workspace<S> w(s, call.workspace);
-  const T* dy = call.in[0].as<T>();
+  const Arg& y = input_or_none(call, 6);
+  T* const dz = y.defined() ? call.out[3].as<T>() : nullptr;
+  const T* dy = dz ? dz : call.in[0].as<T>();
   const T* x = call.in[1].as<T>();
   T* dx = call.out[0].as<T>();
   parallel_for(s.channels, s.grain(s.count()), [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       const Vec<S> mean(channel_value<S>(call.in[3], c, 0));
+      const Vec<S> bias(channel_value<S>(input_or_none(call, 5), c, 0));
+      const Vec<S> scale(scale_of<S>(call, c));
+      const auto slope_of = [&](Vec<S> g, Vec<S> v) {
+        return kRecomputed ? masked(g, (v - mean) * scale + bias) : g;
+      };
       Sums sums;
       for_planes(s, c, [&](int64_t at) {
+        if (dz)
+          map_run(call.in[0].as<T>() + at, y.as<T>() + at, dz + at, s.size,
+                  [](Vec<S> g, Vec<S> v) { return masked(g, v); });
         const Sums plane = sum_run(dy + at, x + at, 0, s.size, [&](Vec<S> g, Vec<S> v) {
+          g = slope_of(g, v);
           return VecPair<S>{g, g * (v - mean)};
         });
         sums.first += plane.first;
         sums.second += plane.second;
       });
       gradient_coefficients(params, s, call, w, c, sums);
-      const Vec<S> scale(w.scale[c]), shift(w.shift[c]), slope(w.slope[c]);
+      const Vec<S> shift(w.shift[c]), slope(w.slope[c]);
       for_planes(s, c, [&](int64_t at) {
-        map_run(dy + at, x + at, dx + at, s.size,
-                [&](Vec<S> g, Vec<S> v) { return g * scale - shift - (v - mean) * slope; });
+        map_run(dy + at, x + at, dx + at, s.size, [&](Vec<S> g, Vec<S> v) {
+          return slope_of(g, v) * scale - shift - (v - mean) * slope;
+        });
       });
     }
   });
 }
 
-// Sums over the rows of the pairs f(a, b, mean) per channel, into the first part's; b may be a.
+// Sums over the rows, into the first part's, of the pairs f(c, lanes)(a, b), c being the first of
+// a vector's channels; b may be a.
 template <class T, class F>
 void sum_rows(const State& s, const Workspace<Compute<T>>& w, const T* a, const T* b, F&& f) {
   using S = Compute<T>;
@@ -221,9 +268,9 @@ void sum_rows(const State& s, const Workspace<Compute<T>>& w, const T* a, const 
           for_vectors<S>(length, [&](int64_t i, int64_t lanes) {
             VecPair<S> sum{load_lanes(first + c + i, lanes, S(0)),
                            load_lanes(second + c + i, lanes, S(0))};
-            const Vec<S> mean = load_lanes(w.mean + c + i, lanes, S(0));
+            const auto pair = f(c + i, lanes);
             for (int64_t k = 0; k < count; ++k)
-              sum += f(load_lanes(u[k] + i, lanes, S(0)), load_lanes(v[k] + i, lanes, S(0)), mean);
+              sum += pair(load_lanes(u[k] + i, lanes, S(0)), load_lanes(v[k] + i, lanes, S(0)));
             store_lanes(sum.first, first + c + i, lanes);
             store_lanes(sum.second, second + c + i, lanes);
           });
@@ -267,11 +314,18 @@ void map_rows(const State& s, const T* a, const T* b, T* to, F&& f_of) {
   });
 }
 
-template <class T>
-void forward_rows(const BatchNormParams& params, const State& s, const Call& call) {
+// The lanes of a number per channel.
+template <class S>
+Vec<S> lanes_of(const S* numbers, int64_t c, int64_t lanes) {
+  return load_lanes(numbers + c, lanes, S(0));
+}
+
+template <class T, class End>
+void forward_rows(const BatchNormParams& params, const State& s, const Call& call, End end_of) {
   using S = Compute<T>;
   const Workspace<S> w(s, call.workspace);
   const T* x = call.in[0].as<T>();
+  const T* residual = input_or_none(call, 5).defined() ? call.in[5].as<T>() : x;
   const int64_t channels = s.channels;
   const auto count = static_cast<double>(s.count());
   if (params.training) {
@@ -282,9 +336,11 @@ void forward_rows(const BatchNormParams& params, const State& s, const Call& cal
       for (int64_t row = 0; row < some; ++row) sum += static_cast<double>(x[row * channels + c]);
       w.mean[c] = static_cast<S>(sum / static_cast<double>(std::max<int64_t>(some, 1)));
     }
-    sum_rows(s, w, x, x, [](Vec<S> v, Vec<S>, Vec<S> about) {
-      const Vec<S> d = v - about;
-      return VecPair<S>{d, d * d};
+    sum_rows(s, w, x, x, [w](int64_t c, int64_t lanes) {
+      return [about = lanes_of(w.mean, c, lanes)](Vec<S> v, Vec<S>) {
+        const Vec<S> d = v - about;
+        return VecPair<S>{d, d * d};
+      };
     });
   }
   for (int64_t c = 0; c < channels; ++c) {
@@ -295,48 +351,96 @@ void forward_rows(const BatchNormParams& params, const State& s, const Call& cal
     }
     coefficients_of(params, call, w, c, m);
   }
-  map_rows(s, x, x, call.out[0].as<T>(), [w](Vec<S> v, Vec<S>, int64_t c, int64_t lanes) {
-    return (v - load_lanes(w.mean + c, lanes, S(0))) * load_lanes(w.scale + c, lanes, S(0)) +
-           load_lanes(w.shift + c, lanes, S(0));
-  });
+  map_rows(s, x, residual, call.out[0].as<T>(),
+           [w, end_of](Vec<S> v, Vec<S> r, int64_t c, int64_t lanes) {
+             const Vec<S> normal = (v - lanes_of(w.mean, c, lanes)) * lanes_of(w.scale, c, lanes) +
+                                   lanes_of(w.shift, c, lanes);
+             return end_of(normal, r);
+           });
 }
 
-template <class T>
+template <class T, bool kRecomputed>
 void backward_rows(const BatchNormParams& params, const State& s, const Call& call) {
   using S = Compute<T>;
   const Workspace<S> w(s, call.workspace);
+  const Arg& y = input_or_none(call, 6);
   const T* dy = call.in[0].as<T>();
   const T* x = call.in[1].as<T>();
   const int64_t channels = s.channels;
-  for (int64_t c = 0; c < channels; ++c) w.mean[c] = channel_value<S>(call.in[3], c, 0);
-  sum_rows(s, w, dy, x,
-           [](Vec<S> g, Vec<S> v, Vec<S> mean) { return VecPair<S>{g, g * (v - mean)}; });
+  for (int64_t c = 0; c < channels; ++c) {
+    w.mean[c] = channel_value<S>(call.in[3], c, 0);
+    w.scale[c] = scale_of<S>(call, c);
+    w.bias[c] = channel_value<S>(input_or_none(call, 5), c, 0);
+  }
+  if (y.defined()) {
+    T* const dz = call.out[3].as<T>();
+    map_rows(s, dy, y.as<T>(), dz,
+             [](Vec<S> g, Vec<S> v, int64_t, int64_t) { return masked(g, v); });
+    dy = dz;
+  }
+  // The slope and the deviation from the mean.
+  const auto parts = [w](Vec<S> g, Vec<S> v, int64_t c, int64_t lanes) {
+    const Vec<S> off = v - lanes_of(w.mean, c, lanes);
+    if constexpr (kRecomputed)
+      g = masked(g, off * lanes_of(w.scale, c, lanes) + lanes_of(w.bias, c, lanes));
+    return VecPair<S>{g, off};
+  };
+  sum_rows(s, w, dy, x, [parts](int64_t c, int64_t lanes) {
+    return [=](Vec<S> g, Vec<S> v) {
+      const VecPair<S> p = parts(g, v, c, lanes);
+      return VecPair<S>{p.first, p.first * p.second};
+    };
+  });
   for (int64_t c = 0; c < channels; ++c)
     gradient_coefficients(params, s, call, w, c, {w.sums[c], w.sums[channels + c]});
-  map_rows(s, dy, x, call.out[0].as<T>(), [w](Vec<S> g, Vec<S> v, int64_t c, int64_t lanes) {
-    const Vec<S> off = v - load_lanes(w.mean + c, lanes, S(0));
-    return g * load_lanes(w.scale + c, lanes, S(0)) - load_lanes(w.shift + c, lanes, S(0)) -
-           off * load_lanes(w.slope + c, lanes, S(0));
+  map_rows(s, dy, x, call.out[0].as<T>(), [w, parts](Vec<S> g, Vec<S> v, int64_t c, int64_t lanes) {
+    const VecPair<S> p = parts(g, v, c, lanes);
+    return p.first * lanes_of(w.scale, c, lanes) - lanes_of(w.shift, c, lanes) -
+           p.second * lanes_of(w.slope, c, lanes);
   });
 }
 
-void run(const BatchNormParams& params, const State& s, const Call& call) {
+template <bool kResidual, bool kRelu>
+void forward(const BatchNormParams& params, const State& s, const Call& call) {
   switch_float(call.out[0].dtype(), "batch_norm", [&]<class T>() {
-    s.by_rows ? forward_rows<T>(params, s, call) : forward_planes<T>(params, s, call);
+    const Ending<kResidual, kRelu> end;
+    s.by_rows ? forward_rows<T>(params, s, call, end) : forward_planes<T>(params, s, call, end);
   });
 }
 
-void run_grad(const BatchNormParams& params, const State& s, const Call& call) {
+template <bool kRecomputed>
+void backward(const BatchNormParams& params, const State& s, const Call& call) {
   switch_float(call.out[0].dtype(), "batch_norm_grad", [&]<class T>() {
-    s.by_rows ? backward_rows<T>(params, s, call) : backward_planes<T>(params, s, call);
+    s.by_rows ? backward_rows<T, kRecomputed>(params, s, call)
+              : backward_planes<T, kRecomputed>(params, s, call);
   });
+}
+
+void run_act(const BatchNormActParams& params, const State& s, const Call& call) {
+  const auto run = !call.in[5].defined()
+                       ? (params.relu ? forward<false, true> : forward<false, false>)
+                       : (params.relu ? forward<true, true> : forward<true, false>);
+  run(params.norm, s, call);
+}
+
+void run_act_grad(const BatchNormParams& params, const State& s, const Call& call) {
+  call.in[6].defined() ? backward<false>(params, s, call) : backward<true>(params, s, call);
 }
 
 }  // namespace
 
-Kernel batch_norm_vectorized_kernel() { return kernel<supports, prepare, run>("vectorized"); }
+Kernel batch_norm_vectorized_kernel() {
+  return kernel<supports<BatchNormParams>, prepare<BatchNormParams>, forward<false, false>>(
+      "vectorized");
+}
 Kernel batch_norm_grad_vectorized_kernel() {
-  return kernel<supports_grad, prepare, run_grad>("vectorized");
+  return kernel<supports_grad, prepare<BatchNormParams>, backward<false>>("vectorized");
+}
+Kernel batch_norm_act_vectorized_kernel() {
+  return kernel<supports<BatchNormActParams>, prepare<BatchNormActParams>, run_act>("vectorized");
+}
+Kernel batch_norm_act_grad_vectorized_kernel() {
+  return kernel<supports_grad, prepare<BatchNormParams>, run_act_grad>("vectorized");
 }
 
 }  // namespace mica

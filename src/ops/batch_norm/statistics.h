@@ -30,9 +30,23 @@ void update_running(const BatchNormParams& params, const Call& call, int64_t cha
   move(call.in[4], variance * count / (count - 1));
 }
 
+/// What batch_norm does, in the words of batch_norm_act.
+inline BatchNormActParams without_act(const BatchNormParams& params) { return {params, false}; }
+
+/// Input `i` of a call that may have fewer.
+inline const Arg& input_or_none(const Call& call, size_t i) {
+  static const TensorSpec undefined;
+  static const Arg none{nullptr, &undefined};
+  return i < call.in.size() ? call.in[i] : none;
+}
+
 Kernel batch_norm_reference_kernel();
 Kernel batch_norm_grad_reference_kernel();
 Kernel batch_norm_vectorized_kernel();
 Kernel batch_norm_grad_vectorized_kernel();
+Kernel batch_norm_act_reference_kernel();
+Kernel batch_norm_act_grad_reference_kernel();
+Kernel batch_norm_act_vectorized_kernel();
+Kernel batch_norm_act_grad_vectorized_kernel();
 
 }  // namespace mica
