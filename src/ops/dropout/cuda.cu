@@ -1,6 +1,7 @@
 #include "mica/core/philox.h"
 #include "mica/op/kernel.h"
 #include "mica/ops/dropout/dropout.h"
+#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/strided.cuh"
 
@@ -23,6 +24,8 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     drop_dense(T* out, const T* in, int64_t n, bool aligned, const int64_t* counter,
                float threshold, float scale) {
+  let_next_begin();
+  wait_for_inputs();
   const auto seed = static_cast<unsigned long long>(counter[0]);
   const auto first = static_cast<unsigned long long>(counter[1]);
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
@@ -51,6 +54,8 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     drop_strided(const __grid_constant__ StridedLoop<3> loop, T* out, const T* in,
                  const int64_t* counter, float threshold, float scale) {
+  let_next_begin();
+  wait_for_inputs();
   const auto seed = static_cast<unsigned long long>(counter[0]);
   const auto first = static_cast<unsigned long long>(counter[1]);
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
@@ -87,6 +92,7 @@ void run(const DropoutParams& p, const DropoutState& state, const Call& c) {
   const auto scale = static_cast<float>(1.0 / (1.0 - p.p));
   const int64_t n = c.out[0].numel();
   const auto* counter = c.in[1].as<const int64_t>();
+  const LaunchAhead ahead;
   cuda_switch_float(c.in[0].dtype(), "dropout", [&]<class T>() {
     T* out = c.out[0].as<T>();
     const T* in = c.in[0].as<const T>();

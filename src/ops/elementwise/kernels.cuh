@@ -5,6 +5,7 @@
 
 #include "mica/op/kernel.h"
 #include "mica/ops/elementwise/takes.h"
+#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/strided.cuh"
 
@@ -62,6 +63,8 @@ template <class F, class T, class Out, int Arity, int V>
 __global__ void __launch_bounds__(kElementThreads)
     elementwise(const __grid_constant__ StridedLoop<Arity + 1> loop, const F f, Out* out,
                 const Inputs<T, Arity> in) {
+  let_next_begin();
+  wait_for_inputs();
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
   if (first < loop.count) {
     int64_t at[Arity + 1];
@@ -124,6 +127,7 @@ std::shared_ptr<ElementwiseState<Arity>> prepare_elementwise(const P&, const Spe
 template <class F, int Arity, Takes takes>
 void run_elementwise(const ParamsOf<F>& params, const ElementwiseState<Arity>& state,
                      const Call& c) {
+  const LaunchAhead ahead;
   const unsigned grid = grid_over(state.loop.count, kElementThreads);
   F f{};
   if constexpr (!std::is_empty_v<F>) f = params;

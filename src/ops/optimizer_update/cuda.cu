@@ -1,5 +1,6 @@
 #include "mica/op/kernel.h"
 #include "mica/ops/optimizer_update/functors.h"
+#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/types.cuh"
 
@@ -67,6 +68,8 @@ __global__ void __launch_bounds__(kThreads)
       k = middle + 1;
     }
   }
+  let_next_begin();
+  wait_for_inputs();
   const Entry<T, kStates> e = group.entries[k];
   const unsigned block = blockIdx.x - (k == 0 ? 0 : group.end[k - 1]);
   bool aligned = is_aligned(e.param, 16) && is_aligned(e.grad, 16);
@@ -151,6 +154,7 @@ void run_as(const Params& p, const Call& c, DType dtype) {
       blocks += static_cast<unsigned>(ceil_div(n, kChunk<T>));
       group.end[group.tensors++] = blocks;
     }
+    const LaunchAhead ahead;
     c.encoder->launch(take_step<Step, T, kMost, Params>, blocks, kThreads, 0, group, scalars, p);
   }
 }
