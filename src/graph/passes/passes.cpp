@@ -24,6 +24,9 @@ constexpr Pass kPasses[] = {
     {"common_subexpressions", merge_common_subexpressions, false},
     {"fuse_batch_norm", fuse_batch_norm, true, true},
     {"scalar_operands", shrink_constants, false},
+    {"pooled_gradients", move_gradients_past_pools, false},
+    {"fuse_conv_pool", fuse_conv_pool, true, true},
+    {"fuse_conv_act", fuse_conv_act, true, true},
     {"fuse_elementwise", fuse_elementwise, false, true},
     {"dead_nodes", remove_dead_nodes, false},
 };

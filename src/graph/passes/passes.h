@@ -64,4 +64,16 @@ void fuse_batch_norm(Graph& graph);
 /// deterministic mode.
 void fuse_elementwise(Graph& graph);
 
+/// Gradients of an activation before a max-pooling are taken after it, where there are fewer: what
+/// they are computed from, the activation's results, is known there where gradients are not zero.
+void move_gradients_past_pools(Graph& graph);
+
+/// Makes a convolution, the relu after it and the max-pooling of that one node, where nobody else
+/// reads what is between them; and the pooling's gradient with those of the convolution. Where a
+/// kernel does so in one pass (has_joined_kernel).
+void fuse_conv_pool(Graph& graph);
+
+/// Makes a convolution and the activation after it one node, under the same conditions.
+void fuse_conv_act(Graph& graph);
+
 }  // namespace mica

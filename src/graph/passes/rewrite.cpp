@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mica/op/settings.h"
 #include "mica/ops/elementwise/known_number.h"
 #include "mica/ops/fill/fill.h"
 
@@ -128,6 +129,44 @@ void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Writes&,
     keep[i] = same == kNoValue || !replace(graph, writes, node.out[0], same);
   }
   remove_nodes(graph, keep);
+}
+
+const Node* sole_maker(const Graph& graph, const Writes& writes, ValueId id) {
+  const Node* node = maker(graph, id);
+  return node && uses(graph, id) == 1 && !writes.ever(id) ? node : nullptr;
+}
+
+bool fits_at(const Graph& graph, const Writes& writes, const Node& node, int at) {
+  return std::all_of(node.in.begin(), node.in.end(), [&](ValueId id) {
+    return id == kNoValue || (graph[id].node < at && writes.lasts_until(id, at));
+  });
+}
+
+void put(Graph& graph, const Writes& writes, Node node, int at) {
+  for (const ValueId id : node.in) {
+    const int writer = id == kNoValue ? -1 : writes.next(id, at);
+    if (writer < 0) continue;
+    std::vector<int>& after = graph.nodes[static_cast<size_t>(writer)].after;
+    if (std::find(after.begin(), after.end(), at) == after.end()) after.push_back(at);
+  }
+  for (const ValueId id : node.out) graph[id].node = at;
+  graph.nodes[static_cast<size_t>(at)] = std::move(node);
+}
+
+bool has_joined_kernel(const Graph& graph, const Node& node) {
+  const Device device = graph[node.out[0]].spec.device;
+  if (device.is_null()) return true;
+  std::vector<TensorSpec> in;
+  std::vector<TensorSpec> out;
+  for (const ValueId id : node.in) in.push_back(id == kNoValue ? TensorSpec{} : graph[id].spec);
+  for (const ValueId id : node.out) out.push_back(graph[id].spec);
+  const std::string forced = forced_kernel(node.op->name);
+  const KernelList& kernels = node.op->kernels[static_cast<size_t>(device.kind)];
+  return std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& k) {
+    if (forced.empty() ? std::string_view(k.name) == "composed" : forced != k.name) return false;
+    const Support::Kind kind = k.supports(node.params.ref().data, {in, out}).kind;
+    return kind == Support::Kind::preferred || (!forced.empty() && kind == Support::Kind::possible);
+  });
 }
 
 void remove_nodes(Graph& graph, const std::vector<bool>& keep) {

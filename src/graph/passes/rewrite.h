@@ -55,6 +55,21 @@ bool replace(Graph& graph, const Writes& writes, ValueId from, ValueId to);
 /// result (kNoValue: none), and removes those that could be replaced.
 void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Writes&, const Node&));
 
+/// The node whose result a value is, where one call alone reads that and nobody writes to it; else
+/// null.
+const Node* sole_maker(const Graph& graph, const Writes& writes, ValueId id);
+
+/// Whether a node could stand in the place of node `at`: what it reads is there and still what it
+/// was.
+bool fits_at(const Graph& graph, const Writes& writes, const Node& node, int at);
+/// Puts a node that fits in that place. Who writes to what it reads will wait for it.
+void put(Graph& graph, const Writes& writes, Node node, int at);
+
+/// Whether a node that stands for several calls is worth it: a kernel on its device that is not
+/// made of those calls (`composed`) prefers its specs, or one that takes them is forced. On the
+/// null device it always is.
+bool has_joined_kernel(const Graph& graph, const Node& node);
+
 /// Removes nodes and counts the others anew.
 void remove_nodes(Graph& graph, const std::vector<bool>& keep);
 
