@@ -35,6 +35,7 @@ void ComposedState::add_call(const OpDef& op, const AnyParams& params, std::vect
         "{}: too many operands for a part of another op", op.name);
   const auto specs = [&](const std::vector<int>& values) {
     std::vector<TensorSpec> all;
+    all.reserve(values.size());
     for (const int v : values) all.push_back(spec(v));
     return all;
   };

@@ -20,6 +20,7 @@ using Body = std::function<Tensors(std::span<const Tensor>)>;
 
 std::vector<std::string> ops_of(const Graph& graph) {
   std::vector<std::string> names;
+  names.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
   return names;
 }
@@ -28,6 +29,7 @@ const std::vector<Shape> kShapes = {{2, 3, 8, 8}, {4, 3, 3, 3}, {4}};
 
 Graph captured(const Body& body, const std::vector<Shape>& shapes = kShapes) {
   std::vector<TensorSpec> specs;
+  specs.reserve(shapes.size());
   for (const Shape& s : shapes)
     specs.push_back(TensorSpec::contiguous(s, DType::f32, Device::null()));
   return capture(body, specs).graph;

@@ -74,6 +74,7 @@ std::vector<Setup> large_setups() {
 /// values then are equal everywhere, and the first of them wins.
 Input whole(const Shape& shape, int64_t most) {
   std::vector<double> values;
+  values.reserve(at(numel(shape)));
   for (int64_t i = 0; i < numel(shape); ++i)
     values.push_back(static_cast<double>((i * 7919 + i / 3) % 1009 % (2 * most + 1) - most));
   return x(shape).of(std::move(values)).constant();

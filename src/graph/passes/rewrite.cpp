@@ -158,6 +158,8 @@ bool has_joined_kernel(const Graph& graph, const Node& node) {
   if (device.is_null()) return true;
   std::vector<TensorSpec> in;
   std::vector<TensorSpec> out;
+  in.reserve(node.in.size());
+  out.reserve(node.out.size());
   for (const ValueId id : node.in) in.push_back(id == kNoValue ? TensorSpec{} : graph[id].spec);
   for (const ValueId id : node.out) out.push_back(graph[id].spec);
   const std::string forced = forced_kernel(node.op->name);
