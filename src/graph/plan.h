@@ -40,6 +40,20 @@ class Plan {
   size_t steps() const { return steps_.size(); }
   /// Of every step: "conv2d: onednn".
   std::vector<std::string> kernels() const;
+
+  struct StepInfo {
+    const char* op = nullptr;
+    const char* kernel = nullptr;  ///< null on the null device
+    std::string params;
+    std::vector<TensorSpec> in;  ///< those that are there
+    std::vector<TensorSpec> out;
+    double bytes = 0;  ///< read and written: each tensor once, one that is updated in place twice
+  };
+  StepInfo step(size_t i) const;
+  /// Seconds of step i when it runs again and again, and nothing beside it. It reads what its
+  /// memory happens to hold and makes its updates each time: results, parameters and all else that
+  /// the function writes are spoiled afterwards.
+  double seconds_of_step(size_t i) const;
   /// True when a run is one launch of a CUDA graph.
   bool is_one_launch() const { return replay_ != nullptr; }
 
@@ -65,7 +79,7 @@ class Plan {
   void bind();
   /// What every step reads and writes, in the order of the steps.
   std::vector<std::vector<Access>> accesses() const;
-  void run_step(int i);
+  void run_step(int i) const;
   /// The same in anomaly mode.
   void run_watched(int i);
   void* address(ValueId id) const;

@@ -152,6 +152,26 @@ TEST_F(Training, EagerAndCompiledAreBitEqualWhenDeterministic) {
     EXPECT_EQ(state_after_steps(make, false, options), state_after_steps(make, true, options));
 }
 
+TEST_F(Training, StepsOfAPlanAreTimedAlone) {
+  const nn::Sequential model = noisy_net();
+  optim::SGD optimizer(model.parameters(), {.lr = 0.01});
+  auto step = compile(step_of(model, optimizer));
+  const auto [x, y] = random_batch(16);
+  step(x, y);
+  const Plan& plan = *step.function()->plan();
+  bool convolves = false;
+  for (size_t i = 0; i < plan.steps(); ++i) {
+    const Plan::StepInfo info = plan.step(i);
+    convolves = convolves || std::string_view(info.op).starts_with("conv2d");
+    EXPECT_NE(info.kernel, nullptr);
+    EXPECT_GT(info.bytes, 0);
+    const double seconds = plan.seconds_of_step(i);
+    EXPECT_GT(seconds, 0) << info.op;
+    EXPECT_LT(seconds, 1) << info.op;
+  }
+  EXPECT_TRUE(convolves);
+}
+
 TEST_F(Training, LossOfStepOneStaysAfterStepTwo) {
   const nn::Sequential model = lenet_on_device();
   optim::SGD optimizer(model.parameters(), {.lr = 0.1});

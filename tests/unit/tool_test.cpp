@@ -63,6 +63,16 @@ TEST(Tool, DevicesTellsWhatThereIsAndWhyNoMore) {
               testing::ContainsRegex("cuda:0 +.* free\\), compute capability"));
 }
 
+TEST(Tool, BenchBreaksAStepDown) {
+  const std::string json =
+      output_of("bench simple_cnn_train --device cpu --batch 4 --steps 1 --breakdown --json");
+  if (json.empty()) GTEST_SKIP() << "the mica command was not built";
+  EXPECT_THAT(json, HasSubstr(R"("workload":"simple_cnn_train_b4","variant":"breakdown")"));
+  // 2 * 4 * 28 * 28 * 16 * 9
+  EXPECT_THAT(json, testing::ContainsRegex(R"("op":"conv2d.*","kernel":".*"flops":903168.0)"));
+  EXPECT_THAT(json, testing::ContainsRegex(R"("us_per_step":[0-9.]+,"sum_us":[0-9.]+)"));
+}
+
 TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
   if (output_of("devices").empty()) GTEST_SKIP() << "the mica command was not built";
   const TemporaryDirectory directory;

@@ -28,7 +28,12 @@ struct Options {
   bool tf32 = true;
   bool autotune = true;
   bool json = false;
+  bool breakdown = false;
 };
+
+int64_t steps_of(const Options& options, Device device) {
+  return options.steps > 0 ? options.steps : device.is_cuda() ? 200 : 20;
+}
 
 /// Median seconds per step over groups of `steps`, as the peers measure.
 double seconds_per_step(const std::function<void()>& step, int64_t steps, Device device) {
@@ -101,9 +106,16 @@ void report(const Options& options, const Workload& workload, Device device, int
   std::fflush(stdout);
 }
 
+void bench_steps(const Options& options, const Workload& workload, int64_t batch, Device device) {
+  Training training(workload, batch, device);
+  auto step = compile([&] { training.step(); });
+  const double seconds = seconds_per_step([&] { step(); }, steps_of(options, device), device);
+  bench_breakdown(workload.name_at(batch), *step.function()->plan(), seconds, options.json);
+}
+
 void bench_training(const Options& options, const Workload& workload, int64_t batch,
                     Device device) {
-  const int64_t steps = options.steps > 0 ? options.steps : device.is_cuda() ? 200 : 20;
+  const int64_t steps = steps_of(options, device);
   const Start start = check_compiled(workload, batch, device);
   Training eager(workload, batch, device);
   const double eager_seconds = seconds_per_step([&] { eager.step(); }, steps, device);
@@ -141,12 +153,15 @@ void add_bench(CLI::App& app) {
   command->add_flag("--autotune,!--no-autotune", o->autotune,
                     "Time the kernels that can compute a convolution on CUDA and take the fastest "
                     "(the default here, as with the peers)");
+  command->add_flag("--breakdown", o->breakdown,
+                    "Time each kernel of the compiled step alone, beside its floor");
   command->add_flag("--json", o->json,
                     "Print one JSON object per measurement, as bench/peers does");
   command->footer(
       "Examples:\n"
       "  mica bench lenet_train --batch 256,64\n"
       "  mica bench simple_cnn_train mnist_net_train --device cpu --json\n"
+      "  mica bench lenet_train --breakdown\n"
       "  mica bench ops --device cpu\n"
       "  mica bench ops --only conv2d");
   command->callback([o] {
@@ -158,7 +173,8 @@ void add_bench(CLI::App& app) {
       for (const Workload& w : workloads()) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;
-        for (const int64_t batch : batches) bench_training(*o, w, batch, device);
+        for (const int64_t batch : batches)
+          (o->breakdown ? bench_steps : bench_training)(*o, w, batch, device);
       }
     }
   });

@@ -31,9 +31,11 @@ class OpsBench {
     row(name, {.bytes = bytes}, {call});
   }
 
- private:
+  /// Bytes per second, read and written; multiplications and additions per second.
   double copy_rate();
   double product_rate(const std::string& arithmetic);
+
+ private:
   double seconds_of(const std::function<void()>& call) const;
 
   Device device_;

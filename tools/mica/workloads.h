@@ -40,6 +40,11 @@ class Training {
   Tensor x_, y_, loss_;
 };
 
+/// Prints each step of a plan beside its floor: its bytes at the rate of a copy, or its arithmetic
+/// at that of a large matrix product, whichever takes longer. `seconds` is what a whole replay
+/// takes. What the plan writes is spoiled afterwards: see Plan::seconds_of_step.
+void bench_breakdown(const std::string& workload, const Plan& plan, double seconds, bool json);
+
 double distance(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace mica::tool
