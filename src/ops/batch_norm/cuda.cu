@@ -120,14 +120,17 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
     scale[j] = weight.get(c, C(1)) * invstd[c];
     shift[j] = bias.get(c, C(0));
   }
-  for_tiles_backwards(g, [&](int64_t tile) {
-    Vec<T, V> v[kDepth];
-    Vec<T, V> more[kResidual ? kDepth : 1];
-    for_items<kLast, V, kDepth>(g, tile, group, [&](int k, int64_t at) {
+  // Two tensors at once: half the items of a tile at a time, or registers do not suffice.
+  constexpr int kItems = kResidual ? kDepth / 2 : kDepth;
+  constexpr int kParts = kDepth / kItems;
+  const auto normalise_items = [&](int64_t part) {
+    Vec<T, V> v[kItems];
+    Vec<T, V> more[kResidual ? kItems : 1];
+    for_items<kLast, V, kItems>(g, part, group, [&](int k, int64_t at) {
       v[k] = cuda::load_vec<V>(x + at);
       if constexpr (kResidual) more[k] = cuda::load_vec<V>(residual + at);
     });
-    for_items<kLast, V, kDepth>(g, tile, group, [&](int k, int64_t at) {
+    for_items<kLast, V, kItems>(g, part, group, [&](int k, int64_t at) {
       Vec<T, V> r;
 #pragma unroll
       for (int j = 0; j < V; ++j) {
@@ -138,6 +141,10 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
       }
       cuda::store_vec<V>(y + at, r);
     });
+  };
+  for_tiles_backwards(g, [&](int64_t tile) {
+#pragma unroll 1
+    for (int part = kParts - 1; part >= 0; --part) normalise_items(tile * kParts + part);
   });
 }
 
