@@ -34,13 +34,15 @@ std::string Graph::dump() const {
     if (v.kind == Value::Kind::external && v.base == kNoValue)
       s += fmt::format("%{} = external  {}\n", i, to_string(v.spec));
   }
-  for (const Node& node : nodes) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = nodes[i];
     s += fmt::format("{} = {}({}) {}", list(node.out), node.op->name, list(node.in),
                      node.params.print());
     for (size_t k = 0; k < node.out.size(); ++k)
       s += fmt::format("{} {}", k == 0 ? " " : ",", to_string((*this)[node.out[k]].spec));
     if (node.is_view()) s += fmt::format("  view of %{}", root(node.out[0]));
     if (has_effect(node)) s += "  writes outside";
+    if (static_cast<int>(i) < prologue) s += "  kept";
     s += '\n';
   }
   return s + fmt::format("return {}\n", list(outputs));

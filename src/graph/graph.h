@@ -44,6 +44,9 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
+  /// Nodes at the front that depend on nothing but tensors outside which the graph never writes to.
+  /// A plan keeps their results, and runs them again after somebody wrote to such a tensor.
+  int prologue = 0;
 
   Value& operator[](ValueId id) { return values[static_cast<size_t>(id)]; }
   const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id)]; }

@@ -61,6 +61,13 @@ MemoryPlan plan_for_branches(const std::vector<Block>& blocks) {
   return tight;
 }
 
+std::shared_ptr<Arena> new_arena(Device device, size_t bytes) {
+  auto arena = std::make_shared<Arena>();
+  arena->storage = make_ref<Storage>(bytes, device);
+  arena->last_stream = current_stream(device);
+  return arena;
+}
+
 /// The device's arena if it is large enough, else a new one; plans made before keep theirs.
 std::shared_ptr<Arena> shared_arena(Device device, size_t bytes) {
   static std::mutex mutex;
@@ -68,9 +75,7 @@ std::shared_ptr<Arena> shared_arena(Device device, size_t bytes) {
   const std::lock_guard lock(mutex);
   std::weak_ptr<Arena>& current = (*arenas)[{device.kind, device.index}];
   if (auto arena = current.lock(); arena && arena->storage->bytes() >= bytes) return arena;
-  auto arena = std::make_shared<Arena>();
-  arena->storage = make_ref<Storage>(bytes, device);
-  arena->last_stream = current_stream(device);
+  auto arena = new_arena(device, bytes);
   current = arena;
   return arena;
 }
@@ -92,10 +97,10 @@ Plan::Plan(Captured captured) : captured_(std::move(captured)) {
   lower();
   place();
   bind();
-  if (!captured_.device.is_null() && !steps_.empty())
+  if (!captured_.device.is_null() && steps() > 0)
     replay_ =
         runtime(captured_.device).record(captured_.device.index, schedule(accesses()), [&](int i) {
-          run_step(i);
+          run_step(prologue_ + i);
         });
 }
 
@@ -149,15 +154,36 @@ void Plan::compile_ahead() const {
   work();
 }
 
+bool Plan::is_kept(ValueId id) const {
+  const ValueId root = captured_.graph.root(id);
+  const Value& v = captured_.graph[root];
+  if (v.kind != Value::Kind::external)
+    return static_cast<size_t>(root) < early_.size() && early_[static_cast<size_t>(root)];
+  return std::none_of(captured_.written.begin(), captured_.written.end(),
+                      [&](const Tensor& t) { return t.storage() == v.tensor.storage(); });
+}
+
 void Plan::lower() {
   compile_ahead();
-  for (const Node& node : captured_.graph.nodes)
-    if (!node.is_view()) add_step(*node.op, node.params, node.in, node.out);
+  const Graph& g = captured_.graph;
+  const auto count = static_cast<int>(g.nodes.size());
+  for (int i = 0; i < count; ++i) {
+    const Node node = g.nodes[static_cast<size_t>(i)];  // values move as copies are added
+    if (!node.is_view()) add_step(*node.op, node.params, node.in, node.out, i < g.prologue);
+  }
+  std::map<const Storage*, Ref<Storage>> outside;
+  for (int i = 0; i < prologue_; ++i)
+    for (const ValueId id : steps_[static_cast<size_t>(i)].in) {
+      if (id == kNoValue || g[g.root(id)].kind != Value::Kind::external) continue;
+      const Ref<Storage>& storage = g[g.root(id)].tensor.storage();
+      outside.emplace(storage.get(), storage);
+    }
+  for (const auto& [address, storage] : outside) depends_on_.push_back({storage, 0});
 }
 
 /// Chooses the kernel of a node and inserts the copies it asks for.
 void Plan::add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in,
-                    const std::vector<ValueId>& out) {
+                    const std::vector<ValueId>& out, bool early) {
   Graph& g = captured_.graph;
   Step step{&op, params, nullptr, in, {}, {}, {}, 0};
   const Specs specs = specs_of(in, out);
@@ -170,14 +196,18 @@ void Plan::add_step(const OpDef& op, const AnyParams& params, const std::vector<
       if (wanted.strides == specs.in[i].strides) continue;
       g.values.push_back({wanted, Value::Kind::computed, {}, -1, kNoValue, 0, false});
       const auto copy = static_cast<ValueId>(g.values.size() - 1);
-      add_step(layout_copy_op(), layout_copy_params(wanted), {in[i]}, {copy});
+      add_step(layout_copy_op(), layout_copy_params(wanted), {in[i]}, {copy},
+               early || (pass_is_on("hoist") && is_kept(in[i])));
       step.in[i] = copy;
     }
   }
-  steps_.push_back(std::move(step));
+  early_.resize(g.values.size());
+  for (const ValueId id : step.out) early_[static_cast<size_t>(id)] = early;
+  steps_.insert(early ? steps_.begin() + prologue_ : steps_.end(), std::move(step));
+  if (early) ++prologue_;
 }
 
-/// Gives every computed value and workspace its place in the arena.
+/// Gives every computed value and workspace its place in the arena, or among what is kept.
 void Plan::place() {
   const Graph& g = captured_.graph;
   const int end = static_cast<int>(steps_.size());
@@ -194,7 +224,7 @@ void Plan::place() {
       if (id != kNoValue) last_use[static_cast<size_t>(g.root(id))] = s;
   for (const ValueId id : g.outputs) last_use[static_cast<size_t>(g.root(id))] = end;
 
-  for (const ValueId id : g.inputs) open(id, 0);
+  for (const ValueId id : g.inputs) open(id, prologue_);
   std::vector<size_t> workspace(steps_.size(), kNone);
   for (int s = 0; s < end; ++s) {
     Step& step = steps_[static_cast<size_t>(s)];
@@ -213,7 +243,8 @@ void Plan::place() {
         const bool seen_otherwise = std::any_of(step.in.begin(), step.in.end(), [&](ValueId other) {
           return other != kNoValue && other != operand && g.root(other) == root;
         });
-        if (block != kNone && operand == root && alike && !seen_otherwise &&
+        const bool kept = s >= prologue_ && block != kNone && blocks[block].first < prologue_;
+        if (block != kNone && operand == root && alike && !seen_otherwise && !kept &&
             last_use[static_cast<size_t>(root)] == s)
           block_of[static_cast<size_t>(id)] = block;
       }
@@ -236,16 +267,29 @@ void Plan::place() {
     if (block != kNone) blocks[block].last = end;
   }
 
+  std::vector<Block> kept;
+  std::vector<Block> passing;
+  std::vector<size_t> place(blocks.size());  // among its kind
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    std::vector<Block>& kind = blocks[b].first < prologue_ ? kept : passing;
+    place[b] = kind.size();
+    kind.push_back(blocks[b]);
+  }
   const MemoryPlan plan =
-      captured_.device.is_cuda() ? plan_for_branches(blocks) : plan_memory(blocks, kAlignment);
+      captured_.device.is_cuda() ? plan_for_branches(passing) : plan_memory(passing, kAlignment);
+  const MemoryPlan kept_plan = plan_memory(kept, kAlignment);
   planned_bytes_ = plan.bytes;
   live_bytes_ = plan.live;
+  const auto offset = [&](size_t b) {
+    return (blocks[b].first < prologue_ ? kept_plan : plan).offset[place[b]];
+  };
   offset_.resize(g.values.size());
   for (size_t v = 0; v < g.values.size(); ++v)
-    if (block_of[v] != kNone) offset_[v] = plan.offset[block_of[v]];
+    if (block_of[v] != kNone) offset_[v] = offset(block_of[v]);
   for (size_t s = 0; s < steps_.size(); ++s)
-    if (workspace[s] != kNone) steps_[s].workspace_offset = plan.offset[workspace[s]];
+    if (workspace[s] != kNone) steps_[s].workspace_offset = offset(workspace[s]);
   arena_ = shared_arena(captured_.device, planned_bytes_);
+  if (prologue_ > 0) kept_ = new_arena(captured_.device, kept_plan.bytes);
 }
 
 void* Plan::address(ValueId id) const {
@@ -256,7 +300,7 @@ void* Plan::address(ValueId id) const {
     auto* data = static_cast<std::byte*>(g[v].tensor.data());
     return data ? data + bytes : nullptr;
   }
-  std::byte* base = arena_->storage->data();
+  std::byte* base = (is_kept(v) ? kept_ : arena_)->storage->data();
   return base ? base + offset_[static_cast<size_t>(v)] + bytes : nullptr;
 }
 
@@ -276,7 +320,8 @@ std::vector<std::vector<Access>> Plan::accesses() const {
     return Access{begin, begin + extent_bytes(*arg.spec), writes};
   };
   std::vector<std::vector<Access>> all;
-  for (const Step& step : steps_) {
+  for (size_t s = static_cast<size_t>(prologue_); s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
     std::vector<Access>& of_step = all.emplace_back();
     const int n = static_cast<int>(step.in_args.size());
     for (int i = 0; i < n; ++i) {
@@ -300,7 +345,7 @@ std::vector<std::string> Plan::kernels() const {
 }
 
 Plan::StepInfo Plan::step(size_t i) const {
-  const Step& step = steps_.at(i);
+  const Step& step = steps_.at(static_cast<size_t>(prologue_) + i);
   StepInfo info{.op = step.op->name,
                 .kernel = step.prepared ? step.prepared->kernel->name : nullptr,
                 .params = step.params.ref().info->print(step.params.ref().data),
@@ -329,7 +374,7 @@ double Plan::seconds_of_step(size_t i) const {
   constexpr int kInARow = 20;
   constexpr size_t kSamples = 7;
   const Device device = captured_.device;
-  const int step = static_cast<int>(i);
+  const int step = prologue_ + static_cast<int>(i);
   const std::lock_guard lock(arena_->mutex);
   const Stream stream = current_stream(device);
   arena_->use_on(stream);
@@ -365,7 +410,7 @@ void Plan::run_step(int i) const {
   Encoder* encoder = rt.encoder(captured_.device.index);
   step.prepared->kernel->run(
       step.params.ref().data, *step.prepared->state,
-      {step.in_args, step.out_args, arena_->storage->data() + step.workspace_offset, encoder});
+      {step.in_args, step.out_args, arena_of(i)->storage->data() + step.workspace_offset, encoder});
   rt.op_launched(step.op->name, captured_.device.index);
 }
 
@@ -436,9 +481,21 @@ Tensor Plan::copy_out(ValueId id, std::span<const Tensor> arguments) {
   // A strided view of the arena: seen as a tensor, then copied.
   auto impl = make_ref<TensorImpl>();
   impl->spec = spec;
-  impl->storage = make_ref<Storage>(address(id), bytes_of(spec), spec.device,
-                                    std::shared_ptr<void>(arena_, arena_.get()));
+  impl->storage =
+      make_ref<Storage>(address(id), bytes_of(spec), spec.device, is_kept(root) ? kept_ : arena_);
   return clone(Tensor(std::move(impl)));
+}
+
+void Plan::refresh() {
+  if (!kept_) return;
+  kept_->use_on(current_stream(captured_.device));
+  const bool current = std::all_of(depends_on_.begin(), depends_on_.end(), [](const Dependence& d) {
+    return d.storage->version() == d.version;
+  });
+  if (refreshed_ && current) return;
+  for (Dependence& d : depends_on_) d.version = d.storage->version();
+  for (int i = 0; i < prologue_; ++i) detect_anomaly() ? run_watched(i) : run_step(i);
+  refreshed_ = true;
 }
 
 Tensors Plan::run(std::span<const Tensor> arguments) {
@@ -447,12 +504,13 @@ Tensors Plan::run(std::span<const Tensor> arguments) {
   const std::lock_guard lock(arena_->mutex);
   arena_->use_on(current_stream(captured_.device));
   for (size_t i = 0; i < arguments.size(); ++i) copy_in(captured_.graph.inputs[i], arguments[i]);
+  if (!captured_.device.is_null()) refresh();
   if (detect_anomaly() && !captured_.device.is_null()) {
-    for (int i = 0; i < static_cast<int>(steps_.size()); ++i) run_watched(i);
+    for (int i = prologue_; i < static_cast<int>(steps_.size()); ++i) run_watched(i);
   } else if (replay_) {
     replay_->launch();
   } else if (!captured_.device.is_null()) {
-    for (int i = 0; i < static_cast<int>(steps_.size()); ++i) run_step(i);
+    for (int i = prologue_; i < static_cast<int>(steps_.size()); ++i) run_step(i);
   }
   for (const Tensor& t : captured_.written) t.storage()->bump_version();
   Tensors results;

@@ -37,8 +37,13 @@ class Plan {
   size_t planned_bytes() const { return planned_bytes_; }
   /// The most bytes that are alive at once: no plan in this order can need less.
   size_t live_bytes() const { return live_bytes_; }
-  size_t steps() const { return steps_.size(); }
-  /// Of every step: "conv2d: onednn".
+  /// Bytes of results that stay from run to run.
+  size_t kept_bytes() const { return kept_ ? kept_->storage->bytes() : 0; }
+  /// Steps of a run.
+  size_t steps() const { return steps_.size() - static_cast<size_t>(prologue_); }
+  /// Steps that run again only after somebody wrote to a tensor they depend on.
+  size_t prologue_steps() const { return static_cast<size_t>(prologue_); }
+  /// Of every step, the prologue's first: "conv2d: onednn".
   std::vector<std::string> kernels() const;
 
   struct StepInfo {
@@ -74,22 +79,39 @@ class Plan {
   void compile_ahead() const;
   void lower();
   void add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in,
-                const std::vector<ValueId>& out);
+                const std::vector<ValueId>& out, bool early);
+  /// Whether a value stays the same while nobody writes to what the prologue depends on.
+  bool is_kept(ValueId id) const;
   void place();
   void bind();
   /// What every step reads and writes, in the order of the steps.
   std::vector<std::vector<Access>> accesses() const;
+  /// Runs the prologue, where somebody wrote to what it depends on.
+  void refresh();
   void run_step(int i) const;
   /// The same in anomaly mode.
   void run_watched(int i);
   void* address(ValueId id) const;
+  const std::shared_ptr<Arena>& arena_of(int step) const {
+    return step < prologue_ ? kept_ : arena_;
+  }
   void copy_in(ValueId slot, const Tensor& argument);
   Tensor copy_out(ValueId id, std::span<const Tensor> arguments);
 
   Captured captured_;
-  std::vector<Step> steps_;
-  std::vector<size_t> offset_;  ///< by root value: where it lies in the arena
+  struct Dependence {
+    Ref<Storage> storage;
+    uint32_t version;  ///< when the prologue ran last
+  };
+
+  std::vector<Step> steps_;  ///< the prologue's first
+  int prologue_ = 0;
+  std::vector<bool> early_;     ///< by value: a step of the prologue makes it
+  std::vector<size_t> offset_;  ///< by root value: where it lies in its arena
   std::shared_ptr<Arena> arena_;
+  std::shared_ptr<Arena> kept_;  ///< what the prologue makes; null where there is none
+  std::vector<Dependence> depends_on_;
+  bool refreshed_ = false;
   size_t planned_bytes_ = 0;
   size_t live_bytes_ = 0;
   std::unique_ptr<Replay> replay_;

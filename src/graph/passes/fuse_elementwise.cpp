@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <utility>
 
 #include "mica/graph/passes/passes.h"
 #include "mica/op/settings.h"
@@ -42,6 +43,7 @@ class Fusion {
       for (const ValueId id : node(i).in) {
         const int from = g_[id].node;
         if (from < 0 || group_[at(from)] == group_[at(i)] || !fits(from)) continue;
+        if ((from < g_.prologue) != (i < g_.prologue)) continue;
         if (g_[id].spec.shape == result(i).spec.shape && g_[id].spec.lies_like(result(i).spec))
           try_to_join(group_[at(from)], group_[at(i)]);
       }
@@ -198,10 +200,12 @@ class Fusion {
       if (!members_[at(group)].empty() && waits[at(group)] == 0) offer(group);
     std::vector<Node> nodes;
     std::vector<int> number(at(count_));
+    const int before = std::exchange(g_.prologue, 0);
     while (!ready.empty()) {
       const int group = ready.top().second;
       ready.pop();
       const std::vector<int>& members = members_[at(group)];
+      if (members.back() < before) ++g_.prologue;  // what they wait for is there too
       nodes.push_back(members.size() > 1 ? fused(group) : node(members[0]));
       for (const int i : members) {
         number[at(i)] = static_cast<int>(nodes.size()) - 1;

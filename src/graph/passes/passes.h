@@ -55,9 +55,17 @@ void remove_added_zeros(Graph& graph);
 /// memory: a checkpoint computes again on purpose.
 void merge_common_subexpressions(Graph& graph);
 
+/// A batch norm by running statistics after a convolution or a linear layer becomes part of its
+/// weight and bias, where the graph writes to none of them.
+void fold_batch_norm(Graph& graph);
+
 /// A batch norm, a sum that its result goes into and a relu become one `batch_norm_act`, and the
 /// gradients of the last and the first one `batch_norm_act_grad`.
 void fuse_batch_norm(Graph& graph);
+
+/// What depends on nothing but tensors outside that the graph never writes to, and takes little
+/// memory to keep, moves to the prologue: layouts and casts of weights, folded weights, constants.
+void hoist(Graph& graph);
 
 /// Makes elementwise calls whose results have one shape, and are needed by each other, one `fused`
 /// node. On CUDA its generated kernel rounds as the compiler joins operations: there it is off in

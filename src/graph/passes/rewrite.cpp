@@ -45,6 +45,23 @@ bool Writes::lasts_until(ValueId id, int last) const {
   return !between(id, graph_[id].node + 1, last);
 }
 
+std::vector<bool> constants(const Graph& graph) {
+  const Writes writes(graph);
+  std::vector<bool> constant(graph.values.size());
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    constant[v] = graph[id].kind == Value::Kind::external && !writes.ever(id);
+  }
+  for (const Node& node : graph.nodes) {
+    const bool known =
+        !writes_input(node) && std::all_of(node.in.begin(), node.in.end(), [&](ValueId id) {
+          return id == kNoValue || constant[static_cast<size_t>(id)];
+        });
+    for (const ValueId id : node.out) constant[static_cast<size_t>(id)] = known && !writes.ever(id);
+  }
+  return constant;
+}
+
 bool is(const Node& node, std::string_view op) { return node.op->name == op; }
 
 bool writes_input(const Node& node) {
@@ -171,6 +188,44 @@ bool has_joined_kernel(const Graph& graph, const Node& node) {
   });
 }
 
+std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,
+                                   const std::vector<ValueId>& arguments) {
+  std::vector<TensorSpec> specs;
+  for (const ValueId id : arguments) specs.push_back(graph[id].spec);
+  Graph calls = capture(function, specs).graph;
+  const auto count = static_cast<int>(calls.nodes.size());
+  const auto shift = [&](int& node) {
+    if (node >= place) node += count;
+  };
+  for (Value& v : graph.values) shift(v.node);
+  for (Node& node : graph.nodes)
+    for (int& i : node.after) shift(i);
+  std::vector<ValueId> id_of(calls.values.size(), kNoValue);
+  for (size_t k = 0; k < arguments.size(); ++k)
+    id_of[static_cast<size_t>(calls.inputs[k])] = arguments[k];
+  const auto rename = [&](ValueId& id) {
+    if (id != kNoValue) id = id_of[static_cast<size_t>(id)];
+  };
+  for (size_t v = 0; v < calls.values.size(); ++v) {
+    if (id_of[v] != kNoValue) continue;
+    Value value = calls.values[v];
+    if (value.node >= 0) value.node += place;
+    rename(value.base);
+    id_of[v] = static_cast<ValueId>(graph.values.size());
+    graph.values.push_back(std::move(value));
+  }
+  for (Node& node : calls.nodes) {
+    for (ValueId& id : node.in) rename(id);
+    for (ValueId& id : node.out) rename(id);
+    for (int& i : node.after) i += place;
+  }
+  graph.nodes.insert(graph.nodes.begin() + place, std::make_move_iterator(calls.nodes.begin()),
+                     std::make_move_iterator(calls.nodes.end()));
+  if (place < graph.prologue) graph.prologue += count;
+  for (ValueId& id : calls.outputs) rename(id);
+  return calls.outputs;
+}
+
 void remove_nodes(Graph& graph, const std::vector<bool>& keep) {
   // `after` and `Value::node` count nodes: translate them to the new numbers.
   std::vector<int> number(graph.nodes.size(), -1);
@@ -180,6 +235,7 @@ void remove_nodes(Graph& graph, const std::vector<bool>& keep) {
     number[i] = static_cast<int>(kept.size());
     kept.push_back(std::move(graph.nodes[i]));
   }
+  graph.prologue = static_cast<int>(std::count(keep.begin(), keep.begin() + graph.prologue, true));
   for (Node& node : kept) {
     std::erase_if(node.after, [&](int i) { return !keep[static_cast<size_t>(i)]; });
     for (int& i : node.after) i = number[static_cast<size_t>(i)];

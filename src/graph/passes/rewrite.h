@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "mica/graph/graph.h"
+#include "mica/graph/capture.h"
 
 namespace mica {
 
@@ -29,6 +29,9 @@ class Writes {
   const Graph& graph_;
   std::map<Memory, std::vector<int>> nodes_;
 };
+
+/// By value: it depends on nothing but tensors outside that the graph never writes to.
+std::vector<bool> constants(const Graph& graph);
 
 bool is(const Node& node, std::string_view op);
 /// True when the node writes to an input of it.
@@ -69,6 +72,11 @@ void put(Graph& graph, const Writes& writes, Node node, int at);
 /// made of those calls (`composed`) prefers its specs, or one that takes them is forced. On the
 /// null device it always is.
 bool has_joined_kernel(const Graph& graph, const Node& node);
+
+/// Puts the calls that a function makes before a node. The function is given the values
+/// `arguments`, which are there; returns its results.
+std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,
+                                   const std::vector<ValueId>& arguments);
 
 /// Removes nodes and counts the others anew.
 void remove_nodes(Graph& graph, const std::vector<bool>& keep);
