@@ -103,9 +103,27 @@ Harness::Harness(const OpCase& op_case, Device device)
   uses_.resize(kernels_.size());
 }
 
+/// A kernel that says so in its name rounds its operands to TF32, and is asked only where that is
+/// allowed.
+bool rounds_to_tf32(const std::string& kernel) { return kernel.ends_with("_tf32"); }
+
+struct AllowTf32 {
+  explicit AllowTf32(bool on) : was_on(allow_tf32()) { set_allow_tf32(was_on || on); }
+  ~AllowTf32() { set_allow_tf32(was_on); }
+  AllowTf32(const AllowTf32&) = delete;
+  AllowTf32& operator=(const AllowTf32&) = delete;
+  bool was_on;
+};
+
+/// What f32 results may differ by: operands that are rounded to TF32 have the bits of f16.
+double allowed_error(const Tolerance& tolerance, DType dtype) {
+  return tolerance.of(dtype == DType::f32 && allow_tf32() ? DType::f16 : dtype);
+}
+
 template <class F>
 bool Harness::with_kernel(const std::string& kernel, F&& f) {
   const ForcedKernel forced(case_.op, kernel);
+  const AllowTf32 rounded(rounds_to_tf32(kernel));
   Use& use = uses_[static_cast<size_t>(std::find(kernels_.begin(), kernels_.end(), kernel) -
                                        kernels_.begin())];
   try {
@@ -183,7 +201,8 @@ void Harness::forward() {
         ASSERT_EQ(outputs.size(), want.size()) << where;
         for (size_t i = 0; i < outputs.size(); ++i) {
           const DType out = outputs[i].dtype();
-          const double tolerance = sample.exact ? 0 : tolerance_of(case_.op).forward.of(out);
+          const double tolerance =
+              sample.exact ? 0 : allowed_error(tolerance_of(case_.op).forward, out);
           if (const auto wrong = difference(to_host(outputs[i]), want[i], out, tolerance))
             ADD_FAILURE() << where << ": output " << i << ' ' << *wrong;
         }
@@ -257,8 +276,8 @@ void Harness::gradient() {
         const ForcedKernel forced(case_.op, has_kernel(op_, "reference") ? "reference" : "");
         want = derivatives(sample, host, DType::f64, dtype, Device::cpu(), Layout::contiguous, 1);
       }
-      const double tolerance = tolerance_of(case_.op).gradient.of(dtype);
       for_each_kernel_and_layout(sample, dtype, [&](Layout layout, const std::string& where) {
+        const double tolerance = allowed_error(tolerance_of(case_.op).gradient, dtype);
         const auto got = derivatives(sample, host, dtype, dtype, device_, layout, 1);
         for (size_t i = 0; i < got.size(); ++i)
           if (const auto wrong = difference(got[i], want[i], dtype, tolerance))
