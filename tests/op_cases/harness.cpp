@@ -35,6 +35,17 @@ class Deterministic {
   Deterministic& operator=(const Deterministic&) = delete;
 };
 
+class AllowedTf32 {
+ public:
+  AllowedTf32() { set_allow_tf32(true); }
+  ~AllowedTf32() { set_allow_tf32(false); }
+  AllowedTf32(const AllowedTf32&) = delete;
+  AllowedTf32& operator=(const AllowedTf32&) = delete;
+};
+
+/// Of f32 by TF32, which keeps ten bits of each factor.
+constexpr double kTf32Tolerance = 3e-3;
+
 bool has_kernel(const OpDef* op, const char* name) {
   if (!op) return false;
   for (const Kernel& k : op->kernels[static_cast<int>(DeviceKind::cpu)])
@@ -103,27 +114,9 @@ Harness::Harness(const OpCase& op_case, Device device)
   uses_.resize(kernels_.size());
 }
 
-/// A kernel that says so in its name rounds its operands to TF32, and is asked only where that is
-/// allowed.
-bool rounds_to_tf32(const std::string& kernel) { return kernel.ends_with("_tf32"); }
-
-struct AllowTf32 {
-  explicit AllowTf32(bool on) : was_on(allow_tf32()) { set_allow_tf32(was_on || on); }
-  ~AllowTf32() { set_allow_tf32(was_on); }
-  AllowTf32(const AllowTf32&) = delete;
-  AllowTf32& operator=(const AllowTf32&) = delete;
-  bool was_on;
-};
-
-/// What f32 results may differ by: operands that are rounded to TF32 have the bits of f16.
-double allowed_error(const Tolerance& tolerance, DType dtype) {
-  return tolerance.of(dtype == DType::f32 && allow_tf32() ? DType::f16 : dtype);
-}
-
 template <class F>
 bool Harness::with_kernel(const std::string& kernel, F&& f) {
   const ForcedKernel forced(case_.op, kernel);
-  const AllowTf32 rounded(rounds_to_tf32(kernel));
   Use& use = uses_[static_cast<size_t>(std::find(kernels_.begin(), kernels_.end(), kernel) -
                                        kernels_.begin())];
   try {
@@ -146,15 +139,21 @@ bool Harness::with_kernel(const std::string& kernel, F&& f) {
 /// Calls f(layout, where) for each and turns what it throws into failures. Some kernel must take
 /// each layout.
 template <class F>
-void Harness::for_each_kernel_and_layout(const Sample& sample, DType dtype, F&& f) {
+void Harness::for_each_kernel_and_layout(const Sample& sample, DType dtype, F&& f, bool tf32) {
   for (const Layout layout : layouts_of(sample)) {
     bool taken = false;
     std::string where;
-    for (const std::string& kernel : kernels_) {
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      const std::string& kernel = kernels_[i];
       where = fmt::format("{}, kernel {}, case '{}', {}, {}", case_.op,
                           kernel.empty() ? "-" : kernel, sample.name, dtype, name_of(layout));
       try {
-        taken = with_kernel(kernel, [&] { f(layout, where); }) || taken;
+        if (with_kernel(kernel, [&] { f(layout, where); })) {
+          taken = true;
+        } else if (tf32 && uses_[i].reason.starts_with("TF32 is not allowed")) {
+          const AllowedTf32 allowed;
+          with_kernel(kernel, [&] { f(layout, where + ", TF32"); });
+        }
       } catch (const std::exception& e) {
         ADD_FAILURE() << where << ": raised: " << e.what();
         taken = true;
@@ -190,7 +189,7 @@ void Harness::forward() {
     for (const DType dtype : sample.dtypes) {
       const HostArgs host = host_inputs(sample, dtype);
       const std::vector<HostArray> want = expected(sample, host, dtype);
-      for_each_kernel_and_layout(sample, dtype, [&](Layout layout, const std::string& where) {
+      const auto compare = [&](Layout layout, const std::string& where) {
         const Args args = device_inputs(sample, host, dtype, device_, layout);
         Tensors outputs;
         {
@@ -201,12 +200,14 @@ void Harness::forward() {
         ASSERT_EQ(outputs.size(), want.size()) << where;
         for (size_t i = 0; i < outputs.size(); ++i) {
           const DType out = outputs[i].dtype();
+          const double least = allow_tf32() ? kTf32Tolerance : 0;
           const double tolerance =
-              sample.exact ? 0 : allowed_error(tolerance_of(case_.op).forward, out);
+              sample.exact ? 0 : std::max(least, tolerance_of(case_.op).forward.of(out));
           if (const auto wrong = difference(to_host(outputs[i]), want[i], out, tolerance))
             ADD_FAILURE() << where << ": output " << i << ' ' << *wrong;
         }
-      });
+      };
+      for_each_kernel_and_layout(sample, dtype, compare, true);
     }
   for (size_t i = 0; i < kernels_.size(); ++i)
     EXPECT_GT(uses_[i].runs, 0) << case_.op << ": kernel " << kernels_[i]
@@ -276,8 +277,8 @@ void Harness::gradient() {
         const ForcedKernel forced(case_.op, has_kernel(op_, "reference") ? "reference" : "");
         want = derivatives(sample, host, DType::f64, dtype, Device::cpu(), Layout::contiguous, 1);
       }
+      const double tolerance = tolerance_of(case_.op).gradient.of(dtype);
       for_each_kernel_and_layout(sample, dtype, [&](Layout layout, const std::string& where) {
-        const double tolerance = allowed_error(tolerance_of(case_.op).gradient, dtype);
         const auto got = derivatives(sample, host, dtype, dtype, device_, layout, 1);
         for (size_t i = 0; i < got.size(); ++i)
           if (const auto wrong = difference(got[i], want[i], dtype, tolerance))

@@ -30,8 +30,9 @@ class Harness {
   /// Runs `f` with the kernel forced. False when the kernel refuses with a reason.
   template <class F>
   bool with_kernel(const std::string& kernel, F&& f);
+  /// Kernels that refuse because TF32 is not allowed run with it where `tf32` says so.
   template <class F>
-  void for_each_kernel_and_layout(const Sample& sample, DType dtype, F&& f);
+  void for_each_kernel_and_layout(const Sample& sample, DType dtype, F&& f, bool tf32 = false);
   std::vector<HostArray> expected(const Sample& sample, const HostArgs& host, DType dtype) const;
   std::vector<HostArray> derivatives(const Sample& sample, const HostArgs& host, DType dtype,
                                      DType tested, Device device, Layout layout, int order) const;

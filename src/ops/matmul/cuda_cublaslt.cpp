@@ -95,18 +95,28 @@ Kernel cublaslt_kernel() {
   return kernel<supports<problem_of, P>, prepare<problem_of, P>, run<P>>("cublaslt");
 }
 
+KernelList list(KernelList small, const Kernel& cublaslt, const Kernel& tiled) {
+  small.push_back(cublaslt);
+  small.push_back(tiled);
+  return small;
+}
+
 }  // namespace
 
+Kernel matmul_cublaslt_kernel() { return cublaslt_kernel<matmul_problem, NoParams>(); }
+Kernel linear_cublaslt_kernel() { return cublaslt_kernel<linear_problem, NoParams>(); }
+Kernel linear_act_cublaslt_kernel() { return cublaslt_kernel<linear_problem, LinearParams>(); }
+
 KernelList matmul_cuda_kernels() {
-  return {cublaslt_kernel<matmul_problem, NoParams>(), matmul_tiled_kernel()};
+  return list(matmul_small_kernels(), matmul_cublaslt_kernel(), matmul_tiled_kernel());
 }
 
 KernelList linear_cuda_kernels() {
-  return {cublaslt_kernel<linear_problem, NoParams>(), linear_tiled_kernel()};
+  return list(linear_small_kernels(), linear_cublaslt_kernel(), linear_tiled_kernel());
 }
 
 KernelList linear_act_cuda_kernels() {
-  return {cublaslt_kernel<linear_problem, LinearParams>(), linear_act_tiled_kernel()};
+  return list(linear_act_small_kernels(), linear_act_cublaslt_kernel(), linear_act_tiled_kernel());
 }
 
 }  // namespace mica

@@ -101,9 +101,13 @@ void run_tiled(const NoParams&, const WgradState& state, const Call& call) {
 
 }  // namespace
 
+Kernel linear_wgrad_cublaslt_kernel() { return kernel<supports, prepare, run>("cublaslt"); }
+
 KernelList linear_wgrad_cuda_kernels() {
-  return {kernel<supports, prepare, run>("cublaslt"),
-          kernel<supports_tiled, prepare_tiled, run_tiled>("tiled")};
+  KernelList list = linear_wgrad_small_kernels();
+  list.push_back(linear_wgrad_cublaslt_kernel());
+  list.push_back(kernel<supports_tiled, prepare_tiled, run_tiled>("tiled"));
+  return list;
 }
 
 }  // namespace mica

@@ -128,7 +128,7 @@ void Encoder::remember(const char* op, const void* kernel) {
 }
 
 void Encoder::launch_packed(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                            const void* const* arguments) {
+                            unsigned cluster, const void* const* arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   cudaError_t code = cudaSuccess;
   if (shared_bytes > kDefaultSharedBytes)
@@ -140,12 +140,19 @@ void Encoder::launch_packed(const void* kernel, dim3 grid, dim3 block, size_t sh
     config.blockDim = block;
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream_;
-    cudaLaunchAttribute ahead{};
-    ahead.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    ahead.val.programmaticStreamSerializationAllowed = 1;
+    std::array<cudaLaunchAttribute, 2> attributes{};
+    config.attrs = attributes.data();
     if (LaunchAhead::active() && can_launch_ahead(device_)) {
-      config.attrs = &ahead;
-      config.numAttrs = 1;
+      cudaLaunchAttribute& ahead = attributes[config.numAttrs++];
+      ahead.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      ahead.val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+      cudaLaunchAttribute& clusters = attributes[config.numAttrs++];
+      clusters.id = cudaLaunchAttributeClusterDimension;
+      clusters.val.clusterDim.x = cluster;
+      clusters.val.clusterDim.y = 1;
+      clusters.val.clusterDim.z = 1;
     }
     code = cudaLaunchKernelExC(&config, kernel, const_cast<void**>(arguments));
   }

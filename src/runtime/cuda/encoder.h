@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "mica/runtime/cuda/fault.h"
 
@@ -38,10 +39,18 @@ class Encoder {
   /// Launches `kernel`; arguments convert to its parameters' types. An empty grid launches nothing.
   template <class... P, class... A>
   void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, A&&... args) {
+    launch_clusters(kernel, grid, block, shared_bytes, 1, std::forward<A>(args)...);
+  }
+  /// The same with each `cluster` blocks along x in a cluster, whose blocks run together and reach
+  /// each other's shared memory; more than one from compute capability 9.0 on.
+  template <class... P, class... A>
+  void launch_clusters(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+                       unsigned cluster, A&&... args) {
     static_assert(sizeof...(P) == sizeof...(A), "launch: one argument per kernel parameter");
     const auto pack = [&](P... values) {
       const void* pointers[] = {static_cast<const void*>(&values)..., nullptr};
-      launch_packed(reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, pointers);
+      launch_packed(reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, cluster,
+                    pointers);
     };
     pack(static_cast<P>(args)...);
   }
@@ -82,7 +91,7 @@ class Encoder {
   static constexpr uint64_t kRemembered = 16;
 
   void launch_packed(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                     const void* const* arguments);
+                     unsigned cluster, const void* const* arguments);
   void remember(const char* op, const void* kernel);
   void raise_fault();
 

@@ -1,0 +1,322 @@
+// Small f32 products by our own kernels: which of them takes a product, and how. `thin` has one
+// size of at most 16; `split_k_mma` takes the others where TF32 is allowed.
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "mica/core/check.h"
+#include "mica/op/cuda_trial.h"
+#include "mica/op/settings.h"
+#include "mica/op/tuning.h"
+#include "mica/ops/matmul/cuda_kernels.h"
+#include "mica/ops/matmul/cuda_small.h"
+#include "mica/ops/matmul/problem.h"
+#include "mica/runtime/runtime.h"
+
+namespace mica {
+namespace {
+
+constexpr int kMostBlocksY = 65535;
+/// Beyond these sizes cuBLASLt is faster, as measured on an H200.
+constexpr int64_t kMostProducts = 110'000'000;  // m * n * k
+constexpr int64_t kMostResults = 420'000;       // m * n
+constexpr int64_t kMostThinProducts = 1 << 22;
+
+/// How an operand lies in memory.
+struct Lie {
+  bool along_k;
+  int64_t pitch;
+};
+
+std::optional<Lie> lie_of(int64_t k, int64_t row_stride, int64_t k_stride) {
+  if (row_stride == 1 && (k == 1 || k_stride != 1)) return Lie{false, k == 1 ? 1 : k_stride};
+  if (k == 1 || k_stride == 1) return Lie{true, row_stride};
+  return std::nullopt;
+}
+
+enum class Way { split_k, thin_n, thin_k, thin_m };
+
+struct SmallState : KernelState {
+  SmallProduct p{};
+  bool a_along_k = false;
+  bool b_along_k = false;
+  int a_row = 0;
+  int a_col = 0;
+  Way way = Way::split_k;
+  SplitKPlan plan{SplitKTile::small, 1};
+};
+
+Activation activation_of(const NoParams&) { return Activation::none; }
+Activation activation_of(const LinearParams& params) { return params.activation; }
+
+bool sums(const Specs& specs) { return specs.out.size() > 1; }
+
+/// The product without its pointers; none, with a reason, where it does not suit these kernels.
+std::optional<SmallState> describe(const MatmulProblem& p, Activation activation,
+                                   const Specs& specs, std::string& reason) {
+  const auto no = [&](const char* why) {
+    reason = why;
+    return std::nullopt;
+  };
+  if (specs.out[0].dtype != DType::f32) return no("it is not f32");
+  if (specs.out[0].numel() == 0 || p.k == 0) return no("there is nothing to multiply");
+  if (!p.batch.empty()) return no("more than one matrix");
+  SmallState state;
+  const auto a = lie_of(p.k, p.a_row, p.a_col);
+  const auto b = lie_of(p.k, p.b_col, p.b_row);
+  if (!a || !b) return no("an operand has no unit stride");
+  for (const int64_t size : {p.m, p.n, p.k, a->pitch, b->pitch, p.a_row, p.a_col})
+    if (size < 0 || size > std::numeric_limits<int32_t>::max() / 2) return no("it is too large");
+  state.p.m = static_cast<int>(p.m);
+  state.p.n = static_cast<int>(p.n);
+  state.p.k = static_cast<int>(p.k);
+  state.p.a_pitch = static_cast<int>(a->pitch);
+  state.p.b_pitch = static_cast<int>(b->pitch);
+  state.p.a_vectors = specs.in[0].aligned && a->pitch % 4 == 0;
+  state.p.b_vectors = specs.in[1].aligned && b->pitch % 4 == 0;
+  state.p.out_vectors = specs.out[0].aligned && p.n % (b->along_k ? 2 : 4) == 0;
+  state.p.activation = activation;
+  state.a_along_k = a->along_k;
+  state.b_along_k = b->along_k;
+  state.a_row = static_cast<int>(p.a_row);
+  state.a_col = static_cast<int>(p.a_col);
+  return state;
+}
+
+/// Inputs that must be copied: a bias whose elements do not lie together.
+uint32_t copies(const Specs& specs) {
+  return specs.in.size() > 2 && specs.in[2].defined && !specs.in[2].is_contiguous() ? 4 : 0;
+}
+
+bool has_clusters(const Specs& specs) {
+  return runtime(DeviceKind::cuda).properties(specs.out[0].device.index).compute_capability >= 90;
+}
+
+int64_t products(const SmallProduct& p) { return int64_t{p.m} * p.n * p.k; }
+
+/// Sets the way of a thin product; false where it is none.
+bool set_thin(SmallState& s, const Specs& specs) {
+  const bool row_sums = sums(specs);
+  const bool rows_fit = s.p.m <= kMostBlocksY;
+  if (s.p.n <= kThin && s.a_along_k && s.b_along_k && rows_fit && !row_sums) {
+    s.way = Way::thin_n;
+    // Long rows are worth the time in which the blocks of a cluster meet.
+    constexpr int kLong = 2048;
+    constexpr int kFewRows = 128;
+    s.plan.splits = s.p.k >= kLong && s.p.m <= kFewRows && has_clusters(specs) ? kMostSplits : 1;
+    s.p.slice = (s.p.k + 4 * s.plan.splits - 1) / (4 * s.plan.splits) * 4;
+    return true;
+  }
+  if (s.p.k <= kThin && !s.b_along_k && rows_fit && !row_sums) {
+    s.way = Way::thin_k;
+    return true;
+  }
+  if (s.p.m <= kThin && !s.a_along_k && !s.b_along_k) {
+    s.way = Way::thin_m;
+    return true;
+  }
+  return false;
+}
+
+struct Estimate {
+  double microseconds;
+  SplitKPlan plan;
+};
+
+/// What plans are likely to take, the fastest first, by what an H200 took.
+std::vector<Estimate> estimates(const SmallProduct& p, int splits_allowed, int multiprocessors) {
+  struct Tile {
+    SplitKTile tile;
+    int m, n;
+    double start;  ///< microseconds that a block takes beside K
+    double per_k;  ///< microseconds for one of K
+  };
+  constexpr Tile kTiles[] = {{SplitKTile::large, 64, 64, 1.2, 0.0090},
+                             {SplitKTile::middle, 64, 32, 0.9, 0.0068},
+                             {SplitKTile::small, 32, 32, 0.9, 0.0035}};
+  constexpr double kLaunch = 1.8;
+  constexpr double kMeeting = 0.7;  // of the blocks of a cluster
+  constexpr double kPerSplit = 0.05;
+  constexpr int kShortest = 32;  // slice of K
+  std::vector<Estimate> found;
+  for (const Tile& t : kTiles)
+    for (int splits = 1; splits <= splits_allowed; ++splits) {
+      const int64_t blocks = int64_t{(p.m + t.m - 1) / t.m} * ((p.n + t.n - 1) / t.n) * splits;
+      // Large clusters do not find room on every multiprocessor.
+      if (splits > 2 && blocks > multiprocessors * 3 / 4) break;
+      if (splits > 1 && p.k < kShortest * splits) break;
+      const auto waves = static_cast<double>((blocks + multiprocessors - 1) / multiprocessors);
+      const double slice = static_cast<double>(p.k) / splits;
+      const double meeting = splits > 1 ? kMeeting + kPerSplit * splits : 0;
+      found.push_back({kLaunch + meeting + waves * (t.start + slice * t.per_k), {t.tile, splits}});
+    }
+  std::sort(found.begin(), found.end(),
+            [](const Estimate& a, const Estimate& b) { return a.microseconds < b.microseconds; });
+  return found;
+}
+
+void set_plan(SmallState& s, const SplitKPlan& plan) {
+  s.plan = plan;
+  const int per_step = kSplitKStep * plan.splits;
+  s.p.slice = (s.p.k + per_step - 1) / per_step * kSplitKStep;
+}
+
+std::vector<Estimate> estimates(const SmallState& s, const Specs& specs) {
+  const DeviceProperties device = runtime(DeviceKind::cuda).properties(specs.out[0].device.index);
+  return estimates(s.p, device.compute_capability >= 90 ? kMostSplits : 1, device.multiprocessors);
+}
+
+void run_small(const SmallState& state, const Call& call) {
+  SmallProduct p = state.p;
+  p.a = call.in[0].as<const float>();
+  p.b = call.in[1].as<const float>();
+  p.bias = call.in.size() > 2 && call.in[2].defined() ? call.in[2].as<const float>() : nullptr;
+  p.out = call.out[0].as<float>();
+  p.sums = call.out.size() > 1 ? call.out[1].as<float>() : nullptr;
+  switch (state.way) {
+    case Way::split_k:
+      return launch_split_k(*call.encoder, p, state.a_along_k, state.b_along_k, state.plan);
+    case Way::thin_n:
+      return launch_thin_n(*call.encoder, p, state.plan.splits);
+    case Way::thin_k:
+      return launch_thin_k(*call.encoder, p, state.a_row, state.a_col);
+    case Way::thin_m:
+      return launch_thin_m(*call.encoder, p);
+  }
+}
+
+std::string key_of(const SmallState& s, const Specs& specs) {
+  const SmallProduct& p = s.p;
+  return fmt::format("split_k_mma {}x{}x{} {} {} {} {} {}{}{} {}{} {} {}", p.m, p.n, p.k,
+                     s.a_along_k, p.a_pitch, s.b_along_k, p.b_pitch, p.a_vectors, p.b_vectors,
+                     p.out_vectors, specs.in.size() > 2 && specs.in[2].defined, sums(specs),
+                     static_cast<int>(p.activation), cuda_tuning_key(specs.out[0].device.index));
+}
+
+constexpr const char* kLibrary = "library";
+
+/// Times the likely plans and the library's kernel; the answer, or none where there is no memory to
+/// time in.
+std::optional<std::string> timed(SmallState s, const Specs& specs, const Kernel& rival,
+                                 const void* params) {
+  constexpr size_t kMostTimed = 3;
+  try {
+    const CudaTrial trial("matmul", specs);
+    std::string best;
+    double least = std::numeric_limits<double>::infinity();
+    const std::vector<Estimate> likely = estimates(s, specs);
+    for (size_t i = 0; i < std::min(kMostTimed, likely.size()); ++i) {
+      set_plan(s, likely[i].plan);
+      const double time =
+          trial.microseconds(0, [&](const Call& call) { run_small(s, call); }, least);
+      const std::string name = fmt::format("{} {}", static_cast<int>(s.plan.tile), s.plan.splits);
+      trial.tell("split_k_mma " + name, time);
+      if (time >= least) continue;
+      least = time;
+      best = name;
+    }
+    if (trial.microseconds(rival, params, least) < least) best = kLibrary;
+    return best;
+  } catch (const OutOfMemory&) {
+    return std::nullopt;
+  }
+}
+
+bool by_time() { return autotune() && !deterministic(); }
+
+template <auto problem_of, auto rival, class P>
+Support supports_split_k(const P& params, const Specs& specs) {
+  if (!allow_tf32()) return Support::no("TF32 is not allowed");
+  std::string reason;
+  const auto s =
+      describe(problem_of(specs.in[0], specs.in[1]), activation_of(params), specs, reason);
+  if (!s) return Support::no(reason);
+  if (s->b_along_k && !s->a_along_k)
+    return Support::no("K lies together in the right operand only");
+  if (sums(specs) && s->a_along_k) return Support::no("sums of rows whose elements lie together");
+  if (products(s->p) > kMostProducts || int64_t{s->p.m} * s->p.n > kMostResults)
+    return Support::no("it is large enough for a library");
+  const uint32_t contiguous = copies(specs);
+  if (by_time() && contiguous == 0) {
+    const std::string key = key_of(*s, specs);
+    auto answer = find_tuned(key);
+    if (!answer) {
+      answer = timed(*s, specs, rival(), &params);
+      if (answer) keep_tuned(key, *answer);
+    }
+    if (answer == kLibrary) return Support::possible();
+  }
+  return Support::yes().with_contiguous(contiguous);
+}
+
+template <auto problem_of, class P>
+std::shared_ptr<SmallState> prepare_split_k(const P& params, const Specs& specs) {
+  std::string reason;
+  const auto s =
+      describe(problem_of(specs.in[0], specs.in[1]), activation_of(params), specs, reason);
+  check<Unsupported>(s.has_value(), "matmul: split_k_mma: {}", reason);
+  auto state = std::make_shared<SmallState>(*s);
+  set_plan(*state, estimates(*state, specs)[0].plan);
+  if (!by_time()) return state;
+  int tile = 0;
+  int splits = 0;
+  const auto answer = find_tuned(key_of(*state, specs));
+  if (answer && std::sscanf(answer->c_str(), "%d %d", &tile, &splits) == 2 && tile >= 0 &&
+      tile <= static_cast<int>(SplitKTile::small) && splits >= 1 && splits <= kMostSplits &&
+      (splits == 1 || has_clusters(specs)))
+    set_plan(*state, {static_cast<SplitKTile>(tile), splits});
+  return state;
+}
+
+template <auto problem_of, class P>
+Support supports_thin(const P& params, const Specs& specs) {
+  std::string reason;
+  auto s = describe(problem_of(specs.in[0], specs.in[1]), activation_of(params), specs, reason);
+  if (!s) return Support::no(reason);
+  if (!set_thin(*s, specs)) return Support::no("no size is thin, or its operands lie otherwise");
+  Support support = products(s->p) <= kMostThinProducts ? Support::yes() : Support::possible();
+  return std::move(support).with_contiguous(copies(specs));
+}
+
+template <auto problem_of, class P>
+std::shared_ptr<SmallState> prepare_thin(const P& params, const Specs& specs) {
+  std::string reason;
+  const auto s =
+      describe(problem_of(specs.in[0], specs.in[1]), activation_of(params), specs, reason);
+  check<Unsupported>(s.has_value(), "matmul: thin: {}", reason);
+  auto state = std::make_shared<SmallState>(*s);
+  set_thin(*state, specs);
+  return state;
+}
+
+template <class P>
+void run(const P&, const SmallState& state, const Call& call) {
+  run_small(state, call);
+}
+
+template <auto problem_of, auto rival, class P>
+KernelList small_kernels() {
+  return {kernel<supports_thin<problem_of, P>, prepare_thin<problem_of, P>, run<P>>("thin"),
+          kernel<supports_split_k<problem_of, rival, P>, prepare_split_k<problem_of, P>, run<P>>(
+              "split_k_mma")};
+}
+
+}  // namespace
+
+KernelList matmul_small_kernels() {
+  return small_kernels<matmul_problem, matmul_cublaslt_kernel, NoParams>();
+}
+KernelList linear_small_kernels() {
+  return small_kernels<linear_problem, linear_cublaslt_kernel, NoParams>();
+}
+KernelList linear_act_small_kernels() {
+  return small_kernels<linear_problem, linear_act_cublaslt_kernel, LinearParams>();
+}
+KernelList linear_wgrad_small_kernels() {
+  return small_kernels<linear_wgrad_problem, linear_wgrad_cublaslt_kernel, NoParams>();
+}
+
+}  // namespace mica
