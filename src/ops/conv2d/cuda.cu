@@ -197,7 +197,7 @@ KernelList conv2d_own_kernels() {
 KernelList conv2d_dgrad_own_kernels() { return {conv2d_dgrad_direct_kernel()}; }
 KernelList conv2d_wgrad_own_kernels() {
   return {conv2d_wgrad_few_channels_mma_kernel(), conv2d_wgrad_few_channels_kernel(),
-          conv2d_wgrad_direct_kernel()};
+          conv2d_wgrad_implicit_gemm_kernel(), conv2d_wgrad_direct_kernel()};
 }
 
 }  // namespace mica

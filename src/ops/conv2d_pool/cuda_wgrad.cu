@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "mica/op/settings.h"
+#include "mica/ops/conv2d/cuda_kernels.h"
 #include "mica/ops/conv2d_pool/cuda_kernels.h"
 #include "mica/ops/conv2d_pool/cuda_wgrad_plan.h"
 #include "mica/ops/conv2d_pool/kernels.h"

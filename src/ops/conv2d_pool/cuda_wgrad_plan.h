@@ -172,7 +172,7 @@ inline Launch choose(const Problem& q, int multiprocessors, size_t most_shared) 
       constexpr int kChunkCost = 200;  // pixels that take as long as a chunk's start
       const double cost =
           (units * p.unit_pixels + cuda::ceil_div(units, p.per_chunk) * kChunkCost) *
-          (scalar ? 1.25 : 1.0);
+          (scalar ? 1.7 : 1.0);
       if (best.threads != 0 && cost >= best_cost) return;
       best = l;
       best_cost = cost;
