@@ -193,7 +193,8 @@ Kernel conv2d_dgrad_direct_kernel() {
 }
 
 KernelList conv2d_own_kernels() {
-  return {conv2d_few_channels_mma_kernel(), conv2d_few_channels_kernel(), conv2d_direct_kernel()};
+  return {conv2d_few_channels_mma_kernel(), conv2d_few_channels_kernel(),
+          conv2d_implicit_gemm_kernel(), conv2d_direct_kernel()};
 }
 KernelList conv2d_dgrad_own_kernels() {
   return {conv2d_dgrad_implicit_gemm_kernel(), conv2d_dgrad_direct_kernel()};

@@ -71,6 +71,7 @@ Answer plan_pooled(const Conv2dPoolGradParams& params, const Specs& specs) {
   const Pool2dGeometry& pool = g.pool;
   if (pool.kernel != pool.stride || pool.padding != Size2(0) || pool.dilation != Size2(1))
     return {{}, "pooling windows that do not lie side by side"};
+  if (large_enough_for_the_library(g.conv)) return {{}, "large enough for the library"};
   return plan(g.conv, pool.kernel, specs.in[0].shape, specs.out[0]);
 }
 

@@ -1,10 +1,20 @@
 #pragma once
 
 #include "mica/op/kernel.h"
+#include "mica/ops/conv2d/geometry.h"
 
 namespace mica {
 
+/// More weights or pixels than this keep the library's tiles busy.
+inline bool large_enough_for_the_library(const Conv2dGeometry& g) {
+  constexpr int64_t kMostWeights = 32 * 1024;
+  constexpr int64_t kMostPixels = 64 * 64;
+  return g.window() * g.o > kMostWeights || g.h * g.w > kMostPixels || g.pixels() > kMostPixels;
+}
+
 /// By tensor cores, with every operand in shared memory; f32 where TF32 is allowed.
+Kernel conv2d_implicit_gemm_kernel();
+Kernel conv2d_act_implicit_gemm_kernel();
 Kernel conv2d_pool_implicit_gemm_kernel();
 Kernel conv2d_pool_dgrad_implicit_gemm_kernel();
 Kernel conv2d_dgrad_implicit_gemm_kernel();

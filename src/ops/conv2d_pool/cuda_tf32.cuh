@@ -4,11 +4,11 @@
 
 namespace mica::tf32 {
 
-/// To the nearest value with 10 bits behind the point, as tensor cores read it.
+/// Rounds to the 10 bits behind the point that tensor cores read, ties away from zero, as
+/// cvt.rna.tf32 does; it leaves the bits after them, which they ignore, as they come.
 __device__ inline uint32_t round(float x) {
-  uint32_t bits;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-  return bits;
+  const uint32_t bits = __float_as_uint(x);
+  return fabsf(x) < INFINITY ? bits + 0x1000U : bits;
 }
 
 /// c (16, 8) += a (16, 8) b (8, 8). With g = lane / 4 and t = lane % 4, a lane holds of a (g, t),

@@ -168,6 +168,7 @@ Support supports_pooled(const Conv2dPoolGradParams& params, const Specs& specs) 
   if (pool.oh * pool.kernel.h > pool.h || pool.ow * pool.kernel.w > pool.w)
     return Support::no("pooling windows reach over the edge");
   if (pool.oh * pool.ow == 0) return Support::no("a tensor is empty");
+  if (large_enough_for_the_library(g.conv)) return Support::no("large enough for the library");
   if (!state_of(pooled_problem(params, g), specs)) return Support::no("shared memory is too small");
   return Support::yes().with_contiguous(0b111);
 }
