@@ -108,6 +108,7 @@ void launch(const Choice& choice, const Plan& p, const Call& call, const float* 
       conv2d_dgrad_rows<kTiles[4].m, kTiles[4].n, kTiles[4].warps, Floats>};
   static_assert(std::size(kKernels) == std::size(kTiles));
   const auto threads = static_cast<unsigned>(kTiles[choice.tile].warps * 32);
+  const LaunchAhead ahead;
   call.encoder->launch(kKernels[choice.tile], static_cast<unsigned>(choice.blocks), threads,
                        choice.shared, p, dy, positions, weight, call.out[0].as<float>());
 }

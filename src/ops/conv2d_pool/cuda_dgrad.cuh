@@ -8,6 +8,7 @@
 // So a tap is a shift by whole rows of dy, which lie one after the other in shared memory: sixteen
 // places are sixteen neighbours there, whatever the width, and nothing is spent on padding columns.
 #include "mica/ops/conv2d_pool/cuda_tf32.cuh"
+#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/types.cuh"
 
 namespace mica::pool_dgrad {
@@ -239,6 +240,7 @@ template <int MT, int NT, int Warps, int Floats>
 __global__ void __launch_bounds__(Warps * 32, 1)
     conv2d_dgrad_rows(Plan p, const float* __restrict__ dy, const int* __restrict__ positions,
                       const float* __restrict__ weight, float* __restrict__ dx) {
+  wait_for_inputs();
   float* ds = dgrad_shared;
   float* ws = dgrad_shared + p.steps * 8 * p.dy_pitch;
   const auto split = static_cast<int>(blockIdx.x % static_cast<unsigned>(p.splits));

@@ -94,6 +94,7 @@ std::shared_ptr<State> prepare(const P& params, const Specs& specs) {
 template <class P>
 void run(const P&, const State& state, const Call& c) {
   const ForwardPlan& p = state.plan;
+  const LaunchAhead ahead;
   const auto launch = [&](auto kernel) {
     c.encoder->launch(
         kernel, dim3(static_cast<unsigned>(p.grid), static_cast<unsigned>(p.channel_blocks)),

@@ -2,6 +2,7 @@
 
 #include "mica/ops/conv2d_pool/cuda_forward.h"
 #include "mica/ops/conv2d_pool/cuda_tf32.cuh"
+#include "mica/runtime/cuda/ahead.cuh"
 
 // Loops that run a few times are kept rolled: code that runs once is fetched from L2, which takes
 // longer than running it.
@@ -326,6 +327,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
     conv_forward(const __grid_constant__ ForwardPlan p, const float* __restrict__ x,
                  const float* __restrict__ weight, const float* __restrict__ bias, float* y,
                  int* positions) {
+  wait_for_inputs();
   using T = Tile<NT, kPool>;
   auto* ws = reinterpret_cast<float*>(forward_shared);
   auto* biases = reinterpret_cast<float*>(forward_shared + p.bias_at);

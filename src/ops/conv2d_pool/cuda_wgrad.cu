@@ -116,6 +116,7 @@ void launch(const State& state, const Call& call, const Arg& dy, const int* posi
   const int weights = p.out * p.taps;
   auto* partial = static_cast<float*>(call.workspace);
   const bool parts = l.slices > 1;
+  const LaunchAhead ahead;
   call.encoder->launch(function_of(l),
                        dim3(static_cast<unsigned>(l.slices), static_cast<unsigned>(p.tap_tiles),
                             static_cast<unsigned>(l.grid_channels)),

@@ -4,6 +4,7 @@
 // (pixels by channels), summed over the pixels of all images. x lies in shared memory as it is and
 // its windows are gathered from there; dy that was pooled is spread out there and nowhere else.
 #include "mica/ops/conv2d_pool/cuda_wgrad_operands.cuh"
+#include "mica/runtime/cuda/ahead.cuh"
 
 namespace mica::wgrad {
 
@@ -112,6 +113,7 @@ __global__ void __launch_bounds__(most_threads<MT, NT>(), 1)
     wgrad_tiles(const __grid_constant__ Plan p, const float* __restrict__ dy,
                 const int* __restrict__ positions, const float* __restrict__ x, float* dw,
                 float* db) {
+  wait_for_inputs();
   int* pixels = reinterpret_cast<int*>(wgrad_shared + p.pixels);
   int* windows = reinterpret_cast<int*>(wgrad_shared + p.windows);
   int* taps_at = reinterpret_cast<int*>(wgrad_shared + p.taps_at);
@@ -205,6 +207,7 @@ constexpr int kAddRows = 16;
 __global__ void __launch_bounds__(kAddColumns* kAddRows)
     add_wgrad_parts(int weights, int total, int part_size, int parts,
                     const float* __restrict__ partial, float* dw, float* db) {
+  wait_for_inputs();
   __shared__ float4 rows[kAddRows][kAddColumns];
   const int i = (static_cast<int>(blockIdx.x) * kAddColumns + static_cast<int>(threadIdx.x)) * 4;
   float4 sum = {0, 0, 0, 0};

@@ -24,7 +24,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     drop_dense(T* out, const T* in, int64_t n, bool aligned, const int64_t* counter,
                float threshold, float scale) {
-  let_next_begin();
   wait_for_inputs();
   const auto seed = static_cast<unsigned long long>(counter[0]);
   const auto first = static_cast<unsigned long long>(counter[1]);
@@ -54,7 +53,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     drop_strided(const __grid_constant__ StridedLoop<3> loop, T* out, const T* in,
                  const int64_t* counter, float threshold, float scale) {
-  let_next_begin();
   wait_for_inputs();
   const auto seed = static_cast<unsigned long long>(counter[0]);
   const auto first = static_cast<unsigned long long>(counter[1]);

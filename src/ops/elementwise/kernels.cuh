@@ -63,7 +63,6 @@ template <class F, class T, class Out, int Arity, int V>
 __global__ void __launch_bounds__(kElementThreads)
     elementwise(const __grid_constant__ StridedLoop<Arity + 1> loop, const F f, Out* out,
                 const Inputs<T, Arity> in) {
-  let_next_begin();
   wait_for_inputs();
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
   if (first < loop.count) {

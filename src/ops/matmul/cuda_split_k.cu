@@ -2,6 +2,7 @@
 // so K is split twice: over the warps of a block and over the blocks of a cluster, which send each
 // other their sums through shared memory. One launch, and one order of every sum.
 #include "mica/ops/matmul/cuda_small.cuh"
+#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {
@@ -228,6 +229,7 @@ __device__ void group_barrier(int group) {
 /// Grid: splits of K (a cluster), tiles along n, tiles along m.
 template <class S, bool a_along_k, bool b_along_k>
 __global__ void __launch_bounds__(S::kThreads) product(SmallProduct p) {
+  wait_for_inputs();
   extern __shared__ float4 memory[];
   using A = Operand<S::kM, a_along_k, S>;
   using B = Operand<S::kN, b_along_k, S>;
@@ -377,6 +379,7 @@ void launch(Encoder& encoder, const SmallProduct& p, bool a_along_k, bool b_alon
   const auto kernel = !a_along_k  ? product<S, false, false>
                       : b_along_k ? product<S, true, true>
                                   : product<S, true, false>;
+  const LaunchAhead ahead;
   encoder.launch_clusters(kernel, grid, S::kThreads,
                           static_cast<size_t>(S::shared_bytes(splits, p.sums != nullptr)),
                           static_cast<unsigned>(splits), p);

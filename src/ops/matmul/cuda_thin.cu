@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mica/ops/matmul/cuda_small.cuh"
+#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {
@@ -42,6 +43,7 @@ __device__ float transposed_sum(float (&v)[32]) {
 /// Grid: splits of K, rows.
 template <int R, int most, int V>
 __global__ void __launch_bounds__(kDotThreads) dots(SmallProduct p) {
+  wait_for_inputs();
   static_assert(R * most <= 32);
   __shared__ float parts[kDotThreads / 32][32];
   __shared__ float received[kMostSplits][32];
@@ -95,6 +97,7 @@ __global__ void __launch_bounds__(kDotThreads) dots(SmallProduct p) {
 /// A thin k: a thread computes V columns of R rows. a_row and a_col are a's strides.
 template <int R, int most, int V>
 __global__ void __launch_bounds__(kSpreadThreads) spread(SmallProduct p, int a_row, int a_col) {
+  wait_for_inputs();
   const int col =
       (static_cast<int>(blockIdx.x) * kSpreadThreads + static_cast<int>(threadIdx.x)) * V;
   if (col >= p.n) return;
@@ -132,6 +135,7 @@ __global__ void __launch_bounds__(kSpreadThreads) spread(SmallProduct p, int a_r
 /// columns, its warps share K. The sums of a's rows are one more column, of ones.
 template <int most>
 __global__ void __launch_bounds__(kColumnWarps * 32) columns(SmallProduct p) {
+  wait_for_inputs();
   __shared__ float parts[kColumnWarps][most][kColumnLanes];
   const int tid = static_cast<int>(threadIdx.x);
   const int lane = tid % 32;
@@ -199,6 +203,7 @@ void launch_thin_n(Encoder& encoder, const SmallProduct& p, int splits) {
   const int warps = cuda::ceil_div(p.slice, vectors ? 128 : 32);
   const dim3 grid(static_cast<unsigned>(splits), blocks(p.m, kDotRows));
   switch_thin(p.n, [&]<int most>() {
+    const LaunchAhead ahead;
     encoder.launch_clusters(vectors ? dots<kDotRows, most, 4> : dots<kDotRows, most, 1>, grid,
                             std::min(warps * 32, kDotThreads), 0, static_cast<unsigned>(splits), p);
   });
@@ -208,6 +213,7 @@ void launch_thin_k(Encoder& encoder, const SmallProduct& p, int a_row, int a_col
   const bool vectors = p.b_vectors && p.out_vectors && p.n % 4 == 0;
   const dim3 grid(blocks(p.n, kSpreadThreads * (vectors ? 4 : 1)), blocks(p.m, kSpreadRows));
   switch_thin(p.k, [&]<int most>() {
+    const LaunchAhead ahead;
     encoder.launch(vectors ? spread<kSpreadRows, most, 4> : spread<kSpreadRows, most, 1>, grid,
                    kSpreadThreads, 0, p, a_row, a_col);
   });
@@ -216,6 +222,7 @@ void launch_thin_k(Encoder& encoder, const SmallProduct& p, int a_row, int a_col
 void launch_thin_m(Encoder& encoder, const SmallProduct& p) {
   const int warps = std::min(cuda::ceil_div(p.k, kRowLanes * kDepth), kColumnWarps);
   switch_thin(p.m, [&]<int most>() {
+    const LaunchAhead ahead;
     encoder.launch(columns<most>, blocks(p.n + (p.sums ? 1 : 0), kColumnLanes), warps * 32, 0, p);
   });
 }

@@ -68,7 +68,6 @@ __global__ void __launch_bounds__(kThreads)
       k = middle + 1;
     }
   }
-  let_next_begin();
   wait_for_inputs();
   const Entry<T, kStates> e = group.entries[k];
   const unsigned block = blockIdx.x - (k == 0 ? 0 : group.end[k - 1]);

@@ -6,18 +6,13 @@
 
 namespace mica {
 
-/// Waits until the launches before this one have ended and their results can be read. It comes back
-/// at once in a kernel that was launched without LaunchAhead.
+/// Waits until the launches before this one have ended and their results can be read; the launch
+/// after this one may begin, to wait likewise. In a kernel that was launched without LaunchAhead it
+/// comes back at once.
 __device__ inline void wait_for_inputs() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-#endif
-}
-
-/// Lets a launch that follows begin once every block has called it or ended.
-__device__ inline void let_next_begin() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
 #endif
 }
 

@@ -50,7 +50,8 @@ bool can_launch_ahead(int device) {
   if (known.first != device) {
     int major = 0;
     check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    known = {device, major >= 9};
+    const char* v = std::getenv("MICA_LAUNCH_AHEAD");
+    known = {device, major >= 9 && !(v && std::string_view(v) == "0")};
   }
   return known.second;
 }
