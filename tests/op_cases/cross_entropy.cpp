@@ -294,6 +294,46 @@ OpCase cross_entropy_grad_case() {
   return c;
 }
 
+OpCase cross_entropy_with_grad_case() {
+  OpCase c{.op = "cross_entropy_with_grad", .samples = {}};
+  const auto sample = [](const char* name, const Input& logits, const Input& target,
+                         const CrossEntropyParams& params) -> Sample {
+    return {.name = name,
+            .in = {logits, target},
+            .call = [params](const Args& a) -> Tensors {
+              return call_op("cross_entropy_with_grad", params, {a[0], a[1]});
+            },
+            .oracle =
+                [params](const HostArgs& in) {
+                  HostArray gradient;
+                  const HostArray loss = loss_of(in[0], in[1], params, &gradient)[0];
+                  return std::vector{loss, gradient};
+                }};
+  };
+  for (const Setup& s : setups())
+    c.samples.push_back(sample(s.name, x({s.rows, s.classes}).in(-4, 4), target_for(s), s.params));
+  const Setup plain{"", 5, 4, {}};
+  c.samples.push_back(sample("i32 targets", x({5, 4}), target_for(plain).as<DType::i32>(), {}));
+  c.samples.push_back(sample("u8 targets", x({5, 4}), target_for(plain).as<DType::u8>(), {}));
+  c.samples.push_back(sample("one element", x({1, 1}), x({1}).of({0}).as<DType::i64>(), {}));
+  Sample none = sample("no rows", x({0, 3}), x({0}).as<DType::i64>(), {});
+  Sample nan =
+      sample("a NaN logit", x({1, 3}).of({1, NAN, 2}), x({1}).of({0}).as<DType::i64>(), {});
+  nan.oracle = [](const HostArgs&) {
+    return std::vector{HostArray{{}, {NAN}}, HostArray{{1, 3}, {NAN, NAN, NAN}}};
+  };
+  for (Sample* s : {&none, &nan}) {
+    s->gradient = false;
+    c.samples.push_back(*s);
+  }
+  c.bad = {bad<ShapeError>("cross_entropy_with_grad: targets must be [N] with N = 3, got [4]",
+                           [](Device d) {
+                             call_op("cross_entropy_with_grad", CrossEntropyParams{},
+                                     {zeros({3, 5}, {.device = d}), zeros({4}, {DType::i64, d})});
+                           })};
+  return c;
+}
+
 // The host sees the targets before it computes; a device gives NaN rather than waiting to be asked.
 TEST(CrossEntropy, ATargetOutsideTheClasses) {
   const Device device = tested_device();
@@ -320,7 +360,8 @@ TEST(CrossEntropy, ATargetOutsideTheClasses) {
 }
 
 const Room kRoom([] {
-  return std::vector<OpCase>{cross_entropy_case(), cross_entropy_grad_case()};
+  return std::vector<OpCase>{cross_entropy_case(), cross_entropy_grad_case(),
+                             cross_entropy_with_grad_case()};
 });
 
 }  // namespace

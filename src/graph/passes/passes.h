@@ -67,6 +67,10 @@ void fuse_batch_norm(Graph& graph);
 /// memory to keep, moves to the prologue: layouts and casts of weights, folded weights, constants.
 void hoist(Graph& graph);
 
+/// cross_entropy and the gradient of the same logits and targets become cross_entropy_with_grad, and
+/// a product where the gradient of the loss is not 1.
+void fuse_cross_entropy(Graph& graph);
+
 /// Makes elementwise calls whose results have one shape, and are needed by each other, one `fused`
 /// node. On CUDA its generated kernel rounds as the compiler joins operations: there it is off in
 /// deterministic mode.

@@ -5,6 +5,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/copy/copy.h"
+#include "mica/ops/cross_entropy/composed.h"
 #include "mica/ops/cross_entropy/targets.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
@@ -18,6 +19,9 @@
 #include "mica/ops/where/where.h"
 
 namespace mica {
+
+const OpDef& cross_entropy_op();
+
 namespace {
 
 DType result_dtype(DType logits) { return logits == DType::f64 ? DType::f64 : DType::f32; }
@@ -91,6 +95,21 @@ void infer_grad(const CrossEntropyParams& params, std::span<const TensorSpec> in
   out.add(in[1].shape, in[1].dtype);
 }
 
+// cross_entropy_with_grad: the loss (0-d) of logits (N, C) and classes (N), and its gradient for
+// the logits.
+void infer_with_grad(const CrossEntropyParams& params, std::span<const TensorSpec> in,
+                     OutSpecs& out) {
+  check_arguments("cross_entropy_with_grad", params, in[0], in[1]);
+  out.add({}, result_dtype(in[0].dtype));
+  out.add(in[0].shape, in[0].dtype);
+}
+
+Tensors compose_with_grad(const CrossEntropyParams& params, std::span<const Tensor> in) {
+  const Outputs loss = dispatch(cross_entropy_op(), params, {in[0], in[1]});
+  const Tensor one = full({}, 1.0, {loss[0].dtype(), loss[0].device()});
+  return {loss[0], cross_entropy_grad(one, in[0], in[1], loss[1], params)};
+}
+
 }  // namespace
 
 const OpDef& cross_entropy_op() {
@@ -113,6 +132,17 @@ const OpDef& cross_entropy_grad_op() {
           .vjp<vjp_by<compose_grad, CrossEntropyParams>>({.in = {0, 1, 2, 3}})
           .cpu({cross_entropy_grad_vectorized_kernel(), cross_entropy_grad_reference_kernel()})
           .build();
+  return def;
+}
+
+const OpDef& cross_entropy_with_grad_op() {
+  static OpDef def = Op<CrossEntropyParams>("cross_entropy_with_grad")
+                         .inputs(2)
+                         .dtypes(kFloatDTypes)
+                         .infer<infer_with_grad>()
+                         .vjp<vjp_by<compose_with_grad, CrossEntropyParams>>({.in = {0, 1}})
+                         .cpu({cross_entropy_with_grad_composed_kernel()})
+                         .build();
   return def;
 }
 

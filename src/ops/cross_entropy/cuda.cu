@@ -3,6 +3,7 @@
 
 #include "mica/op/kernel.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
+#include "mica/ops/cross_entropy/cuda_targets.cuh"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/types.cuh"
 #include "mica/runtime/runtime.h"
@@ -24,24 +25,6 @@ constexpr int kDepth = 4;  ///< loads of a thread under way together
 /// Threads of a block of the loss. Vectors keep more values in registers.
 template <int V>
 inline constexpr int kLossThreads = V == 1 ? 1024 : 256;
-
-/// Target of a row; i64, i32 or u8.
-struct Targets {
-  const void* data;
-  DType dtype;
-  int64_t ignored;
-
-  __device__ int64_t operator[](int64_t i) const {
-    if (dtype == DType::i64) return static_cast<const int64_t*>(data)[i];
-    if (dtype == DType::i32) return static_cast<const int32_t*>(data)[i];
-    return static_cast<const uint8_t*>(data)[i];
-  }
-};
-
-/// Good to two units in the last place where x is small; the error of large negative x is lost in
-/// the sum, or in the result, that they are a small part of.
-__device__ inline float exp_of(float x) { return __expf(x); }
-__device__ inline double exp_of(double x) { return exp(x); }
 
 template <int G, class C>
 __device__ C lanes_sum(C x) {
@@ -92,7 +75,7 @@ __device__ LossSum<C> block_total(const LossSum<C>& mine) {
 /// the mean, each of several its part of it.
 template <class T, int G, int V>
 __global__ void __launch_bounds__(kLossThreads<V>)
-    row_losses(const T* __restrict__ logits, Targets targets, int64_t rows, int64_t classes,
+    row_losses(const T* __restrict__ logits, CudaTargets targets, int64_t rows, int64_t classes,
                Compute<T> smoothing, Compute<T>* __restrict__ loss,
                Compute<T>* __restrict__ logsumexp, LossSum<Compute<T>>* __restrict__ parts) {
   using C = Compute<T>;
@@ -173,7 +156,8 @@ __global__ void __launch_bounds__(kMeanThreads)
 }
 
 /// Rows that count, each part by one block of kGradThreads.
-__device__ int64_t count_rows(const Targets& targets, int64_t rows, unsigned part, unsigned parts) {
+__device__ int64_t count_rows(const CudaTargets& targets, int64_t rows, unsigned part,
+                              unsigned parts) {
   const int64_t step = int64_t{parts} * kGradThreads;
   int64_t count = 0;
 #pragma unroll 4
@@ -183,7 +167,7 @@ __device__ int64_t count_rows(const Targets& targets, int64_t rows, unsigned par
 }
 
 __global__ void __launch_bounds__(kGradThreads)
-    count_targets(Targets targets, int64_t rows, int64_t* counts) {
+    count_targets(CudaTargets targets, int64_t rows, int64_t* counts) {
   const int64_t counted = count_rows(targets, rows, blockIdx.x, gridDim.x);
   if (threadIdx.x == 0) counts[blockIdx.x] = counted;
 }
@@ -192,10 +176,10 @@ __global__ void __launch_bounds__(kGradThreads)
 /// each with V classes at once. The count is the sum of `parts` of it; of none, it is found here.
 template <class T, int V>
 __global__ void __launch_bounds__(kGradThreads)
-    logits_grad(const Compute<T>* __restrict__ dloss, const T* __restrict__ logits, Targets targets,
-                const Compute<T>* __restrict__ logsumexp, int64_t rows, int64_t classes,
-                Compute<T> smoothing, int lanes, const int64_t* __restrict__ counts, int parts,
-                T* __restrict__ out) {
+    logits_grad(const Compute<T>* __restrict__ dloss, const T* __restrict__ logits,
+                CudaTargets targets, const Compute<T>* __restrict__ logsumexp, int64_t rows,
+                int64_t classes, Compute<T> smoothing, int lanes,
+                const int64_t* __restrict__ counts, int parts, T* __restrict__ out) {
   using C = Compute<T>;
   const int tid = static_cast<int>(threadIdx.x);
   const int64_t counted = parts > 0 ? block_sum<kGradThreads>(tid < parts ? counts[tid] : 0)
@@ -288,7 +272,8 @@ std::shared_ptr<RowsState> prepare_loss(const CrossEntropyParams&, const Specs& 
 }
 
 void run_loss(const CrossEntropyParams& p, const RowsState& s, const Call& c) {
-  const Targets targets{.data = c.in[1].data, .dtype = c.in[1].dtype(), .ignored = p.ignore_index};
+  const CudaTargets targets{
+      .data = c.in[1].data, .dtype = c.in[1].dtype(), .ignored = p.ignore_index};
   cuda_switch_float(c.in[0].dtype(), "cross_entropy", [&]<class T>() {
     using C = Compute<T>;
     C* loss = c.out[0].as<C>();
@@ -323,7 +308,8 @@ std::shared_ptr<RowsState> prepare_grad(const CrossEntropyParams&, const Specs& 
 }
 
 void run_grad(const CrossEntropyParams& p, const RowsState& s, const Call& c) {
-  const Targets targets{.data = c.in[2].data, .dtype = c.in[2].dtype(), .ignored = p.ignore_index};
+  const CudaTargets targets{
+      .data = c.in[2].data, .dtype = c.in[2].dtype(), .ignored = p.ignore_index};
   if (s.rows == 0) return;
   auto* counts = static_cast<int64_t*>(c.workspace);
   c.encoder->launch(count_targets, static_cast<unsigned>(s.parts), kGradThreads, 0, targets, s.rows,

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "mica/op/kernel.h"
+
+namespace mica {
+
+/// cross_entropy_with_grad by the two ops, on any device.
+Kernel cross_entropy_with_grad_composed_kernel();
+
+}  // namespace mica
