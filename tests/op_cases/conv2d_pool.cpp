@@ -187,6 +187,11 @@ OpCase dgrad_case() {
                       [=](Device d) { call(d, {1, 8, 6, 6}, DType::i32, DType::f32); }),
       bad<DTypeError>("conv2d_pool_dgrad: positions must be i32, got i64",
                       [=](Device d) { call(d, {1, 8, 3, 3}, DType::i64, DType::f32); }),
+      bad<IndexError>("position 64 is outside the image of 64 elements",
+                      [](Device) {
+                        conv2d_pool_dgrad(zeros({1, 4, 4, 4}), full({1, 4, 4, 4}, 64, {DType::i32}),
+                                          zeros({4, 16, 1, 1}), {{}, {}, {1, 16, 8, 8}});
+                      }),
       bad<DTypeError>("conv2d_pool_dgrad: operands must have one dtype, got f32 and f64",
                       [=](Device d) { call(d, {1, 8, 3, 3}, DType::i32, DType::f64); })};
   return c;
@@ -234,6 +239,11 @@ OpCase wgrad_case() {
                       [=](Device d) { call(d, {1, 8, 6, 6}, DType::i32, DType::f32); }),
       bad<DTypeError>("conv2d_pool_wgrad: positions must be i32, got i64",
                       [=](Device d) { call(d, {1, 8, 3, 3}, DType::i64, DType::f32); }),
+      bad<IndexError>("position -1 is outside the image of 36 elements",
+                      [](Device) {
+                        conv2d_pool_wgrad(zeros({1, 8, 3, 3}), full({1, 8, 3, 3}, -1, {DType::i32}),
+                                          zeros({1, 3, 8, 8}), {{}, {}, {8, 3, 3, 3}, true});
+                      }),
       bad<DTypeError>("conv2d_pool_wgrad: operands must have one dtype, got f32 and f64",
                       [=](Device d) { call(d, {1, 8, 3, 3}, DType::i32, DType::f64); })};
   return c;

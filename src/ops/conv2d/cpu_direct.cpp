@@ -1,100 +1,33 @@
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "mica/op/settings.h"
 #include "mica/ops/conv/shape.h"
-#include "mica/ops/conv2d/geometry.h"
-#include "mica/ops/conv2d/tile.h"
+#include "mica/ops/conv2d/direct.h"
 #include "mica/ops/copy/cpu_transpose.h"
 #include "mica/runtime/cpu/cpu_features.h"
-#include "mica/runtime/cpu/parallel.h"
 
-// Convolution image by image without a matrix of windows. An image is copied to pixels (rows,
-// columns, channels) with its padding; there a window's row is one run of memory, and tiles of sums
-// (tile.h) over some pixels and all or some output channels walk along such runs.
 namespace mica {
-namespace {
+namespace direct {
 
-using direct::Tile;
-using direct::TileKernel;
-
-constexpr int64_t kPanelBytes = 16384;     // of the second operand, which stays in the first cache
-constexpr int64_t kMostScratch = 1 << 22;  // floats of one thread
-
-/// How `channels` columns are cut into blocks of whole vectors, each the width of a tile.
-struct Columns {
-  struct Block {
-    int64_t first;
-    const TileKernel* kernel;
-  };
-  std::vector<Block> blocks;
-  int64_t padded = 0;
-
-  explicit Columns(int64_t channels) {
-    const auto& kernels =
-        kAvx512Files && has_full_rate_avx512() ? direct::avx512::kTiles : direct::avx2::kTiles;
-    const int64_t vectors = (channels + kernels.width - 1) / kernels.width;
-    const int64_t count = (vectors + kernels.most_vectors - 1) / kernels.most_vectors;
-    for (int64_t i = 0; i < count; ++i) {  // of nearly equal width
-      const int64_t size = vectors * (i + 1) / count - vectors * i / count;
-      blocks.push_back({padded, &kernels.of[size - 1]});
-      padded += size * kernels.width;
-    }
+Columns::Columns(int64_t channels) {
+  const auto& kernels = kAvx512Files && has_full_rate_avx512() ? avx512::kTiles : avx2::kTiles;
+  const int64_t vectors = (channels + kernels.width - 1) / kernels.width;
+  const int64_t count = (vectors + kernels.most_vectors - 1) / kernels.most_vectors;
+  for (int64_t i = 0; i < count; ++i) {  // of nearly equal width
+    const int64_t size = vectors * (i + 1) / count - vectors * i / count;
+    blocks.push_back({padded, &kernels.of[size - 1]});
+    padded += size * kernels.width;
   }
-};
-
-/// Pixels with margins, (rows, columns, channels).
-struct Grid {
-  int64_t channels, h, w;  ///< of the image
-  int64_t top, left;       ///< margins
-  int64_t rows, columns;   ///< with margins
-
-  int64_t row() const { return columns * channels; }
-  /// Tiles read beyond the last pixel what they do not keep.
-  int64_t size() const { return (rows * columns + Tile::kMostRows) * channels; }
-};
-
-// Workspace: the second operand (not wgrad), then for each thread two grids' pixels and (wgrad) its
-// sums. Counts are in floats.
-struct State : KernelState {
-  Conv2dGeometry g;
-  bool channels_last = false;
-  int64_t threads = 1;
-  Columns columns;  ///< of the result's channels; of dy's for wgrad
-  Grid in;          ///< forward and wgrad: x; dgrad: dy
-  int64_t operand = 0, pixels = 0, sums = 0;
-
-  State(const Conv2dGeometry& geometry, bool last, int64_t channels, const Grid& grid)
-      : g(geometry), channels_last(last), columns(channels), in(grid) {
-    threads = std::clamp<int64_t>(g.n, 1, num_threads());
-  }
-  int64_t per_thread() const { return in.size() + pixels + sums; }
-  void finish() {
-    workspace_bytes = static_cast<size_t>(operand + threads * per_thread()) * sizeof(float);
-  }
-};
-
-Grid x_grid(const Conv2dGeometry& g) {
-  return {g.c, g.h, g.w, g.padding.h, g.padding.w, g.h + 2 * g.padding.h, g.w + 2 * g.padding.w};
 }
 
-/// Without margins.
-Grid dy_grid(const Conv2dGeometry& g) { return {g.o, g.oh, g.ow, 0, 0, g.oh, g.ow}; }
-
-/// dx with the padding around it, which takes what falls outside; and what a row's last tile, which
-/// may be longer than the row, adds zeros to.
-int64_t dx_pixels(const Conv2dGeometry& g) {
-  const Grid grid = x_grid(g);
-  return grid.rows * grid.columns + Tile::kMostRows * g.stride.w;
-}
-
-int64_t result_size(int64_t pixels, const Columns& columns) {
-  return (pixels + Tile::kMostRows) * columns.padded;
+State::State(const Conv2dGeometry& geometry, bool last, int64_t channels, const Grid& grid)
+    : g(geometry), channels_last(last), columns(channels), in(grid) {
+  threads = std::clamp<int64_t>(g.n, 1, num_threads());
 }
 
 Support supports_geometry(const Conv2dGeometry& g, DType dtype, const Columns& columns,
-                          const Grid& grid, int64_t pixels, bool weight_gradient = false) {
+                          const Grid& grid, int64_t pixels, bool weight_gradient) {
   if (dtype != DType::f32) return Support::no("computes f32 only");
   if (g.groups != 1 || g.dilation != Size2(1))
     return Support::no("takes no groups and no dilation");
@@ -107,7 +40,6 @@ Support supports_geometry(const Conv2dGeometry& g, DType dtype, const Columns& c
   return prefers_direct(g, weight_gradient) ? Support::yes() : Support::possible();
 }
 
-/// One image (channels, h, w), or (h, w, channels), into the middle of a grid whose margins stay.
 void put_image(const Grid& grid, bool channels_last, const float* image, float* to) {
   to += grid.top * grid.row() + grid.left * grid.channels;
   if (channels_last || grid.channels == 1) {
@@ -123,36 +55,17 @@ void put_image(const Grid& grid, bool channels_last, const float* image, float* 
   }
 }
 
-/// Rows of `w` pixels, each `pitch` pixels of padded channels after the one before, to an image
-/// (channels, rows, w), or (rows, w, channels).
-void take_image(const float* from, int64_t padded, int64_t pitch, int64_t rows, int64_t w,
-                int64_t channels, bool channels_last, float* to) {
-  if (pitch == w) {  // one long row
-    w *= rows;
-    rows = 1;
-  }
-  for (int64_t h = 0; h < rows; ++h, from += pitch * padded) {
-    if (!channels_last) {
-      transpose_matrix(sizeof(float), channels, w, to + h * w, rows * w, from, padded, false);
-      continue;
-    }
-    for (int64_t p = 0; p < w; ++p)
-      std::memcpy(to + (h * w + p) * channels, from + p * padded,
-                  static_cast<size_t>(channels) * sizeof(float));
-  }
+void arrange_forward(const State& s, const float* weight, const float* bias, float* to) {
+  const Conv2dGeometry& g = s.g;
+  arrange(s, g.c, g.o, to, [&](int64_t tap, int64_t c, int64_t o) {
+    return weight[(o * g.c + c) * g.kh * g.kw + tap];
+  });
+  to += s.columns.padded * g.window();
+  std::fill_n(to, s.columns.padded, 0.0F);
+  if (bias != nullptr) std::copy_n(bias, g.o, to);
 }
 
-/// The second operand, block after block, as (taps, inner, the block's columns): weight(tap, i, v)
-/// of inner channel i and column v, zero past the last column.
-template <class F>
-void arrange(const State& s, int64_t inner, int64_t channels, float* to, F&& weight) {
-  const int64_t taps = s.g.kh * s.g.kw;
-  for (const auto& [first, kernel] : s.columns.blocks)
-    for (int64_t tap = 0; tap < taps; ++tap)
-      for (int64_t i = 0; i < inner; ++i)
-        for (int64_t v = first; v < first + kernel->columns; ++v)
-          *to++ = v < channels ? weight(tap, i, v) : 0.0F;
-}
+namespace {
 
 /// Rows of the window that are summed at a time, so that their operand stays in the cache.
 int64_t chunk_rows(const State& s, const TileKernel& kernel) {
@@ -160,46 +73,8 @@ int64_t chunk_rows(const State& s, const TileKernel& kernel) {
   return std::clamp<int64_t>(kPanelBytes / row, 1, s.g.kh);
 }
 
-/// Calls f(image, grid, pixels, sums) for every image; which images share memory depends on the
-/// state alone. The grids' margins are zero.
-template <class F>
-void for_images(const State& s, void* workspace, F&& f) {
-  parallel_for(s.threads, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t thread = begin; thread < end; ++thread) {
-      float* grid = static_cast<float*>(workspace) + s.operand + thread * s.per_thread();
-      float* pixels = grid + s.in.size();
-      float* sums = pixels + s.pixels;
-      std::fill_n(grid, s.in.size(), 0.0F);
-      std::fill_n(sums, s.sums, 0.0F);
-      for (int64_t n = s.g.n * thread / s.threads; n < s.g.n * (thread + 1) / s.threads; ++n)
-        f(n, grid, pixels, sums);
-    }
-  });
-}
+}  // namespace
 
-// Forward: the result's pixels times (kh, kw, c) against (kh, kw, c; o).
-
-Support supports(const Conv2dParams& params, const Specs& specs) {
-  const auto g = conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape);
-  Support support = supports_geometry(g, specs.out[0].dtype, Columns(g.o), x_grid(g), g.pixels());
-  if (support.kind == Support::Kind::no) return support;
-  if (works_channels_last(specs.out[0], specs.in[0]))
-    return std::move(support).with_contiguous(6).with_channels_last(1);
-  if (specs.out[0].is_contiguous()) return std::move(support).with_contiguous(7);
-  return Support::no("writes row-major and channels_last results only");
-}
-
-std::shared_ptr<State> prepare(const Conv2dParams& params, const Specs& specs) {
-  const auto g = conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape);
-  auto s =
-      std::make_shared<State>(g, works_channels_last(specs.out[0], specs.in[0]), g.o, x_grid(g));
-  s->operand = s->columns.padded * (g.window() + 1);  // and the bias
-  s->pixels = result_size(g.pixels(), s->columns);
-  s->finish();
-  return s;
-}
-
-/// All sums of one image.
 void forward_image(const State& s, const float* grid, const float* weight, const float* bias,
                    float* out) {
   const Conv2dGeometry& g = s.g;
@@ -236,15 +111,65 @@ void forward_image(const State& s, const float* grid, const float* weight, const
   }
 }
 
+}  // namespace direct
+
+namespace {
+
+using namespace direct;
+
+/// dx with the padding around it, which takes what falls outside; and what a row's last tile, which
+/// may be longer than the row, adds zeros to.
+int64_t dx_pixels(const Conv2dGeometry& g) {
+  const Grid grid = x_grid(g);
+  return grid.rows * grid.columns + Tile::kMostRows * g.stride.w;
+}
+
+/// Rows of `w` pixels, each `pitch` pixels of padded channels after the one before, to an image
+/// (channels, rows, w), or (rows, w, channels).
+void take_image(const float* from, int64_t padded, int64_t pitch, int64_t rows, int64_t w,
+                int64_t channels, bool channels_last, float* to) {
+  if (pitch == w) {  // one long row
+    w *= rows;
+    rows = 1;
+  }
+  for (int64_t h = 0; h < rows; ++h, from += pitch * padded) {
+    if (!channels_last) {
+      transpose_matrix(sizeof(float), channels, w, to + h * w, rows * w, from, padded, false);
+      continue;
+    }
+    for (int64_t p = 0; p < w; ++p)
+      std::memcpy(to + (h * w + p) * channels, from + p * padded,
+                  static_cast<size_t>(channels) * sizeof(float));
+  }
+}
+
+// Forward: the result's pixels times (kh, kw, c) against (kh, kw, c; o).
+
+Support supports(const Conv2dParams& params, const Specs& specs) {
+  const auto g = conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape);
+  Support support = supports_geometry(g, specs.out[0].dtype, Columns(g.o), x_grid(g), g.pixels());
+  if (support.kind == Support::Kind::no) return support;
+  if (works_channels_last(specs.out[0], specs.in[0]))
+    return std::move(support).with_contiguous(6).with_channels_last(1);
+  if (specs.out[0].is_contiguous()) return std::move(support).with_contiguous(7);
+  return Support::no("writes row-major and channels_last results only");
+}
+
+std::shared_ptr<State> prepare(const Conv2dParams& params, const Specs& specs) {
+  const auto g = conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape);
+  auto s =
+      std::make_shared<State>(g, works_channels_last(specs.out[0], specs.in[0]), g.o, x_grid(g));
+  s->operand = s->columns.padded * (g.window() + 1);  // and the bias
+  s->pixels = result_size(g.pixels(), s->columns);
+  s->finish();
+  return s;
+}
+
 void run(const Conv2dParams&, const State& s, const Call& call) {
   const Conv2dGeometry& g = s.g;
   float* const weight = static_cast<float*>(call.workspace);
   float* const bias = weight + s.columns.padded * g.window();
-  const float* w = call.in[1].as<float>();
-  arrange(s, g.c, g.o, weight,
-          [&](int64_t tap, int64_t c, int64_t o) { return w[(o * g.c + c) * g.kh * g.kw + tap]; });
-  std::fill_n(bias, s.columns.padded, 0.0F);
-  if (call.in[2].defined()) std::copy_n(call.in[2].as<float>(), g.o, bias);
+  arrange_forward(s, call.in[1].as<float>(), call.in[2].as<float>(), weight);
   for_images(s, call.workspace, [&](int64_t n, float* grid, float* pixels, float*) {
     put_image(s.in, s.channels_last, call.in[0].as<float>() + n * g.c * g.h * g.w, grid);
     forward_image(s, grid, weight, bias, pixels);
@@ -416,6 +341,7 @@ void run_wgrad(const Conv2dGradParams&, const State& s, const Call& call) {
 }  // namespace
 
 bool prefers_direct(const Conv2dGeometry& g, bool weight_gradient) {
+  using namespace direct;
   return g.n >= num_threads() && g.groups == 1 && g.dilation == Size2(1) && !g.pointwise() &&
          x_grid(g).size() + result_size(g.pixels(), Columns(g.o)) <= kMostScratch / 2 &&
          (!weight_gradient || g.window() < 1024);

@@ -168,30 +168,32 @@ const OpDef& conv2d_pool_op() {
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}, .out = {0, 1}})
-                         .cpu({conv2d_pool_composed_kernel()})
+                         .cpu({conv2d_pool_direct_kernel(), conv2d_pool_composed_kernel()})
                          .build();
   return def;
 }
 
 const OpDef& conv2d_pool_dgrad_op() {
-  static OpDef def = Op<Conv2dPoolGradParams>("conv2d_pool_dgrad")
-                         .inputs(3)
-                         .dtypes(kFloatDTypes)
-                         .infer<infer_dgrad>()
-                         .vjp<vjp_by<dgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2}})
-                         .cpu({conv2d_pool_dgrad_composed_kernel()})
-                         .build();
+  static OpDef def =
+      Op<Conv2dPoolGradParams>("conv2d_pool_dgrad")
+          .inputs(3)
+          .dtypes(kFloatDTypes)
+          .infer<infer_dgrad>()
+          .vjp<vjp_by<dgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2}})
+          .cpu({conv2d_pool_dgrad_sparse_kernel(), conv2d_pool_dgrad_composed_kernel()})
+          .build();
   return def;
 }
 
 const OpDef& conv2d_pool_wgrad_op() {
-  static OpDef def = Op<Conv2dPoolGradParams>("conv2d_pool_wgrad")
-                         .inputs(3)
-                         .dtypes(kFloatDTypes)
-                         .infer<infer_wgrad>()
-                         .vjp<vjp_by<wgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2}})
-                         .cpu({conv2d_pool_wgrad_composed_kernel()})
-                         .build();
+  static OpDef def =
+      Op<Conv2dPoolGradParams>("conv2d_pool_wgrad")
+          .inputs(3)
+          .dtypes(kFloatDTypes)
+          .infer<infer_wgrad>()
+          .vjp<vjp_by<wgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2}})
+          .cpu({conv2d_pool_wgrad_sparse_kernel(), conv2d_pool_wgrad_composed_kernel()})
+          .build();
   return def;
 }
 

@@ -1,0 +1,7 @@
+#include "mica/ops/conv2d_pool/rows.h"
+
+namespace mica::pooled::avx2 {
+
+const RowKernels kRows = row_kernels<Vectors>();
+
+}  // namespace mica::pooled::avx2
