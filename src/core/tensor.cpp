@@ -22,7 +22,7 @@ bool Tensor::is_traced() const { return defined() && impl_->trace >= 0; }
 
 const Ref<Storage>& Tensor::storage() const {
   check(defined(), "an undefined tensor was used");
-  if (!impl_->storage)
+  if (is_traced())
     fail<Unsupported>(
         "the value of a {} tensor{} was asked for while a graph is captured: it is computed when "
         "the graph runs. Return it from the compiled function and read it afterwards",

@@ -136,7 +136,7 @@ struct AutogradMeta {
 struct TensorImpl : RefCounted {
   TensorSpec spec;
   int64_t offset = 0;
-  Ref<Storage> storage;  ///< null while traced
+  Ref<Storage> storage;  ///< of a traced tensor without memory: it tells a capture when it ends
   int64_t trace = -1;    ///< value id in the graph being captured
   std::unique_ptr<AutogradMeta> autograd;
 

@@ -5,6 +5,7 @@
 
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
+#include "mica/graph/memory_plan.h"
 
 namespace mica {
 namespace {
@@ -13,6 +14,23 @@ std::atomic<int64_t> g_serial{0};
 
 /// Traced tensors carry the capture's number beside their value, so that a stray one is recognised.
 constexpr int kValueBits = 32;
+
+/// What eager execution would hold in memory: handles and the tape let go of traced tensors when
+/// they would let go of real ones.
+struct Held {
+  size_t bytes = 0;
+  size_t most = 0;
+};
+
+/// Memory that is only counted, from now until the last tensor that shares it is gone.
+Ref<Storage> counted_storage(const std::shared_ptr<Held>& held, const TensorSpec& spec) {
+  const size_t bytes =
+      round_up(static_cast<size_t>(spec.numel()) * size_of(spec.dtype), alignment(spec.device));
+  held->bytes += bytes;
+  held->most = std::max(held->most, held->bytes);
+  const std::shared_ptr<void> owner(held.get(), [held, bytes](void*) { held->bytes -= bytes; });
+  return make_ref<Storage>(nullptr, bytes, spec.device, owner);
+}
 
 class Capture final : public Recorder, public GradWatcher {
  public:
@@ -36,7 +54,7 @@ class Capture final : public Recorder, public GradWatcher {
   Tensor add_input(const TensorSpec& spec) {
     const ValueId id = add_value({spec, Value::Kind::input, {}, -1, kNoValue, 0, false});
     graph_.inputs.push_back(id);
-    return traced(id);
+    return traced(id, counted_storage(held_, spec));
   }
 
   Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
@@ -53,7 +71,8 @@ class Capture final : public Recorder, public GradWatcher {
         viewed_.push_back(node.in[0]);
       }
       node.out.push_back(add_value(v));
-      outputs.add(traced(node.out.back()));
+      outputs.add(traced(node.out.back(),
+                         op.view ? inputs[0].impl()->storage : counted_storage(held_, spec)));
       note_device(op.name, spec.device);
     }
     const int n = static_cast<int>(inputs.size());
@@ -136,6 +155,7 @@ class Capture final : public Recorder, public GradWatcher {
     c.guards = std::move(guards_);
     for (const auto& [storage, tensor] : writers_) c.written.push_back(tensor);
     c.device = device_;
+    c.eager_bytes = held_->most;
     c.graph = std::move(graph_);
     return c;
   }
@@ -174,9 +194,10 @@ class Capture final : public Recorder, public GradWatcher {
 
   int64_t tag(ValueId id) const { return serial_ << kValueBits | id; }
 
-  Tensor traced(ValueId id) const {
+  Tensor traced(ValueId id, Ref<Storage> storage) const {
     auto impl = make_ref<TensorImpl>();
     impl->spec = graph_[id].spec;
+    impl->storage = std::move(storage);
     impl->trace = tag(id);
     return Tensor(std::move(impl));
   }
@@ -260,6 +281,7 @@ class Capture final : public Recorder, public GradWatcher {
   GradWatcher* before_watcher_;
   bool finished_ = false;
   Graph graph_;
+  std::shared_ptr<Held> held_ = std::make_shared<Held>();
   Device device_;
   bool device_known_ = false;
   std::unordered_map<Storage*, std::vector<ValueId>> externals_;

@@ -48,6 +48,9 @@ struct Captured {
   Guards guards;
   std::vector<Tensor> written;  ///< external tensors the graph writes to
   Device device;
+  /// The most bytes of arguments and results that eager execution holds at once, without what
+  /// kernels work in.
+  size_t eager_bytes = 0;
 };
 
 /// Runs `function` once on tensors without values and records what it does. Nothing is computed. If

@@ -76,8 +76,11 @@ Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
   auto plan = std::make_unique<Plan>(capture(function_, specs));
   ++captures_;
   if (verbose_compile())
-    std::fprintf(stderr, "mica: compile: planned: %zu steps in %zu bytes, %zu alive at once\n",
-                 plan->steps(), plan->planned_bytes(), plan->live_bytes());
+    std::fprintf(stderr,
+                 "mica: compile: planned: %zu steps in %zu bytes, %zu alive at once; eager holds "
+                 "%zu\n",
+                 plan->steps(), plan->planned_bytes(), plan->live_bytes(),
+                 plan->captured().eager_bytes);
   // A stamp never comes again, so neither do the plans made under another.
   std::erase_if(entries_, [&](const Entry& e) { return e.stamp != stamp; });
   if (entries_.size() >= kMostPlans) {

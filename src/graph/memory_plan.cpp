@@ -6,9 +6,7 @@
 namespace mica {
 
 MemoryPlan plan_memory(const std::vector<Block>& blocks, size_t alignment) {
-  const auto rounded = [alignment](size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-  };
+  const auto rounded = [alignment](size_t bytes) { return round_up(bytes, alignment); };
   MemoryPlan plan;
   plan.offset.resize(blocks.size());
   std::vector<size_t> order(blocks.size());

@@ -3,7 +3,14 @@
 #include <cstddef>
 #include <vector>
 
+#include "mica/core/device.h"
+
 namespace mica {
+
+/// What blocks of an arena start on multiples of. The allocators of the devices round to no less.
+inline size_t alignment(Device device) { return device.is_cpu() ? 64 : 256; }
+
+inline size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 /// A block of memory that is needed from step `first` to step `last`, both included.
 struct Block {

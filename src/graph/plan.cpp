@@ -18,8 +18,6 @@
 namespace mica {
 namespace {
 
-constexpr size_t kAlignment = 256;
-
 size_t bytes_of(const TensorSpec& s) {
   size_t bytes = 0;
   check<OutOfMemory>(
@@ -44,16 +42,15 @@ int64_t offset_in_root(const Graph& g, ValueId id) {
   return elements;
 }
 
-/// Memory that is reused at once orders the steps that use it. Where it costs little, blocks live
-/// some steps longer than they are needed, so that steps beside each other can run side by side.
-MemoryPlan plan_for_branches(const std::vector<Block>& blocks) {
-  constexpr size_t kSmallGrowth = size_t{16} << 20;
-  MemoryPlan tight = plan_memory(blocks, kAlignment);
-  const size_t most = tight.bytes + std::max(tight.bytes / 10, kSmallGrowth);
+/// Memory that is reused at once orders the steps that use it. Where eager execution takes as much,
+/// blocks live some steps longer than they are needed, so that steps beside each other can run side
+/// by side.
+MemoryPlan plan_for_branches(const std::vector<Block>& blocks, size_t most, size_t alignment) {
+  MemoryPlan tight = plan_memory(blocks, alignment);
   for (int slack = 8; slack > 0; slack /= 2) {
     std::vector<Block> longer = blocks;
     for (Block& b : longer) b.last += slack;
-    MemoryPlan plan = plan_memory(longer, kAlignment);
+    MemoryPlan plan = plan_memory(longer, alignment);
     if (plan.bytes > most) continue;
     plan.live = tight.live;
     return plan;
@@ -228,23 +225,29 @@ void Plan::place() {
   std::vector<size_t> workspace(steps_.size(), kNone);
   for (int s = 0; s < end; ++s) {
     Step& step = steps_[static_cast<size_t>(s)];
-    for (const ValueId id : step.out) {
-      // An elementwise result may be written over an operand that nobody needs afterwards.
-      for (const ValueId operand : step.in) {
-        if (step.op->elementwise == 0 || operand == kNoValue ||
-            block_of[static_cast<size_t>(id)] != kNone)
+    for (int result = 0; result < static_cast<int>(step.out.size()); ++result) {
+      const ValueId id = step.out[static_cast<size_t>(result)];
+      // A result may be written over an operand that nobody needs afterwards.
+      for (size_t k = 0; k < step.in.size(); ++k) {
+        const ValueId operand = step.in[k];
+        if (operand == kNoValue || block_of[static_cast<size_t>(id)] != kNone ||
+            !step.op->may_overwrite(step.params.ref().data, static_cast<int>(k), result))
           continue;
         const ValueId root = g.root(operand);
         const size_t block = block_of[static_cast<size_t>(root)];
         const bool alike = g[operand].spec.shape == g[id].spec.shape &&
                            g[operand].spec.strides == g[id].spec.strides &&
                            g[operand].spec.dtype == g[id].spec.dtype;
-        // Another operand may be a view of the same memory, transposed, say.
+        // Another operand may be a view of the same memory, transposed, say; another result may
+        // have been written over it already.
         const bool seen_otherwise = std::any_of(step.in.begin(), step.in.end(), [&](ValueId other) {
           return other != kNoValue && other != operand && g.root(other) == root;
         });
+        const bool taken = std::any_of(step.out.begin(), step.out.begin() + result, [&](ValueId o) {
+          return block_of[static_cast<size_t>(o)] == block;
+        });
         const bool kept = s >= prologue_ && block != kNone && blocks[block].first < prologue_;
-        if (block != kNone && operand == root && alike && !seen_otherwise && !kept &&
+        if (block != kNone && operand == root && alike && !seen_otherwise && !taken && !kept &&
             last_use[static_cast<size_t>(root)] == s)
           block_of[static_cast<size_t>(id)] = block;
       }
@@ -275,9 +278,11 @@ void Plan::place() {
     place[b] = kind.size();
     kind.push_back(blocks[b]);
   }
-  const MemoryPlan plan =
-      captured_.device.is_cuda() ? plan_for_branches(passing) : plan_memory(passing, kAlignment);
-  const MemoryPlan kept_plan = plan_memory(kept, kAlignment);
+  const size_t unit = alignment(captured_.device);
+  const MemoryPlan kept_plan = plan_memory(kept, unit);
+  const size_t most = captured_.eager_bytes - std::min(captured_.eager_bytes, kept_plan.bytes);
+  const MemoryPlan plan = captured_.device.is_cuda() ? plan_for_branches(passing, most, unit)
+                                                     : plan_memory(passing, unit);
   planned_bytes_ = plan.bytes;
   live_bytes_ = plan.live;
   const auto offset = [&](size_t b) {

@@ -75,6 +75,8 @@ struct OpDef {
   /// The number of operands of an op whose output element i depends on elements i of them alone, so
   /// that it may be written over one that lies in memory alike; 0 for other ops.
   int elementwise = 0;
+  /// Of other ops: whether an output may be written over an input that lies in memory alike.
+  bool (*overwrites)(const void* params, int input, int output) = nullptr;
   /// The functor that computes an element, where the op is made of one; its Params are the functor.
   const std::type_info* functor = nullptr;
   std::array<KernelList, kDeviceKinds> kernels;
@@ -82,6 +84,9 @@ struct OpDef {
 
   bool writes(const void* params, int input, int count) const {
     return mutates && mutates(params, input, count);
+  }
+  bool may_overwrite(const void* params, int input, int output) const {
+    return elementwise > 0 || (overwrites && overwrites(params, input, output));
   }
 };
 
@@ -162,6 +167,13 @@ class Op {
   template <auto fn>
   Op& mutates() {
     def_.mutates = [](const void* p, int i, int n) { return fn(*static_cast<const P*>(p), i, n); };
+    return *this;
+  }
+  template <auto fn>
+  Op& overwrites() {
+    def_.overwrites = [](const void* p, int input, int output) {
+      return fn(*static_cast<const P*>(p), input, output);
+    };
     return *this;
   }
   Op& elementwise(int operands) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include "mica/graph/memory_plan.h"
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
 
@@ -24,7 +25,10 @@ class Program {
     Tensors pool = {x, y, tanh(state)};
     const auto any = [&]() -> const Tensor& { return pool[below(pool.size())]; };
     const int length = 6 + static_cast<int>(below(20));
-    for (int i = 0; i < length; ++i) pool.push_back(step(below(24), any(), any(), below, state));
+    for (int i = 0; i < length; ++i) {
+      pool.push_back(step(below(24), any(), any(), below, state));
+      if (pool.size() > 4) pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(below(4)));
+    }
     Tensors results = {any(), any(), any(), sum(pool.back()), sum(any(), {1})};
     for (Tensor& t : results)
       if (t.impl() == x.impl() || t.impl() == y.impl()) t = neg(t);
@@ -118,12 +122,17 @@ void compare(const std::string& without) {
     auto compiled =
         compile([&](const Tensor& a, const Tensor& b) { return program(a, b, compiled_state); });
     for (int run = 0; run < 2; ++run) {
+      const size_t before = memory_stats(Device::cpu()).allocated;
+      runtime(Device::cpu()).reset_peak(0);
       const Tensors expected = program(x, y, state);
+      const size_t peak = memory_stats(Device::cpu()).peak - before;
       const Tensors got = compiled(x, y);
       const std::string what = "program " + std::to_string(seed) + " without '" + without + "':\n" +
                                compiled.function()->plan()->captured().graph.dump();
       for (size_t i = 0; i < expected.size(); ++i) expect_same_bits(expected[i], got[i], what);
       expect_same_bits(state, compiled_state, what);
+      const size_t arguments = 2 * round_up(x.storage()->bytes(), alignment(x.device()));
+      EXPECT_LE(compiled.function()->plan()->planned_bytes(), peak + arguments) << what;
     }
     if (testing::Test::HasFailure()) break;
   }

@@ -16,6 +16,17 @@ void infer(const FusedParams& p, std::span<const TensorSpec> in, OutSpecs& out) 
   }
 }
 
+/// Instructions run one after the other: an output may be written where nothing is read any more.
+bool overwrites(const FusedParams& p, int input, int output) {
+  const Program& program = *p.program;
+  const int made = program.outputs[static_cast<size_t>(output)];
+  return std::none_of(program.instructions.begin() + made + 1, program.instructions.end(),
+                      [&](const Instruction& later) {
+                        return std::find(later.operands.begin(), later.operands.end(), input) !=
+                               later.operands.end();
+                      });
+}
+
 struct ComposedState : KernelState {
   std::vector<TensorSpec> values;
   std::vector<std::shared_ptr<const Prepared>> kernels;  ///< by instruction
@@ -89,6 +100,7 @@ const OpDef& fused_op() {
       Op<FusedParams>("fused")
           .inputs_at_least(1)
           .infer<infer>()
+          .overwrites<overwrites>()
           .no_gradient("it exists only inside compiled functions, after the pass back")
           .cpu({fused_tiled_kernel(), fused_composed_kernel()})
           .build();
