@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <unordered_set>
 
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
@@ -43,10 +44,7 @@ class Capture final : public Recorder, public GradWatcher {
     }
   }
   ~Capture() override {
-    if (!finished_) {
-      leave();
-      for (const auto& [impl, touched] : touched_) touched.leaf.set_grad(touched.before);
-    }
+    if (!finished_) leave();
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -91,8 +89,9 @@ class Capture final : public Recorder, public GradWatcher {
   }
 
   void before_change(const Tensor& leaf, bool reads) override {
-    const auto [it, fresh] = touched_.try_emplace(leaf.impl(), Touched{leaf, leaf.grad()});
-    if (!fresh || !reads) return;
+    if (!touched_.insert(leaf.impl()).second) return;
+    grads_before_.add(leaf);
+    if (!reads) return;
     const Tensor before = leaf.grad();
     guards_.grads.push_back(
         {leaf, before.defined() && !before.is_traced() ? before.storage() : nullptr});
@@ -142,16 +141,17 @@ class Capture final : public Recorder, public GradWatcher {
     c.results = results.size();
     finished_ = true;
     leave();
-    for (const auto& [impl, touched] : touched_) {
-      const Tensor grad = touched.leaf.grad();
+    for (const auto& [leaf, before] : grads_before_.grads()) {
+      const Tensor grad = leaf.grad();
       if (!grad.is_traced()) continue;
       // A step that updates the leaf itself has used the gradient up; otherwise it is a result.
-      if (!writers_.contains(touched.leaf.storage().get())) {
+      if (!writers_.contains(leaf.storage().get())) {
         graph_.outputs.push_back(value_of(grad));
-        c.grad_of.push_back(touched.leaf);
+        c.grad_of.push_back(leaf);
       }
-      touched.leaf.set_grad({});
+      leaf.set_grad({});
     }
+    c.grads_before = std::move(grads_before_);
     c.guards = std::move(guards_);
     for (const auto& [storage, tensor] : writers_) c.written.push_back(tensor);
     c.device = device_;
@@ -161,11 +161,6 @@ class Capture final : public Recorder, public GradWatcher {
   }
 
  private:
-  struct Touched {
-    Tensor leaf;
-    Tensor before;
-  };
-
   std::string name_of(ValueId id) const {
     if (graph_[id].node >= 0) return graph_.nodes[static_cast<size_t>(graph_[id].node)].op->name;
     const auto at = std::find(graph_.inputs.begin(), graph_.inputs.end(), id);
@@ -229,7 +224,7 @@ class Capture final : public Recorder, public GradWatcher {
     Value v{t.spec(), Value::Kind::external, t.detach(), -1, kNoValue, 0, false};
     const ValueId id = add_value(v);
     known.push_back(id);
-    if (is_floating(t.dtype())) guards_.leaves.push_back({t, t.storage(), t.requires_grad()});
+    guards_.leaves.push_back({t, t.storage(), t.requires_grad()});
     return id;
   }
 
@@ -288,7 +283,8 @@ class Capture final : public Recorder, public GradWatcher {
   std::unordered_map<Storage*, Tensor> writers_;
   std::unordered_map<ValueId, std::vector<int>> readers_;  // by root, since it was last written
   std::vector<ValueId> viewed_;
-  std::unordered_map<TensorImpl*, Touched> touched_;
+  std::unordered_set<TensorImpl*> touched_;
+  GradsBefore grads_before_;
   Guards guards_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <unordered_map>
+#include <utility>
 
 #include "mica/autograd/autograd.h"
 #include "mica/graph/graph.h"
@@ -40,12 +41,33 @@ struct Guards {
   std::vector<std::string> broken() const;
 };
 
+/// The `.grad`s of leaves as they were. Puts them back when it ends, unless they are let go of.
+class GradsBefore {
+ public:
+  GradsBefore() = default;
+  ~GradsBefore() {
+    for (const auto& [leaf, grad] : grads_) leaf.set_grad(grad);
+  }
+  GradsBefore(GradsBefore&& other) noexcept : grads_(std::exchange(other.grads_, {})) {}
+  GradsBefore& operator=(GradsBefore&& other) noexcept {
+    std::swap(grads_, other.grads_);
+    return *this;
+  }
+  void add(const Tensor& leaf) { grads_.emplace_back(leaf, leaf.grad()); }
+  const std::vector<std::pair<Tensor, Tensor>>& grads() const { return grads_; }
+  void let_go() { grads_.clear(); }
+
+ private:
+  std::vector<std::pair<Tensor, Tensor>> grads_;
+};
+
 /// A function's graph and what surrounds it.
 struct Captured {
   Graph graph;
   size_t results = 0;           ///< the first outputs are what the function returned
   std::vector<Tensor> grad_of;  ///< the others go to these leaves' `.grad`
   Guards guards;
+  GradsBefore grads_before;     ///< a function's first run decides what becomes of them
   std::vector<Tensor> written;  ///< external tensors the graph writes to
   Device device;
   /// The most bytes of arguments and results that eager execution holds at once, without what

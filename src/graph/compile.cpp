@@ -73,7 +73,9 @@ Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
   if (verbose_compile() && captures_ > 0)
     std::fprintf(stderr, "mica: compile: captured again: %s\n",
                  entries_.empty() ? "no plan is kept" : reason(specs, stamp).c_str());
-  auto plan = std::make_unique<Plan>(capture(function_, specs));
+  Captured captured = capture(function_, specs);
+  GradsBefore grads = std::move(captured.grads_before);  // put back if planning or running fails
+  auto plan = std::make_unique<Plan>(std::move(captured));
   ++captures_;
   if (verbose_compile())
     std::fprintf(stderr,
@@ -94,7 +96,9 @@ Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
   }
   entries_.push_back({std::move(specs), stamp, std::move(plan)});
   last_ = entries_.back().plan.get();
-  return last_->run(arguments);
+  Tensors results = last_->run(arguments);
+  grads.let_go();
+  return results;
 }
 
 }  // namespace mica

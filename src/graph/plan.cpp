@@ -99,6 +99,7 @@ Plan::Plan(Captured captured) : captured_(std::move(captured)) {
         runtime(captured_.device).record(captured_.device.index, schedule(accesses()), [&](int i) {
           run_step(prologue_ + i);
         });
+  captured_.grads_before.let_go();
 }
 
 /// What a node's kernel is chosen from.

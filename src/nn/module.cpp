@@ -37,9 +37,9 @@ NamedTensors collect(const Module& module, const NamedTensors& (ModuleImpl::*own
 /// Gives a tensor other memory; every handle to it sees that.
 void replace_memory(const Tensor& tensor, const Tensor& with) {
   TensorImpl& impl = *tensor.impl();
+  impl.storage = with.storage();  // raises for one that has no value yet: before anything changes
   impl.spec = with.spec();
   impl.offset = with.offset();
-  impl.storage = with.storage();
 }
 
 }  // namespace
