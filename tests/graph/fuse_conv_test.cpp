@@ -37,7 +37,7 @@ Graph captured(const Body& body, const std::vector<Shape>& shapes = kShapes) {
 
 Graph joined(const Body& body, const std::vector<Shape>& shapes = kShapes) {
   Graph graph = captured(body, shapes);
-  for (const auto pass : {move_gradients_past_pools, fuse_conv_pool, fuse_conv_act}) pass(graph);
+  for (const auto pass : {move_gradients_past_pools, fuse_conv_pool, fuse_activations}) pass(graph);
   remove_dead_nodes(graph);
   return graph;
 }

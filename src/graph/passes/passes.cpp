@@ -28,7 +28,7 @@ constexpr Pass kPasses[] = {
     {"scalar_operands", shrink_constants, false},
     {"pooled_gradients", move_gradients_past_pools, false},
     {"fuse_conv_pool", fuse_conv_pool, true, true},
-    {"fuse_conv_act", fuse_conv_act, true, true},
+    {"fuse_activations", fuse_activations, true, true},
     {"fuse_cross_entropy", fuse_cross_entropy, true, true},
     {"fuse_elementwise", fuse_elementwise, false, true},
     {"dead_nodes", remove_dead_nodes, false},

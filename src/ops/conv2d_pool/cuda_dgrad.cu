@@ -62,6 +62,8 @@ Answer plan(const Conv2dGeometry& g, Size2 window, const Shape& pooled, const Te
 
 Answer plan_plain(const Conv2dGradParams& params, const Specs& specs) {
   const auto g = conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape);
+  if (!is_row_major(specs)) return {{}, "an input is not row-major"};
+  if (large_enough_for_the_library(g)) return {{}, "large enough for the library"};
   return plan(g, 1, specs.in[0].shape, specs.out[0]);
 }
 

@@ -65,6 +65,8 @@ Support supports(const P& params, const Specs& specs) {
   if (!allow_tf32()) return Support::no("TF32 is not allowed");
   if (!has_kernel(params)) return Support::no("an activation other than ReLU");
   const Problem q = problem(params, specs);
+  if (std::is_same_v<P, Conv2dParams> && !is_row_major(specs))
+    return Support::no("an input is not row-major");
   if (large_enough_for_the_library(q.conv)) return Support::no("large enough for the library");
   if (specs.out[0].numel() / std::max<int64_t>(q.conv.n, 1) > kMostElements)
     return Support::no("an image is too large");
@@ -72,9 +74,7 @@ Support supports(const P& params, const Specs& specs) {
     return Support::no("results of two layouts");
   std::string reason;
   if (plans_of(q, specs, reason).empty()) return Support::no(reason);
-  // Alone it is one of several that may be timed.
-  constexpr bool kAlone = std::is_same_v<P, Conv2dParams>;
-  return (kAlone ? Support::possible() : Support::yes()).with_contiguous(0b111);
+  return Support::yes().with_contiguous(0b111);
 }
 
 template <class P>

@@ -1,9 +1,18 @@
 #pragma once
 
+#include <algorithm>
+
 #include "mica/op/kernel.h"
 #include "mica/ops/conv2d/geometry.h"
 
 namespace mica {
+
+/// A convolution alone is taken only as it lies: to copy its operands first would cost more than is
+/// gained.
+inline bool is_row_major(const Specs& specs) {
+  return std::all_of(specs.in.begin(), specs.in.end(),
+                     [](const TensorSpec& s) { return !s.defined || s.is_contiguous(); });
+}
 
 /// More weights or pixels than this keep the library's tiles busy.
 inline bool large_enough_for_the_library(const Conv2dGeometry& g) {

@@ -133,8 +133,10 @@ void launch(const State& state, const Call& call, const Arg& dy, const int* posi
 Support supports_plain(const Conv2dGradParams& params, const Specs& specs) {
   const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
   if (const auto reason = refusal(g, specs); !reason.empty()) return Support::no(reason);
+  if (!is_row_major(specs)) return Support::no("an input is not row-major");
+  if (large_enough_for_the_library(g)) return Support::no("large enough for the library");
   if (!state_of(problem_of(g), specs)) return Support::no("shared memory is too small");
-  return Support::possible().with_contiguous(0b11);
+  return Support::yes();
 }
 
 std::shared_ptr<State> prepare_plain(const Conv2dGradParams& params, const Specs& specs) {
