@@ -149,6 +149,7 @@ MICA_OP(prelu)
 MICA_COMPOSITE(clipped_relu)
 MICA_COMPOSITE(log_sigmoid)
 MICA_OP(fused)
+MICA_OP(fused_reduce)
 
 // reduction, scans, order
 MICA_OP(sum)

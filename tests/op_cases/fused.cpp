@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "mica/ops/fused/fused.h"
+#include "mica/ops/fused/fused_reduce.h"
 #include "tests/op_cases/op_case.h"
 
 namespace mica::cases {
@@ -199,7 +200,88 @@ OpCase fused_case() {
                          [=](Device) { intern({9, {call("neg", {0})}, {0}}); })}};
 }
 
-const Room kRoom([] { return std::vector<OpCase>{fused_case()}; });
+/// sigmoid(a * b) - a, and the sum, largest or smallest of that over some axes.
+Sample reduced(const char* name, Fold fold, const Shape& a, const Shape& b, const Dims& axes,
+               bool keepdim = false) {
+  const Shape shape = broadcast_shapes(a, b, "fused_reduce");
+  return {.name = name,
+          .in = {x(a), x(b)},
+          .call =
+              [=](const Args& args) {
+                const ProgramRef program = intern(
+                    {2, {call("mul", {0, 1}), call("sigmoid", {2}), call("sub", {3, 0})}, {2}});
+                return call_op("fused_reduce", FusedReduceParams{program, fold, {axes, keepdim}},
+                               args.in);
+              },
+          .oracle =
+              [=](const HostArgs& in) {
+                const HostArray whole = each(1, [](const std::vector<double>& v) {
+                  return std::vector{1 / (1 + std::exp(-v[0] * v[1])) - v[0]};
+                })(in)[0];
+                HostArray out;
+                int64_t columns = 1;
+                for (int i = 0; i < shape.rank(); ++i) {
+                  if (axes.contains(i)) columns *= shape[i];
+                  if (!axes.contains(i) || keepdim)
+                    out.shape.push_back(axes.contains(i) ? 1 : shape[i]);
+                }
+                // A row of the last axes, or of the first in steps.
+                const bool last = axes.empty() || axes.contains(shape.rank() - 1);
+                const int64_t rows = numel(out.shape);
+                for (int64_t r = 0; r < rows; ++r) {
+                  double all = fold == Fold::sum ? 0 : fold == Fold::max ? -1e300 : 1e300;
+                  for (int64_t k = 0; k < columns; ++k) {
+                    const double v =
+                        whole.values[static_cast<size_t>(last ? r * columns + k : k * rows + r)];
+                    all = fold == Fold::sum   ? all + v
+                          : fold == Fold::max ? std::max(all, v)
+                                              : std::min(all, v);
+                  }
+                  out.values.push_back(all);
+                }
+                return std::vector{out};
+              },
+          .gradient = false};
+}
+
+OpCase fused_reduce_case() {
+  const auto call_with = [](Program p, const Tensors& in) {
+    call_op("fused_reduce", FusedReduceParams{intern(std::move(p)), Fold::sum, {{0}, false}}, in);
+  };
+  return {
+      .op = "fused_reduce",
+      .samples = {reduced("rows", Fold::sum, {50, 33}, {33}, {1}),
+                  reduced("everything", Fold::sum, {5, 6, 64}, {6, 1}, {0, 1, 2}),
+                  reduced("the largest of rows", Fold::max, {50, 32}, {50, 1}, {1}, true),
+                  reduced("the smallest of all", Fold::min, {7, 129}, {}, {0, 1}),
+                  reduced("planes", Fold::sum, {2, 3, 16, 17}, {3, 1, 1}, {2, 3}, true),
+                  reduced("long rows", Fold::sum, {3, 5000}, {3, 5000}, {1}),
+                  reduced("few long rows of whole vectors", Fold::max, {2, 16384}, {16384}, {1}),
+                  reduced("several pieces and a tail", Fold::sum, {70001}, {70001}, {0}),
+                  reduced("short rows", Fold::sum, {3000, 7}, {7}, {1}),
+                  reduced("columns", Fold::sum, {40, 30}, {40, 30}, {0}),
+                  reduced("no axis", Fold::sum, {4, 5}, {4, 5}, {}),
+                  reduced("one element", Fold::sum, {1}, {1}, {0}),
+                  reduced("empty", Fold::sum, {2, 0}, {2, 0}, {1})},
+      .bad = {bad<Error>("fused_reduce: the program must have one result, not 2",
+                         [=](Device d) {
+                           call_with({1, {call("neg", {0}), call("exp", {0})}, {0, 1}},
+                                     {zeros({2}, {.device = d})});
+                         }),
+              bad<DTypeError>("fused_reduce: expected a floating result, got i64",
+                              [=](Device d) {
+                                call_with({1, {call("neg", {0})}, {0}},
+                                          {zeros({2}, {DType::i64, d})});
+                              }),
+              bad<ShapeError>("fused_reduce: axis 1 of [2, 0] is empty", [](Device d) {
+                call_op("fused_reduce",
+                        FusedReduceParams{
+                            intern({1, {call("neg", {0})}, {0}}), Fold::max, {{1}, false}},
+                        {zeros({2, 0}, {.device = d})});
+              })}};
+}
+
+const Room kRoom([] { return std::vector<OpCase>{fused_case(), fused_reduce_case()}; });
 
 }  // namespace
 }  // namespace mica::cases

@@ -57,6 +57,7 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"mish_grad",           {2e-15, 1e-6, 1e-3, 8e-3},           {1e-13, 1e-5, 3e-3, 2.4e-2}},
     {"softplus_grad",       {4e-16, 2.4e-7, 1e-3, 8e-3},         {1e-14, 2e-6, 3e-3, 2.4e-2}},
     {"fused",               {4e-15, 2e-6, 3e-3, 2.4e-2},         {0, 0, 0, 0}},  // rounded at each step
+    {"fused_reduce",        {1e-14, 2e-6, 3e-3, 2.4e-2},         {0, 0, 0, 0}},
     // reduction, scans, order
     {"sum",                 {1e-14, 1e-6, 5e-4, 4e-3},           {0, 0, 0, 0}},
     {"mean",                {1e-14, 1e-6, 1e-3, 8e-3},           {1e-15, 4e-7, 1e-3, 8e-3}},

@@ -39,6 +39,7 @@ MISSING = {
     "conv3d_dgrad": "a gradient",
     "conv3d_wgrad": "a gradient",
     "fused": "what compiled functions make of elementwise chains",
+    "fused_reduce": "what compiled functions make of elementwise chains and a reduction",
     "nonzero_ends": "a part of nonzero",
     "rng_take": "what random operators draw from",
     "schedule_lr": "a part of an optimizer's step",

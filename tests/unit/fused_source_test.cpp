@@ -103,6 +103,66 @@ TEST(FusedSource, DependsOnTheLayoutAndNotOnTheSizes) {
   EXPECT_THAT(generate(chain(), {huge, spec({1 << 12})}).source, HasSubstr("Place<long long, 2>"));
 }
 
+GeneratedReduction reduction(Fold fold, const Program& program, const std::vector<TensorSpec>& in,
+                             const Dims& axes) {
+  const FusedReduceParams params{intern(program), fold, {axes, false}};
+  TensorSpec out = reduced_tensor(program, in);
+  Shape kept;
+  for (int i = 0; i < out.rank(); ++i)
+    if (!axes.contains(i)) kept.push_back(out.shape[i]);
+  out.shape = kept;
+  out.strides = contiguous_strides(kept);
+  return generate_reduction(params, {in, {&out, 1}});
+}
+
+TEST(FusedSource, OfAReductionReadsARowByAWarpOrABlock) {
+  const GeneratedReduction narrow =
+      reduction(Fold::sum, chain(), {spec({640, 64}), spec({64})}, {1});
+  EXPECT_THAT(narrow.kernel.source, HasSubstr("using Fold = Sum<Acc>;"));
+  EXPECT_THAT(narrow.kernel.source, HasSubstr(R"(    all = Fold::join(all, widen(v4));
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+    fused(const __grid_constant__ KernelArgs a) {
+  const long long i0 = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+  const int lane = threadIdx.x % 32;
+  const long long row = i0 / 32;
+  Acc all = Fold::none();
+  const long long vectors = a.columns / 4;
+  const long long begin = 0;
+  const long long stop = row < a.rows ? vectors : 0;
+#pragma unroll 4
+  for (long long i = begin + lane; i < stop; i += 32)
+    compute<4>(a, row * a.columns + i * 4, all);
+  all = join_lanes<Fold, 32>(all);
+  if (lane == 0 && row < a.rows)
+    static_cast<float*>(a.out[0])[row] = Into<float>::from(all);
+}
+)"));
+  EXPECT_EQ(narrow.kernel.threads, 640 * 32);
+  EXPECT_EQ(narrow.finish, "");
+  const GeneratedReduction wide =
+      reduction(Fold::max, chain(), {spec({5000, 4096}), spec({4096})}, {1});
+  EXPECT_THAT(wide.kernel.source, HasSubstr("join_lanes<Fold, 128>"));
+  EXPECT_EQ(wide.kernel.threads, 5000 * 128);
+  EXPECT_EQ(wide.kernel.args.parts, 1);
+}
+
+TEST(FusedSource, OfALargeReductionHasTwoStages) {
+  const GeneratedReduction all = reduction(
+      Fold::sum, chain(), {spec({4096, 4096}, DType::bf16), spec({}, DType::bf16)}, {0, 1});
+  EXPECT_EQ(all.kernel.args.rows, 1);
+  EXPECT_EQ(all.kernel.args.parts, 1056);
+  EXPECT_EQ(all.kernel.threads, 1056 * 128);
+  EXPECT_EQ(all.acc, DType::f32);
+  EXPECT_THAT(all.kernel.source, HasSubstr("static_cast<Acc*>(a.out[0])[block]"));
+  EXPECT_THAT(all.finish, HasSubstr("static_cast<bf16*>(a.out[0])[row]"));
+  EXPECT_EQ(all.finish_threads, 32);
+  EXPECT_EQ(reduction(Fold::sum, chain(), {spec({8, 8}), spec({})}, {0}).kernel.why_not,
+            "the axes are not the last ones");
+}
+
 TEST(FusedSource, EveryElementwiseOpHasOne) {
   for (const OpDef* op : all_ops()) {
     if (op->elementwise == 0) continue;
@@ -170,6 +230,18 @@ TEST_F(Compiler, TakesEveryWayToRead) {
                              call("copy", {1}, CopyParams{DType::u8}), call("lt", {0, 1})},
                             {0, 1, 2}},
                            {spec({640}), spec({640})}));
+}
+
+TEST_F(Compiler, TakesEveryReduction) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+    for (const Fold fold : {Fold::sum, Fold::max, Fold::min}) {
+      const std::vector<TensorSpec> large = {spec({4, 1 << 16}, dtype), spec({4, 1}, dtype)};
+      const GeneratedReduction divided = reduction(fold, chain(), large, {1});
+      expect_compiles(divided.kernel);
+      expect_compiles({.why_not = {}, .source = divided.finish});
+    }
+  expect_compiles(reduction(Fold::sum, chain(), {spec({90, 7}), spec({7})}, {1}).kernel);
+  expect_compiles(reduction(Fold::max, chain(), {spec({9000, 3000}), spec({3000})}, {1}).kernel);
 }
 
 TEST_F(Compiler, SaysWhatIsWrong) {

@@ -20,11 +20,6 @@ int made_by(const Graph& g, ValueId id, std::string_view op) {
   return i;
 }
 
-/// Whether a value is read by one node and nobody else sees it.
-bool passes_on(const Graph& g, const Writes& writes, ValueId id) {
-  return uses(g, id) == 1 && !writes.ever(id);
-}
-
 bool same_memory(const Graph& g, ValueId a, ValueId b) {
   const ValueId root_a = g.root(a);
   const ValueId root_b = g.root(b);
@@ -50,21 +45,6 @@ bool can_wait(const Graph& g, const Writes& writes, int from, int to) {
           return false;
     }
   return true;
-}
-
-/// Puts a node in the place of several, which go away. Returns how many nodes are fewer.
-int put(Graph& g, Node whole, int place, std::vector<int> gone) {
-  std::erase(gone, place);
-  const auto is_gone = [&](int i) { return std::find(gone.begin(), gone.end(), i) != gone.end(); };
-  for (Node& n : g.nodes)
-    for (int& i : n.after)
-      if (is_gone(i)) i = place;
-  for (const ValueId id : whole.out) g[id].node = place;
-  g.nodes[at(place)] = std::move(whole);
-  std::vector<bool> keep(g.nodes.size(), true);
-  for (const int i : gone) keep[at(i)] = false;
-  remove_nodes(g, keep);
-  return static_cast<int>(gone.size());
 }
 
 /// The batch norm whose result is an operand of a sum, the later one of two; -1 if none is.
@@ -111,7 +91,7 @@ int fuse_forward(Graph& g, int last) {
       ParamsRef::of(BatchNormActParams{g.nodes[at(norm)].params.as<BatchNormParams>(), relu}));
   whole.in.push_back(residual);
   whole.out[0] = end.out[0];
-  return put(g, std::move(whole), last, std::move(gone));
+  return join_nodes(g, std::move(whole), last, std::move(gone));
 }
 
 /// The bias of the batch norm that y is the relu of, and nothing was added to; none where x and the
@@ -157,7 +137,7 @@ int fuse_backward(Graph& g, int last) {
     whole.in.insert(whole.in.end(), {kNoValue, y});
     whole.out.push_back(dz);
   }
-  return put(g, std::move(whole), place, {place, last});
+  return join_nodes(g, std::move(whole), place, {place, last});
 }
 
 }  // namespace

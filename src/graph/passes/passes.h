@@ -67,8 +67,8 @@ void fuse_batch_norm(Graph& graph);
 /// memory to keep, moves to the prologue: layouts and casts of weights, folded weights, constants.
 void hoist(Graph& graph);
 
-/// cross_entropy and the gradient of the same logits and targets become cross_entropy_with_grad, and
-/// a product where the gradient of the loss is not 1.
+/// cross_entropy and the gradient of the same logits and targets become cross_entropy_with_grad,
+/// and a product where the gradient of the loss is not 1.
 void fuse_cross_entropy(Graph& graph);
 
 /// Makes elementwise calls whose results have one shape, and are needed by each other, one `fused`
@@ -88,5 +88,10 @@ void fuse_conv_pool(Graph& graph);
 /// Makes a convolution or a linear layer and the activation after it one node, under the same
 /// conditions.
 void fuse_activations(Graph& graph);
+
+/// A `fused` node or an elementwise one whose result is summed over its last axes, or of which the
+/// largest or smallest is taken there, becomes one node with that; so does the division that makes
+/// a mean of a sum.
+void fuse_reductions(Graph& graph);
 
 }  // namespace mica

@@ -94,6 +94,10 @@ int uses(const Graph& graph, ValueId id) {
   return static_cast<int>(n);
 }
 
+bool passes_on(const Graph& graph, const Writes& writes, ValueId id) {
+  return uses(graph, id) == 1 && !writes.ever(id);
+}
+
 int last_use(const Graph& graph, ValueId root) {
   const auto lies_there = [&](ValueId id) { return id != kNoValue && graph.root(id) == root; };
   int last = static_cast<int>(graph.nodes.size());
@@ -224,6 +228,20 @@ std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction
   if (place < graph.prologue) graph.prologue += count;
   for (ValueId& id : calls.outputs) rename(id);
   return calls.outputs;
+}
+
+int join_nodes(Graph& graph, Node whole, int place, std::vector<int> gone) {
+  std::erase(gone, place);
+  const auto is_gone = [&](int i) { return std::find(gone.begin(), gone.end(), i) != gone.end(); };
+  for (Node& n : graph.nodes)
+    for (int& i : n.after)
+      if (is_gone(i)) i = place;
+  for (const ValueId id : whole.out) graph[id].node = place;
+  graph.nodes[static_cast<size_t>(place)] = std::move(whole);
+  std::vector<bool> keep(graph.nodes.size(), true);
+  for (const int i : gone) keep[static_cast<size_t>(i)] = false;
+  remove_nodes(graph, keep);
+  return static_cast<int>(gone.size());
 }
 
 void remove_nodes(Graph& graph, const std::vector<bool>& keep) {

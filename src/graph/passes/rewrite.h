@@ -44,6 +44,8 @@ const Node* maker(const Graph& graph, ValueId id);
 std::optional<double> known_number(const Graph& graph, const Writes& writes, ValueId id);
 /// How often nodes and results use a value.
 int uses(const Graph& graph, ValueId id);
+/// Whether a value is read by one node and nobody else sees it.
+bool passes_on(const Graph& graph, const Writes& writes, ValueId id);
 /// The last node that reads the memory of a computed value; the number of nodes for a result.
 int last_use(const Graph& graph, ValueId root);
 /// The same shape, strides, dtype and device.
@@ -77,6 +79,10 @@ bool has_joined_kernel(const Graph& graph, const Node& node);
 /// `arguments`, which are there; returns its results.
 std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,
                                    const std::vector<ValueId>& arguments);
+
+/// Puts a node in the place of several, which go away; it makes the values in its `out`. Returns
+/// how many nodes are fewer.
+int join_nodes(Graph& graph, Node whole, int place, std::vector<int> gone);
 
 /// Removes nodes and counts the others anew.
 void remove_nodes(Graph& graph, const std::vector<bool>& keep);

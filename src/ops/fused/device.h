@@ -21,6 +21,10 @@ struct KernelArgs {
   unsigned magic[kMostAxes];  ///< division by the size: a product and a shift
   unsigned shift[kMostAxes];
   long long stride[kMostInputs][kMostAxes];
+  // Of a reduction; a part of a row belongs to a block.
+  long long rows;
+  long long columns;
+  long long parts;
   alignas(8) unsigned char params[512];  ///< functors with a state
 };
 
@@ -108,6 +112,39 @@ __device__ Vec<T, V> repeat(const void* p, long long at) {
 template <class T, int V>
 __device__ void store(void* p, long long at, const Vec<T, V>& x) {
   *reinterpret_cast<Vec<T, V>*>(static_cast<T*>(p) + at) = x;
+}
+
+/// How elements become one; NaN wins.
+template <class T>
+struct Sum {
+  static __device__ T none() { return T(0); }
+  static __device__ T join(T a, T b) { return a + b; }
+};
+template <class T>
+struct Max {
+  static __device__ T none() { return -T(__int_as_float(0x7f800000)); }
+  static __device__ T join(T a, T b) { return b > a || b != b ? b : a; }
+};
+template <class T>
+struct Min {
+  static __device__ T none() { return T(__int_as_float(0x7f800000)); }
+  static __device__ T join(T a, T b) { return b < a || b != b ? b : a; }
+};
+/// What kLanes threads beside each other hold, a warp or a block; the first of them gets it.
+template <class Fold, int kLanes, class T>
+__device__ T join_lanes(T mine) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2)
+    mine = Fold::join(mine, __shfl_xor_sync(0xffffffffu, mine, lanes));
+  if constexpr (kLanes > 32) {
+    __shared__ T warps[kLanes / 32];
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
+    __syncthreads();
+    mine = warps[0];
+#pragma unroll
+    for (int w = 1; w < kLanes / 32; ++w) mine = Fold::join(mine, warps[w]);
+  }
+  return mine;
 }
 
 /// The axes' indices of an element; Index is `unsigned` where they fit in 31 bits.

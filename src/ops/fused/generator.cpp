@@ -84,6 +84,12 @@ class Generator {
   Generator(const Program& program, const Specs& specs)
       : program_(program), specs_(specs), loop_(loop_of(specs)) {}
 
+  /// Instead of results, their reduction, columns of a row at a time.
+  void reduce(Fold fold, Rows rows) {
+    fold_ = fold;
+    rows_ = rows;
+  }
+
   GeneratedKernel run() {
     for (const TensorSpec& o : specs_.out)
       if (!o.lies_like(specs_.out[0])) return no("its outputs do not lie in memory alike");
@@ -97,10 +103,22 @@ class Generator {
     for (const EmbeddedHeader& h : embedded_headers())
       if (headers_.contains(h.name)) kernel_.source += fmt::format("#include \"{}\"\n", h.name);
     kernel_.source += "using namespace mica::fused;\n\n";
+    if (rows_) kernel_.source += acc_types();
     kernel_.source += compute(body);
-    kernel_.source += launch();
+    kernel_.source += rows_ ? launch_reduction() : launch();
     return std::move(kernel_);
   }
+
+  /// The kernel that makes results of parts.
+  std::string finish() const {
+    return "#include \"mica/ops/fused/device.h\"\nusing namespace mica::fused;\n\n" + acc_types() +
+           start(32, "row") +
+           "  const auto* parts = static_cast<const Acc*>(a.in[0]) + row * a.parts;\n"
+           "  for (long long i = lane; row < a.rows && i < a.parts; i += 32)\n"
+           "    all = Fold::join(all, parts[i]);\n" +
+           end(32, type_of(specs_.out[0].dtype), "row");
+  }
+  DType acc() const { return specs_.out[0].dtype == DType::f64 ? DType::f64 : DType::f32; }
 
  private:
   GeneratedKernel no(std::string reason) {
@@ -130,6 +148,7 @@ class Generator {
   /// Whether V elements at a time can be read and written, V a power of two.
   bool takes_vectors(int vector) const {
     if (loop_.numel < vector || (loop_.rank > 1 && size(0) % vector != 0)) return false;
+    if (rows_ && rows_->columns % vector != 0) return false;
     if (!std::all_of(specs_.out.begin(), specs_.out.end(),
                      [](const TensorSpec& o) { return o.aligned; }))
       return false;
@@ -158,6 +177,7 @@ class Generator {
     a.steps = loop_.numel / vector_;
     a.tail = loop_.numel % vector_;
     kernel_.threads = std::max(a.steps, a.tail);
+    if (rows_) divide_rows();
     narrow_ = loop_.numel < int64_t{1} << 31;
     for (size_t k = 0; k < specs_.in.size(); ++k) {
       how_.push_back(reads(k, vector_));
@@ -174,6 +194,27 @@ class Generator {
       a.magic[d] = static_cast<unsigned>(
           (uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor) / divisor + 1);
     }
+  }
+
+  /// Rows of few columns get a warp each, others a block, or several where rows are few. A thread
+  /// adds no more than some hundred elements: sums of floats stay exact to their last digits.
+  void divide_rows() {
+    constexpr int64_t kBlocks = 1056;  // eight for each multiprocessor of a large GPU
+    constexpr int64_t kLeast = 4;      // vectors of a thread that are worth another block
+    constexpr int64_t kMost = 64;
+    fused::KernelArgs& a = kernel_.args;
+    const int64_t vectors = rows_->columns / vector_;
+    lanes_ = vectors >= 2 * fused::kThreads ? fused::kThreads : 32;
+    a.rows = rows_->count;
+    a.columns = rows_->columns;
+    a.parts = 1;
+    if (lanes_ == fused::kThreads) {
+      const int64_t fitting = std::max<int64_t>(1, vectors / (fused::kThreads * kLeast));
+      const int64_t wanted = (kBlocks + a.rows - 1) / a.rows;
+      const int64_t needed = vectors / (fused::kThreads * kMost);
+      a.parts = std::max(std::min(wanted, fitting), std::max<int64_t>(1, needed));
+    }
+    kernel_.threads = a.rows * a.parts * lanes_;
   }
 
   /// "const float v3 = …;"
@@ -221,8 +262,10 @@ class Generator {
   }
 
   std::string compute(const std::string& body) const {
-    std::string s =
-        "template <int V>\n__device__ void compute(const KernelArgs& a, long long at) {\n";
+    std::string s = fmt::format(
+        "template <int V>\n__device__ void compute(const KernelArgs& a, long long at{}) "
+        "{{\n",
+        rows_ ? ", Acc& all" : "");
     const bool placed = std::any_of(how_.begin(), how_.end(), [](Reads how) {
       return how != Reads::alike && how != Reads::value;
     });
@@ -238,12 +281,15 @@ class Generator {
       s += fmt::format("  const auto x{} = {}<{}, V>(a.in[{}], {});\n", k, one ? "repeat" : "load",
                        type_of(specs_.in[k].dtype), k, at);
     }
-    for (size_t k = 0; k < specs_.out.size(); ++k)
+    for (size_t k = 0; k < specs_.out.size() && !rows_; ++k)
       s += fmt::format("  Vec<{}, V> y{};\n", type_of(specs_.out[k].dtype), k);
     s += "#pragma unroll\n  for (int e = 0; e < V; ++e) {\n";
     for (size_t k = 0; k < specs_.in.size(); ++k)
       s += fmt::format("    const {} v{} = x{}.v[e];\n", type_of(specs_.in[k].dtype), k, k);
     s += body;
+    if (rows_)
+      return s + fmt::format("    all = Fold::join(all, widen(v{}));\n  }}\n}}\n\n",
+                             specs_.in.size() + static_cast<size_t>(program_.outputs[0]));
     for (size_t k = 0; k < specs_.out.size(); ++k)
       s += fmt::format("    y{}.v[e] = v{};\n", k,
                        specs_.in.size() + static_cast<size_t>(program_.outputs[k]));
@@ -264,6 +310,51 @@ class Generator {
     return s + "}\n";
   }
 
+  std::string acc_types() const {
+    constexpr const char* kFolds[] = {"Sum", "Max", "Min"};
+    return fmt::format("using Acc = {};\nusing Fold = {}<Acc>;\n\n", type_of(acc()),
+                       kFolds[static_cast<size_t>(fold_)]);
+  }
+  /// Names what a thread works for, a row or a part of one, and its lane.
+  static std::string start(int lanes, const char* what) {
+    return fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__(kThreads)\n"
+        "    fused(const __grid_constant__ KernelArgs a) {{\n"
+        "  const long long i0 = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;\n"
+        "  const int lane = threadIdx.x % {};\n"
+        "  const long long {} = i0 / {};\n"
+        "  Acc all = Fold::none();\n",
+        lanes, what, lanes);
+  }
+  /// The first lane stores what the lanes have.
+  static std::string end(int lanes, const char* type, const char* at) {
+    return fmt::format(
+        "  all = join_lanes<Fold, {}>(all);\n"
+        "  if (lane == 0 && row < a.rows)\n"
+        "    static_cast<{}*>(a.out[0])[{}] = Into<{}>::from(all);\n"
+        "}}\n",
+        lanes, type, at, type);
+  }
+  std::string launch_reduction() const {
+    const bool divided = kernel_.args.parts > 1;
+    std::string s = start(lanes_, divided ? "block" : "row");
+    if (divided)
+      s += "  const long long row = block / a.parts;\n"
+           "  const long long part = block - row * a.parts;\n";
+    s += fmt::format("  const long long vectors = a.columns / {};\n", vector_);
+    s += divided ? "  const long long begin = vectors * part / a.parts;\n"
+                   "  const long long stop = vectors * (part + 1) / a.parts;\n"
+                 : "  const long long begin = 0;\n"
+                   "  const long long stop = row < a.rows ? vectors : 0;\n";
+    s += fmt::format(
+        "#pragma unroll 4\n"
+        "  for (long long i = begin + lane; i < stop; i += {})\n"
+        "    compute<{}>(a, row * a.columns + i * {}, all);\n",
+        lanes_, vector_, vector_);
+    return s + (divided ? end(lanes_, "Acc", "block")
+                        : end(lanes_, type_of(specs_.out[0].dtype), "row"));
+  }
+
   const Program& program_;
   const Specs& specs_;
   Loop loop_;
@@ -273,6 +364,9 @@ class Generator {
   std::set<std::string> headers_ = {"mica/ops/fused/device.h"};
   int vector_ = 1;
   bool narrow_ = true;
+  Fold fold_ = Fold::sum;
+  std::optional<Rows> rows_;  ///< of a reduction
+  int lanes_ = 0;             ///< threads of a row, or of a part of it
   size_t state_bytes_ = 0;
 };
 
@@ -280,6 +374,25 @@ class Generator {
 
 GeneratedKernel generate_kernel(const Program& program, const Specs& specs) {
   return Generator(program, specs).run();
+}
+
+GeneratedReduction generate_reduction(const FusedReduceParams& params, const Specs& specs) {
+  GeneratedReduction all;
+  const TensorSpec whole = reduced_tensor(*params.program, specs.in);
+  const std::optional<Rows> rows = rows_of(whole.shape, params.reduce.axes);
+  if (whole.numel() == 0) all.kernel.why_not = "there is nothing to reduce";
+  if (!rows) all.kernel.why_not = "the axes are not the last ones";
+  if (!all.kernel.why_not.empty()) return all;
+  const Specs inside{specs.in, {&whole, 1}};
+  Generator generator(*params.program, inside);
+  generator.reduce(params.fold, *rows);
+  all.kernel = generator.run();
+  all.acc = generator.acc();
+  if (all.kernel.args.parts > 1) {
+    all.finish = generator.finish();
+    all.finish_threads = rows->count * 32;
+  }
+  return all;
 }
 
 }  // namespace mica

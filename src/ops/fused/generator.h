@@ -4,6 +4,7 @@
 #include <string>
 
 #include "mica/ops/fused/device.h"
+#include "mica/ops/fused/fused_reduce.h"
 #include "mica/ops/fused/program.h"
 
 namespace mica {
@@ -17,6 +18,17 @@ struct GeneratedKernel {
   int64_t threads = 0;
 };
 GeneratedKernel generate_kernel(const Program& program, const Specs& specs);
+
+/// A CUDA kernel for a program and the reduction of its result over its last axes. Where there are
+/// more parts than one in a row it writes those, rows × parts numbers of type `acc`, and the kernel
+/// `finish`, of as many threads as rows times a warp, makes results of them.
+struct GeneratedReduction {
+  GeneratedKernel kernel;
+  std::string finish;
+  DType acc = DType::f32;
+  int64_t finish_threads = 0;
+};
+GeneratedReduction generate_reduction(const FusedReduceParams& params, const Specs& specs);
 
 /// A header that the source may include.
 struct EmbeddedHeader {
