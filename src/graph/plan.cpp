@@ -10,6 +10,7 @@
 #include "mica/core/check.h"
 #include "mica/graph/memory_plan.h"
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/passes/rewrite.h"
 #include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fused/fused.h"
@@ -63,6 +64,57 @@ std::shared_ptr<Arena> new_arena(Device device, size_t bytes) {
   arena->storage = make_ref<Storage>(bytes, device);
   arena->last_stream = current_stream(device);
   return arena;
+}
+
+/// A result that is copied over a whole tensor outside, and that nobody else reads, is computed in
+/// that tensor's memory instead, where nobody needs in between what was there.
+template <class Step>
+void compute_in_place(Graph& g, std::vector<Step>& steps, size_t first) {
+  const auto lies_in = [&](ValueId id, const Ref<Storage>& storage) {
+    const Value& root = g[g.root(id)];
+    return root.kind == Value::Kind::external && root.tensor.storage() == storage;
+  };
+  const auto reads = [&](const Step& step, const Ref<Storage>& storage) {
+    const auto there = [&](ValueId id) { return id != kNoValue && lies_in(id, storage); };
+    return std::any_of(step.in.begin(), step.in.end(), there) ||
+           std::any_of(step.out.begin(), step.out.end(), there);
+  };
+  for (size_t c = first; c < steps.size(); ++c) {
+    if (std::string_view(steps[c].op->name) != "copy_into") continue;
+    const ValueId to = steps[c].in[0];
+    const ValueId from = steps[c].in[1];
+    const Value& target = g[g.root(to)];
+    if (target.kind != Value::Kind::external || g[from].kind != Value::Kind::computed ||
+        g[from].base != kNoValue || !lie_alike(g[to].spec, g[from].spec) ||
+        reinterpret_cast<uintptr_t>(target.tensor.data()) % 16 != 0)
+      continue;
+    const auto is_from = [&](ValueId id) { return id != kNoValue && g.root(id) == from; };
+    size_t uses = static_cast<size_t>(std::count_if(g.outputs.begin(), g.outputs.end(), is_from));
+    size_t maker = c;
+    for (size_t s = 0; s < steps.size(); ++s) {
+      uses += static_cast<size_t>(std::count_if(steps[s].in.begin(), steps[s].in.end(), is_from));
+      if (std::find(steps[s].out.begin(), steps[s].out.end(), from) != steps[s].out.end())
+        maker = s;
+    }
+    const Ref<Storage> storage = target.tensor.storage();
+    if (uses != 1 || maker < first || maker >= c ||
+        std::any_of(
+            steps.begin() + static_cast<ptrdiff_t>(maker) + 1,
+            steps.begin() + static_cast<ptrdiff_t>(c),
+            [&](const Step& between) { return reads(between, storage); }))
+      continue;
+    const Step& step = steps[maker];
+    const auto result = std::find(step.out.begin(), step.out.end(), from) - step.out.begin();
+    bool fits = true;
+    for (size_t k = 0; k < step.in.size(); ++k)
+      if (step.in[k] != kNoValue && lies_in(step.in[k], storage))
+        fits = fits && lie_alike(g[step.in[k]].spec, g[to].spec) &&
+               step.op->may_overwrite(step.params.ref().data, static_cast<int>(k),
+                                      static_cast<int>(result));
+    if (!fits) continue;
+    g[from].base = to;
+    steps.erase(steps.begin() + static_cast<ptrdiff_t>(c--));
+  }
 }
 
 /// The device's arena if it is large enough, else a new one; plans made before keep theirs.
@@ -169,6 +221,7 @@ void Plan::lower() {
     const Node node = g.nodes[static_cast<size_t>(i)];  // values move as copies are added
     if (!node.is_view()) add_step(*node.op, node.params, node.in, node.out, i < g.prologue);
   }
+  compute_in_place(captured_.graph, steps_, static_cast<size_t>(prologue_));
   std::map<const Storage*, Ref<Storage>> outside;
   for (int i = 0; i < prologue_; ++i)
     for (const ValueId id : steps_[static_cast<size_t>(i)].in) {
@@ -228,6 +281,7 @@ void Plan::place() {
     Step& step = steps_[static_cast<size_t>(s)];
     for (int result = 0; result < static_cast<int>(step.out.size()); ++result) {
       const ValueId id = step.out[static_cast<size_t>(result)];
+      if (g[id].base != kNoValue) continue;  // it lies in a tensor outside
       // A result may be written over an operand that nobody needs afterwards.
       for (size_t k = 0; k < step.in.size(); ++k) {
         const ValueId operand = step.in[k];

@@ -76,6 +76,59 @@ TEST(GradAccumulation, OverSeveralCallsCapturesOnce) {
   EXPECT_EQ(f.function()->captures(), 1);
 }
 
+/// Runs a body that writes to w three times, eagerly and compiled; returns the steps of a run.
+size_t expect_same_writes(const std::function<void(const Tensor& w, const Tensor& x)>& body) {
+  manual_seed(3);
+  const Tensor start = uniform({6, 6}, -1, 1);
+  const Tensor x = uniform({6, 6}, -1, 1);
+  const Tensor eager = clone(start);
+  const Tensor w = clone(start);
+  auto f = compile([&](const Tensor& in) { body(w, in); });
+  set_deterministic(true);
+  for (int i = 0; i < 3; ++i) {
+    body(eager, x);
+    f(x);
+  }
+  set_deterministic(false);
+  EXPECT_EQ(w.to_vector<float>(), eager.to_vector<float>());
+  return f.function()->plan()->steps();
+}
+
+TEST(InPlace, WhatIsCopiedOverATensorIsComputedThere) {
+  EXPECT_EQ(expect_same_writes([](const Tensor& w, const Tensor& x) { add_(w, x); }), 1U);
+  EXPECT_EQ(expect_same_writes([](const Tensor& w, const Tensor& x) {
+              add_(w, mul(x, x));
+              add_(w, x);
+            }),
+            2U);
+  EXPECT_EQ(expect_same_writes([](const Tensor& w, const Tensor& x) { copy_(w, matmul(x, x)); }),
+            1U);
+}
+
+TEST(InPlace, WhatIsStillNeededIsNotOverwritten) {
+  EXPECT_EQ(expect_same_writes([](const Tensor& w, const Tensor& x) { copy_(w, matmul(x, w)); }),
+            2U);
+  EXPECT_EQ(expect_same_writes(
+                [](const Tensor& w, const Tensor& x) { copy_(w, add(x, transpose(w, 0, 1))); }),
+            2U);
+  // The old values are read after the new ones are made.
+  expect_same_writes([](const Tensor& w, const Tensor& x) {
+    const Tensor y = matmul(x, x);
+    const Tensor z = matmul(w, x);
+    copy_(w, y);
+    add_(w, z);
+  });
+  const Tensor w = ones({4});
+  auto f = compile([&](const Tensor& x) {
+    const Tensor y = exp(x);
+    copy_(w, y);
+    return y;
+  });
+  const Tensor y = f(zeros({4}));
+  fill_(w, 7);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 1, 1, 1}));
+}
+
 TEST(Updates, OfAllParametersAreOneStep) {
   manual_seed(2);
   nn::Sequential net(nn::Conv2d({.in = 1, .out = 4, .kernel = 3}), nn::ReLU(), nn::Flatten(),
