@@ -44,6 +44,38 @@ struct Loader::State {
   /// In a piece, which is made and moved to the device at once.
   int64_t batches_per_piece = 1;
   Batch resident = {};  ///< (N, …) on the device
+
+  /// (N) i64: the numbers of the examples as they come in an epoch.
+  Tensor order(int64_t epoch, Device device) const {
+    return options.shuffle ? seeded_randperm(examples, *options.shuffle, epoch, device)
+                           : to(arange(examples), device);
+  }
+  RandomStream stream(int64_t epoch, size_t position) const {
+    return {options.shuffle.value_or(0), epoch, static_cast<int64_t>(position)};
+  }
+  /// Of each transform for a whole epoch, (N, k) in its order, on the device; undefined where it
+  /// has none.
+  Tensors parameters(int64_t epoch) const {
+    Tensors all;
+    if (options.augment.empty()) return all;
+    const Tensor order = this->order(epoch, Device::cpu());
+    const std::span indices(order.data_as<int64_t>(), static_cast<size_t>(examples));
+    for (size_t i = 0; i < options.augment.size(); ++i) {
+      const Tensor drawn = options.augment[i].draw(indices, stream(epoch, i));
+      all.push_back(drawn.defined() ? to(drawn, options.device) : drawn);
+    }
+    return all;
+  }
+  /// Of what is resident: the examples at `indices`, with transforms whose parameters `of` picks.
+  template <class Pick>
+  Batch gather(const Tensor& indices, const Tensors& all_parameters, Pick&& of) const {
+    Tensor x = as_floats(index_select(resident.x, 0, indices));
+    for (size_t i = 0; i < options.augment.size(); ++i) {
+      const Tensor& all = all_parameters[i];
+      x = options.augment[i].apply(x, all.defined() ? of(all) : all);
+    }
+    return {x, index_select(resident.y, 0, indices)};
+  }
 };
 
 /// Pieces of an epoch, one after the other. Which batches are in a piece does not depend on where
@@ -54,10 +86,12 @@ class Epoch::Walk {
       : state_(std::move(state)), epoch_(epoch), at_(first_batch) {
     const LoaderOptions& options = state_->options;
     if (done()) return;
-    order_ = options.shuffle ? seeded_randperm(state_->examples, *options.shuffle, epoch)
-                             : arange(state_->examples);
+    // What is resident is picked and changed there: all that takes goes there before the first
+    // batch.
+    const NoGrad guard;
+    order_ = state_->order(epoch, options.resident ? options.device : Device::cpu());
     if (options.resident) {
-      draw_all();
+      parameters_ = state_->parameters(epoch);
     } else if (options.workers > 0) {
       const int64_t per_piece = state_->batches_per_piece;
       const int64_t pieces = (state_->batches + per_piece - 1) / per_piece;
@@ -99,9 +133,6 @@ class Epoch::Walk {
   int64_t begin_of(int64_t piece) const {
     return std::min(piece * state_->batches_per_piece * state_->options.batch, state_->examples);
   }
-  RandomStream stream(size_t position) const {
-    return {state_->options.shuffle.value_or(0), epoch_, static_cast<int64_t>(position)};
-  }
 
   /// In any thread: a piece on the CPU.
   Batch make(int64_t piece) const {
@@ -112,35 +143,17 @@ class Epoch::Walk {
     Batch batch = state_->dataset.impl()->gather(indices);
     batch.x = as_floats(batch.x);
     const auto& augment = state_->options.augment;
-    for (size_t i = 0; i < augment.size(); ++i) batch.x = augment[i](batch.x, indices, stream(i));
+    for (size_t i = 0; i < augment.size(); ++i)
+      batch.x = augment[i](batch.x, indices, state_->stream(epoch_, i));
     return batch;
-  }
-
-  /// Order and parameters of the epoch go to the device before its first batch.
-  void draw_all() {
-    const NoGrad guard;
-    const Device device = state_->options.device;
-    const std::span all(order_.data_as<int64_t>(), static_cast<size_t>(state_->examples));
-    const auto& augment = state_->options.augment;
-    for (size_t i = 0; i < augment.size(); ++i) {
-      const Tensor parameters = augment[i].draw(all, stream(i));
-      parameters_.push_back(parameters.defined() ? to(parameters, device) : parameters);
-    }
-    order_ = to(order_, device);
   }
 
   /// A piece of what is resident.
   Batch gather(int64_t piece) const {
     const int64_t begin = begin_of(piece);
     const int64_t end = begin_of(piece + 1);
-    const Tensor indices = slice(order_, 0, begin, end);
-    Tensor x = as_floats(index_select(state_->resident.x, 0, indices));
-    const auto& augment = state_->options.augment;
-    for (size_t i = 0; i < augment.size(); ++i) {
-      const Tensor& all = parameters_[i];
-      x = augment[i].apply(x, all.defined() ? slice(all, 0, begin, end) : all);
-    }
-    return {x, index_select(state_->resident.y, 0, indices)};
+    const auto part = [&](const Tensor& all) { return slice(all, 0, begin, end); };
+    return state_->gather(part(order_), parameters_, part);
   }
 
   std::shared_ptr<const Loader::State> state_;
@@ -203,6 +216,37 @@ Epoch Loader::epoch(int64_t epoch, int64_t first_batch) const {
         "data::Loader: expected an epoch and a batch up to {}, got {} and {}", size(), epoch,
         first_batch);
   return Epoch(std::make_unique<Epoch::Walk>(state_, epoch, first_batch));
+}
+
+Feed::Feed(const Loader& loader) : state_(loader.state_) {
+  const LoaderOptions& o = state_->options;
+  check(o.resident, "data::Feed: expected a loader whose data set is resident");
+  const TensorOptions count = {.dtype = DType::i64, .device = o.device};
+  order_ = zeros({state_->examples}, count);
+  parameters_ = state_->parameters(0);
+  ramp_ = to(arange(o.batch + 1), o.device);
+  at_ = zeros({}, count);
+}
+
+void Feed::start(int64_t epoch, int64_t first_batch) {
+  const NoGrad guard;
+  // In place: a function captured before knows where they lie.
+  copy_(order_, state_->order(epoch, state_->options.device));
+  const Tensors drawn = state_->parameters(epoch);
+  for (size_t i = 0; i < drawn.size(); ++i)
+    if (drawn[i].defined()) copy_(parameters_[i], drawn[i]);
+  fill_(at_, static_cast<double>(first_batch * state_->options.batch));
+}
+
+Batch Feed::next(int64_t n) const {
+  const NoGrad guard;
+  check(n >= 1 && n <= state_->options.batch, "data::Feed: expected 1 to {} examples, got {}",
+        state_->options.batch, n);
+  const Tensor places = add(slice(ramp_, 0, 0, n), at_);
+  const auto part = [&](const Tensor& all) { return index_select(all, 0, places); };
+  Batch batch = state_->gather(part(order_), parameters_, part);
+  add_(at_, select(ramp_, 0, n));
+  return batch;
 }
 
 }  // namespace mica::data

@@ -83,8 +83,36 @@ class Loader {
 
  private:
   friend class Epoch;
+  friend class Feed;
   struct State;
   std::shared_ptr<const State> state_;
+};
+
+/// The batches of a resident loader, for a compiled function that takes them itself:
+///
+///     data::Feed feed(loader);
+///     auto step = compile([&] { const auto [x, y] = feed.next(64); … });
+///     feed.start(0);
+///     step.repeat(100);
+///
+/// The order of the epoch and the place in it lie in device memory: each replay goes on where the
+/// last one ended. The batches are the loader's, bit for bit.
+class Feed {
+ public:
+  /// Raises where the loader is not resident.
+  explicit Feed(const Loader& loader);
+
+  /// What comes next is this batch of this epoch.
+  void start(int64_t epoch, int64_t first_batch = 0);
+  /// The next n examples, at most a batch; the caller knows how many are left.
+  Batch next(int64_t n) const;
+
+ private:
+  std::shared_ptr<const Loader::State> state_;
+  Tensor order_;        ///< (N) i64
+  Tensors parameters_;  ///< of each transform, in that order
+  Tensor ramp_;         ///< i64: 0, 1, … up to a batch
+  Tensor at_;           ///< i64 []: examples behind
 };
 
 }  // namespace mica::data

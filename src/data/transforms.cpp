@@ -9,12 +9,25 @@
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
 #include "mica/core/philox.h"
+#include "mica/op/dispatch.h"
 #include "mica/ops/ops.h"
 
 namespace mica::data {
 namespace {
 
 constexpr int64_t kLanes = 4;  // random words of a block
+
+/// What is computed while it lives has its values at once, even where a function is captured.
+class AtOnce {
+ public:
+  AtOnce() = default;
+  ~AtOnce() { exchange_recorder(before_); }
+  AtOnce(const AtOnce&) = delete;
+  AtOnce& operator=(const AtOnce&) = delete;
+
+ private:
+  Recorder* before_ = exchange_recorder(nullptr);
+};
 
 /// Tensors that a transform needs again and again, made once for each device and image size.
 class Constants {
@@ -27,6 +40,7 @@ class Constants {
     const std::lock_guard lock(mutex_);
     for (const Entry& e : entries_)
       if (e.device == x.device() && e.size == size) return e.tensors;
+    const AtOnce guard;
     Tensors made = make_(size);
     for (Tensor& t : made) t = to(t, x.device());
     if (entries_.size() >= kMost) entries_.erase(entries_.begin());

@@ -57,9 +57,12 @@ std::string CompiledFunction::reason(const std::vector<TensorSpec>& specs, uint6
   return text;
 }
 
-Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
+Tensors CompiledFunction::operator()(std::span<const Tensor> arguments, int times) {
   // Inside another capture the body simply becomes part of that graph.
-  if (current_recorder()) return function_(arguments);
+  if (current_recorder()) {
+    for (int i = 1; i < times; ++i) function_(arguments);
+    return function_(arguments);
+  }
   const std::lock_guard lock(mutex_);
   // A plan made in anomaly mode has a step for every op, so that the culprit has a name.
   const uint64_t stamp = settings_stamp() * 2 + (detect_anomaly() ? 1 : 0);
@@ -68,7 +71,7 @@ Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
   for (Entry& e : entries_) {
     if (e.stamp != stamp || e.specs != specs || !e.plan->captured().guards.hold()) continue;
     last_ = e.plan.get();
-    return last_->run(arguments);
+    return last_->run(arguments, times);
   }
   if (verbose_compile() && captures_ > 0)
     std::fprintf(stderr, "mica: compile: captured again: %s\n",
@@ -96,7 +99,7 @@ Tensors CompiledFunction::operator()(std::span<const Tensor> arguments) {
   }
   entries_.push_back({std::move(specs), stamp, std::move(plan)});
   last_ = entries_.back().plan.get();
-  Tensors results = last_->run(arguments);
+  Tensors results = last_->run(arguments, times);
   grads.let_go();
   return results;
 }

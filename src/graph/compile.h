@@ -18,7 +18,8 @@ class CompiledFunction {
  public:
   explicit CompiledFunction(TensorFunction function) : function_(std::move(function)) {}
 
-  Tensors operator()(std::span<const Tensor> arguments);
+  /// `times` in a row, where there are no arguments; see Plan::run.
+  Tensors operator()(std::span<const Tensor> arguments, int times = 1);
 
   /// How often the function was captured.
   int captures() const { return captures_; }
@@ -51,6 +52,20 @@ class Compiled {
 
   template <class... Arguments>
   auto operator()(const Arguments&... arguments) {
+    return run(1, arguments...);
+  }
+
+  /// Calls a function without arguments so many times and returns what the last call does. On CUDA
+  /// this is one launch: what changes from call to call (a step count, the place in a data set) has
+  /// to lie in tensors that the function updates.
+  auto repeat(int times) { return run(times); }
+
+  /// Captures and plans so far; null before the first call.
+  const CompiledFunction* function() const { return compiled_.get(); }
+
+ private:
+  template <class... Arguments>
+  auto run(int times, const Arguments&... arguments) {
     using Result = decltype((*function_)(arguments...));
     if (!compiled_) {
       compiled_ = std::make_shared<CompiledFunction>([f = function_](std::span<const Tensor> in) {
@@ -59,7 +74,7 @@ class Compiled {
       });
     }
     const std::array<Tensor, sizeof...(Arguments)> in = {arguments...};
-    Tensors out = (*compiled_)(in);
+    Tensors out = (*compiled_)(in, times);
     if constexpr (std::is_same_v<Result, Tensor>) {
       return out[0];
     } else if constexpr (std::is_same_v<Result, Tensors>) {
@@ -67,10 +82,6 @@ class Compiled {
     }
   }
 
-  /// Captures and plans so far; null before the first call.
-  const CompiledFunction* function() const { return compiled_.get(); }
-
- private:
   template <class Result, size_t n, size_t... i>
   static Tensors call(F& f, [[maybe_unused]] std::span<const Tensor> in,
                       std::index_sequence<i...>) {

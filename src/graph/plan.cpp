@@ -146,12 +146,18 @@ Plan::Plan(Captured captured) : captured_(std::move(captured)) {
   lower();
   place();
   bind();
-  if (!captured_.device.is_null() && steps() > 0)
-    replay_ =
-        runtime(captured_.device).record(captured_.device.index, schedule(accesses()), [&](int i) {
-          run_step(prologue_ + i);
-        });
+  if (!captured_.device.is_null() && steps() > 0) replay_ = record(1);
   captured_.grads_before.let_go();
+}
+
+std::unique_ptr<Replay> Plan::record(int times) const {
+  const std::vector<std::vector<Access>> once = accesses();
+  std::vector<std::vector<Access>> all;
+  for (int t = 0; t < times; ++t) all.insert(all.end(), once.begin(), once.end());
+  const int n = static_cast<int>(steps());
+  return runtime(captured_.device).record(captured_.device.index, schedule(all), [&](int i) {
+    run_step(prologue_ + i % n);
+  });
 }
 
 /// What a node's kernel is chosen from.
@@ -558,19 +564,26 @@ void Plan::refresh() {
   refreshed_ = true;
 }
 
-Tensors Plan::run(std::span<const Tensor> arguments) {
+Tensors Plan::run(std::span<const Tensor> arguments, int times) {
+  check(times >= 1, "compile: expected to run at least once, got {} times", times);
+  // The memory of an argument's slot, or of a `.grad`, is not what it was when a run ends.
+  check<Unsupported>(times == 1 || (arguments.empty() && captured_.grad_of.empty()),
+                     "compile: only a function without arguments that leaves no gradients behind "
+                     "can run several times at once");
   const NoGrad guard;
   adopt_num_threads();
   const std::lock_guard lock(arena_->mutex);
   arena_->use_on(current_stream(captured_.device));
   for (size_t i = 0; i < arguments.size(); ++i) copy_in(captured_.graph.inputs[i], arguments[i]);
   if (!captured_.device.is_null()) refresh();
-  if (detect_anomaly() && !captured_.device.is_null()) {
-    for (int i = prologue_; i < static_cast<int>(steps_.size()); ++i) run_watched(i);
-  } else if (replay_) {
-    replay_->launch();
-  } else if (!captured_.device.is_null()) {
-    for (int i = prologue_; i < static_cast<int>(steps_.size()); ++i) run_step(i);
+  const int count = captured_.device.is_null() ? 0 : static_cast<int>(steps());
+  if (replay_ && !detect_anomaly()) {
+    std::unique_ptr<Replay>& replay = times == 1 ? replay_ : several_[times];
+    if (!replay) replay = record(times);
+    replay->launch();
+  } else {
+    for (int i = 0; i < count * times; ++i)
+      detect_anomaly() ? run_watched(prologue_ + i % count) : run_step(prologue_ + i % count);
   }
   for (const Tensor& t : captured_.written) t.storage()->bump_version();
   Tensors results;

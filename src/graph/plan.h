@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -29,8 +30,10 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  /// Copies the arguments into their slots, runs, and copies the results out.
-  Tensors run(std::span<const Tensor> arguments);
+  /// Copies the arguments into their slots, runs, and copies the results out. Without arguments it
+  /// can run several times, each from what the one before left; on CUDA they are one launch, and
+  /// the results are those of the last.
+  Tensors run(std::span<const Tensor> arguments, int times = 1);
 
   const Captured& captured() const { return captured_; }
   /// Bytes of the arena this plan uses.
@@ -88,6 +91,8 @@ class Plan {
   std::vector<std::vector<Access>> accesses() const;
   /// Runs the prologue, where somebody wrote to what it depends on.
   void refresh();
+  /// Records this many runs; null where that is not possible.
+  std::unique_ptr<Replay> record(int times) const;
   void run_step(int i) const;
   /// The same in anomaly mode.
   void run_watched(int i);
@@ -115,6 +120,7 @@ class Plan {
   size_t planned_bytes_ = 0;
   size_t live_bytes_ = 0;
   std::unique_ptr<Replay> replay_;
+  std::map<int, std::unique_ptr<Replay>> several_;  ///< by how many times they run
 };
 
 }  // namespace mica

@@ -73,6 +73,8 @@ class Trainer::Impl {
   Impl(nn::Module model, optim::Optimizer& optimizer, TrainerOptions options)
       : model_(std::move(model)), optimizer_(optimizer), options_(std::move(options)) {
     check(options_.epochs >= 1, "Trainer: epochs must be at least 1, got {}", options_.epochs);
+    check(options_.steps_per_launch >= 0, "Trainer: steps_per_launch must not be negative, got {}",
+          options_.steps_per_launch);
     const Tensors parameters = model_.parameters();
     check(!parameters.empty(), "Trainer: the model has no parameters");
     device_ = parameters[0].device();
@@ -89,7 +91,13 @@ class Trainer::Impl {
   std::vector<std::string> kernels() const;
 
  private:
+  using Step = Compiled<std::function<void()>>;
+
   void take_step(const Tensor& x, const Tensor& y);
+  /// A step that takes the next n images of feed_ itself.
+  Step step_of(int64_t n);
+  /// Makes as many steps of the epoch as one replay does, of feed_; returns their images.
+  int64_t replay(const data::Loader& train);
   /// Steps until the epoch ends or Ctrl-C; true at the end.
   bool train_epoch(const data::Loader& train);
   EpochResult finish_epoch(const data::Loader& test);
@@ -119,6 +127,9 @@ class Trainer::Impl {
   Tensor loss_sum_;  ///< of the epoch, over images; on the device, so that steps need not wait
   Compiled<std::function<void(const Tensor&, const Tensor&)>> compiled_{
       [this](const Tensor& x, const Tensor& y) { take_step(x, y); }};
+  std::optional<data::Feed> feed_;  ///< where steps take their batches themselves
+  std::optional<Step> whole_;       ///< such a step
+  std::optional<Step> rest_;        ///< and that of the last batch, where it is smaller
   Position at_;
   int64_t batches_ = 0;  ///< of an epoch
   Outcome outcome_;
@@ -138,6 +149,42 @@ void Trainer::Impl::take_step(const Tensor& x, const Tensor& y) {
   add_(loss_sum_, mul(cast(loss.detach(), DType::f64), static_cast<double>(x.size(0))));
 }
 
+Trainer::Impl::Step Trainer::Impl::step_of(int64_t n) {
+  return Step([this, n] {
+    const auto [x, y] = feed_->next(n);
+    take_step(x, y);
+  });
+}
+
+int64_t Trainer::Impl::replay(const data::Loader& train) {
+  const int64_t batch = train.options().batch;
+  const int64_t left = train.examples() - at_.batch * batch;
+  if (left < batch) {
+    (*rest_)();
+    at_.batch += 1;
+    at_.steps += 1;
+    return left;
+  }
+  // A launch has a price of its own, which a few steps share; those of a large network need not.
+  constexpr int64_t kSteps = 10;
+  constexpr int64_t kMostKernels = 400;
+  int64_t steps = options_.steps_per_launch;
+  if (steps == 0) {
+    const CompiledFunction* known = device_.is_cuda() ? whole_->function() : nullptr;
+    const int64_t kernels = known ? static_cast<int64_t>(known->plan()->steps()) : kMostKernels;
+    steps = std::clamp<int64_t>(kMostKernels / std::max<int64_t>(1, kernels), 1, kSteps);
+  }
+  // What happens after a certain step does so: up to there they are made one by one.
+  int64_t room = std::min(left / batch, kLogSteps - at_.steps % kLogSteps);
+  if (options_.save_every > 0)
+    room = std::min(room, options_.save_every - at_.steps % options_.save_every);
+  if (steps > room) steps = 1;
+  whole_->repeat(static_cast<int>(steps));
+  at_.batch += steps;
+  at_.steps += steps;
+  return steps * batch;
+}
+
 bool Trainer::Impl::train_epoch(const data::Loader& train) {
   model_.train();
   if (at_.batch == 0) fill_(loss_sum_, 0);
@@ -147,18 +194,29 @@ bool Trainer::Impl::train_epoch(const data::Loader& train) {
                   options_.progress, at_.images);
   const double seconds_before = at_.seconds;
   const Stopwatch clock;
-  for (const auto& [x, y] : train.epoch(at_.epoch, at_.batch)) {
-    options_.compile ? compiled_(x, y) : take_step(x, y);
-    ++at_.batch;
-    ++at_.steps;
-    at_.images += x.size(0);
+  // After a step, or several of one replay: whether there are more to come.
+  const auto go_on = [&] {
     if (at_.steps % kLogSteps == 0) log_steps();
     if (bar.due()) bar.draw(at_.images, loss_sum() / static_cast<double>(at_.images));
     at_.seconds = seconds_before + clock.seconds();
-    if (at_.batch == train.size()) break;
-    if (InterruptGuard::interrupted()) return false;
+    if (at_.batch == train.size() || InterruptGuard::interrupted()) return false;
     if (options_.save_every > 0 && at_.steps % options_.save_every == 0) save(kLast);
+    return true;
+  };
+  if (feed_) {
+    feed_->start(at_.epoch, at_.batch);
+    do at_.images += replay(train);
+    while (go_on());
+  } else {
+    for (const auto& [x, y] : train.epoch(at_.epoch, at_.batch)) {
+      options_.compile ? compiled_(x, y) : take_step(x, y);
+      ++at_.batch;
+      ++at_.steps;
+      at_.images += x.size(0);
+      if (!go_on()) break;
+    }
   }
+  if (at_.batch < train.size()) return false;
   loss_sum();  // waits for the device
   at_.seconds = seconds_before + clock.seconds();
   return true;
@@ -228,6 +286,12 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
     events_.emplace(options_.out, at_.steps);
   }
   batches_ = train.size();
+  feed_.reset();
+  if (options_.compile && train.options().resident) {
+    feed_.emplace(train);
+    whole_.emplace(step_of(train.options().batch));
+    rest_.emplace(step_of(std::max<int64_t>(1, train.examples() % train.options().batch)));
+  }
   const InterruptGuard guard;
   outcome_.interrupted = outcome_.stopped_early = false;
   while (at_.epoch < options_.epochs) {
@@ -301,9 +365,10 @@ void Trainer::Impl::resume(const std::string& path) {
 }
 
 std::vector<std::string> Trainer::Impl::kernels() const {
-  const CompiledFunction* function = compiled_.function();
-  if (function == nullptr || function->plan() == nullptr) return {};
-  return function->plan()->kernels();
+  for (const CompiledFunction* function :
+       {whole_ ? whole_->function() : nullptr, compiled_.function()})
+    if (function && function->plan()) return function->plan()->kernels();
+  return {};
 }
 
 Trainer::Trainer(nn::Module model, optim::Optimizer& optimizer, TrainerOptions options)

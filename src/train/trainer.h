@@ -28,8 +28,11 @@ struct EpochResult {
 
 struct TrainerOptions {
   int64_t epochs = 10;
-  Loss loss = {};          ///< cross entropy, unless given
-  bool compile = true;     ///< captures the step once and replays it
+  Loss loss = {};       ///< cross entropy, unless given
+  bool compile = true;  ///< captures the step once and replays it
+  /// How many steps one replay makes where the training data are resident and steps compiled; 0: as
+  /// many as pay on the device. The results are the same for each number.
+  int64_t steps_per_launch = 0;
   double clip_norm = 0;    ///< of all gradients together; 0: not clipped
   int64_t patience = 0;    ///< epochs without a better one before it stops; 0: never
   std::string out = {};    ///< directory for checkpoints, metrics and the report; empty: none
@@ -63,9 +66,10 @@ struct Outcome {
 ///     train::Trainer trainer(net, optimizer, {.epochs = 10, .out = "runs/net"});
 ///     trainer.fit(train_loader, test_loader);
 ///
-/// A step does not wait for the device. With `out`, `last.safetensors` holds all that is needed to
-/// go on bit for bit, `best.safetensors` the best epoch; also `metrics.jsonl`, TensorBoard's event
-/// file and `report.html`. Files are replaced in one piece or not at all.
+/// A step does not wait for the device; where the training data are resident, a compiled step takes
+/// its batch itself and needs nothing from the host. With `out`, `last.safetensors` holds all that
+/// is needed to go on bit for bit, `best.safetensors` the best epoch; also `metrics.jsonl`,
+/// TensorBoard's event file and `report.html`. Files are replaced in one piece or not at all.
 class Trainer {
  public:
   Trainer(nn::Module model, optim::Optimizer& optimizer, TrainerOptions options = {});

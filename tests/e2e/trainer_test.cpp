@@ -128,6 +128,65 @@ TEST_F(TrainerTest, EagerAndCompiledAgree) {
   EXPECT_EQ(run(images, "", "", {.compile = false}).weights, run(images, "", "").weights);
 }
 
+/// Weights after three epochs of 13 batches, the last of them smaller, from pixels that are moved
+/// about.
+Finished run_resident(bool resident, const train::TrainerOptions& given,
+                      const std::string& resume = "", int64_t interrupt_at = 0) {
+  manual_seed(5);
+  data::TensorDataset images = stripes(200, 1);
+  images.x = cast(mul(clamp(images.x, 0, 1), 255), DType::u8);
+  const nn::Sequential model = net();
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+  const data::Loader train(images, {.batch = 16,
+                                    .shuffle = 7,
+                                    .device = device(),
+                                    .augment = {data::pad_crop(1), data::flip()},
+                                    .resident = resident});
+  const data::Loader test(stripes(100, 2), {.batch = 50, .device = device()});
+  optimizer.set_schedule(optim::cosine({.steps = train.size() * 3}));
+  train::TrainerOptions options = given;
+  options.epochs = 3;
+  options.progress = false;
+  int64_t calls = 0;  // of the loss: it runs when a step is captured
+  options.loss = [&](const Tensor& output, const Tensor& y) {
+    if (++calls == interrupt_at) std::raise(SIGINT);
+    return cross_entropy(output, y);
+  };
+  train::Trainer trainer(model, optimizer, options);
+  if (!resume.empty()) trainer.resume(resume);
+  Finished result{trainer.fit(train, test), {}};
+  result.weights = values_of(model);
+  return result;
+}
+
+TEST_F(TrainerTest, StepsOfOneLaunchAreTheSameSteps) {
+  const Finished eager = run_resident(false, {.compile = false});
+  const Finished loader = run_resident(false, {});
+  ASSERT_EQ(loader.weights, eager.weights);
+  for (const int64_t k : {0, 1, 3, 4, 12, 100}) {
+    const Finished replayed = run_resident(true, {.steps_per_launch = k});
+    EXPECT_EQ(replayed.weights, eager.weights) << k << " steps per launch";
+    ASSERT_EQ(replayed.outcome.epochs.size(), 3U);
+    EXPECT_EQ(replayed.outcome.epochs.back().steps, 39);
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(replayed.outcome.epochs[i].train_loss, eager.outcome.epochs[i].train_loss);
+  }
+}
+
+TEST_F(TrainerTest, StepsOfOneLaunchAreSavedAndResumed) {
+  const std::vector<float> whole = run_resident(true, {.steps_per_launch = 4}).weights;
+  // In the first launch of the epoch, and in its last step.
+  for (const int64_t interrupt_at : {1, 2}) {
+    const TemporaryDirectory directory;
+    const std::string out = directory.file("run");
+    const train::TrainerOptions options = {.steps_per_launch = 4, .out = out, .save_every = 5};
+    const Finished stopped = run_resident(true, options, "", interrupt_at);
+    EXPECT_TRUE(stopped.outcome.interrupted);
+    EXPECT_NE(stopped.weights, whole);
+    EXPECT_EQ(run_resident(true, options, out).weights, whole);
+  }
+}
+
 TEST_F(TrainerTest, StopsWithoutABetterEpoch) {
   manual_seed(0);
   const nn::Sequential model = net();

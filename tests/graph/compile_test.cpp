@@ -334,6 +334,29 @@ TEST(Plan, PlansOfOneDeviceShareAnArena) {
   EXPECT_EQ(first.to_vector<float>(), (Floats{-1, -4, -9}));
 }
 
+TEST(Compile, RepeatsAFunctionFromWhatTheLastCallLeft) {
+  const Tensor state = vec({1, 2});
+  int calls = 0;
+  auto f = compile([&] {
+    ++calls;
+    copy_(state, mul(state, 2));
+    return add(state, 1);
+  });
+  EXPECT_EQ(f.repeat(3).to_vector<float>(), (Floats{9, 17}));
+  EXPECT_EQ(f().to_vector<float>(), (Floats{17, 33}));
+  EXPECT_EQ(f.repeat(2).to_vector<float>(), (Floats{65, 129}));
+  EXPECT_EQ(calls, 1);
+  // As part of another function too.
+  auto g = compile([&] { return f.repeat(2); });
+  EXPECT_EQ(g().to_vector<float>(), (Floats{257, 513}));
+  EXPECT_EQ(calls, 3);
+
+  expect_error<Error>("at least once, got 0", [&] { f.repeat(0); });
+  const Tensor w = vec({1, 2}).set_requires_grad();
+  auto leaves_gradients = compile([&] { sum(mul(w, w)).backward(); });
+  expect_error<Unsupported>("leaves no gradients", [&] { leaves_gradients.repeat(2); });
+}
+
 TEST(Plan, SeveralThreadsMayRunOne) {
   auto f = compile([](const Tensor& x) { return sum(mul(x, x)); });
   f(ones({1000}));

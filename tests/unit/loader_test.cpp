@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "mica/core/error.h"
+#include "mica/graph/compile.h"
 #include "mica/op/settings.h"
 #include "mica/ops/ops.h"
 #include "mica/runtime/runtime.h"
@@ -187,6 +188,31 @@ TEST(Loader, ResidentBatchesAreTheSame) {
   EXPECT_EQ(labels_of(loader.epoch(0)), count_to(20));
   EXPECT_EQ(labels_of(loader.epoch(1)), count_to(20));
   EXPECT_EQ(counted->made(), 20);
+}
+
+TEST(Feed, GivesTheLoadersBatchesFromACompiledFunction) {
+  for (const DType dtype : {DType::f32, DType::u8}) {
+    const Loader loader(random_images(50, dtype),
+                        {.batch = 8, .shuffle = 9, .augment = every_transform(), .resident = true});
+    Feed feed(loader);
+    auto next = compile([&] {
+      const auto [x, y] = feed.next(8);
+      return Tensors{x, y};
+    });
+    for (const int64_t epoch : {2, 0}) {
+      feed.start(epoch, 1);
+      for (const auto& [x, y] : loader.epoch(epoch, 1)) {
+        if (y.size(0) < 8) break;
+        const Tensors batch = next();
+        EXPECT_EQ(batch[0].to_vector<float>(), x.to_vector<float>());
+        EXPECT_EQ(batch[1].to_vector<int64_t>(), y.to_vector<int64_t>());
+      }
+      const auto [x, y] = feed.next(2);
+      EXPECT_EQ(y.to_vector<int64_t>(), contents(loader, epoch, 6).second);
+    }
+    EXPECT_EQ(next.function()->captures(), 1);
+  }
+  EXPECT_THROW(Feed(Loader(random_images(50))), Error);
 }
 
 TEST(Loader, ResidentBatchesOnAGpuAreTheSame) {

@@ -17,6 +17,7 @@ struct Options {
   RunConfig config;
   std::string out;
   std::string resume;
+  int64_t steps_per_launch = 0;
   bool json = false;
 };
 
@@ -156,6 +157,7 @@ void train(Options o) {
       model, *optimizer,
       {.epochs = c.epochs,
        .compile = c.compile,
+       .steps_per_launch = o.steps_per_launch,
        .clip_norm = c.clip,
        .patience = c.patience,
        .out = o.out,
@@ -235,6 +237,10 @@ void add_train(CLI::App& app) {
   command->add_flag("--augment", c.augment, "Shift and flip the training images");
   command->add_flag("--compile,!--no-compile", c.compile,
                     "Capture the step once and replay it (the default), or run op by op");
+  command
+      ->add_option("--steps-per-launch", o->steps_per_launch,
+                   "Compiled steps on CUDA that are one launch (else as many as pay)")
+      ->check(at_least_one());
   command->add_option("--limit", c.limit, "Use only the first N training images")
       ->check(at_least_one());
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");

@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <numbers>
-#include <numeric>
 
 #include "mica/core/philox.h"
 #include "mica/op/dispatch.h"
@@ -15,6 +14,7 @@
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/cpu_loop.h"
 #include "mica/ops/random/cpu.h"
+#include "mica/ops/sort/sort.h"
 #include "mica/runtime/cpu/convert.h"
 #include "mica/runtime/cpu/simd.h"
 #include "mica/runtime/runtime.h"
@@ -148,20 +148,6 @@ Tensor draw(const OpDef& op, const Shape& shape, double a, double b, TensorOptio
   return dispatch(op, RandomParams{shape, a, b, options.dtype}, {counter})[0];
 }
 
-/// 0 … n-1 by a stable sort of random keys: the same order everywhere, without rejection.
-Tensor sorted_by_keys(int64_t n, const int64_t* counter) {
-  std::vector<uint32_t> keys(static_cast<size_t>(n));
-  for_words(counter, n, [&](int64_t i, const uint32_t* words, int64_t count) {
-    std::copy_n(words, count, keys.begin() + i);
-  });
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return keys[static_cast<size_t>(a)] < keys[static_cast<size_t>(b)];
-  });
-  return tensor(order, {n});
-}
-
 }  // namespace
 
 const OpDef& rng_take_op() {
@@ -280,16 +266,25 @@ Tensor normal_like(const Tensor& x, double mean, double std) {
   return normal(x.shape(), mean, std, {x.dtype(), x.device()});
 }
 
-Tensor randperm(int64_t n) {
-  check<ShapeError>(n >= 0, "randperm: expected a size of at least 0, got {}", n);
-  const Tensor counter = rng_take(n, Device::cpu());
-  return sorted_by_keys(n, counter.data_as<int64_t>());
+namespace {
+
+/// 0 … n-1 by a stable sort of random words: the same order everywhere, without rejection.
+Tensor sorted_by_words(int64_t n, const Tensor& counter) {
+  const RandintParams all_words{{n}, 0, int64_t{1} << 32, DType::i64};
+  return argsort(dispatch(randint_op(), all_words, {counter})[0]);
 }
 
-Tensor seeded_randperm(int64_t n, uint64_t seed, int64_t nth) {
+}  // namespace
+
+Tensor randperm(int64_t n) {
+  check<ShapeError>(n >= 0, "randperm: expected a size of at least 0, got {}", n);
+  return sorted_by_words(n, rng_take(n, Device::cpu()));
+}
+
+Tensor seeded_randperm(int64_t n, uint64_t seed, int64_t nth, Device device) {
   check<ShapeError>(n >= 0, "seeded_randperm: expected a size of at least 0, got {}", n);
-  const int64_t counter[2] = {static_cast<int64_t>(seed), nth * ((n + 3) / 4)};
-  return sorted_by_keys(n, counter);
+  const std::vector counter = {static_cast<int64_t>(seed), nth * ((n + 3) / 4)};
+  return sorted_by_words(n, tensor(counter, {2}, device));
 }
 
 }  // namespace mica

@@ -96,6 +96,6 @@ Tensor normal_like(const Tensor& x, double mean = 0, double std = 1);
 Tensor randperm(int64_t n);
 /// The order that the nth call of randperm(n) after manual_seed(seed) gives, whatever else was
 /// drawn.
-Tensor seeded_randperm(int64_t n, uint64_t seed, int64_t nth = 0);
+Tensor seeded_randperm(int64_t n, uint64_t seed, int64_t nth = 0, Device device = {});
 
 }  // namespace mica
