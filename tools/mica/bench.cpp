@@ -18,6 +18,7 @@ namespace {
 constexpr int kWarmup = 10;
 constexpr int kRepeats = 5;
 constexpr int kCheckedSteps = 20;
+constexpr int kComparedSteps = 50;
 
 struct Options {
   std::vector<std::string> workloads;
@@ -75,6 +76,34 @@ Start check_compiled(const Workload& workload, int64_t batch, Device device) {
   return start;
 }
 
+/// Raises unless what was timed makes the steps that eager ones make. All start again and come to
+/// weights that may differ by what rounding explains, which grows as they go, with Adam more than
+/// with SGD: by about as much as where eager steps come to from weights that were changed by a
+/// rounding. Of runs with operands rounded to TF32 in one way or the other, no two ended up more
+/// than 2.8 times as far from each other; and one value that becomes a pooling's largest instead of
+/// another moves them apart by 1e-3 of their way.
+void check_same_steps(const Start& start, Training& eager, Training& compiled,
+                      const std::function<void()>& compiled_step, bool tf32) {
+  const auto weights_of = [](Training& training, double nudge, const std::function<void()>& step) {
+    training.restart();
+    if (nudge > 0) training.nudge(nudge);
+    for (int i = 0; i < kComparedSteps; ++i) step();
+    return training.weights();
+  };
+  const auto eager_step = [&] { eager.step(); };
+  const auto nudged = weights_of(eager, tf32 ? 0x1p-11 : 0x1p-23, eager_step);
+  const auto expected = weights_of(eager, 0, eager_step);
+  const auto found = weights_of(compiled, 0, compiled_step);
+  const double moved = distance(start.weights, expected);
+  const double limit = 5 * distance(nudged, expected) + 5e-3 * moved;
+  const double apart = distance(found, expected);
+  check(
+      moved > 0 && apart <= limit,
+      "bench: {} eager steps moved the weights by {}; compiled ones come to others, {} away where "
+      "rounding explains {}",
+      kComparedSteps, moved, apart, limit);
+}
+
 /// Raises unless the timed steps trained.
 void check_trained(const Start& start, const Training& end, const char* variant) {
   const double moved = distance(start.weights, end.weights());
@@ -122,10 +151,12 @@ void bench_training(const Options& options, const Workload& workload, int64_t ba
   report(options, workload, device, batch, "eager", eager_seconds, eager.loss());
   Training compiled(workload, batch, device);
   auto compiled_step = compile([&] { compiled.step(); });
-  const double compiled_seconds = seconds_per_step(compiled_step, steps, device);
+  const double compiled_seconds = seconds_per_step([&] { compiled_step(); }, steps, device);
   report(options, workload, device, batch, "compiled", compiled_seconds, compiled.loss());
   check_trained(start, eager, "eager");
   check_trained(start, compiled, "compiled");
+  check_same_steps(
+      start, eager, compiled, [&] { compiled_step(); }, device.is_cuda() && options.tf32);
 }
 
 }  // namespace

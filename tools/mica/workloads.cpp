@@ -27,6 +27,11 @@ nn::Module seeded_model(const Workload& w, Device device) {
   return model;
 }
 
+std::map<std::string, Tensor> cloned(std::map<std::string, Tensor> tensors) {
+  for (auto& [name, tensor] : tensors) tensor = clone(tensor);
+  return tensors;
+}
+
 std::unique_ptr<optim::Optimizer> make_optimizer(const Workload& w, const nn::Module& model) {
   if (w.adam)
     return std::make_unique<optim::Adam>(model.parameters(), optim::AdamOptions{.lr = w.lr});
@@ -46,7 +51,16 @@ Training::Training(const Workload& w, int64_t batch, Device device)
       optimizer_(make_optimizer(w, model_)),
       x_(to(uniform({batch, w.image[0], w.image[1], w.image[2]}), device)),
       y_(to(cast(mul(uniform({batch}), 10.0), DType::i64), device)),
-      loss_(zeros({}, {.device = device})) {}
+      loss_(zeros({}, {.device = device})),
+      first_weights_(cloned(model_.state_dict())),
+      first_state_(cloned(optimizer_->state_dict())),
+      first_random_(io::random_state(device)) {}
+
+void Training::restart() {
+  model_.load_state_dict(first_weights_);
+  optimizer_->load_state_dict(first_state_);
+  io::set_random_state(first_random_, x_.device(), "bench");
+}
 
 void Training::step() {
   optimizer_->zero_grad();
@@ -54,6 +68,15 @@ void Training::step() {
   loss.backward();
   optimizer_->step();
   copy_(loss_, loss.detach());
+}
+
+void Training::nudge(double part) {
+  const NoGrad guard;
+  const Device device = x_.device();
+  const std::string random = io::random_state(device);
+  for (const Tensor& p : model_.parameters())
+    copy_(p, mul(p, to(uniform(p.shape(), 1 - part, 1 + part), device)));
+  io::set_random_state(random, device, "bench");
 }
 
 std::vector<float> Training::weights() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,10 @@ class Training {
   Training(const Workload& workload, int64_t batch, Device device);
 
   void step();
+  /// Everything is again as it was before the first step, in the same memory.
+  void restart();
+  /// Makes each weight larger or smaller by up to this part of itself.
+  void nudge(double part);
 
   /// Of the last step.
   double loss() const { return loss_.item(); }
@@ -38,6 +43,8 @@ class Training {
   nn::Module model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Tensor x_, y_, loss_;
+  std::map<std::string, Tensor> first_weights_, first_state_;
+  std::string first_random_;
 };
 
 /// Prints each step of a plan beside its floor: its bytes at the rate of a copy, or its arithmetic
