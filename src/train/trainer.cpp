@@ -68,6 +68,12 @@ EpochResult epoch_from(const Json& j) {
 
 }  // namespace
 
+double Outcome::seconds() const {
+  double sum = 0;
+  for (const EpochResult& r : epochs) sum += r.seconds;
+  return sum;
+}
+
 class Trainer::Impl {
  public:
   Impl(nn::Module model, optim::Optimizer& optimizer, TrainerOptions options)
@@ -293,10 +299,14 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
     rest_.emplace(step_of(std::max<int64_t>(1, train.examples() % train.options().batch)));
   }
   const InterruptGuard guard;
-  outcome_.interrupted = outcome_.stopped_early = false;
+  outcome_.interrupted = outcome_.stopped_early = outcome_.reached = false;
   while (at_.epoch < options_.epochs) {
     const bool whole = train_epoch(train);
-    if (whole) finish_epoch(test);
+    if (whole) {
+      const EpochResult r = finish_epoch(test);
+      outcome_.reached = options_.until_accuracy > 0 && r.test_accuracy >= options_.until_accuracy;
+      if (outcome_.reached) break;
+    }
     outcome_.interrupted = !whole || (InterruptGuard::interrupted() && at_.epoch < options_.epochs);
     if (outcome_.interrupted) {
       if (metrics_ && !whole) save(kLast);

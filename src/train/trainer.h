@@ -33,11 +33,12 @@ struct TrainerOptions {
   /// How many steps one replay makes where the training data are resident and steps compiled; 0: as
   /// many as pay on the device. The results are the same for each number.
   int64_t steps_per_launch = 0;
-  double clip_norm = 0;    ///< of all gradients together; 0: not clipped
-  int64_t patience = 0;    ///< epochs without a better one before it stops; 0: never
-  std::string out = {};    ///< directory for checkpoints, metrics and the report; empty: none
-  int64_t save_every = 0;  ///< steps between checkpoints; 0: at the end of each epoch
-  bool progress = true;    ///< a bar, where stderr is a terminal
+  double clip_norm = 0;       ///< of all gradients together; 0: not clipped
+  int64_t patience = 0;       ///< epochs without a better one before it stops; 0: never
+  double until_accuracy = 0;  ///< stops after the first epoch with it on the test data; 0: never
+  std::string out = {};       ///< directory for checkpoints, metrics and the report; empty: none
+  int64_t save_every = 0;     ///< steps between checkpoints; 0: at the end of each epoch
+  bool progress = true;       ///< a bar, where stderr is a terminal
   std::function<void(const EpochResult&)> on_epoch = {};
   std::string config = "{}";             ///< JSON, kept in the checkpoints
   std::string title = "A training run";  ///< of the report
@@ -58,6 +59,10 @@ struct Outcome {
   std::optional<Evaluation> evaluation;  ///< the last one
   bool interrupted = false;              ///< by Ctrl-C; all is saved where `out` is given
   bool stopped_early = false;
+  bool reached = false;  ///< the accuracy it was to go on until
+
+  /// Of all epochs, training alone.
+  double seconds() const;
 };
 
 /// The training loop: epochs, validation, checkpoints, resume.

@@ -187,6 +187,25 @@ TEST_F(TrainerTest, StepsOfOneLaunchAreSavedAndResumed) {
   }
 }
 
+TEST_F(TrainerTest, StopsOnceItIsAccurateEnough) {
+  const data::Dataset images(stripes(200, 1));
+  const train::Outcome all = run(images, "", "", {.epochs = 6}).outcome;
+  EXPECT_FALSE(all.reached);
+  double seconds = 0;
+  for (const train::EpochResult& r : all.epochs) seconds += r.seconds;
+  EXPECT_EQ(all.seconds(), seconds);
+  // What the best epoch reached, and nothing before it.
+  const auto best = std::find_if(all.epochs.rbegin(), all.epochs.rend(),
+                                 [](const train::EpochResult& r) { return r.best; });
+  ASSERT_NE(best, all.epochs.rend());
+  const train::Outcome some =
+      run(images, "", "", {.epochs = 6, .until_accuracy = best->test_accuracy}).outcome;
+  EXPECT_TRUE(some.reached);
+  EXPECT_EQ(some.epochs.size(), static_cast<size_t>(best->epoch));
+  EXPECT_EQ(some.epochs.back().test_accuracy, best->test_accuracy);
+  EXPECT_FALSE(run(images, "", "", {.epochs = 2, .until_accuracy = 1.1}).outcome.reached);
+}
+
 TEST_F(TrainerTest, StopsWithoutABetterEpoch) {
   manual_seed(0);
   const nn::Sequential model = net();

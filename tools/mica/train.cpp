@@ -18,6 +18,7 @@ struct Options {
   std::string out;
   std::string resume;
   int64_t steps_per_launch = 0;
+  double until_accuracy = 0;
   bool json = false;
 };
 
@@ -85,7 +86,8 @@ std::string command_of(const RunConfig& c, int64_t threads) {
   return text;
 }
 
-void print_epoch(const train::EpochResult& r, const RunConfig& c, bool json) {
+/// `total_seconds` of training so far.
+void print_epoch(const train::EpochResult& r, const RunConfig& c, double total_seconds, bool json) {
   if (json) {
     const nlohmann::ordered_json line = {{"model", c.model},
                                          {"epoch", r.epoch},
@@ -95,6 +97,8 @@ void print_epoch(const train::EpochResult& r, const RunConfig& c, bool json) {
                                          {"top5", r.top5},
                                          {"lr", r.lr},
                                          {"seconds", r.seconds},
+                                         {"total_seconds", total_seconds},
+                                         {"epochs_per_s", 1 / r.seconds},
                                          {"images_per_s", r.images_per_s},
                                          {"batch", c.batch},
                                          {"device", c.device},
@@ -117,6 +121,21 @@ void finish(const Options& o, const train::Outcome& outcome) {
   const auto best = std::max_element(
       outcome.epochs.begin(), outcome.epochs.end(),
       [](const auto& a, const auto& b) { return a.test_accuracy < b.test_accuracy; });
+  const double seconds = outcome.seconds();
+  fmt::print("{} epochs in {:.3f} s of training", outcome.epochs.size(), seconds);
+  if (outcome.epochs.size() > 1) {
+    // The first one also makes the plans.
+    const auto others = static_cast<double>(outcome.epochs.size() - 1);
+    fmt::print(", {:.2f} epochs/s after the first",
+               others / (seconds - outcome.epochs.front().seconds));
+  }
+  fmt::print("\n");
+  if (o.until_accuracy > 0 && outcome.reached) {
+    fmt::print("reached a test accuracy of {:.2f} % after {:.3f} s of training\n",
+               100 * outcome.epochs.back().test_accuracy, seconds);
+  } else if (o.until_accuracy > 0) {
+    fmt::print("did not reach a test accuracy of {:.2f} %\n", 100 * o.until_accuracy);
+  }
   if (outcome.stopped_early) fmt::print("stopped: no better epoch for {}\n", o.config.patience);
   fmt::print("best: {:.2f} % after epoch {}\nreport: {}/report.html\n", 100 * best->test_accuracy,
              best->epoch, o.out);
@@ -153,19 +172,24 @@ void train(Options o) {
   const auto optimizer = make_optimizer(c, model);
   optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
   if (o.out.empty()) o.out = o.resume.empty() ? free_directory(c.model) : o.resume;
-  train::Trainer trainer(
-      model, *optimizer,
-      {.epochs = c.epochs,
-       .compile = c.compile,
-       .steps_per_launch = o.steps_per_launch,
-       .clip_norm = c.clip,
-       .patience = c.patience,
-       .out = o.out,
-       .progress = !o.json,
-       .on_epoch = [&](const train::EpochResult& r) { print_epoch(r, c, o.json); },
-       .config = to_json(c),
-       .title = fmt::format("{} on Fashion-MNIST", c.model),
-       .command = command_of(c, num_threads())});
+  double total_seconds = 0;
+  train::Trainer trainer(model, *optimizer,
+                         {.epochs = c.epochs,
+                          .compile = c.compile,
+                          .steps_per_launch = o.steps_per_launch,
+                          .clip_norm = c.clip,
+                          .patience = c.patience,
+                          .until_accuracy = o.until_accuracy,
+                          .out = o.out,
+                          .progress = !o.json,
+                          .on_epoch =
+                              [&](const train::EpochResult& r) {
+                                total_seconds += r.seconds;
+                                print_epoch(r, c, total_seconds, o.json);
+                              },
+                          .config = to_json(c),
+                          .title = fmt::format("{} on Fashion-MNIST", c.model),
+                          .command = command_of(c, num_threads())});
   if (!o.resume.empty()) {
     trainer.resume(o.resume);
     optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
@@ -229,6 +253,11 @@ void add_train(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   command->add_option("--patience", c.patience, "Stop after so many epochs that are no better")
       ->check(at_least_one());
+  command
+      ->add_option("--until-accuracy", o->until_accuracy,
+                   "Stop after the first epoch with this test accuracy (0.9 for 90 %) and tell how "
+                   "many seconds of training it took")
+      ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", c.seed, "Of the weights and the order of images")
       ->capture_default_str();
   command->add_option("--threads", c.threads, "On the CPU (else all)")->check(at_least_one());
@@ -253,6 +282,7 @@ void add_train(CLI::App& app) {
       "  mica train lenet\n"
       "  mica train mnist_net --optimizer adam --epochs 5 --augment\n"
       "  mica train lenet --device cuda --batch 256 --tf32\n"
+      "  mica train lenet --epochs 50 --schedule constant --until-accuracy 0.9\n"
       "  mica train --resume runs/lenet\n\n"
       "The directory of a run holds report.html, metrics.jsonl, TensorBoard's events, and the\n"
       "checkpoints best.safetensors and last.safetensors. Ctrl-C finishes the batch and saves.");
