@@ -60,7 +60,8 @@ def commands(what, device, threads, peers, only, compiled):
         return
     for models, batches in ((MODELS, "256,64"), (SIBLINGS, "64")):
         ours = [f"{m}_train" for m in models]
-        yield ["mica", "bench", *ours, "--device", device, "--batch", batches, "--json"]
+        some = ["--device", device, "--batch", batches, "--no-compile-time"]
+        yield ["mica", "bench", *ours, *some, "--json"]
     if "torch" in peers:
         peer = [sys.executable, "bench/peers/torch_peer.py", "--device", device, *MODELS]
         peer += SIBLINGS

@@ -73,6 +73,15 @@ TEST(Tool, BenchBreaksAStepDown) {
   EXPECT_THAT(json, testing::ContainsRegex(R"("us_per_step":[0-9.]+,"sum_us":[0-9.]+)"));
 }
 
+TEST(Tool, BenchTellsStepsAndTheFirstCall) {
+  const std::string json =
+      output_of("bench simple_cnn_train --device cpu --batch 4 --steps 1 --json");
+  if (json.empty()) GTEST_SKIP() << "the mica command was not built";
+  EXPECT_THAT(json, HasSubstr(R"("workload":"simple_cnn_train_b4","variant":"eager")"));
+  EXPECT_THAT(json, testing::ContainsRegex(
+                        R"("variant":"compiled".*"compile_cold_s":[0-9.e-]+,"compile_warm_s":)"));
+}
+
 TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
   if (output_of("devices").empty()) GTEST_SKIP() << "the mica command was not built";
   const TemporaryDirectory directory;
@@ -88,6 +97,13 @@ TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
   EXPECT_THAT(more, testing::Not(HasSubstr(R"("epoch":1,)")));
   EXPECT_THAT(output_of("eval --device cpu --json " + run),
               testing::ContainsRegex(R"("images":10000,"accuracy":0\.[0-9]+,)"));
+
+  const std::string until =
+      output_of("train simple_cnn --device cpu --limit 256 --epochs 9 --until-accuracy 0.2 --out " +
+                directory.file("until") + " 2>/dev/null");
+  EXPECT_THAT(until, testing::ContainsRegex("epochs in [0-9.]+ s of training"));
+  EXPECT_THAT(until, testing::ContainsRegex(
+                         "reached a test accuracy of [0-9.]+ % after [0-9.]+ s of training"));
 
   const std::string image = directory.file("image.png");
   io::write_png(image, full({3, 20, 30}, 200, {.dtype = DType::u8}));

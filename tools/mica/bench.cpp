@@ -1,10 +1,15 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "mica/core/check.h"
 #include "mica/mica.h"
@@ -30,6 +35,8 @@ struct Options {
   bool autotune = true;
   bool json = false;
   bool breakdown = false;
+  bool first_call = false;
+  bool compile_time = true;
 };
 
 int64_t steps_of(const Options& options, Device device) {
@@ -112,25 +119,73 @@ void check_trained(const Start& start, const Training& end, const char* variant)
         end.loss());
 }
 
+/// Prints the seconds that the first call of the compiled step takes: capture, choice of kernels,
+/// code generation, planning and the step itself.
+void bench_first_call(const Options&, const Workload& workload, int64_t batch, Device device) {
+  Training training(workload, batch, device);
+  auto step = compile([&] { training.step(); });
+  synchronize(device);
+  const train::Stopwatch clock;
+  step();
+  synchronize(device);
+  fmt::print("{}\n", clock.seconds());
+}
+
+struct CompileTimes {
+  double cold = 0;  ///< where nothing is kept on disk
+  double warm = 0;  ///< from what another process kept
+};
+
+/// Each in a process of its own.
+CompileTimes compile_times(const Options& options, const Workload& workload, int64_t batch,
+                           Device device) {
+  namespace fs = std::filesystem;
+  const fs::path cache = fs::temp_directory_path() / fmt::format("mica-bench-{}", getpid());
+  const std::string command = fmt::format(
+      "MICA_CACHE='{}' '{}' bench {} --batch {} --device {} {} {} --first-call", cache.string(),
+      fs::read_symlink("/proc/self/exe").string(), workload.name, batch, to_string(device),
+      options.tf32 ? "--tf32" : "--no-tf32", options.autotune ? "--autotune" : "--no-autotune");
+  const auto seconds = [&] {
+    const std::unique_ptr<FILE, int (*)(FILE*)> child(popen(command.c_str(), "r"), pclose);
+    double value = 0;
+    check(child && std::fscanf(child.get(), "%lf", &value) == 1,
+          "bench: this command told no time: {}", command);
+    return value;
+  };
+  const double cold = seconds();
+  const double warm = seconds();
+  std::error_code ignored;
+  fs::remove_all(cache, ignored);
+  return {cold, warm};
+}
+
 void report(const Options& options, const Workload& workload, Device device, int64_t batch,
-            const char* variant, double seconds, double loss) {
+            const char* variant, double seconds, double loss,
+            const std::optional<CompileTimes>& compile_times = {}) {
   const std::string name = workload.name_at(batch);
   const double rate = static_cast<double>(batch) / seconds;
   if (options.json) {
-    const nlohmann::ordered_json line = {{"peer", "mica"},
-                                         {"workload", name},
-                                         {"variant", variant},
-                                         {"value", std::round(rate * 1e4) / 1e4},
-                                         {"unit", "images/s"},
-                                         {"batch", batch},
-                                         {"us_per_step", std::round(seconds * 1e8) / 1e2},
-                                         {"device", to_string(device)},
-                                         {"tf32", device.is_cuda() && options.tf32},
-                                         {"loss", loss}};
+    nlohmann::ordered_json line = {{"peer", "mica"},
+                                   {"workload", name},
+                                   {"variant", variant},
+                                   {"value", std::round(rate * 1e4) / 1e4},
+                                   {"unit", "images/s"},
+                                   {"batch", batch},
+                                   {"us_per_step", std::round(seconds * 1e8) / 1e2},
+                                   {"device", to_string(device)},
+                                   {"tf32", device.is_cuda() && options.tf32},
+                                   {"loss", loss}};
+    if (compile_times) {
+      line["compile_cold_s"] = compile_times->cold;
+      line["compile_warm_s"] = compile_times->warm;
+    }
     fmt::print("{}\n", line.dump());
   } else {
     fmt::print("{:<22} {:<9} {:>10.1f} µs/step {:>12.0f} images/s  loss {:.4f}\n", name, variant,
                seconds * 1e6, rate, loss);
+    if (compile_times)
+      fmt::print("{:<22} first call {:.3f} s, {:.3f} s from the disk cache\n", name,
+                 compile_times->cold, compile_times->warm);
   }
   std::fflush(stdout);
 }
@@ -152,7 +207,9 @@ void bench_training(const Options& options, const Workload& workload, int64_t ba
   Training compiled(workload, batch, device);
   auto compiled_step = compile([&] { compiled.step(); });
   const double compiled_seconds = seconds_per_step([&] { compiled_step(); }, steps, device);
-  report(options, workload, device, batch, "compiled", compiled_seconds, compiled.loss());
+  std::optional<CompileTimes> times;
+  if (options.compile_time) times = compile_times(options, workload, batch, device);
+  report(options, workload, device, batch, "compiled", compiled_seconds, compiled.loss(), times);
   check_trained(start, eager, "eager");
   check_trained(start, compiled, "compiled");
   check_same_steps(
@@ -186,6 +243,12 @@ void add_bench(CLI::App& app) {
                     "(the default here, as with the peers)");
   command->add_flag("--breakdown", o->breakdown,
                     "Time each kernel of the compiled step alone, beside its floor");
+  command->add_flag(
+      "--first-call", o->first_call,
+      "Print the seconds that the first call of the compiled step takes, and no more");
+  command->add_flag("--compile-time,!--no-compile-time", o->compile_time,
+                    "Also tell what --first-call prints in a process with an empty disk cache, and "
+                    "in one after it (the default)");
   command->add_flag("--json", o->json,
                     "Print one JSON object per measurement, as bench/peers does");
   command->footer(
@@ -205,7 +268,9 @@ void add_bench(CLI::App& app) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;
         for (const int64_t batch : batches)
-          (o->breakdown ? bench_steps : bench_training)(*o, w, batch, device);
+          (o->first_call  ? bench_first_call
+           : o->breakdown ? bench_steps
+                          : bench_training)(*o, w, batch, device);
       }
     }
   });
