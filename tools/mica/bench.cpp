@@ -24,6 +24,7 @@ constexpr int kWarmup = 10;
 constexpr int kRepeats = 5;
 constexpr int kCheckedSteps = 20;
 constexpr int kComparedSteps = 50;
+constexpr int kStepsPerLaunch = 10;
 
 struct Options {
   std::vector<std::string> workloads;
@@ -210,6 +211,15 @@ void bench_training(const Options& options, const Workload& workload, int64_t ba
   std::optional<CompileTimes> times;
   if (options.compile_time) times = compile_times(options, workload, batch, device);
   report(options, workload, device, batch, "compiled", compiled_seconds, compiled.loss(), times);
+  if (device.is_cuda()) {
+    Training repeated(workload, batch, device);
+    auto step = compile([&] { repeated.step(); });
+    const double seconds = seconds_per_step([&] { step.repeat(kStepsPerLaunch); },
+                                            std::max<int64_t>(1, steps / kStepsPerLaunch), device);
+    report(options, workload, device, batch, "compiled-10", seconds / kStepsPerLaunch,
+           repeated.loss());
+    check_trained(start, repeated, "repeated");
+  }
   check_trained(start, eager, "eager");
   check_trained(start, compiled, "compiled");
   check_same_steps(
