@@ -11,6 +11,14 @@
 
 namespace mica::update {
 
+/// base to the n: a GPU takes microseconds for `pow` of doubles.
+MICA_PORTABLE inline double power(double base, int64_t n) {
+  double result = 1;
+  for (; n > 0; n >>= 1, base *= base)
+    if ((n & 1) != 0) result *= base;
+  return result;
+}
+
 using namespace math;
 
 template <bool kMomentum, bool kNesterov>
@@ -46,9 +54,8 @@ struct AdamStep {
   };
   template <class V>
   MICA_PORTABLE static Factors<V> factors(const AdamParams& p, double lr, int64_t step) {
-    const auto t = static_cast<double>(step);
-    const double unbias1 = 1 / (1 - pow(p.beta1, t));
-    const double unbias2 = 1 / sqrt(1 - pow(p.beta2, t));
+    const double unbias1 = 1 / (1 - power(p.beta1, step));
+    const double unbias2 = 1 / sqrt(1 - power(p.beta2, step));
     return {V(p.decoupled ? 1 - lr * p.weight_decay : 1.0),
             V(p.decoupled ? 0.0 : p.weight_decay),
             V(p.beta1),
