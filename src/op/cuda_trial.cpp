@@ -7,6 +7,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
+#include "mica/op/tuning.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/timing.h"
@@ -96,6 +97,43 @@ double CudaTrial::microseconds(const Kernel& kernel, const void* params, double 
 void CudaTrial::tell(const std::string& name, double microseconds) const {
   if (verbose_dispatch())
     fmt::print(stderr, "mica: {}: {} takes {:.1f} µs\n", op_, name, microseconds);
+}
+
+std::string way_name(std::initializer_list<int> numbers) {
+  std::string name;
+  for (const int n : numbers) name.append(fmt::format("{} ", n));
+  return name;
+}
+
+size_t ways_to_time() {
+  constexpr size_t kMostTimed = 12;
+  return autotune() && !deterministic() ? kMostTimed : 1;
+}
+
+size_t fastest_way(const char* op, const std::string& key, const Specs& specs,
+                   const std::vector<KernelWay>& ways) {
+  if (ways_to_time() == 1 || ways.size() < 2) return 0;
+  const std::string whole =
+      fmt::format("{} {} {}", op, key, cuda_tuning_key(specs.out[0].device.index));
+  if (const auto answer = find_tuned(whole))
+    for (size_t i = 0; i < ways.size(); ++i)
+      if (ways[i].name == *answer) return i;
+  size_t best = 0;
+  try {
+    const CudaTrial trial(op, specs);
+    double least = kNever;
+    for (size_t i = 0; i < ways.size(); ++i) {
+      const double time = trial.microseconds(ways[i].workspace_bytes, ways[i].run, least);
+      trial.tell(ways[i].name, time);
+      if (time >= least) continue;
+      least = time;
+      best = i;
+    }
+    keep_tuned(whole, ways[best].name);
+  } catch (const OutOfMemory&) {
+    return 0;  // there is no memory to time in
+  }
+  return best;
 }
 
 std::string cuda_tuning_key(int device) {

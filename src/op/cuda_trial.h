@@ -34,6 +34,22 @@ class CudaTrial {
   std::vector<Ref<Storage>> memory_;  ///< inputs, then outputs; null for an input left out
 };
 
+/// One of several ways in which a kernel can compute a call.
+struct KernelWay {
+  std::string name;  ///< differs from the others'
+  size_t workspace_bytes = 0;
+  std::function<void(const Call&)> run;
+};
+
+/// The fastest way, by its place in the list: they are timed where autotune is on and the answer is
+/// kept; else it is the first, as the caller's model has it. `key` names the problem.
+size_t fastest_way(const char* op, const std::string& key, const Specs& specs,
+                   const std::vector<KernelWay>& ways);
+/// A name made of the numbers that tell a way from others.
+std::string way_name(std::initializer_list<int> numbers);
+/// How many ways are worth listing.
+size_t ways_to_time();
+
 /// What a time depends on beside the call and its specs: the device and the libraries.
 std::string cuda_tuning_key(int device);
 

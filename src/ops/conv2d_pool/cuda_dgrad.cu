@@ -1,4 +1,5 @@
 // The input gradient of a convolution, of dy itself or of dy as a max-pooling's gradient gives it.
+#include "mica/op/cuda_trial.h"
 #include "mica/op/settings.h"
 #include "mica/ops/conv2d_pool/cuda_dgrad_plan.h"
 #include "mica/ops/conv2d_pool/cuda_kernels.h"
@@ -14,14 +15,15 @@ struct State : KernelState {
   Choice choice;
 };
 
-/// A plan, or in words why there is none.
+/// Plans, or in words why there is none.
 struct Answer {
-  std::optional<Choice> choice;
+  std::vector<Choice> choices;
   std::string refusal;
 };
 
 /// `pooled` is the given dy's shape.
-Answer plan(const Conv2dGeometry& g, Size2 window, const Shape& pooled, const TensorSpec& dx) {
+Answer plan(const Conv2dGeometry& g, Size2 window, const Shape& pooled, const TensorSpec& dx,
+            size_t most) {
   constexpr int64_t kMost = int64_t{1} << 24;
   const auto refuse = [](const char* why) { return Answer{{}, why}; };
   if (dx.dtype != DType::f32) return refuse("only f32 is computed in TF32");
@@ -55,48 +57,33 @@ Answer plan(const Conv2dGeometry& g, Size2 window, const Shape& pooled, const Te
   int most_shared = 0;
   cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, dx.device.index);
   const int multiprocessors = runtime(DeviceKind::cuda).encoder(dx.device.index)->multiprocessors();
-  Answer answer{choose(p, multiprocessors, static_cast<size_t>(most_shared)), {}};
-  if (!answer.choice) answer.refusal = "a block's operands do not fit into shared memory";
+  Answer answer{choices(p, multiprocessors, static_cast<size_t>(most_shared), most), {}};
+  if (answer.choices.empty()) answer.refusal = "a block's operands do not fit into shared memory";
   return answer;
 }
 
-Answer plan_plain(const Conv2dGradParams& params, const Specs& specs) {
+Answer plans(const Conv2dGradParams& params, const Specs& specs, size_t most) {
   const auto g = conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape);
   if (!is_row_major(specs)) return {{}, "an input is not row-major"};
   if (large_enough_for_the_library(g)) return {{}, "large enough for the library"};
-  return plan(g, 1, specs.in[0].shape, specs.out[0]);
+  return plan(g, 1, specs.in[0].shape, specs.out[0], most);
 }
 
-Answer plan_pooled(const Conv2dPoolGradParams& params, const Specs& specs) {
+Answer plans(const Conv2dPoolGradParams& params, const Specs& specs, size_t most) {
   const auto g = conv2d_pool_geometry("conv2d_pool_dgrad", params.conv, params.pool, params.shape,
                                       specs.in[2].shape);
   const Pool2dGeometry& pool = g.pool;
   if (pool.kernel != pool.stride || pool.padding != Size2(0) || pool.dilation != Size2(1))
     return {{}, "pooling windows that do not lie side by side"};
   if (large_enough_for_the_library(g.conv)) return {{}, "large enough for the library"};
-  return plan(g.conv, pool.kernel, specs.in[0].shape, specs.out[0]);
+  return plan(g.conv, pool.kernel, specs.in[0].shape, specs.out[0], most);
 }
 
-Support support(const Answer& answer, uint32_t inputs) {
-  return answer.choice ? Support::yes().with_contiguous(inputs) : Support::no(answer.refusal);
-}
-Support supports_plain(const Conv2dGradParams& params, const Specs& specs) {
-  return support(plan_plain(params, specs), 0b11);
-}
-Support supports_pooled(const Conv2dPoolGradParams& params, const Specs& specs) {
-  return support(plan_pooled(params, specs), 0b111);
-}
-
-std::shared_ptr<State> prepare(const Answer& answer) {
-  auto state = std::make_shared<State>();
-  state->choice = answer.choice.value();
-  return state;
-}
-std::shared_ptr<State> prepare_plain(const Conv2dGradParams& params, const Specs& specs) {
-  return prepare(plan_plain(params, specs));
-}
-std::shared_ptr<State> prepare_pooled(const Conv2dPoolGradParams& params, const Specs& specs) {
-  return prepare(plan_pooled(params, specs));
+template <class P>
+Support supports(const P& params, const Specs& specs) {
+  const Answer answer = plans(params, specs, 1);
+  if (answer.choices.empty()) return Support::no(answer.refusal);
+  return Support::yes().with_contiguous(0b111);
 }
 
 template <int Floats>
@@ -116,7 +103,8 @@ void launch(const Choice& choice, const Plan& p, const Call& call, const float* 
 }
 
 /// The inputs are dy, positions where it was pooled, weight.
-void run(const Choice& choice, const Call& call, bool pooled) {
+void run(const Choice& choice, const Call& call) {
+  const bool pooled = call.in.size() == 3;
   Plan p = choice.plan;
   const auto* dy = call.in[0].as<const float>();
   const auto* positions = pooled ? call.in[1].as<const int>() : nullptr;
@@ -124,24 +112,39 @@ void run(const Choice& choice, const Call& call, bool pooled) {
   set_vectors(p, dy, positions, weight) == 4 ? launch<4>(choice, p, call, dy, positions, weight)
                                              : launch<1>(choice, p, call, dy, positions, weight);
 }
-void run_plain(const Conv2dGradParams&, const State& state, const Call& call) {
-  run(state.choice, call, false);
+
+template <class P>
+std::shared_ptr<State> prepare(const P& params, const Specs& specs) {
+  const Answer answer = plans(params, specs, ways_to_time());
+  std::vector<KernelWay> ways;
+  for (const Choice& choice : answer.choices) {
+    const Plan& p = choice.plan;
+    ways.push_back({way_name({p.images, p.bands, p.splits, choice.tile}), 0,
+                    [&choice](const Call& call) { run(choice, call); }});
+  }
+  const std::string key =
+      "dgrad " + ParamsRef::of(params).info->print(&params) + to_string(specs.in[0]);
+  auto state = std::make_shared<State>();
+  state->choice = answer.choices.at(fastest_way("implicit_gemm", key, specs, ways));
+  return state;
 }
-void run_pooled(const Conv2dPoolGradParams&, const State& state, const Call& call) {
-  run(state.choice, call, true);
+
+template <class P>
+void run(const P&, const State& state, const Call& call) {
+  run(state.choice, call);
+}
+
+template <class P>
+Kernel dgrad_kernel() {
+  return kernel<supports<P>, prepare<P>, run<P>>("implicit_gemm");
 }
 
 }  // namespace
 }  // namespace pool_dgrad
 
-Kernel conv2d_dgrad_implicit_gemm_kernel() {
-  using namespace pool_dgrad;
-  return kernel<supports_plain, prepare_plain, run_plain>("implicit_gemm");
-}
-
+Kernel conv2d_dgrad_implicit_gemm_kernel() { return pool_dgrad::dgrad_kernel<Conv2dGradParams>(); }
 Kernel conv2d_pool_dgrad_implicit_gemm_kernel() {
-  using namespace pool_dgrad;
-  return kernel<supports_pooled, prepare_pooled, run_pooled>("implicit_gemm");
+  return pool_dgrad::dgrad_kernel<Conv2dPoolGradParams>();
 }
 
 }  // namespace mica

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
+#include <cstddef>
+#include <vector>
 
 #include "mica/ops/conv2d_pool/cuda_dgrad.cuh"
 
@@ -122,9 +123,10 @@ inline void set_dividers(Plan& p) {
   p.by_row_groups = divider(cuda::ceil_div(p.rows, 4));
 }
 
-/// The cheapest way to cut a problem whose sizes are set; none where none fits.
-inline std::optional<Choice> choose(const Plan& sizes, int multiprocessors, size_t most_shared) {
-  std::optional<Choice> best;
+/// The cheapest ways to cut a problem whose sizes are set, the best first; none where none fits.
+inline std::vector<Choice> choices(const Plan& sizes, int multiprocessors, size_t most_shared,
+                                   size_t most) {
+  std::vector<Choice> all;
   const auto consider = [&](int images, int bands, int splits) {
     Choice choice{.plan = sizes};
     choice.plan.images = images;
@@ -133,16 +135,18 @@ inline std::optional<Choice> choose(const Plan& sizes, int multiprocessors, size
     choice.plan.splits = cuda::ceil_div(sizes.c, choice.plan.channels);
     if (choice.plan.splits != splits) return;
     for (int tile = 0; tile < static_cast<int>(std::size(kTiles)); ++tile)
-      if (complete(choice, tile, multiprocessors, most_shared) &&
-          (!best || choice.cycles < best->cycles))
-        best = choice;
+      if (complete(choice, tile, multiprocessors, most_shared)) all.push_back(choice);
   };
   for (int splits = 1; splits <= std::min(sizes.c, 16); ++splits) {
     for (int images = 1; images <= std::min(sizes.n, 16); ++images) consider(images, 1, splits);
     for (int bands = 2; bands <= std::min(sizes.h, 16); ++bands) consider(1, bands, splits);
   }
-  if (best) set_dividers(best->plan);
-  return best;
+  const size_t kept = std::min(most, all.size());
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept), all.end(),
+                    [](const Choice& a, const Choice& b) { return a.cycles < b.cycles; });
+  all.resize(kept);
+  for (Choice& choice : all) set_dividers(choice.plan);
+  return all;
 }
 
 }  // namespace mica::pool_dgrad

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "mica/op/cuda_trial.h"
 #include "mica/op/settings.h"
 #include "mica/ops/conv2d_act/conv2d_act.h"
 #include "mica/ops/conv2d_pool/cuda_forward.cuh"
@@ -55,8 +56,9 @@ Target target_of(const Specs& specs) {
   return {runtime(DeviceKind::cuda).encoder(device)->multiprocessors(), static_cast<size_t>(bytes)};
 }
 
-std::vector<ForwardPlan> plans_of(const Problem& q, const Specs& specs, std::string& reason) {
-  return forward_plans(q.conv, q.pool ? &*q.pool : nullptr, q.relu, target_of(specs), 1, reason);
+std::vector<ForwardPlan> plans_of(const Problem& q, const Specs& specs, std::string& reason,
+                                  size_t most = 1) {
+  return forward_plans(q.conv, q.pool ? &*q.pool : nullptr, q.relu, target_of(specs), most, reason);
 }
 
 template <class P>
@@ -77,23 +79,7 @@ Support supports(const P& params, const Specs& specs) {
   return Support::yes().with_contiguous(0b111);
 }
 
-template <class P>
-std::shared_ptr<State> prepare(const P& params, const Specs& specs) {
-  auto state = std::make_shared<State>();
-  std::string reason;
-  state->plan = plans_of(problem(params, specs), specs, reason).at(0);
-  const Strides& y = specs.out[0].strides;
-  state->plan.y_image_stride = y[0];
-  state->plan.y_image = static_cast<int>(y[0]);
-  state->plan.y_channel = static_cast<int>(y[1]);
-  state->plan.y_row = static_cast<int>(y[2]);
-  state->plan.y_col = static_cast<int>(y[3]);
-  return state;
-}
-
-template <class P>
-void run(const P&, const State& state, const Call& c) {
-  const ForwardPlan& p = state.plan;
+void launch(const ForwardPlan& p, const Call& c) {
   const LaunchAhead ahead;
   const auto launch = [&](auto kernel) {
     c.encoder->launch(
@@ -117,6 +103,37 @@ void run(const P&, const State& state, const Call& c) {
     default:
       return with.template operator()<8>();
   }
+}
+
+std::string name_of(const ForwardPlan& p) {
+  return way_name({p.images, p.rows, p.tiles_n, p.block_tiles, p.split, p.warps});
+}
+
+template <class P>
+std::shared_ptr<State> prepare(const P& params, const Specs& specs) {
+  std::string reason;
+  const Problem q = problem(params, specs);
+  std::vector<ForwardPlan> plans = plans_of(q, specs, reason, ways_to_time());
+  const Strides& y = specs.out[0].strides;
+  std::vector<KernelWay> ways;
+  for (ForwardPlan& p : plans) {
+    p.y_image_stride = y[0];
+    p.y_image = static_cast<int>(y[0]);
+    p.y_channel = static_cast<int>(y[1]);
+    p.y_row = static_cast<int>(y[2]);
+    p.y_col = static_cast<int>(y[3]);
+    ways.push_back({name_of(p), 0, [&p](const Call& c) { launch(p, c); }});
+  }
+  const std::string key = ParamsRef::of(params).info->print(&params) + to_string(specs.in[0]) +
+                          to_string(specs.in[1]) + to_string(specs.out[0]);
+  auto state = std::make_shared<State>();
+  state->plan = plans.at(fastest_way("implicit_gemm", key, specs, ways));
+  return state;
+}
+
+template <class P>
+void run(const P&, const State& state, const Call& c) {
+  launch(state.plan, c);
 }
 
 template <class P>

@@ -1,6 +1,5 @@
 // Weight gradients of convolutions, also of those whose result was pooled, by TF32 tensor cores.
-#include <optional>
-
+#include "mica/op/cuda_trial.h"
 #include "mica/op/settings.h"
 #include "mica/ops/conv2d/cuda_kernels.h"
 #include "mica/ops/conv2d_pool/cuda_kernels.h"
@@ -85,33 +84,26 @@ Problem problem_of(const Conv2dGeometry& g) {
   return q;
 }
 
-/// The cuts for aligned tensors and for any; none where one does not fit.
-std::optional<State> state_of(Problem q, const Specs& specs) {
+std::vector<Launch> launches_of(Problem q, bool aligned, const Specs& specs, size_t most) {
   const Device& device = specs.out[0].device;
-  const int sms = attribute(device, cudaDevAttrMultiProcessorCount);
-  const auto shared =
-      static_cast<size_t>(attribute(device, cudaDevAttrMaxSharedMemoryPerBlockOptin));
-  State state;
-  q.aligned = true;
-  state.aligned = choose(q, sms, shared);
-  q.aligned = false;
-  state.any = choose(q, sms, shared);
-  if (state.aligned.threads == 0 || state.any.threads == 0) return std::nullopt;
-  for (const Launch* l : {&state.aligned, &state.any})
-    if (l->slices > 1)
-      state.workspace_bytes =
-          std::max(state.workspace_bytes, sizeof(float) * static_cast<size_t>(l->slices) *
-                                              static_cast<size_t>(l->plan.part_size));
-  return state;
+  q.aligned = aligned;
+  return launches(q, attribute(device, cudaDevAttrMultiProcessorCount),
+                  static_cast<size_t>(attribute(device, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
+                  most);
 }
 
-void launch(const State& state, const Call& call, const Arg& dy, const int* positions,
-            const Arg& x) {
+bool fits(const Problem& q, const Specs& specs) {
+  return !launches_of(q, true, specs, 1).empty() && !launches_of(q, false, specs, 1).empty();
+}
+
+/// The inputs are dy, positions where it was pooled, x.
+void run(const Launch& l, const Call& call) {
+  const bool pooled = call.in.size() == 3;
+  const auto* dy = call.in[0].as<const float>();
+  const auto* positions = pooled ? call.in[1].as<const int>() : nullptr;
+  const auto* x = call.in[pooled ? 2 : 1].as<const float>();
   auto* dw = call.out[0].as<float>();
   auto* db = call.out.size() > 1 ? call.out[1].as<float>() : nullptr;
-  const bool aligned = cuda::is_aligned(dy.data, 16) && cuda::is_aligned(positions, 16) &&
-                       cuda::is_aligned(x.data, 16) && cuda::is_aligned(dw, 16);
-  const Launch& l = aligned ? state.aligned : state.any;
   const Plan& p = l.plan;
   const int weights = p.out * p.taps;
   auto* partial = static_cast<float*>(call.workspace);
@@ -120,9 +112,8 @@ void launch(const State& state, const Call& call, const Arg& dy, const int* posi
   call.encoder->launch(function_of(l),
                        dim3(static_cast<unsigned>(l.slices), static_cast<unsigned>(p.tap_tiles),
                             static_cast<unsigned>(l.grid_channels)),
-                       static_cast<unsigned>(l.threads), l.shared, p, dy.as<const float>(),
-                       positions, x.as<const float>(), parts ? partial : dw,
-                       parts ? partial + weights : db);
+                       static_cast<unsigned>(l.threads), l.shared, p, dy, positions, x,
+                       parts ? partial : dw, parts ? partial + weights : db);
   if (!parts) return;
   const int total = weights + (p.bias ? p.out : 0);
   call.encoder->launch(
@@ -130,22 +121,42 @@ void launch(const State& state, const Call& call, const Arg& dy, const int* posi
       dim3(kAddColumns, kAddRows), 0, weights, total, p.part_size, l.slices, partial, dw, db);
 }
 
+template <class P>
+std::shared_ptr<State> prepare(const P& params, const Problem& q, const Specs& specs) {
+  const std::vector<Launch> aligned = launches_of(q, true, specs, ways_to_time());
+  std::vector<KernelWay> ways;
+  for (const Launch& l : aligned)
+    ways.push_back({way_name({l.tap_tiles, l.channel_tiles, l.slices, l.plan.bands,
+                              l.plan.per_chunk, static_cast<int>(l.kind)}),
+                    l.workspace_bytes(), [&l](const Call& call) { run(l, call); }});
+  const std::string key = "wgrad " + ParamsRef::of(params).info->print(&params) +
+                          to_string(specs.in[0]) + to_string(specs.in.back());
+  auto state = std::make_shared<State>();
+  state->aligned = aligned.at(fastest_way("implicit_gemm", key, specs, ways));
+  state->any = launches_of(q, false, specs, 1).at(0);
+  state->workspace_bytes = std::max(state->aligned.workspace_bytes(), state->any.workspace_bytes());
+  return state;
+}
+
+template <class P>
+void run(const P&, const State& state, const Call& call) {
+  bool aligned = cuda::is_aligned(call.out[0].data, 16);
+  for (const Arg& arg : call.in) aligned = aligned && cuda::is_aligned(arg.data, 16);
+  run(aligned ? state.aligned : state.any, call);
+}
+
 Support supports_plain(const Conv2dGradParams& params, const Specs& specs) {
   const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
   if (const auto reason = refusal(g, specs); !reason.empty()) return Support::no(reason);
   if (!is_row_major(specs)) return Support::no("an input is not row-major");
   if (large_enough_for_the_library(g)) return Support::no("large enough for the library");
-  if (!state_of(problem_of(g), specs)) return Support::no("shared memory is too small");
+  if (!fits(problem_of(g), specs)) return Support::no("shared memory is too small");
   return Support::yes();
 }
 
 std::shared_ptr<State> prepare_plain(const Conv2dGradParams& params, const Specs& specs) {
   const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
-  return std::make_shared<State>(*state_of(problem_of(g), specs));
-}
-
-void run_plain(const Conv2dGradParams&, const State& state, const Call& call) {
-  launch(state, call, call.in[0], nullptr, call.in[1]);
+  return prepare(params, problem_of(g), specs);
 }
 
 Problem pooled_problem(const Conv2dPoolGradParams& params, const Conv2dPoolGeometry& g) {
@@ -172,28 +183,25 @@ Support supports_pooled(const Conv2dPoolGradParams& params, const Specs& specs) 
     return Support::no("pooling windows reach over the edge");
   if (pool.oh * pool.ow == 0) return Support::no("a tensor is empty");
   if (large_enough_for_the_library(g.conv)) return Support::no("large enough for the library");
-  if (!state_of(pooled_problem(params, g), specs)) return Support::no("shared memory is too small");
+  if (!fits(pooled_problem(params, g), specs)) return Support::no("shared memory is too small");
   return Support::yes().with_contiguous(0b111);
 }
 
 std::shared_ptr<State> prepare_pooled(const Conv2dPoolGradParams& params, const Specs& specs) {
-  return std::make_shared<State>(
-      *state_of(pooled_problem(params, pooled_geometry(params, specs)), specs));
-}
-
-void run_pooled(const Conv2dPoolGradParams&, const State& state, const Call& call) {
-  launch(state, call, call.in[0], call.in[1].as<const int>(), call.in[2]);
+  return prepare(params, pooled_problem(params, pooled_geometry(params, specs)), specs);
 }
 
 }  // namespace
 }  // namespace wgrad
 
 Kernel conv2d_wgrad_implicit_gemm_kernel() {
-  return kernel<wgrad::supports_plain, wgrad::prepare_plain, wgrad::run_plain>("implicit_gemm");
+  return kernel<wgrad::supports_plain, wgrad::prepare_plain, wgrad::run<Conv2dGradParams>>(
+      "implicit_gemm");
 }
 
 Kernel conv2d_pool_wgrad_implicit_gemm_kernel() {
-  return kernel<wgrad::supports_pooled, wgrad::prepare_pooled, wgrad::run_pooled>("implicit_gemm");
+  return kernel<wgrad::supports_pooled, wgrad::prepare_pooled, wgrad::run<Conv2dPoolGradParams>>(
+      "implicit_gemm");
 }
 
 }  // namespace mica

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "mica/ops/conv2d_pool/cuda_wgrad.cuh"
 
@@ -34,6 +35,13 @@ struct Launch {
   int grid_channels = 0;  ///< tiles of channels
   int threads = 0;
   size_t shared = 0;
+  double cost = 0;
+
+  size_t workspace_bytes() const {
+    return slices > 1
+               ? sizeof(float) * static_cast<size_t>(slices) * static_cast<size_t>(plan.part_size)
+               : 0;
+  }
 };
 
 /// Of a chunk: places in it are kept in 16 bits.
@@ -152,11 +160,11 @@ inline Choice choose_tile(const Problem& q, bool scalar) {
   return eights ? choice(3, 8, 12) : choice(2, 7, 16);
 }
 
-/// The cut that seems fastest: few chunks, few pixels for the block that has most; none (0 threads)
-/// where shared memory is too small for any.
-inline Launch choose(const Problem& q, int multiprocessors, size_t most_shared) {
-  Launch best;
-  double best_cost = 0;
+/// The cuts that seem fastest, the best first: few chunks, few pixels for the block that has most;
+/// none where shared memory is too small for any.
+inline std::vector<Launch> launches(const Problem& q, int multiprocessors, size_t most_shared,
+                                    size_t most) {
+  std::vector<Launch> all;
   for (const bool scalar : {false, true}) {
     Choice c = choose_tile(q, scalar);
     const int tiles = cuda::ceil_div(q.channels * q.kh * q.kw, 16 * c.tap_tiles * c.tap_warps) *
@@ -165,24 +173,24 @@ inline Launch choose(const Problem& q, int multiprocessors, size_t most_shared) 
     const auto consider = [&](int64_t pixels) {
       if (pixels > kMostPixels) return;
       c.pixels = static_cast<int>(pixels);
-      const Launch l = make_launch(q, c);
+      Launch l = make_launch(q, c);
       const Plan& p = l.plan;
       if (l.shared > most_shared || (vector_of(l.kind) == 1) != scalar) return;
       const int units = p.units_each + (p.units_more > 0 ? 1 : 0);
       constexpr int kChunkCost = 200;  // pixels that take as long as a chunk's start
-      const double cost =
-          (units * p.unit_pixels + cuda::ceil_div(units, p.per_chunk) * kChunkCost) *
-          (scalar ? 1.7 : 1.0);
-      if (best.threads != 0 && cost >= best_cost) return;
-      best = l;
-      best_cost = cost;
+      l.cost = (units * p.unit_pixels + cuda::ceil_div(units, p.per_chunk) * kChunkCost) *
+               (scalar ? 1.7 : 1.0);
+      all.push_back(l);
     };
     const int64_t row = int64_t{q.pooled ? q.pool_h : 1} * q.ow;
     for (int rows = 1; rows < q.dy_h; ++rows)
       if (q.dy_h % rows == 0) consider(rows * row);
     for (int images = 1; images <= 8; ++images) consider(images * q.dy_h * row);
   }
-  return best;
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Launch& a, const Launch& b) { return a.cost < b.cost; });
+  if (all.size() > most) all.resize(most);
+  return all;
 }
 
 }  // namespace mica::wgrad
