@@ -23,8 +23,8 @@ Conv2dPoolGeometry geometry(const Conv2dPoolParams& params, const Specs& specs) 
 
 Support supports(const Conv2dPoolParams& params, const Specs& specs) {
   const Conv2dGeometry g = geometry(params, specs).conv;
-  const Support support = direct::supports_geometry(g, specs.out[0].dtype, direct::Columns(g.o),
-                                                    direct::x_grid(g), g.pixels());
+  Support support = direct::supports_geometry(g, specs.out[0].dtype, direct::Columns(g.o),
+                                              direct::x_grid(g), g.pixels());
   if (support.kind == Support::Kind::no) return support;
   if (!specs.out[0].is_contiguous() || !specs.out[1].is_contiguous())
     return Support::no("writes row-major results only");
