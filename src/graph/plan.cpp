@@ -14,6 +14,7 @@
 #include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fused/fused.h"
+#include "mica/ops/fused/fused_reduce.h"
 #include "mica/runtime/op_scope.h"
 
 namespace mica {
@@ -189,7 +190,7 @@ Plan::Specs Plan::specs_of(const std::vector<ValueId>& in, const std::vector<Val
 void Plan::compile_ahead() const {
   std::vector<const Node*> generated;
   for (const Node& node : captured_.graph.nodes)
-    if (node.op == &fused_op()) generated.push_back(&node);
+    if (node.op == &fused_op() || node.op == &fused_reduce_op()) generated.push_back(&node);
   if (!captured_.device.is_cuda() || generated.size() < 2) return;
   std::atomic<size_t> next{0};
   const auto work = [&] {

@@ -155,9 +155,10 @@ TEST_F(Training, EagerAndCompiledAreBitEqualWhenDeterministic) {
 TEST_F(Training, StepsOfAPlanAreTimedAlone) {
   const nn::Sequential model = noisy_net();
   optim::SGD optimizer(model.parameters(), {.lr = 0.01});
-  auto step = compile(step_of(model, optimizer));
   const auto [x, y] = random_batch(16);
-  step(x, y);
+  // Not arguments: their slots hold something else once they are not needed any more.
+  auto step = compile([&, x = x, y = y] { return step_of(model, optimizer)(x, y); });
+  step();
   const Plan& plan = *step.function()->plan();
   bool convolves = false;
   for (size_t i = 0; i < plan.steps(); ++i) {

@@ -158,26 +158,32 @@ Input positions_of(const Pooled& pooled) {
 
 OpCase dgrad_case() {
   OpCase c{.op = "conv2d_pool_dgrad", .samples = {}};
-  const auto add = [&](const Setup& s, const std::vector<DType>& dtypes) {
+  const auto add = [&](const Setup& s, const std::vector<DType>& dtypes, bool relu) {
     const Pooled pooled = s.positions();
-    c.samples.push_back({.name = s.name,
-                         .in = {x(pooled.y.shape), positions_of(pooled), x(s.w).in(-1, 1)},
+    c.samples.push_back({.name = std::string(s.name) + (relu ? ", of a relu" : ""),
+                         .in = {x(pooled.y.shape), positions_of(pooled), x(s.w).in(-1, 1),
+                                relu ? x(s.x).constant() : absent()},
                          .call = [s](const Args& a) -> Tensors {
-                           return {conv2d_pool_dgrad(a[0], a[1], a[2], {s.conv, s.pool, s.x})};
+                           return {
+                               conv2d_pool_dgrad(a[0], a[1], a[2], {s.conv, s.pool, s.x}, a[3])};
                          },
                          .oracle =
-                             [s](const HostArgs& in) {
+                             [s, relu](const HostArgs& in) {
                                const HostArray dy = spread(s, in[0], in[1]);
                                HostArray dx = zeros_of(s.x);
                                s.host_conv().each([&](int64_t i, int64_t j, int64_t k) {
                                  dx.values[at(j)] += dy.values[at(i)] * in[2].values[at(k)];
                                });
+                               for (size_t i = 0; relu && i < dx.values.size(); ++i)
+                                 if (!(in[3].values[i] > 0)) dx.values[i] = 0;
                                return std::vector{dx};
                              },
                          .dtypes = dtypes});
   };
-  for (const Setup& s : setups()) add(s, kFloats);
-  for (const Setup& s : large_setups()) add(s, {DType::f32});
+  for (const Setup& s : setups())
+    for (const bool relu : {false, true}) add(s, kFloats, relu);
+  for (const Setup& s : large_setups())
+    for (const bool relu : {false, true}) add(s, {DType::f32}, relu);
   const auto call = [](Device d, const Shape& dy, DType positions, DType weight) {
     conv2d_pool_dgrad(zeros(dy, {.device = d}), zeros(dy, {positions, d}),
                       zeros({8, 3, 3, 3}, {weight, d}), {{}, {}, {1, 3, 8, 8}});
@@ -199,10 +205,13 @@ OpCase dgrad_case() {
 
 OpCase wgrad_case() {
   OpCase c{.op = "conv2d_pool_wgrad", .samples = {}};
-  const auto add = [&](const Setup& s, bool bias, const std::vector<DType>& dtypes) {
+  const auto add = [&](const Setup& s, bool bias, const std::vector<DType>& dtypes,
+                       bool is_pooled) {
     const Pooled pooled = s.positions();
-    c.samples.push_back({.name = std::string(s.name) + (bias ? "" : ", no bias"),
-                         .in = {x(pooled.y.shape), positions_of(pooled), x(s.x)},
+    c.samples.push_back({.name = std::string(s.name) + (bias ? "" : ", no bias") +
+                                 (is_pooled ? "" : ", not pooled"),
+                         .in = {x(is_pooled ? pooled.y.shape : s.conv_shape()),
+                                is_pooled ? positions_of(pooled) : absent(), x(s.x)},
                          .call = [s, bias](const Args& a) -> Tensors {
                            // On CUDA some results are channels_last.
                            const auto [dw, db] = conv2d_pool_wgrad(
@@ -210,8 +219,8 @@ OpCase wgrad_case() {
                            return bias ? Tensors{dw, db} : Tensors{dw};
                          },
                          .oracle =
-                             [s, bias](const HostArgs& in) {
-                               const HostArray dy = spread(s, in[0], in[1]);
+                             [s, bias, is_pooled](const HostArgs& in) {
+                               const HostArray dy = is_pooled ? spread(s, in[0], in[1]) : in[0];
                                HostArray dw = zeros_of(s.w);
                                s.host_conv().each([&](int64_t i, int64_t j, int64_t k) {
                                  dw.values[at(k)] += dy.values[at(i)] * in[2].values[at(j)];
@@ -223,13 +232,17 @@ OpCase wgrad_case() {
                                  db.values[i / at(plane) % db.values.size()] += dy.values[i];
                                return std::vector{dw, db};
                              },
-                         .dtypes = dtypes});
+                         .dtypes = dtypes,
+                         // Of large dense ones conv2d_wgrad's case has the gradients.
+                         .gradient = is_pooled || dtypes.size() > 1});
   };
+  for (const Setup& s : setups()) add(s, true, kFloats, false);
   for (const Setup& s : setups()) {
-    add(s, true, kFloats);
-    if (s.conv.padding == Size2(1)) add(s, false, kFloats);
+    add(s, true, kFloats, true);
+    if (s.conv.padding == Size2(1)) add(s, false, kFloats, true);
   }
-  for (const Setup& s : large_setups()) add(s, true, {DType::f32});
+  for (const Setup& s : large_setups())
+    for (const bool is_pooled : {true, false}) add(s, true, {DType::f32}, is_pooled);
   const auto call = [](Device d, const Shape& dy, DType positions, DType input) {
     conv2d_pool_wgrad(zeros(dy, {.device = d}), zeros(dy, {positions, d}),
                       zeros({1, 3, 8, 8}, {input, d}), {{}, {}, {8, 3, 3, 3}, true});

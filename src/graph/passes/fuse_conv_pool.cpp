@@ -25,6 +25,11 @@ class Fusion {
       if (is(node(i), "max_pool2d")) join_forward(i);
       if (is(node(i), "max_pool2d_grad")) join_gradients(node(i));
     }
+    for (int i = 0; i < count_; ++i) {
+      if (!keep_[static_cast<size_t>(i)]) continue;
+      if (is(node(i), "conv2d_wgrad")) join_bias(i);
+      if (is(node(i), "relu_grad")) join_relu_gradient(i);
+    }
     remove_nodes(g_, keep_);
   }
 
@@ -77,8 +82,8 @@ class Fusion {
     const auto p = node(at).params.as<Conv2dGradParams>();
     const Conv2dPoolGradParams params{p.conv, spread.params.as<MaxPool2dGradParams>().pool,
                                       p.shape};
-    try_to_put(node_of("conv2d_pool_dgrad", params, {spread.in[0], spread.in[1], node(at).in[1]},
-                       node(at).out),
+    try_to_put(node_of("conv2d_pool_dgrad", params,
+                       {spread.in[0], spread.in[1], node(at).in[1], kNoValue}, node(at).out),
                at);
   }
 
@@ -106,6 +111,32 @@ class Fusion {
     if (!try_to_put(joined, first)) return false;
     if (bias) keep_[static_cast<size_t>(std::max(at, sum))] = false;
     return true;
+  }
+
+  /// The weight's and the bias's gradients of a convolution that was not pooled.
+  void join_bias(int at) {
+    const ValueId dy = node(at).in[0];
+    const int sum = bias_gradient(dy);
+    if (sum < 0 || writes_.ever(dy)) return;
+    const auto p = node(at).params.as<Conv2dGradParams>();
+    const Conv2dPoolGradParams params{
+        p.conv, {.kernel = 1, .stride = 1}, p.shape, true, p.channels_last};
+    const Node joined = node_of("conv2d_pool_wgrad", params, {dy, kNoValue, node(at).in[1]},
+                                {node(at).out[0], node(sum).out[0]});
+    if (!try_to_put(joined, std::min(at, sum))) return;
+    keep_[static_cast<size_t>(std::max(at, sum))] = false;
+  }
+
+  /// The gradient of a pooled convolution's input, where that was a relu's result.
+  void join_relu_gradient(int at) {
+    const ValueId dx = node(at).in[0];
+    const Node* dgrad = sole_maker(g_, writes_, dx);
+    if (!dgrad || !is(*dgrad, "conv2d_pool_dgrad") || dgrad->in.back() != kNoValue) return;
+    Node joined = *dgrad;
+    joined.in.back() = node(at).in[1];
+    joined.out = node(at).out;
+    joined.after.clear();
+    if (try_to_put(joined, at)) drop(dx);
   }
 
   /// The same numbers, and fewer zeros.

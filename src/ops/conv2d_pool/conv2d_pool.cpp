@@ -15,6 +15,7 @@ const OpDef& conv2d_op();
 const OpDef& conv2d_dgrad_op();
 const OpDef& conv2d_wgrad_op();
 const OpDef& relu_op();
+const OpDef& relu_grad_op();
 const OpDef& max_pool2d_op();
 const OpDef& max_pool2d_grad_op();
 const OpDef& sum_op();
@@ -53,6 +54,12 @@ Tensors vjp(const Conv2dPoolParams& p, const VjpArgs& args) {
 void check_gradient(const char* op, const Conv2dPoolGeometry& g, std::span<const TensorSpec> in) {
   check<DTypeError>(in[0].dtype == in[2].dtype, "{}: operands must have one dtype, got {} and {}",
                     op, in[0].dtype, in[2].dtype);
+  if (!in[1].defined) {
+    check<ShapeError>(in[0].shape == g.conv.y_shape(),
+                      "{}: dy without positions must be {}, got {}", op, g.conv.y_shape(),
+                      in[0].shape);
+    return;
+  }
   check<DTypeError>(in[1].dtype == DType::i32, "{}: positions must be i32, got {}", op,
                     in[1].dtype);
   const Shape y = g.pool.y_shape();
@@ -64,6 +71,10 @@ void check_gradient(const char* op, const Conv2dPoolGeometry& g, std::span<const
 void infer_dgrad(const Conv2dPoolGradParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check_gradient(out.op(), conv2d_pool_geometry(out.op(), p.conv, p.pool, p.shape, in[2].shape),
                  in);
+  check<ShapeError>(!in[3].defined || in[3].shape == p.shape, "{}: x must be {}, got {}", out.op(),
+                    p.shape, in[3].shape);
+  check<DTypeError>(!in[3].defined || in[3].dtype == in[0].dtype, "{}: x must be {}, got {}",
+                    out.op(), in[0].dtype, in[3].dtype);
   out.add(p.shape, in[0].dtype);
 }
 
@@ -78,13 +89,15 @@ void infer_wgrad(const Conv2dPoolGradParams& p, std::span<const TensorSpec> in, 
 
 Tensor spread(const Conv2dPoolGradParams& p, std::span<const Tensor> in, const Shape& x,
               const Shape& weight) {
+  if (!in[1].defined()) return in[0];
   const Shape y = conv2d_geometry("conv2d_pool", p.conv, x, weight).y_shape();
   return max_pool2d_grad(in[0], in[1], {p.pool, y});
 }
 
 Tensors dgrad_composition(const Conv2dPoolGradParams& p, std::span<const Tensor> in) {
   const Tensor dy = spread(p, in, p.shape, in[2].shape());
-  return {conv2d_dgrad(dy, in[2], {p.conv, p.shape})};
+  const Tensor dx = conv2d_dgrad(dy, in[2], {p.conv, p.shape});
+  return {in[3].defined() ? relu_grad(dx, in[3]) : dx};
 }
 
 Tensors wgrad_composition(const Conv2dPoolGradParams& p, std::span<const Tensor> in) {
@@ -113,6 +126,7 @@ std::shared_ptr<ComposedState> prepare_composed(const Conv2dPoolParams& p, const
 /// dy at the size of the convolution's result.
 int add_spread(ComposedState& state, const Conv2dPoolGradParams& p, const Specs& s, const Shape& x,
                const Shape& weight) {
+  if (!s.in[1].defined) return state.in(0);
   const Shape y = conv2d_geometry("conv2d_pool", p.conv, x, weight).y_shape();
   const int dy = state.temporary(y, s.in[0].dtype, s.in[0]);
   state.add(max_pool2d_grad_op(), MaxPool2dGradParams{p.pool, y}, {state.in(0), state.in(1)}, {dy});
@@ -123,8 +137,9 @@ std::shared_ptr<ComposedState> prepare_composed_dgrad(const Conv2dPoolGradParams
                                                       const Specs& s) {
   auto state = std::make_shared<ComposedState>(s);
   const int dy = add_spread(*state, p, s, p.shape, s.in[2].shape);
-  state->add(conv2d_dgrad_op(), Conv2dGradParams{p.conv, p.shape}, {dy, state->in(2)},
-             {state->out(0)});
+  const int dx = state->out(0);
+  state->add(conv2d_dgrad_op(), Conv2dGradParams{p.conv, p.shape}, {dy, state->in(2)}, {dx});
+  if (s.in[3].defined) state->add(relu_grad_op(), NoParams{}, {dx, state->in(3)}, {dx});
   return state;
 }
 
@@ -176,10 +191,10 @@ const OpDef& conv2d_pool_op() {
 const OpDef& conv2d_pool_dgrad_op() {
   static OpDef def =
       Op<Conv2dPoolGradParams>("conv2d_pool_dgrad")
-          .inputs(3)
+          .inputs(4, {.optional = {3}})
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
-          .vjp<vjp_by<dgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2}})
+          .vjp<vjp_by<dgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2, 3}})
           .cpu({conv2d_pool_dgrad_sparse_kernel(), conv2d_pool_dgrad_composed_kernel()})
           .build();
   return def;
@@ -188,7 +203,7 @@ const OpDef& conv2d_pool_dgrad_op() {
 const OpDef& conv2d_pool_wgrad_op() {
   static OpDef def =
       Op<Conv2dPoolGradParams>("conv2d_pool_wgrad")
-          .inputs(3)
+          .inputs(3, {.optional = {1}})
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
           .vjp<vjp_by<wgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2}})
@@ -203,8 +218,8 @@ Tensor conv2d_pool(const Tensor& x, const Tensor& weight, const Tensor& bias,
 }
 
 Tensor conv2d_pool_dgrad(const Tensor& dy, const Tensor& positions, const Tensor& weight,
-                         const Conv2dPoolGradParams& params) {
-  return dispatch(conv2d_pool_dgrad_op(), params, {dy, positions, weight})[0];
+                         const Conv2dPoolGradParams& params, const Tensor& x) {
+  return dispatch(conv2d_pool_dgrad_op(), params, {dy, positions, weight, x})[0];
 }
 
 Conv2dPoolWeightGradients conv2d_pool_wgrad(const Tensor& dy, const Tensor& positions,

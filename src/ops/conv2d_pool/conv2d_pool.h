@@ -51,9 +51,10 @@ struct Conv2dPoolGradParams {
 Tensor conv2d_pool(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Conv2dPoolParams& params);
 
-/// conv2d_dgrad(max_pool2d_grad(dy, positions), weight).
+/// conv2d_dgrad(max_pool2d_grad(dy, positions), weight), and of that relu_grad where the input was
+/// a relu's result, which is then given as `x`.
 Tensor conv2d_pool_dgrad(const Tensor& dy, const Tensor& positions, const Tensor& weight,
-                         const Conv2dPoolGradParams& params);
+                         const Conv2dPoolGradParams& params, const Tensor& x = {});
 
 struct Conv2dPoolWeightGradients {
   Tensor weight;
@@ -61,6 +62,7 @@ struct Conv2dPoolWeightGradients {
 };
 
 /// conv2d_wgrad(max_pool2d_grad(dy, positions), x), and the sum of dy over all but the channels.
+/// Without positions dy is that of the convolution.
 Conv2dPoolWeightGradients conv2d_pool_wgrad(const Tensor& dy, const Tensor& positions,
                                             const Tensor& x, const Conv2dPoolGradParams& params);
 

@@ -157,6 +157,7 @@ Conv2dPoolGeometry wgrad_geometry(const Conv2dPoolGradParams& p, const Specs& sp
 }
 
 Support supports_wgrad(const Conv2dPoolGradParams& params, const Specs& specs) {
+  if (!specs.in[1].defined) return Support::no("nothing was pooled");
   return supports_geometry(wgrad_geometry(params, specs), specs);
 }
 
@@ -265,6 +266,7 @@ Conv2dPoolGeometry dgrad_geometry(const Conv2dPoolGradParams& p, const Specs& sp
 }
 
 Support supports_dgrad(const Conv2dPoolGradParams& params, const Specs& specs) {
+  if (specs.in[3].defined) return Support::no("a relu's gradient is left to a pass of its own");
   const Conv2dPoolGeometry g = dgrad_geometry(params, specs);
   Support support = supports_geometry(g, specs);
   if (support.kind != Support::Kind::no && g.conv.kw * g.conv.c < kShortRun)

@@ -83,13 +83,14 @@ template <class P>
 Support supports(const P& params, const Specs& specs) {
   const Answer answer = plans(params, specs, 1);
   if (answer.choices.empty()) return Support::no(answer.refusal);
-  return Support::yes().with_contiguous(0b111);
+  return Support::yes().with_contiguous(0b1111);
 }
 
 template <int Floats>
 void launch(const Choice& choice, const Plan& p, const Call& call, const float* dy,
-            const int* positions, const float* weight) {
-  constexpr void (*kKernels[])(Plan, const float*, const int*, const float*, float*) = {
+            const int* positions, const float* weight, const float* x_relu) {
+  constexpr void (*kKernels[])(Plan, const float*, const int*, const float*, const float*,
+                               float*) = {
       conv2d_dgrad_rows<kTiles[0].m, kTiles[0].n, kTiles[0].warps, Floats>,
       conv2d_dgrad_rows<kTiles[1].m, kTiles[1].n, kTiles[1].warps, Floats>,
       conv2d_dgrad_rows<kTiles[2].m, kTiles[2].n, kTiles[2].warps, Floats>,
@@ -99,18 +100,20 @@ void launch(const Choice& choice, const Plan& p, const Call& call, const float* 
   const auto threads = static_cast<unsigned>(kTiles[choice.tile].warps * 32);
   const LaunchAhead ahead;
   call.encoder->launch(kKernels[choice.tile], static_cast<unsigned>(choice.blocks), threads,
-                       choice.shared, p, dy, positions, weight, call.out[0].as<float>());
+                       choice.shared, p, dy, positions, weight, x_relu, call.out[0].as<float>());
 }
 
-/// The inputs are dy, positions where it was pooled, weight.
+/// The inputs are dy and weight, or where it was pooled dy, positions, weight and perhaps x.
 void run(const Choice& choice, const Call& call) {
-  const bool pooled = call.in.size() == 3;
+  const bool pooled = call.in.size() > 2;
   Plan p = choice.plan;
   const auto* dy = call.in[0].as<const float>();
   const auto* positions = pooled ? call.in[1].as<const int>() : nullptr;
   const auto* weight = call.in[pooled ? 2 : 1].as<const float>();
-  set_vectors(p, dy, positions, weight) == 4 ? launch<4>(choice, p, call, dy, positions, weight)
-                                             : launch<1>(choice, p, call, dy, positions, weight);
+  const auto* x_relu = pooled && call.in[3].defined() ? call.in[3].as<const float>() : nullptr;
+  set_vectors(p, dy, positions, weight) == 4
+      ? launch<4>(choice, p, call, dy, positions, weight, x_relu)
+      : launch<1>(choice, p, call, dy, positions, weight, x_relu);
 }
 
 template <class P>

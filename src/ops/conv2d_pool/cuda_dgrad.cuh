@@ -181,10 +181,11 @@ __device__ inline Column column_at(const Plan& p, int n) {
 }
 
 /// dx of the block from the parts (warps_k, columns, places), for kernels of KW taps in a row or
-/// with 0 of any number.
+/// with 0 of any number. It is 0 where x_relu, if there is one, is not positive.
 template <int KW>
 __device__ inline void store_dx(const Plan& p, const float* parts, int columns, int images,
-                                int channel0, int first_row, float* __restrict__ dx) {
+                                int channel0, int first_row, const float* __restrict__ x_relu,
+                                float* __restrict__ dx) {
   constexpr int kRows = 4;
   const int taps = KW ? KW : p.kw;
   const auto row_groups = static_cast<int>(p.by_row_groups.divisor);
@@ -207,6 +208,12 @@ __device__ inline void store_dx(const Plan& p, const float* parts, int columns, 
       const int row = (unit - image * row_groups) * kRows;
       const float* from =
           parts + column * p.part_pitch + (image * p.rows + row) * p.ow + x + p.pad_w;
+      const int64_t place =
+          ((static_cast<int64_t>(image) * p.c + channel0 + c) * p.h + first_row + row) * p.w + x;
+      bool passes[kRows];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        passes[r] = row + r < rows && (!x_relu || x_relu[place + r * p.w] > 0.0F);
       float sum[kRows] = {};
 #pragma unroll 1
       for (int k = 0; k < p.warps_k; ++k, from += columns * p.part_pitch) {
@@ -218,12 +225,9 @@ __device__ inline void store_dx(const Plan& p, const float* parts, int columns, 
             sum[r] += v >= first && v <= last ? part : 0.0F;
           }
       }
-      float* to =
-          dx + ((static_cast<int64_t>(image) * p.c + channel0 + c) * p.h + first_row + row) * p.w +
-          x;
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
-        if (row + r < rows) to[r * p.w] = sum[r];
+        if (row + r < rows) dx[place + r * p.w] = passes[r] ? sum[r] : 0.0F;
     }
   }
 }
@@ -239,7 +243,8 @@ __device__ inline float read(uint32_t at) {
 template <int MT, int NT, int Warps, int Floats>
 __global__ void __launch_bounds__(Warps * 32, 1)
     conv2d_dgrad_rows(Plan p, const float* __restrict__ dy, const int* __restrict__ positions,
-                      const float* __restrict__ weight, float* __restrict__ dx) {
+                      const float* __restrict__ weight, const float* __restrict__ x_relu,
+                      float* __restrict__ dx) {
   wait_for_inputs();
   float* ds = dgrad_shared;
   float* ws = dgrad_shared + p.steps * 8 * p.dy_pitch;
@@ -392,13 +397,15 @@ __global__ void __launch_bounds__(Warps * 32, 1)
   }
 
   __syncthreads();
-  float* to = dx + static_cast<int64_t>(first_image) * p.c * p.h * p.w;
+  const int64_t image0 = static_cast<int64_t>(first_image) * p.c * p.h * p.w;
+  float* to = dx + image0;
+  const float* mask = x_relu ? x_relu + image0 : nullptr;
   if (p.kw == 3) {
-    store_dx<3>(p, dgrad_shared + kSlack, columns, images, channel0, first_row, to);
+    store_dx<3>(p, dgrad_shared + kSlack, columns, images, channel0, first_row, mask, to);
   } else if (p.kw == 5) {
-    store_dx<5>(p, dgrad_shared + kSlack, columns, images, channel0, first_row, to);
+    store_dx<5>(p, dgrad_shared + kSlack, columns, images, channel0, first_row, mask, to);
   } else {
-    store_dx<0>(p, dgrad_shared + kSlack, columns, images, channel0, first_row, to);
+    store_dx<0>(p, dgrad_shared + kSlack, columns, images, channel0, first_row, mask, to);
   }
 }
 

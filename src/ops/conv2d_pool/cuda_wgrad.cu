@@ -141,7 +141,7 @@ std::shared_ptr<State> prepare(const P& params, const Problem& q, const Specs& s
 template <class P>
 void run(const P&, const State& state, const Call& call) {
   bool aligned = cuda::is_aligned(call.out[0].data, 16);
-  for (const Arg& arg : call.in) aligned = aligned && cuda::is_aligned(arg.data, 16);
+  for (const Arg& arg : call.in) aligned = aligned && cuda::is_aligned(arg.data, 16);  // or null
   run(aligned ? state.aligned : state.any, call);
 }
 
@@ -159,12 +159,14 @@ std::shared_ptr<State> prepare_plain(const Conv2dGradParams& params, const Specs
   return prepare(params, problem_of(g), specs);
 }
 
-Problem pooled_problem(const Conv2dPoolGradParams& params, const Conv2dPoolGeometry& g) {
+Problem pooled_problem(const Conv2dPoolGradParams& params, const Conv2dPoolGeometry& g,
+                       const Specs& specs) {
   Problem q = problem_of(g.conv);
+  q.bias = params.bias;
+  if (!specs.in[1].defined) return q;
   q.pooled = true;
   q.pool_h = as_int(g.pool.kernel.h), q.pool_w = as_int(g.pool.kernel.w);
   q.dy_h = as_int(g.pool.oh), q.dy_w = as_int(g.pool.ow);
-  q.bias = params.bias;
   return q;
 }
 
@@ -177,18 +179,21 @@ Support supports_pooled(const Conv2dPoolGradParams& params, const Specs& specs) 
   const auto g = pooled_geometry(params, specs);
   if (const auto reason = refusal(g.conv, specs); !reason.empty()) return Support::no(reason);
   const Pool2dGeometry& pool = g.pool;
-  if (pool.kernel != pool.stride || pool.padding != Size2(0) || pool.dilation != Size2(1))
+  if (!specs.in[1].defined && !is_row_major(specs)) return Support::no("an input is not row-major");
+  if (specs.in[1].defined &&
+      (pool.kernel != pool.stride || pool.padding != Size2(0) || pool.dilation != Size2(1)))
     return Support::no("pooling windows overlap, are padded or have gaps");
   if (pool.oh * pool.kernel.h > pool.h || pool.ow * pool.kernel.w > pool.w)
     return Support::no("pooling windows reach over the edge");
   if (pool.oh * pool.ow == 0) return Support::no("a tensor is empty");
   if (large_enough_for_the_library(g.conv)) return Support::no("large enough for the library");
-  if (!fits(pooled_problem(params, g), specs)) return Support::no("shared memory is too small");
+  if (!fits(pooled_problem(params, g, specs), specs))
+    return Support::no("shared memory is too small");
   return Support::yes().with_contiguous(0b111);
 }
 
 std::shared_ptr<State> prepare_pooled(const Conv2dPoolGradParams& params, const Specs& specs) {
-  return prepare(params, pooled_problem(params, pooled_geometry(params, specs)), specs);
+  return prepare(params, pooled_problem(params, pooled_geometry(params, specs), specs), specs);
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(most_threads<MT, NT>(), 1)
   __syncthreads();
   write_sums(p, s, sum, dw + int64_t{slice} * p.part_size);
   if (!sums) return;
-  const int per_channel = p.dy_each / (K == Kind::pairs ? 2 : 1);
+  const int per_channel = is_pooled(K) ? p.dy_each / (K == Kind::pairs ? 2 : 1) : 32;
 #pragma unroll 1
   for (int o = warp; o < s.channels; o += static_cast<int>(blockDim.x) / 32) {
     float all = 0;

@@ -177,6 +177,27 @@ __device__ inline void round_all(float* at, int fours) {
   }
 }
 
+/// Rounds dy of a chunk that was not pooled; `sums` (channels, 32) adds up what its pixels were.
+__device__ inline void round_dy(const Plan& p, int channels, int pixels, float* ds, float* sums,
+                                bool first) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto warps = static_cast<int>(blockDim.x) / 32;
+#pragma unroll 1
+  for (int o = static_cast<int>(threadIdx.x) / 32; o < channels; o += warps) {
+    auto* row = reinterpret_cast<float4*>(ds + o * p.dy_pitch);
+    float sum = first ? 0.0F : sums[o * 32 + lane];
+#pragma unroll 2
+    for (int i = lane; i < p.dy_pitch / 4; i += 32) {
+      const float4 v = row[i];
+      const int left = pixels - i * 4;  // what lies after them is of no chunk
+      sum += (left > 0 ? v.x : 0.0F) + (left > 1 ? v.y : 0.0F);
+      sum += (left > 2 ? v.z : 0.0F) + (left > 3 ? v.w : 0.0F);
+      row[i] = {rounded(v.x), rounded(v.y), rounded(v.z), rounded(v.w)};
+    }
+    sums[o * 32 + lane] = sum;
+  }
+}
+
 /// Pooled dy to where it came from, zeros around it; `sums` adds up what each thread has. With
 /// `Pairs` two windows of 2 by 2, side by side, are one.
 template <bool Pairs>
@@ -255,6 +276,8 @@ __device__ inline void finish(const Plan& p, const Share& s, int band, int count
                               float* ds, float* xs, const int* windows, float* sums, bool first) {
   if constexpr (is_pooled(K))
     spread<K == Kind::pairs>(p, s, band, count, raw, ds, windows, sums, first);
+  else if (sums)
+    round_dy(p, s.channels, count * p.unit_pixels, ds, sums, first);
   else
     round_all(ds, s.channels * p.dy_pitch / 4);
   round_all(xs, count * p.x_unit / 4);

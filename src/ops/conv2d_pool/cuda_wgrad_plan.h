@@ -124,7 +124,8 @@ inline Launch make_launch(const Problem& q, const Choice& c) {
   const int staged = p.taps_at + tile_taps;
   const int sums = c.tap_warps * c.pixel_warps * tile_channels * (16 * c.tap_tiles + 4);
   p.bias_parts = std::max(staged, sums);
-  l.shared = sizeof(float) * static_cast<size_t>(p.bias_parts + (p.bias ? raw / spread : 0));
+  const int bias_sums = q.pooled ? raw / spread : channels * 32;
+  l.shared = sizeof(float) * static_cast<size_t>(p.bias_parts + (p.bias ? bias_sums : 0));
 
   p.part_size = ceil_to(p.out * p.taps + (p.bias ? p.out : 0), 4);
   p.dw_vectors = p.taps % 4 == 0 && (q.aligned || l.slices > 1);

@@ -5,6 +5,7 @@
 #include "mica/ops/cross_entropy/composed.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
 #include "mica/ops/cross_entropy/cuda_targets.cuh"
+#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {
@@ -30,6 +31,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     loss_and_grad(const T* __restrict__ logits, CudaTargets targets, int rows, int classes,
                   Compute<T> smoothing, Compute<T>* __restrict__ loss, T* __restrict__ grad) {
+  wait_for_inputs();
   using C = Compute<T>;
   constexpr C kMost = std::numeric_limits<C>::max();
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -117,6 +119,7 @@ void run(const CrossEntropyParams& p, const Call& c) {
   const CudaTargets targets{c.in[1].data, c.in[1].dtype(), p.ignore_index};
   cuda_switch_float(c.in[0].dtype(), "cross_entropy_with_grad", [&]<class T>() {
     using C = Compute<T>;
+    const LaunchAhead ahead;
     c.encoder->launch(loss_and_grad<T>, 1, kThreads, 0, c.in[0].as<const T>(), targets,
                       static_cast<int>(c.in[0].shape()[0]), static_cast<int>(c.in[0].shape()[1]),
                       static_cast<C>(p.label_smoothing), c.out[0].as<C>(), c.out[1].as<T>());
