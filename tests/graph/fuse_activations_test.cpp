@@ -59,6 +59,21 @@ TEST(FuseActivations, LeaveGradientsWhatTheyRead) {
               testing::Contains("linear"));
 }
 
+TEST(FuseDropout, ReluGradientGoesIntoTheDropoutsGradient) {
+  const TensorSpec spec = TensorSpec::contiguous({6, 8}, DType::f32, Device::null());
+  Captured c = capture(
+      [](std::span<const Tensor> in) -> Tensors {
+        const Tensor leaf = in[0].detach().set_requires_grad();
+        return grad({dropout(relu(leaf), 0.5)}, {leaf}, {ones({6, 8}, {.device = Device::null()})});
+      },
+      {&spec, 1});
+  fuse_dropout(c.graph);
+  std::vector<std::string> names;
+  for (const Node& node : c.graph.nodes) names.emplace_back(node.op->name);
+  EXPECT_THAT(names, testing::Not(testing::Contains("relu_grad")));
+  EXPECT_EQ(std::count(names.begin(), names.end(), "dropout"), 2);
+}
+
 TEST(FuseActivations, CompiledAndEagerAgree) {
   manual_seed(3);
   const Tensor w = uniform({33, 65}, -1, 1);

@@ -29,6 +29,7 @@ constexpr Pass kPasses[] = {
     {"pooled_gradients", move_gradients_past_pools, false},
     {"fuse_conv_pool", fuse_conv_pool, true, true},
     {"fuse_activations", fuse_activations, true, true},
+    {"fuse_dropout", fuse_dropout, false, true},
     {"fuse_cross_entropy", fuse_cross_entropy, true, true},
     {"fuse_elementwise", fuse_elementwise, false, true},
     {"fuse_reductions", fuse_reductions, true, true},

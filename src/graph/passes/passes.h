@@ -85,6 +85,9 @@ void move_gradients_past_pools(Graph& graph);
 /// kernel does so in one pass (has_joined_kernel).
 void fuse_conv_pool(Graph& graph);
 
+/// Makes dropout's gradient and that of the relu before it one node, under the same conditions.
+void fuse_dropout(Graph& graph);
+
 /// Makes a convolution or a linear layer and the activation after it one node, under the same
 /// conditions.
 void fuse_activations(Graph& graph);

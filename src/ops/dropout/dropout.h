@@ -16,7 +16,8 @@ struct DropoutParams {
 
 /// Zeroes each element with probability p and scales the others by 1/(1-p). Op inputs: x and a
 /// counter from rng_take; an element is kept when its uniform number is >= p. No mask is stored:
-/// the gradient is the same op with the same counter.
+/// the gradient is the same op with the same counter. A third input, where there is one, is a
+/// relu's result whose gradient follows: the op's is 0 where that is not positive.
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
 
 }  // namespace mica
