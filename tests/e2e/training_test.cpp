@@ -155,9 +155,10 @@ TEST_F(Training, EagerAndCompiledAreBitEqualWhenDeterministic) {
 TEST_F(Training, StepsOfAPlanAreTimedAlone) {
   const nn::Sequential model = noisy_net();
   optim::SGD optimizer(model.parameters(), {.lr = 0.01});
-  const auto [x, y] = random_batch(16);
   // Not arguments: their slots hold something else once they are not needed any more.
-  auto step = compile([&, x = x, y = y] { return step_of(model, optimizer)(x, y); });
+  auto step = compile([&, batch = random_batch(16)] {
+    return step_of(model, optimizer)(batch.x, batch.y);
+  });
   step();
   const Plan& plan = *step.function()->plan();
   bool convolves = false;

@@ -12,7 +12,6 @@ namespace mica {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 template <class P = NoParams>
 Instruction call(const char* op, std::vector<int> operands, const P& params = {}) {
@@ -23,7 +22,7 @@ GeneratedKernel generate(const Program& program, const std::vector<TensorSpec>& 
   std::vector<TensorSpec> out;
   const std::vector<TensorSpec> values = program.infer(in);
   for (const int o : program.outputs) {
-    out.push_back(values[static_cast<size_t>(program.inputs + o)]);
+    out.push_back(values[static_cast<size_t>(program.inputs) + static_cast<size_t>(o)]);
     out.back().strides = contiguous_strides(out.back().shape);
   }
   return generate_kernel(program, {in, out});

@@ -74,14 +74,15 @@ void fold(Graph& g, int norm_at, int place) {
                     Folding{norm.params.as<BatchNormParams>().eps, before.in[2] != kNoValue,
                             norm.in[1] != kNoValue, norm.in[2] != kNoValue},
                     arguments);
-  const auto more = static_cast<int>(g.nodes.size() - count);
-  Node& whole = g.nodes[static_cast<size_t>(place + more)];
+  const size_t more = g.nodes.size() - count;
+  const size_t at = static_cast<size_t>(place) + more;
+  Node& whole = g.nodes[at];
   whole.in[1] = folded[0];
   whole.in[2] = folded[1];
   whole.out[0] = norm.out[0];
-  g[norm.out[0]].node = place + more;
+  g[norm.out[0]].node = static_cast<int>(at);
   std::vector<bool> keep(g.nodes.size(), true);
-  keep[static_cast<size_t>(norm_at + more)] = false;
+  keep[static_cast<size_t>(norm_at) + more] = false;
   remove_nodes(g, keep);
 }
 

@@ -21,7 +21,6 @@ namespace mica {
 namespace {
 
 using direct::Grid;
-using pooled::RowSum;
 
 constexpr int64_t kStripBytes = 32768;     // of an image, which stay in the first cache
 constexpr int64_t kMostScratch = 1 << 22;  // floats of one thread

@@ -103,7 +103,7 @@ bool complete(ForwardPlan& p, const Target& target) {
   p.taps_at = p.bias_at + 32 * p.block_tiles;
   p.windows_at = p.taps_at + 32 * (p.steps + 1);
   if (p.split > 1) p.windows_at = std::max(p.windows_at, p.warps * kM * p.tiles_n * 512);
-  p.shared_bytes = static_cast<size_t>(p.windows_at + 16 * p.windows);
+  p.shared_bytes = static_cast<size_t>(p.windows_at) + 16 * static_cast<size_t>(p.windows);
   const int threads = p.warps * 32;
   p.weight_lanes = lanes_for(8 * p.steps, p.block_tiles * 8, threads, 1, 40, 7);
   p.weight_rows = threads / p.weight_lanes;
