@@ -2,6 +2,7 @@
 #include "mica/ops/fused/cuda_compile.h"
 #include "mica/ops/fused/fused.h"
 #include "mica/ops/fused/generator.h"
+#include "mica/runtime/cuda/ahead.h"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {
@@ -40,6 +41,7 @@ void run(const FusedParams&, const GeneratedState& state, const Call& c) {
   fused::KernelArgs args = state.args;
   for (size_t k = 0; k < c.in.size(); ++k) args.in[k] = c.in[k].data;
   for (size_t k = 0; k < c.out.size(); ++k) args.out[k] = c.out[k].data;
+  const LaunchAhead ahead;
   c.encoder->launch(reinterpret_cast<void (*)(fused::KernelArgs)>(state.kernel), state.grid,
                     fused::kThreads, 0, args);
 }

@@ -2,6 +2,7 @@
 #include "mica/ops/fused/cuda_compile.h"
 #include "mica/ops/fused/fused_reduce.h"
 #include "mica/ops/fused/generator.h"
+#include "mica/runtime/cuda/ahead.h"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {
@@ -52,6 +53,7 @@ void run(const FusedReduceParams&, const ReductionState& state, const Call& c) {
   for (size_t k = 0; k < c.in.size(); ++k) args.in[k] = c.in[k].data;
   args.out[0] = state.finish ? c.workspace : c.out[0].data;
   const auto launch = [&](cudaKernel_t kernel, unsigned grid) {
+    const LaunchAhead ahead;
     c.encoder->launch(reinterpret_cast<void (*)(fused::KernelArgs)>(kernel), grid, fused::kThreads,
                       0, args);
   };

@@ -30,6 +30,14 @@ struct KernelArgs {
 
 #if defined(__CUDACC_RTC__)
 
+/// As in runtime/cuda/ahead.cuh.
+__device__ inline void wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 struct f16 {
   unsigned short bits;
 };

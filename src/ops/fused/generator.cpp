@@ -303,6 +303,7 @@ class Generator {
     std::string s =
         "extern \"C\" __global__ void __launch_bounds__(kThreads)\n"
         "    fused(const __grid_constant__ KernelArgs a) {\n"
+        "  wait_for_inputs();\n"
         "  const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;\n";
     s += fmt::format("  if (i < a.steps) compute<{}>(a, i * {});\n", vector_, vector_);
     if (vector_ > 1)
@@ -320,6 +321,7 @@ class Generator {
     return fmt::format(
         "extern \"C\" __global__ void __launch_bounds__(kThreads)\n"
         "    fused(const __grid_constant__ KernelArgs a) {{\n"
+        "  wait_for_inputs();\n"
         "  const long long i0 = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;\n"
         "  const int lane = threadIdx.x % {};\n"
         "  const long long {} = i0 / {};\n"

@@ -144,12 +144,7 @@ void Encoder::launch_packed(const void* kernel, dim3 grid, dim3 block, size_t sh
     std::array<cudaLaunchAttribute, 2> attributes{};
     config.attrs = attributes.data();
     // Blocks that wait with much shared memory keep others out that could run.
-    static const bool all = [] {
-      const char* v = std::getenv("MICA_LAUNCH_AHEAD");
-      return v && std::string_view(v) == "all";
-    }();
-    if (LaunchAhead::active() && (all || shared_bytes <= kDefaultSharedBytes) &&
-        can_launch_ahead(device_)) {
+    if (LaunchAhead::active() && shared_bytes <= kDefaultSharedBytes && can_launch_ahead(device_)) {
       cudaLaunchAttribute& ahead = attributes[config.numAttrs++];
       ahead.id = cudaLaunchAttributeProgrammaticStreamSerialization;
       ahead.val.programmaticStreamSerializationAllowed = 1;
