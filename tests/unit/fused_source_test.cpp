@@ -69,6 +69,7 @@ __device__ void compute(const KernelArgs& a, long long at) {
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     fused(const __grid_constant__ KernelArgs a) {
+  wait_for_inputs();
   const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < a.steps) compute<4>(a, i * 4);
   if (i < a.tail) compute<1>(a, a.steps * 4 + i);
@@ -124,6 +125,7 @@ TEST(FusedSource, OfAReductionReadsARowByAWarpOrABlock) {
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     fused(const __grid_constant__ KernelArgs a) {
+  wait_for_inputs();
   const long long i0 = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
   const int lane = threadIdx.x % 32;
   const long long row = i0 / 32;
