@@ -334,6 +334,81 @@ OpCase cross_entropy_with_grad_case() {
   return c;
 }
 
+HostArray logits_of(const HostArgs& in) {
+  const int64_t rows = in[0].shape[0];
+  const int64_t inner = in[0].shape[1];
+  const int64_t classes = in[1].shape[0];
+  HostArray logits{{rows, classes}, {}};
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < classes; ++c) {
+      double v = in[2].values.empty() ? 0 : in[2].values[static_cast<size_t>(c)];
+      for (int64_t k = 0; k < inner; ++k)
+        v += in[0].values[static_cast<size_t>(r * inner + k)] *
+             in[1].values[static_cast<size_t>(c * inner + k)];
+      logits.values.push_back(v);
+    }
+  return logits;
+}
+
+OpCase linear_cross_entropy_case() {
+  OpCase c{.op = "linear_cross_entropy", .samples = {}};
+  const auto sample = [](const Setup& s, int64_t inner, bool bias) -> Sample {
+    // Logits of a few units, whatever the number of terms.
+    const double most = 4 / std::sqrt(static_cast<double>(inner + 1));
+    return {.name = s.name,
+            .in = {x({s.rows, inner}), x({s.classes, inner}).in(-most, most),
+                   bias ? x({s.classes}) : absent(), target_for(s)},
+            .call = [s](const Args& a) -> Tensors {
+              return call_op("linear_cross_entropy", s.params, {a[0], a[1], a[2], a[3]});
+            },
+            .oracle =
+                [s](const HostArgs& in) {
+                  HostArray gradient;
+                  const HostArray loss = loss_of(logits_of(in), in[3], s.params, &gradient)[0];
+                  return std::vector{loss, gradient};
+                },
+            .dtypes = {DType::f64, DType::f32}};
+  };
+  // A derivative by differences for each of many elements takes long.
+  const auto long_sample = [&](const Setup& s, int64_t inner) {
+    Sample long_one = sample(s, inner, true);
+    long_one.gradient = false;
+    return long_one;
+  };
+  for (const Setup& s : setups())
+    if (s.classes < 1000) c.samples.push_back(sample(s, 7, s.classes != 7));
+  c.samples.push_back(sample({"vectors", 19, 10, {}}, 12, true));
+  c.samples.push_back(sample({"sixteen classes", 3, 16, {}}, 8, false));
+  c.samples.push_back(long_sample({"a block's rows", 67, 10, {}}, 500));
+  c.samples.push_back(long_sample({"every row", 512, 13, {}}, 36));
+  c.samples.push_back(long_sample({"shared K", 64, 10, {}}, 3136));
+  c.samples.push_back(long_sample({"shared K, odd", 37, 11, {.label_smoothing = 0.1}}, 1027));
+  c.samples.push_back(long_sample({"K shared by two", 200, 5, {.ignore_index = 3}, true}, 1100));
+  c.samples.push_back(sample({"one element", 1, 1, {}}, 1, true));
+  Sample i32 = sample({"i32 targets", 5, 4, {}}, 6, true);
+  i32.in[3] = target_for({"", 5, 4, {}}).as<DType::i32>();
+  Sample u8 = sample({"u8 targets", 5, 4, {}}, 6, true);
+  u8.in[3] = target_for({"", 5, 4, {}}).as<DType::u8>();
+  Sample none = sample({"no rows", 0, 3, {}}, 4, true);
+  Sample no_inputs = sample({"no inputs", 4, 3, {}}, 0, true);
+  none.gradient = false;
+  for (const Sample& s : {i32, u8, none, no_inputs}) c.samples.push_back(s);
+  const auto call = [](Device d, const Shape& in, const Shape& weight, const Shape& bias,
+                       int64_t targets) {
+    const TensorOptions o{.device = d};
+    call_op("linear_cross_entropy", CrossEntropyParams{},
+            {zeros(in, o), zeros(weight, o), zeros(bias, o), zeros({targets}, {DType::i64, d})});
+  };
+  c.bad = {bad<ShapeError>("linear_cross_entropy: input and weight must be [N, K] and [C, K], got "
+                           "[3, 5] and [4, 6]",
+                           [=](Device d) { call(d, {3, 5}, {4, 6}, {4}, 3); }),
+           bad<ShapeError>("linear_cross_entropy: bias must be [C] with C = 4, got [3]",
+                           [=](Device d) { call(d, {3, 5}, {4, 5}, {3}, 3); }),
+           bad<ShapeError>("linear_cross_entropy: targets must be [N] with N = 3, got [4]",
+                           [=](Device d) { call(d, {3, 5}, {4, 5}, {4}, 4); })};
+  return c;
+}
+
 // The host sees the targets before it computes; a device gives NaN rather than waiting to be asked.
 TEST(CrossEntropy, ATargetOutsideTheClasses) {
   const Device device = tested_device();
@@ -346,6 +421,13 @@ TEST(CrossEntropy, ATargetOutsideTheClasses) {
     };
     if (device.is_cuda()) {
       EXPECT_TRUE(std::isnan(loss().item()));
+      const TensorOptions o{.device = device};
+      const Tensors of_layer = call_op(
+          "linear_cross_entropy", CrossEntropyParams{},
+          {zeros({2, 8}, o), zeros({3, 8}, o), Tensor(), tensor({int64_t{0}, wrong}, {2}, device)});
+      EXPECT_TRUE(std::isnan(of_layer[0].item()));
+      const std::vector<float> grad = of_layer[1].to_vector<float>();
+      for (size_t i = 0; i < grad.size(); ++i) EXPECT_EQ(std::isnan(grad[i]), i >= 3) << i;
       continue;
     }
     try {
@@ -361,7 +443,7 @@ TEST(CrossEntropy, ATargetOutsideTheClasses) {
 
 const Room kRoom([] {
   return std::vector<OpCase>{cross_entropy_case(), cross_entropy_grad_case(),
-                             cross_entropy_with_grad_case()};
+                             cross_entropy_with_grad_case(), linear_cross_entropy_case()};
 });
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "mica/ops/cross_entropy/cross_entropy.h"
 
 #include "mica/core/check.h"
+#include "mica/op/composed.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/compare/compare.h"
@@ -13,6 +14,7 @@
 #include "mica/ops/loss/loss.h"
 #include "mica/ops/loss/targets.h"
 #include "mica/ops/math/math_ops.h"
+#include "mica/ops/matmul/matmul.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/softmax/softmax.h"
 #include "mica/ops/view/view.h"
@@ -110,7 +112,56 @@ Tensors compose_with_grad(const CrossEntropyParams& params, std::span<const Tens
   return {loss[0], cross_entropy_grad(one, in[0], in[1], loss[1], params)};
 }
 
+// linear_cross_entropy: the same of logits that are a linear layer's result, from x (N, K), weight
+// (C, K), bias (C) where there is one, and classes (N). Halves would be rounded on the way or not,
+// as the kernel has it: they are not taken.
+constexpr DTypeSet kWideDTypes{{DType::f64, DType::f32}, "f32 or f64"};
+
+void infer_linear_cross_entropy(const CrossEntropyParams& params, std::span<const TensorSpec> in,
+                                OutSpecs& out) {
+  const TensorSpec& x = in[0];
+  const TensorSpec& weight = in[1];
+  const TensorSpec& bias = in[2];
+  check<ShapeError>(x.rank() == 2 && weight.rank() == 2 && x.shape[1] == weight.shape[1],
+                    "{}: input and weight must be [N, K] and [C, K], got {} and {}", out.op(),
+                    x.shape, weight.shape);
+  const int64_t classes = weight.shape[0];
+  check<ShapeError>(!bias.defined || bias.shape == Shape{classes},
+                    "{}: bias must be [C] with C = {}, got {}", out.op(), classes, bias.shape);
+  check<DTypeError>(weight.dtype == x.dtype && (!bias.defined || bias.dtype == x.dtype),
+                    "{}: weight and bias must be {} as the input is", out.op(), x.dtype);
+  const TensorSpec logits = TensorSpec::contiguous({x.shape[0], classes}, x.dtype, x.device);
+  check_arguments("linear_cross_entropy", params, logits, in[3]);
+  out.add({}, x.dtype);
+  out.add(logits.shape, x.dtype);
+}
+
+Tensors compose_linear_cross_entropy(const CrossEntropyParams& params, std::span<const Tensor> in) {
+  const Tensor logits[] = {linear(in[0], in[1], in[2]), in[3]};
+  return compose_with_grad(params, logits);
+}
+
+std::shared_ptr<ComposedState> prepare_linear_cross_entropy(const CrossEntropyParams& params,
+                                                            const Specs& s) {
+  auto state = std::make_shared<ComposedState>(s);
+  const int logits = state->temporary(s.out[1].shape, s.out[1].dtype, s.out[1]);
+  state->add(find_op("linear"), NoParams{}, {state->in(0), state->in(1), state->in(2)}, {logits});
+  state->add(find_op("cross_entropy_with_grad"), params, {logits, state->in(3)},
+             {state->out(0), state->out(1)});
+  return state;
+}
+
+void run_linear_cross_entropy(const CrossEntropyParams&, const ComposedState& state,
+                              const Call& call) {
+  state.run(call);
+}
+
 }  // namespace
+
+Kernel linear_cross_entropy_composed_kernel() {
+  return kernel<supports_all<CrossEntropyParams>, prepare_linear_cross_entropy,
+                run_linear_cross_entropy>("composed");
+}
 
 const OpDef& cross_entropy_op() {
   static OpDef def = Op<CrossEntropyParams>("cross_entropy")
@@ -143,6 +194,18 @@ const OpDef& cross_entropy_with_grad_op() {
                          .vjp<vjp_by<compose_with_grad, CrossEntropyParams>>({.in = {0, 1}})
                          .cpu({cross_entropy_with_grad_composed_kernel()})
                          .build();
+  return def;
+}
+
+const OpDef& linear_cross_entropy_op() {
+  static OpDef def =
+      Op<CrossEntropyParams>("linear_cross_entropy")
+          .inputs(4, {.optional = {2}})
+          .dtypes(kWideDTypes)
+          .infer<infer_linear_cross_entropy>()
+          .vjp<vjp_by<compose_linear_cross_entropy, CrossEntropyParams>>({.in = {0, 1, 2, 3}})
+          .cpu({linear_cross_entropy_composed_kernel()})
+          .build();
   return def;
 }
 

@@ -1,7 +1,5 @@
 // The loss and its gradient of few rows and classes: one block keeps the logits in registers until
 // it knows how many rows count.
-#include <limits>
-
 #include "mica/ops/cross_entropy/composed.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
 #include "mica/ops/cross_entropy/cuda_targets.cuh"
@@ -19,13 +17,6 @@ constexpr int kEach = 4;   ///< classes of a lane
 constexpr int kRows = 4;   ///< of kLanes lanes
 constexpr int kGroups = kThreads / kLanes;
 
-template <class C, class F>
-__device__ C over_lanes(C x, F combine) {
-  for (int offset = kLanes / 2; offset > 0; offset /= 2)
-    x = combine(x, __shfl_xor_sync(0xffffffffU, x, offset));
-  return x;
-}
-
 /// logits and grad (rows, classes).
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -33,59 +24,28 @@ __global__ void __launch_bounds__(kThreads)
                   Compute<T> smoothing, Compute<T>* __restrict__ loss, T* __restrict__ grad) {
   wait_for_inputs();
   using C = Compute<T>;
-  constexpr C kMost = std::numeric_limits<C>::max();
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  using Row = LossRow<C, kLanes, kEach>;
   const int group = static_cast<int>(threadIdx.x) / kLanes;
-  C x[kRows][kEach];
+  Row row[kRows];
   int64_t target[kRows];
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    const int row = r * kGroups + group;
-    const bool present = row < rows;
-    target[r] = present ? targets[row] : targets.ignored;
+    const int at = r * kGroups + group;
+    const bool present = at < rows;
+    target[r] = present ? targets[at] : targets.ignored;
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
-      const int c = e * kLanes + lane;
-      x[r][e] = present && c < classes ? to_compute(logits[row * classes + c]) : -kMost;
+      const int c = Row::class_of(e);
+      row[r].x[e] = present && c < classes ? to_compute(logits[at * classes + c]) : C(0);
     }
   }
-  // x becomes the softmax.
   C sum_of_losses = 0;
   int counted = 0;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     if (r * kGroups >= rows) break;
-    C largest = -kMost;
-    C total = 0;   // of the logits
-    C wanted = 0;  // the target's logit
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      const int c = e * kLanes + lane;
-      if (c >= classes) continue;
-      largest = max(largest, x[r][e]);  // a NaN is in the sum
-      total += x[r][e];
-      if (c == target[r]) wanted = x[r][e];
-    }
-    // It stays finite, so that infinite logits give the infinite logarithm they should.
-    largest = min(over_lanes(largest, MaxOf{}), kMost);
-    wanted = over_lanes(wanted, SumOf{});
-    if (smoothing != C(0)) total = over_lanes(total, SumOf{});
-    C sum = 0;
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      x[r][e] = e * kLanes + lane < classes ? exp_of(x[r][e] - largest) : C(0);
-      sum += x[r][e];
-    }
-    sum = over_lanes(sum, SumOf{});
-    const C scale = C(1) / sum;
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) x[r][e] *= scale;
-    const bool valid = target[r] >= 0 && target[r] < classes;
-    if (lane != 0 || target[r] == targets.ignored) continue;
-    const C lse = largest + log(sum);
-    C value = valid ? lse - wanted : static_cast<C>(NAN);
-    if (smoothing != C(0))
-      value = (C(1) - smoothing) * value + smoothing * (lse - total / static_cast<C>(classes));
+    const C value = row[r].softmax(target[r], classes, smoothing);
+    if (Row::lane() != 0 || target[r] == targets.ignored) continue;
     sum_of_losses += value;
     ++counted;
   }
@@ -93,19 +53,11 @@ __global__ void __launch_bounds__(kThreads)
   counted = block_sum<kThreads>(counted);
   if (threadIdx.x == 0) *loss = sum_of_losses / static_cast<C>(counted);
   const C share = C(1) / static_cast<C>(counted);
-  const C off = smoothing / static_cast<C>(classes);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    const int row = r * kGroups + group;
-    if (row >= rows) break;
-    const C factor = target[r] >= 0 && target[r] < classes ? share : static_cast<C>(NAN);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      const int c = e * kLanes + lane;
-      if (c >= classes) break;
-      const C value = factor * (x[r][e] - (c == target[r] ? off + (C(1) - smoothing) : off));
-      grad[row * classes + c] = convert<T>(target[r] == targets.ignored ? C(0) : value);
-    }
+    const int at = r * kGroups + group;
+    if (at >= rows) break;
+    row[r].write_grad(grad + at * classes, target[r], targets.ignored, classes, smoothing, share);
   }
 }
 
