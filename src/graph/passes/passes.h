@@ -71,6 +71,10 @@ void hoist(Graph& graph);
 /// and a product where the gradient of the loss is not 1.
 void fuse_cross_entropy(Graph& graph);
 
+/// A linear layer whose result nobody but cross_entropy_with_grad reads becomes one node with it,
+/// where a kernel does so in one pass.
+void fuse_linear_cross_entropy(Graph& graph);
+
 /// Makes elementwise calls whose results have one shape, and are needed by each other, one `fused`
 /// node. On CUDA its generated kernel rounds as the compiler joins operations: there it is off in
 /// deterministic mode.
