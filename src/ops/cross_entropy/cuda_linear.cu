@@ -185,7 +185,7 @@ Support supports(const CrossEntropyParams&, const Specs& s) {
   if (runtime(DeviceKind::cuda).properties(device.index).compute_capability < 90)
     return Support::no("no clusters before compute capability 9.0");
   // Beyond this, eight multiprocessors take longer than two launches that use all.
-  constexpr int64_t kMostElements = 1 << 18;
+  constexpr int64_t kMostElements = 1 << 15;
   return (rows * inner <= kMostElements ? Support::yes() : Support::possible())
       .with_contiguous(0b1111);
 }
