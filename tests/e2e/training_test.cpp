@@ -156,9 +156,8 @@ TEST_F(Training, StepsOfAPlanAreTimedAlone) {
   const nn::Sequential model = noisy_net();
   optim::SGD optimizer(model.parameters(), {.lr = 0.01});
   // Not arguments: their slots hold something else once they are not needed any more.
-  auto step = compile([&, batch = random_batch(16)] {
-    return step_of(model, optimizer)(batch.x, batch.y);
-  });
+  auto step = compile(
+      [&, batch = random_batch(16)] { return step_of(model, optimizer)(batch.x, batch.y); });
   step();
   const Plan& plan = *step.function()->plan();
   bool convolves = false;

@@ -35,7 +35,7 @@ MISSING = {
     "conv2d_pool": "what compiled functions make of a convolution and its pooling",
     "conv2d_pool_dgrad": "a gradient",
     "conv2d_pool_wgrad": "a gradient",
-    "linear_cross_entropy": "what compiled functions make of a classifier's last layer and its loss",
+    "linear_cross_entropy": "what compiled functions make of a last layer and its loss",
     "linear_wgrad": "a gradient",
     "conv3d_dgrad": "a gradient",
     "conv3d_wgrad": "a gradient",
