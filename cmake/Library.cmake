@@ -104,6 +104,8 @@ if(mica_with_cuda)
   add_library(mica_cuda ${mica_library_kind} ${mica_cuda_sources} ${mica_cuda_host_sources})
   add_library(mica::mica_cuda ALIAS mica_cuda)
   mica_set_flags(mica_cuda)
+  # The front end's templates take half a minute to optimise, and what they make runs once per plan.
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/conv/cuda_plans.cpp PROPERTIES COMPILE_OPTIONS -O1)
   target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})
   string(REGEX REPLACE "([0-9]+[a-z]?)(-real)?" "sm_\\1" architectures "${CMAKE_CUDA_ARCHITECTURES}")
   list(JOIN architectures ", " architectures)

@@ -11,7 +11,7 @@ namespace {
 void infer(const FusedParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   const std::vector<TensorSpec> values = p.program->infer(in);
   for (const int o : p.program->outputs) {
-    const TensorSpec& s = values[static_cast<size_t>(p.program->inputs + o)];
+    const TensorSpec& s = values[static_cast<size_t>(p.program->inputs) + static_cast<size_t>(o)];
     out.add(s.shape, s.dtype);
   }
 }
@@ -46,7 +46,8 @@ std::shared_ptr<ComposedState> prepare_composed(const FusedParams& p, const Spec
     widest = std::max(widest, size_of(state->values[v].dtype));
   }
   for (size_t k = 0; k < s.out.size(); ++k)
-    state->values[static_cast<size_t>(program.inputs + program.outputs[k])] = s.out[k];
+    state->values[static_cast<size_t>(program.inputs) + static_cast<size_t>(program.outputs[k])] =
+        s.out[k];
   const auto bytes = static_cast<size_t>(s.out[0].numel()) * widest;
   state->slot_bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const int slots = *std::max_element(state->slots.begin(), state->slots.end()) + 1;

@@ -61,7 +61,8 @@ std::string print_field(Fold fold) { return kNames[static_cast<size_t>(fold)]; }
 const OpDef& reduction_op(Fold fold) { return find_op(kNames[static_cast<size_t>(fold)]); }
 
 TensorSpec reduced_tensor(const Program& program, std::span<const TensorSpec> in) {
-  TensorSpec spec = program.infer(in)[static_cast<size_t>(program.inputs + program.outputs[0])];
+  const size_t last = static_cast<size_t>(program.inputs) + static_cast<size_t>(program.outputs[0]);
+  TensorSpec spec = program.infer(in)[last];
   spec.strides = contiguous_strides(spec.shape);
   return spec;
 }

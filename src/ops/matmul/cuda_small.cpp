@@ -148,7 +148,8 @@ std::vector<Estimate> estimates(const SmallProduct& p, int splits_allowed, int m
       // Large clusters do not find room on every multiprocessor.
       if (splits > 2 && blocks > multiprocessors * 3 / 4) break;
       if (splits > 1 && p.k < kShortest * splits) break;
-      const auto waves = static_cast<double>((blocks + multiprocessors - 1) / multiprocessors);
+      const int64_t whole = (blocks + multiprocessors - 1) / multiprocessors;
+      const auto waves = static_cast<double>(whole);
       const double slice = static_cast<double>(p.k) / splits;
       const double meeting = splits > 1 ? kMeeting + kPerSplit * splits : 0;
       found.push_back({kLaunch + meeting + waves * (t.start + slice * t.per_k), {t.tile, splits}});
