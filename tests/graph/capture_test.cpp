@@ -4,6 +4,7 @@
 
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
+#include "tests/graph/ops_of.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {
@@ -13,13 +14,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const TensorSpec kVector = TensorSpec::contiguous({4}, DType::f32);
-
-std::vector<std::string> ops_of(const Graph& graph) {
-  std::vector<std::string> names;
-  names.reserve(graph.nodes.size());
-  for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
-  return names;
-}
 
 Captured capture_one(const std::function<Tensors(const Tensor&)>& f,
                      const TensorSpec& spec = kVector) {

@@ -4,6 +4,7 @@
 
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
+#include "tests/graph/ops_of.h"
 
 namespace mica {
 namespace {
@@ -21,9 +22,7 @@ std::vector<std::string> ops_after_fusion(const Layer& layer) {
       capture([&](std::span<const Tensor> in) { return layer(in[0], in[1], in[2]); }, specs);
   fuse_activations(c.graph);
   remove_dead_nodes(c.graph);
-  std::vector<std::string> names;
-  for (const Node& node : c.graph.nodes) names.emplace_back(node.op->name);
-  return names;
+  return ops_of(c.graph);
 }
 
 TEST(FuseActivations, JoinsALinearLayerAndWhatNobodyElseReads) {
@@ -68,8 +67,7 @@ TEST(FuseDropout, ReluGradientGoesIntoTheDropoutsGradient) {
       },
       {&spec, 1});
   fuse_dropout(c.graph);
-  std::vector<std::string> names;
-  for (const Node& node : c.graph.nodes) names.emplace_back(node.op->name);
+  const std::vector<std::string> names = ops_of(c.graph);
   EXPECT_THAT(names, testing::Not(testing::Contains("relu_grad")));
   EXPECT_EQ(std::count(names.begin(), names.end(), "dropout"), 2);
 }

@@ -5,6 +5,7 @@
 
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
+#include "tests/graph/ops_of.h"
 
 namespace mica {
 namespace {
@@ -30,12 +31,6 @@ struct Norm {
   }
   Tensor weight, bias, mean, var;
 };
-
-std::vector<std::string> ops_of(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
-  return names;
-}
 
 const Node& node_of(const Graph& graph, std::string_view op) {
   return *std::find_if(graph.nodes.begin(), graph.nodes.end(),

@@ -8,6 +8,7 @@
 
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
+#include "tests/graph/ops_of.h"
 
 namespace mica {
 namespace {
@@ -17,13 +18,6 @@ using testing::ElementsAre;
 using testing::Not;
 
 using Body = std::function<Tensors(std::span<const Tensor>)>;
-
-std::vector<std::string> ops_of(const Graph& graph) {
-  std::vector<std::string> names;
-  names.reserve(graph.nodes.size());
-  for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
-  return names;
-}
 
 const std::vector<Shape> kShapes = {{2, 3, 8, 8}, {4, 3, 3, 3}, {4}};
 

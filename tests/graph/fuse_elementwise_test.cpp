@@ -4,6 +4,7 @@
 
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
+#include "tests/graph/ops_of.h"
 
 namespace mica {
 namespace {
@@ -12,12 +13,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 using Body = std::function<Tensors(std::span<const Tensor>)>;
-
-std::vector<std::string> ops_of(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
-  return names;
-}
 
 TensorSpec null_spec(const Shape& shape) {
   return TensorSpec::contiguous(shape, DType::f32, Device::null());

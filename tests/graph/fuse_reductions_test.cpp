@@ -6,6 +6,7 @@
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
 #include "mica/ops/fused/fused_reduce.h"
+#include "tests/graph/ops_of.h"
 
 namespace mica {
 namespace {
@@ -15,12 +16,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 using Body = std::function<Tensors(std::span<const Tensor>)>;
-
-std::vector<std::string> ops_of(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
-  return names;
-}
 
 Graph fused(const std::vector<Shape>& inputs, const Body& body) {
   std::vector<TensorSpec> specs;

@@ -4,6 +4,7 @@
 
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
+#include "tests/graph/ops_of.h"
 
 namespace mica {
 namespace {
@@ -16,12 +17,6 @@ using testing::Not;
 using Body = std::function<Tensors(std::span<const Tensor>)>;
 
 const TensorOptions kNull{.device = Device::null()};
-
-std::vector<std::string> ops_of(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
-  return names;
-}
 
 std::vector<std::string> kept_ops(const Graph& graph) {
   std::vector<std::string> names = ops_of(graph);

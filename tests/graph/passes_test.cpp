@@ -7,6 +7,7 @@
 
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
+#include "tests/graph/ops_of.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {
@@ -19,13 +20,6 @@ const TensorOptions kNull{.device = Device::null()};
 
 TensorSpec on_null(const Shape& shape, DType dtype = DType::f32) {
   return TensorSpec::contiguous(shape, dtype, Device::null());
-}
-
-std::vector<std::string> ops_of(const Graph& graph) {
-  std::vector<std::string> names;
-  names.reserve(graph.nodes.size());
-  for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
-  return names;
 }
 
 using Body = std::function<Tensors(const Tensor&)>;

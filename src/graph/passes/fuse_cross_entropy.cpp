@@ -35,6 +35,8 @@ bool join(Graph& graph, const Writes& writes, int number) {
   const TensorSpec spec = graph[dlogits].spec;
   const bool one = known_number(graph, writes, grad->in[0]) == 1;
   if (!one && graph[grad->in[0]].spec.dtype != spec.dtype) return false;  // it scales as f32
+  if (!has_joined_kernel(graph, {&both, loss.params, loss.in, {loss.out[0], dlogits}, {}}))
+    return false;
   loss.op = &both;
   graph[loss.out[1]].node = -1;
   if (one) {
