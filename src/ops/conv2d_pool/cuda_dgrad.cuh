@@ -7,8 +7,8 @@
 // dx is then a short sum of shifted parts: dx[c, r, x] = sum over v of part[r, x + pad - v, v, c].
 // So a tap is a shift by whole rows of dy, which lie one after the other in shared memory: sixteen
 // places are sixteen neighbours there, whatever the width, and nothing is spent on padding columns.
-#include "mica/ops/conv2d_pool/cuda_tf32.cuh"
 #include "mica/runtime/cuda/ahead.cuh"
+#include "mica/runtime/cuda/tf32.cuh"
 #include "mica/runtime/cuda/types.cuh"
 
 namespace mica::pool_dgrad {

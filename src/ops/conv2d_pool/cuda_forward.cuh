@@ -1,8 +1,8 @@
 #pragma once
 
 #include "mica/ops/conv2d_pool/cuda_forward.h"
-#include "mica/ops/conv2d_pool/cuda_tf32.cuh"
 #include "mica/runtime/cuda/ahead.cuh"
+#include "mica/runtime/cuda/tf32.cuh"
 
 // Loops that run a few times are kept rolled: code that runs once is fetched from L2, which takes
 // longer than running it.

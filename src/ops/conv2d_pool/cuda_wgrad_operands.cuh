@@ -2,7 +2,7 @@
 
 // How the weight gradient's operands come to shared memory: x as it is, dy that was pooled spread
 // out, both rounded to TF32.
-#include "mica/ops/conv2d_pool/cuda_tf32.cuh"
+#include "mica/runtime/cuda/tf32.cuh"
 #include "mica/runtime/cuda/types.cuh"
 
 namespace mica::wgrad {

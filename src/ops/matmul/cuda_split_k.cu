@@ -4,6 +4,7 @@
 #include "mica/ops/matmul/cuda_small.cuh"
 #include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/tf32.cuh"
 
 namespace mica {
 namespace {
@@ -57,16 +58,6 @@ __device__ inline void wait_copies() {
 /// last place that stays takes one. It errs by two thirds of that place at most and by none on
 /// average, and leaves what TF32 can hold, infinity and NaN alone.
 __device__ inline uint32_t to_tf32(float x) { return __float_as_uint(x * (1 + 0x1.555p-12F)); }
-
-__device__ inline void mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                           uint32_t b0, uint32_t b1) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-#endif
-}
 
 /// `rows` of an operand and a chunk of K in shared memory. Where K lies together (along_k): steps
 /// of K, rows, 16 values, so that 8 lanes read two rows whole. Otherwise: K, rows, with 16-byte
@@ -301,8 +292,9 @@ __global__ void __launch_bounds__(S::kThreads) product(SmallProduct p) {
         for (int r = 0; r < 2; ++r)
 #pragma unroll
           for (int c = 0; c < 4; ++c)
-            mma(acc[r][c], left[2 * r][0], left[2 * r + 1][0], left[2 * r][1], left[2 * r + 1][1],
-                right[c][0], right[c][1]);
+            tf32::mma(acc[r][c],
+                      {left[2 * r][0], left[2 * r + 1][0], left[2 * r][1], left[2 * r + 1][1]},
+                      right[c][0], right[c][1]);
       }
     }
   }
