@@ -40,8 +40,22 @@ foreach(file ${mica_python_files})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/mica/${file} ${PROJECT_BINARY_DIR}/python/mica/${file} SYMBOLIC)
 endforeach()
 
-# What a wheel takes: the extension with the libraries beside it. scikit-build-core adds the Python files.
+# Type stubs, from the signatures of the built extension.
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/python/mica/__init__.pyi
+  COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/stubs.py ${NB_DIR} ${PROJECT_BINARY_DIR}/python/mica
+  DEPENDS _mica ${PROJECT_SOURCE_DIR}/python/stubs.py ${PROJECT_SOURCE_DIR}/python/mica/__init__.py
+  VERBATIM)
+add_custom_target(mica_stubs ALL DEPENDS ${PROJECT_BINARY_DIR}/python/mica/__init__.pyi)
+
+# What a wheel takes: the extension with the libraries beside it, the stubs, and the command, which
+# `python -m mica` runs. scikit-build-core adds the Python files.
 install(TARGETS _mica LIBRARY DESTINATION mica COMPONENT python EXCLUDE_FROM_ALL)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/python/mica/ DESTINATION mica COMPONENT python EXCLUDE_FROM_ALL
+  FILES_MATCHING PATTERN "*.pyi")
 if(MICA_SHARED)
   install(TARGETS ${mica_libraries} LIBRARY DESTINATION mica COMPONENT python EXCLUDE_FROM_ALL)
+endif()
+if(TARGET mica_tool)
+  install(TARGETS mica_tool RUNTIME DESTINATION mica/bin COMPONENT python EXCLUDE_FROM_ALL)
+  set_property(TARGET mica_tool APPEND PROPERTY INSTALL_RPATH "$ORIGIN/..")
 endif()

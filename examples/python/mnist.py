@@ -17,7 +17,7 @@ optimizer = mica.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
 
 
 @mica.compile
-def step(x, y):
+def step(x: mica.Tensor, y: mica.Tensor) -> mica.Tensor:
     loss = F.cross_entropy(net(x), y)
     loss.backward()
     optimizer.step()

@@ -1,6 +1,11 @@
 import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from mica._mica import is_grad_enabled, set_grad_enabled
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class _GradMode:
@@ -8,16 +13,16 @@ class _GradMode:
 
     _mode: bool
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._before = is_grad_enabled()
         set_grad_enabled(self._mode)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         set_grad_enabled(self._before)
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
-        def wrapper(*args, **kwargs):
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
             with type(self)():
                 return function(*args, **kwargs)
 

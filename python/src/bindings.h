@@ -41,8 +41,8 @@ auto without_gil(F&& f) {
   return f();
 }
 
-/// A module `mica.<name>` that is an attribute of the extension only: the package's own files
-/// import from it.
+/// A module that calls itself `mica.<name>` and is imported as `mica._mica.<name>`: the package's
+/// own files import from it.
 nb::module_ add_submodule(nb::module_& m, const char* name);
 
 /// The name of a value's class.

@@ -25,7 +25,7 @@ namespace nanobind::detail {
 /// A tuple of ints; from a list, tuple or one int.
 template <>
 struct type_caster<mica::Dims> {
-  NB_TYPE_CASTER(mica::Dims, const_name("tuple[int, ...]"))
+  NB_TYPE_CASTER(mica::Dims, io_name("int | collections.abc.Sequence[int]", "tuple[int, ...]"))
 
   bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
     value = {};
@@ -55,7 +55,7 @@ struct type_caster<mica::Dims> {
 /// A height and a width; from one int or a pair.
 template <>
 struct type_caster<mica::Size2> {
-  NB_TYPE_CASTER(mica::Size2, const_name("int | tuple[int, int]"))
+  NB_TYPE_CASTER(mica::Size2, io_name("int | collections.abc.Sequence[int]", "tuple[int, int]"))
 
   bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
     make_caster<mica::Dims> dims;
@@ -73,7 +73,8 @@ struct type_caster<mica::Size2> {
 /// A depth, a height and a width; from one int or three.
 template <>
 struct type_caster<mica::Size3> {
-  NB_TYPE_CASTER(mica::Size3, const_name("int | tuple[int, int, int]"))
+  NB_TYPE_CASTER(mica::Size3,
+                 io_name("int | collections.abc.Sequence[int]", "tuple[int, int, int]"))
 
   bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
     make_caster<mica::Dims> dims;

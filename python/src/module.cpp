@@ -7,6 +7,9 @@ nb::module_ add_submodule(nb::module_& m, const char* name) {
   auto submodule = nb::steal<nb::module_>(PyModule_New(full.c_str()));
   if (!submodule.is_valid()) nb::raise_python_error();
   m.attr(name) = submodule;
+  // What `from mica._mica.functional import *` looks up.
+  nb::module_::import_("sys").attr("modules")[("mica._mica." + std::string(name)).c_str()] =
+      submodule;
   return submodule;
 }
 

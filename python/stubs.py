@@ -1,0 +1,143 @@
+"""Writes the type stubs of a built package: python stubs.py FOLDER_OF_NANOBIND FOLDER_OF_MICA.
+
+nanobind's stubgen knows the signatures. It does not know that names such as mica.bool and
+Tensor.float hide Python's own from the lines around them, nor what to write where C++ says object,
+nor the package's own list of names: that is done here.
+"""
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+HIDDEN = {"bool", "bytes", "float", "int"}  # by methods of Tensor and dtypes of the same names
+HIDDEN_BY_TENSOR = {"device", "dtype", "memory_format"}  # by its properties
+BARE = {"tuple": "tuple[Any, ...]", "list": "list[Any]", "dict": "dict[str, Any]"}
+RETURNS = {
+    "__array__": "_numpy.ndarray[Any, Any]",
+    "numpy": "_numpy.ndarray[Any, Any]",
+    "sort": "mica._mica.ValuesIndices",
+    "topk": "mica._mica.ValuesIndices",
+}
+HEADER = """import builtins
+from typing import Any, NamedTuple
+
+import mica._mica
+import numpy as _numpy
+
+"""
+
+
+def expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+class Annotation(ast.NodeTransformer):
+    def __init__(self, module: str):
+        self.names = BARE | {name: f"builtins.{name}" for name in HIDDEN}
+        if module == "mica":
+            self.names |= {name: f"mica._mica.{name}" for name in HIDDEN_BY_TENSOR}
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        node.slice = self.visit(node.slice)  # the tuple of tuple[int] is not bare
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        text = ast.unparse(node)
+        return (
+            expression(text.replace("mica.", "mica._mica.", 1))
+            if text.startswith("mica.")
+            else node
+        )
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return expression(self.names[node.id]) if node.id in self.names else node
+
+
+class Stub(ast.NodeTransformer):
+    """What stubgen wrote, with names that mean what they say and no untyped argument."""
+
+    def __init__(self, module: str):
+        self.annotation = Annotation(module)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        return None if (node.module or "").split(".")[0] == "mica" else node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        arguments = node.args
+        for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+            if argument.annotation:
+                argument.annotation = self.annotation.visit(argument.annotation)
+        for argument in filter(None, [arguments.vararg, arguments.kwarg]):
+            argument.annotation = argument.annotation or expression("Any")
+        for defaults in (arguments.defaults, arguments.kw_defaults):
+            defaults[:] = [
+                d if d is None or isinstance(d, ast.Constant) else expression("...")
+                for d in defaults
+            ]
+        if node.returns and ast.unparse(node.returns) in ("object", "tuple"):
+            node.returns = expression(RETURNS.get(node.name, "Any"))
+        elif node.returns:
+            node.returns = self.annotation.visit(node.returns)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = self.annotation.visit(node.annotation)
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        self.generic_visit(node)
+        own = expression(f"builtins.{node.name}")
+        node.bases = [
+            own if ast.unparse(base) == node.name else self.annotation.visit(base)
+            for base in node.bases
+        ]
+        return node
+
+
+def named_tuples(module: ModuleType) -> str:
+    """The classes that C++ makes with collections.namedtuple."""
+    return "".join(
+        f"class {name}(NamedTuple):\n"
+        + "".join(f"    {field}: mica._mica.Tensor\n" for field in value._fields)
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, tuple)
+    )
+
+
+def reexports(package: ModuleType, extension: ModuleType) -> str:
+    """The names of the package itself, each with where it comes from."""
+    lines = [f'"""{package.__doc__}"""\n']
+    for name in package.__all__:
+        value = getattr(package, name)
+        if isinstance(value, ModuleType):
+            lines.append(f"from mica import {name} as {name}\n")
+        elif value is getattr(extension, name, None):
+            lines.append(f"from mica._mica import {name} as {name}\n")
+        else:
+            lines.append(f"from {value.__module__} import {value.__qualname__} as {name}\n")
+    return "".join(lines)
+
+
+def main() -> None:
+    nanobind, package = map(Path, sys.argv[1:])
+    sys.path[:0] = [str(nanobind), str(package.parent)]
+    stub_gen = importlib.import_module("stubgen").StubGen
+    extension = importlib.import_module("mica._mica")
+    modules = {"__init__": extension} | {
+        name: value for name, value in vars(extension).items() if isinstance(value, ModuleType)
+    }
+    (package / "_mica").mkdir(exist_ok=True)
+    for name, module in modules.items():
+        generator = stub_gen(module=module, include_private=True)  # add_ counts as private there
+        generator.put(module)
+        tree = Stub(module.__name__).visit(ast.parse(generator.get()))
+        text = HEADER + named_tuples(module) + ast.unparse(tree) + "\n"
+        if module is extension:
+            text += "__version__: str\n"
+        (package / "_mica" / f"{name}.pyi").write_text(text)
+    (package / "__init__.pyi").write_text(reexports(importlib.import_module("mica"), extension))
+
+
+main()
