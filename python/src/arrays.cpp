@@ -4,6 +4,7 @@
 #include <array>
 
 #include "mica/core/dtype_switch.h"
+#include "mica/core/handed_out.h"
 #include "python/src/bindings.h"
 
 namespace mica::python {
@@ -71,6 +72,7 @@ Tensor adopt(nb::handle array) {
   impl->spec.aligned = (reinterpret_cast<uintptr_t>(a.data()) & 15U) == 0;
   const size_t bytes = static_cast<size_t>(elements) * size_of(impl->spec.dtype);
   impl->storage = make_ref<Storage>(a.data(), bytes, Device::cpu(), keep(nb::borrow(array)));
+  hand_out(*impl->storage);  // the array is still there
   return Tensor(std::move(impl));
 }
 
@@ -106,7 +108,7 @@ class NumberReader {
     const DType dtype = wanted ? *wanted : numbers_.empty() ? DType::f32 : kDefaults[kind_];
     return switch_all(dtype, [&]<class T>() {
       Tensor result = empty(shape_, {dtype, Device::cpu()});
-      T* out = result.data_as<T>();
+      T* out = static_cast<T*>(result.data());
       for (size_t i = 0; i < numbers_.size(); ++i) {
         const bool exact = kind_ < kFloat && std::is_integral_v<T>;
         out[i] = exact ? static_cast<T>(integers_[i])
@@ -165,6 +167,7 @@ class NumberReader {
 /// An array object that shares the tensor's memory and keeps it alive.
 template <class Framework>
 nb::ndarray<Framework> share(const Tensor& t) {
+  hand_out(*t.storage());
   const nb::capsule owner(new Tensor(t), [](void* p) noexcept { delete static_cast<Tensor*>(p); });
   std::array<size_t, Dims::kMaxRank> shape{};
   for (int i = 0; i < t.rank(); ++i)

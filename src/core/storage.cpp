@@ -1,5 +1,6 @@
 #include "mica/core/storage.h"
 
+#include "mica/core/handed_out.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -25,6 +26,7 @@ Ref<Storage> Storage::pinned(size_t bytes) {
 }
 
 Storage::~Storage() {
+  forget_handed_out(*this);
   if (!owner_) runtime(device_).deallocate(data_, bytes_, device_.index);
 }
 

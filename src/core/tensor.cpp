@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "mica/core/dtype_switch.h"
+#include "mica/core/handed_out.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -36,7 +37,9 @@ void* Tensor::data() const { return storage()->data() ? impl_->data() : nullptr;
 
 void* Tensor::data_checked(DType expected) const {
   check<DTypeError>(dtype() == expected, "data_as: the tensor is {}, not {}", dtype(), expected);
-  return data();
+  void* pointer = data();
+  hand_out(*storage());
+  return pointer;
 }
 
 double Tensor::item() const {

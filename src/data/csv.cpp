@@ -43,19 +43,20 @@ TensorDataset read_csv(const std::string& path, const CsvOptions& options) {
 
   TensorDataset set{empty({table.rows, table.width - 1}),
                     empty({table.rows}, {.dtype = options.label_dtype})};
-  auto* x = set.x.data_as<float>();
+  auto* x = static_cast<float*>(set.x.data());
   const double* value = table.values.data();
   for (int64_t row = 0; row < table.rows; ++row)
     for (int64_t column = 0; column < table.width; ++column, ++value) {
       if (column == label && classes) {
         if (!(*value >= 0 && *value < kMostClass && *value == std::floor(*value)))
           refuse(row, column, "a class (0, 1, …)");
-        set.y.data_as<int64_t>()[row] = static_cast<int64_t>(*value);
+        static_cast<int64_t*>(set.y.data())[row] = static_cast<int64_t>(*value);
         continue;
       }
       if (std::isfinite(*value) && std::abs(*value) > kMostFloat)
         refuse(row, column, "a number that f32 holds");
-      (column == label ? set.y.data_as<float>()[row] : *x++) = static_cast<float>(*value);
+      (column == label ? static_cast<float*>(set.y.data())[row] : *x++) =
+          static_cast<float>(*value);
     }
   return set;
 }

@@ -56,8 +56,8 @@ Tensor to_float(const Tensor& pixels, bool normalize, const Kind& kind) {
     value[i] = normalize ? (unit - kind.mean) / kind.deviation : unit;
   }
   Tensor images = empty({pixels.size(0), 1, kSide, kSide});
-  const auto* in = pixels.data_as<uint8_t>();
-  auto* out = images.data_as<float>();
+  const auto* in = static_cast<const uint8_t*>(pixels.data());
+  auto* out = static_cast<float*>(images.data());
   parallel_for(pixels.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) out[i] = value[in[i]];
   });
@@ -66,7 +66,7 @@ Tensor to_float(const Tensor& pixels, bool normalize, const Kind& kind) {
 
 Tensor to_classes(const Tensor& bytes, const std::string& path) {
   std::vector<int64_t> labels(static_cast<size_t>(bytes.numel()));
-  const auto* in = bytes.data_as<uint8_t>();
+  const auto* in = static_cast<const uint8_t*>(bytes.data());
   for (size_t i = 0; i < labels.size(); ++i) {
     check<IoError>(in[i] < kClasses, "{}: expected labels below {}, got {} at {}", path, kClasses,
                    in[i], i);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "mica/autograd/anomaly.h"
+#include "mica/core/handed_out.h"
 #include "mica/graph/plan.h"
 #include "mica/graph/value_bytes.h"
 #include "mica/op/settings.h"
@@ -108,7 +109,7 @@ void Plan::refresh() {
   if (!kept_) return;
   kept_->use_on(current_stream(captured_.device));
   const bool current = std::all_of(depends_on_.begin(), depends_on_.end(), [](const Dependence& d) {
-    return d.storage->version() == d.version;
+    return d.storage->version() == d.version && !is_handed_out(*d.storage);
   });
   if (refreshed_ && current) return;
   for (Dependence& d : depends_on_) d.version = d.storage->version();

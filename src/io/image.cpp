@@ -32,7 +32,7 @@ Tensor to_planes(const Pixels& pixels, int64_t channels) {
   const int64_t area = pixels.height * pixels.width;
   const uint8_t* in = pixels.data.get();
   Tensor image = empty({channels, pixels.height, pixels.width}, {.dtype = DType::u8});
-  auto* out = image.data_as<uint8_t>();
+  auto* out = static_cast<uint8_t*>(image.data());
   if (channels == 1 && pixels.channels == 3) {
     for (int64_t i = 0; i < area; ++i, in += 3)
       out[i] = static_cast<uint8_t>((299 * in[0] + 587 * in[1] + 114 * in[2] + 500) / 1000);
@@ -87,7 +87,7 @@ std::vector<std::byte> encode_png(const Tensor& image) {
                     "encode_png: expected at most {} rows and columns, got {}", kMost,
                     image.shape());
   pixels.data.reset(new uint8_t[static_cast<size_t>(pixels.size())]);
-  const auto* in = planes.data_as<uint8_t>();
+  const auto* in = static_cast<const uint8_t*>(planes.data());
   const int64_t area = pixels.height * pixels.width;
   for (int64_t i = 0; i < area; ++i)
     for (int64_t c = 0; c < channels; ++c)

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mica/core/handed_out.h"
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
 #include "tests/graph/ops_of.h"
@@ -122,6 +123,23 @@ TEST(Prologue, IsRunOnlyThen) {
   EXPECT_EQ(f(x).to_vector<float>(), before);
   w.storage()->bump_version();
   EXPECT_NE(f(x).to_vector<float>(), before);
+}
+
+TEST(Prologue, RunsEveryTimeForMemoryThatWasHandedOut) {
+  const Tensor w = ones({4});
+  const auto body = [&](const Tensor& x) { return add(x, exp(exp(w))); };
+  auto f = compile(body);
+  const Tensor x = zeros({4});
+  f(x);
+  auto* held = w.data_as<float>();
+  for (const float value : {0.5F, 0.25F}) {
+    held[0] = value;
+    EXPECT_EQ(f(x).to_vector<float>(), body(x).to_vector<float>());
+  }
+  EXPECT_EQ(f.function()->plan()->prologue_steps(), 1U);
+  // A view has the same memory.
+  EXPECT_TRUE(is_handed_out(*reshape(w, {2, 2}).storage()));
+  EXPECT_FALSE(is_handed_out(*x.storage()));
 }
 
 TEST(Prologue, ItsResultsAreNobodyElses) {

@@ -199,3 +199,18 @@ def test_threads(device):
     for t in threads:
         t.join()
     assert not errors
+
+
+def test_weights_written_through_numpy_are_seen():
+    w = mica.tensor([1.0, 2.0, 3.0])
+    held = np.ones(3, np.float32)
+    adopted = mica.from_numpy(held)
+    f = mica.compile(lambda x: x * mica.exp(w) + mica.exp(adopted))
+    x = mica.tensor([1.0, 1.0, 1.0])
+    f(x)
+    view = w.numpy()
+    exported = np.from_dlpack(w)
+    for value in (0.5, 0.25):
+        view[0] = value
+        held[1] = value
+        np.testing.assert_allclose(f(x).numpy(), np.exp(exported) + np.exp(held), rtol=1e-6)

@@ -148,7 +148,7 @@ std::vector<T> Tensor::to_vector() const {
   const NoGrad guard;
   const Tensor host = contiguous(to(*this, Device::cpu()));
   std::vector<T> values(static_cast<size_t>(numel()));
-  const T* data = host.data_as<T>();
+  const T* data = static_cast<const T*>(host.data());
   for (size_t i = 0; i < values.size(); ++i) values[i] = data[i];
   return values;
 }

@@ -64,7 +64,7 @@ template <class T, class F>
 Tensor tabulated(const char* op, int64_t n, TensorOptions options, F&& f) {
   check<DTypeError>(options.dtype != DType::boolean, "{}: expected numbers, got bool", op);
   Tensor values = empty({n}, {.dtype = dtype_of<T>});
-  T* data = values.data_as<T>();
+  T* data = static_cast<T*>(values.data());
   parallel_for(n, kElementGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) data[i] = f(static_cast<T>(i));
   });
