@@ -4,7 +4,6 @@
 #include <array>
 
 #include "mica/core/dtype_switch.h"
-#include "mica/core/handed_out.h"
 #include "python/src/bindings.h"
 
 namespace mica::python {
@@ -72,7 +71,7 @@ Tensor adopt(nb::handle array) {
   impl->spec.aligned = (reinterpret_cast<uintptr_t>(a.data()) & 15U) == 0;
   const size_t bytes = static_cast<size_t>(elements) * size_of(impl->spec.dtype);
   impl->storage = make_ref<Storage>(a.data(), bytes, Device::cpu(), keep(nb::borrow(array)));
-  hand_out(*impl->storage);  // the array is still there
+  impl->storage->hand_out();  // the array is still there
   return Tensor(std::move(impl));
 }
 
@@ -167,7 +166,7 @@ class NumberReader {
 /// An array object that shares the tensor's memory and keeps it alive.
 template <class Framework>
 nb::ndarray<Framework> share(const Tensor& t) {
-  hand_out(*t.storage());
+  t.storage()->hand_out();
   const nb::capsule owner(new Tensor(t), [](void* p) noexcept { delete static_cast<Tensor*>(p); });
   std::array<size_t, Dims::kMaxRank> shape{};
   for (int i = 0; i < t.rank(); ++i)

@@ -1,6 +1,5 @@
 #include "mica/core/storage.h"
 
-#include "mica/core/handed_out.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -26,7 +25,6 @@ Ref<Storage> Storage::pinned(size_t bytes) {
 }
 
 Storage::~Storage() {
-  forget_handed_out(*this);
   if (!owner_) runtime(device_).deallocate(data_, bytes_, device_.index);
 }
 

@@ -30,11 +30,17 @@ class Storage : public RefCounted {
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
+  /// Somebody outside holds a pointer to the memory (a NumPy or DLPack view, data_as) and may write
+  /// at any time without a version telling.
+  void hand_out() { handed_out_.store(true, std::memory_order_relaxed); }
+  bool is_handed_out() const { return handed_out_.load(std::memory_order_relaxed); }
+
  private:
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
   Device device_;
   bool pinned_ = false;
+  std::atomic<bool> handed_out_{false};
   std::atomic<uint32_t> version_{0};
   std::shared_ptr<void> owner_;
 };

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "mica/core/dtype_switch.h"
-#include "mica/core/handed_out.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -38,7 +37,7 @@ void* Tensor::data() const { return storage()->data() ? impl_->data() : nullptr;
 void* Tensor::data_checked(DType expected) const {
   check<DTypeError>(dtype() == expected, "data_as: the tensor is {}, not {}", dtype(), expected);
   void* pointer = data();
-  hand_out(*storage());
+  storage()->hand_out();
   return pointer;
 }
 

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "mica/autograd/anomaly.h"
-#include "mica/core/handed_out.h"
 #include "mica/graph/plan.h"
 #include "mica/graph/value_bytes.h"
 #include "mica/op/settings.h"
@@ -109,7 +108,7 @@ void Plan::refresh() {
   if (!kept_) return;
   kept_->use_on(current_stream(captured_.device));
   const bool current = std::all_of(depends_on_.begin(), depends_on_.end(), [](const Dependence& d) {
-    return d.storage->version() == d.version && !is_handed_out(*d.storage);
+    return d.storage->version() == d.version && !d.storage->is_handed_out();
   });
   if (refreshed_ && current) return;
   for (Dependence& d : depends_on_) d.version = d.storage->version();

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mica/core/handed_out.h"
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
 #include "tests/graph/ops_of.h"
