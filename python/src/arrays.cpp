@@ -106,12 +106,17 @@ class NumberReader {
     constexpr DType kDefaults[] = {DType::boolean, DType::i64, DType::f32};
     const DType dtype = wanted ? *wanted : numbers_.empty() ? DType::f32 : kDefaults[kind_];
     return switch_all(dtype, [&]<class T>() {
+      constexpr bool kIsInteger = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+      if (kIsInteger && too_large_) raise_overflow(dtype);
       Tensor result = empty(shape_, {dtype, Device::cpu()});
       T* out = static_cast<T*>(result.data());
       for (size_t i = 0; i < numbers_.size(); ++i) {
-        const bool exact = kind_ < kFloat && std::is_integral_v<T>;
-        out[i] = exact ? static_cast<T>(integers_[i])
-                       : static_cast<T>(static_cast<Compute<T>>(numbers_[i]));
+        if (kind_ < kFloat && std::is_integral_v<T>) {
+          out[i] = static_cast<T>(integers_[i]);
+          if (kIsInteger && static_cast<int64_t>(out[i]) != integers_[i]) raise_overflow(dtype);
+        } else {
+          out[i] = static_cast<T>(static_cast<Compute<T>>(numbers_[i]));
+        }
       }
       return result;
     });
@@ -120,6 +125,11 @@ class NumberReader {
  private:
   static constexpr int kInteger = 1;
   static constexpr int kFloat = 2;
+
+  [[noreturn]] static void raise_overflow(DType dtype) {
+    PyErr_Format(PyExc_OverflowError, "tensor: an integer is too large for %s", python_name(dtype));
+    nb::raise_python_error();
+  }
 
   bool read_list(nb::handle list, int depth) {
     const auto n = static_cast<int64_t>(nb::len(list));
@@ -149,7 +159,8 @@ class NumberReader {
         PyErr_Clear();
         return false;
       }
-      kind_ = kFloat;
+      too_large_ = too_large_ || PyLong_Check(value.ptr());
+      kind_ = std::max(kind_, PyLong_Check(value.ptr()) ? kInteger : kFloat);
     }
     integers_.push_back(integer);
     numbers_.push_back(number);
@@ -159,6 +170,7 @@ class NumberReader {
   Shape shape_;
   bool closed_ = false;  ///< the rank is known
   int kind_ = 0;
+  bool too_large_ = false;  ///< an integer does not fit 64 bits
   std::vector<int64_t> integers_;
   std::vector<double> numbers_;
 };

@@ -22,6 +22,8 @@ void bind_types(nb::module_& m);
 void bind_tensor(nb::module_& m);
 void bind_arrays(nb::module_& m, nb::class_<Tensor>& tensor);
 void bind_operators(nb::class_<Tensor>& tensor);
+void bind_indexing_methods(nb::class_<Tensor>& tensor);
+void bind_protocols(nb::class_<Tensor>& tensor);
 void bind_ops(nb::module_& m);
 void bind_autograd(nb::module_& m);
 void bind_compile(nb::module_& m);
@@ -53,6 +55,8 @@ template <class... Args>
   throw nb::type_error(fmt::format(format, std::forward<Args>(args)...).c_str());
 }
 
+/// "float32".
+const char* python_name(DType t);
 /// mica.float32, "float32", numpy.float32, numpy.dtype("float32"), float, int or bool.
 DType parse_dtype(nb::handle value);
 /// mica.device, "cuda:0", or an int for that CUDA device.
@@ -74,7 +78,14 @@ nb::tuple to_tuple(const Tensors& tensors);
 
 /// An array, a (nested) list or a number as a new tensor.
 Tensor tensor_from(nb::handle data, nb::handle dtype, nb::handle device);
-/// t[key] for integers, slices, Ellipsis, None and tuples of them: always a view.
+/// A value to write: a tensor, or anything a tensor can be made of, of the destination's dtype.
+Tensor source_for(const Tensor& destination, nb::handle value);
+/// The tensor in a Python object; null for any other object.
+inline const Tensor* tensor_or_null(nb::handle value) {
+  Tensor* t = nullptr;
+  return nb::try_cast(value, t, false) ? t : nullptr;
+}
+/// t[key] as NumPy has it: a view but for arrays of indices and negative steps.
 Tensor get_item(const Tensor& t, nb::handle key);
 
 }  // namespace mica::python

@@ -1,5 +1,7 @@
-// Python's operators, indexing and writing in place. A Python number is weak: it takes the tensor's
-// dtype.
+// Python's operators. A Python number is weak: it takes the tensor's dtype.
+#include <algorithm>
+#include <cmath>
+
 #include "python/src/bindings.h"
 
 namespace mica::python {
@@ -9,20 +11,59 @@ using Binary = Tensor (*)(const Tensor&, const Tensor&);
 using BinaryNumber = Tensor (*)(const Tensor&, double);
 using NumberBinary = Tensor (*)(double, const Tensor&);
 
+/// The other operand of an operator: a tensor, a number, or neither.
+struct Operand {
+  Tensor tensor = {};
+  double number = 0;
+  bool valid = true;
+};
+
+/// Integers that a double cannot hold become tensors of the first operand's dtype.
+Operand read_integer(nb::handle value, const Tensor& like) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  int64_t integer = 0;
+  if (read_int(value, integer) && std::abs(integer) <= kExact)
+    return {.number = static_cast<double>(integer)};
+  if (is_floating(like.dtype())) {
+    const double number = PyLong_AsDouble(value.ptr());
+    if (number == -1 && PyErr_Occurred()) nb::raise_python_error();
+    return {.number = number};
+  }
+  return {.tensor = tensor_from(value, nb::cast(like.dtype()), nb::cast(like.device()))};
+}
+
+Operand read_operand(nb::handle value, const Tensor& like) {
+  if (const Tensor* t = tensor_or_null(value)) return {.tensor = *t};
+  if (PyFloat_Check(value.ptr())) return {.number = PyFloat_AsDouble(value.ptr())};
+  if (PyLong_Check(value.ptr())) return read_integer(value, like);
+  // Numbers of NumPy, but no arrays of them.
+  if (!nb::hasattr(value, "ndim") || !value.attr("ndim").equal(nb::int_(0)))
+    return {.valid = false};
+  if (PyIndex_Check(value.ptr())) return read_integer(nb::int_(nb::handle(value)), like);
+  const double number = PyFloat_AsDouble(value.ptr());
+  if (number != -1 || !PyErr_Occurred()) return {.number = number};
+  PyErr_Clear();
+  return {.valid = false};
+}
+
+nb::object not_implemented() { return nb::borrow(Py_NotImplemented); }
+
 /// number op x where only tensors will do.
 template <Binary op>
-Tensor reversed(const Tensor& x, double number) {
-  const bool whole = number == static_cast<double>(static_cast<int64_t>(number));
+Tensor reversed(double number, const Tensor& x) {
+  const bool whole = number == std::trunc(number);
   const DType dtype = is_floating(x.dtype()) || whole ? x.dtype() : DType::f32;
   return op(full({}, number, {dtype, x.device()}), x);
 }
-template <NumberBinary op>
-Tensor number_first(const Tensor& x, double number) {
-  return op(number, x);
-}
 template <BinaryNumber op>
-Tensor either_way(const Tensor& x, double number) {
+Tensor either_way(double number, const Tensor& x) {
   return op(x, number);
+}
+/// x op number where only tensors will do: of integers and bools, which stay whole at any size.
+template <Binary op>
+Tensor of_integers(const Tensor& x, double number) {
+  check<DTypeError>(number == std::trunc(number), "expected an integer, got {}", number);
+  return op(x, full({}, number, {x.dtype(), x.device()}));
 }
 
 struct Row {
@@ -30,87 +71,115 @@ struct Row {
   Binary op;
   BinaryNumber op_number;
   const char* reflected_name = nullptr;
-  BinaryNumber reflected = nullptr;  ///< of the tensor on the right and the number on the left
+  NumberBinary reflected = nullptr;
+  const char* in_place_name = nullptr;
 };
 
 constexpr Row kRows[] = {
-    {"__add__", add, add, "__radd__", either_way<add>},
-    {"__sub__", sub, sub, "__rsub__", number_first<sub>},
-    {"__mul__", mul, mul, "__rmul__", either_way<mul>},
-    {"__truediv__", div, div, "__rtruediv__", number_first<div>},
-    {"__floordiv__", floor_divide, floor_divide, "__rfloordiv__", reversed<floor_divide>},
-    {"__mod__", remainder, remainder, "__rmod__", reversed<remainder>},
-    {"__pow__", pow, pow, "__rpow__", number_first<pow>},
+    {"__add__", add, add, "__radd__", either_way<add>, "__iadd__"},
+    {"__sub__", sub, sub, "__rsub__", sub, "__isub__"},
+    {"__mul__", mul, mul, "__rmul__", either_way<mul>, "__imul__"},
+    {"__truediv__", div, div, "__rtruediv__", div, "__itruediv__"},
+    {"__floordiv__", floor_divide, floor_divide, "__rfloordiv__", reversed<floor_divide>,
+     "__ifloordiv__"},
+    {"__mod__", remainder, remainder, "__rmod__", reversed<remainder>, "__imod__"},
+    {"__pow__", pow, pow, "__rpow__", pow, "__ipow__"},
     {"__eq__", eq, eq},
     {"__ne__", ne, ne},
     {"__lt__", lt, lt},
     {"__le__", le, le},
     {"__gt__", gt, gt},
     {"__ge__", ge, ge},
+    {"__and__", bitwise_and, of_integers<bitwise_and>, "__rand__", reversed<bitwise_and>,
+     "__iand__"},
+    {"__or__", bitwise_or, of_integers<bitwise_or>, "__ror__", reversed<bitwise_or>, "__ior__"},
+    {"__xor__", bitwise_xor, of_integers<bitwise_xor>, "__rxor__", reversed<bitwise_xor>,
+     "__ixor__"},
+    {"__lshift__", left_shift, of_integers<left_shift>, "__rlshift__", reversed<left_shift>,
+     "__ilshift__"},
+    {"__rshift__", right_shift, of_integers<right_shift>, "__rrshift__", reversed<right_shift>,
+     "__irshift__"},
 };
 
-/// Of integers, so their numbers stay whole at any size.
-struct BitRow {
-  const char* name;
-  const char* reflected_name;
-  Binary op;
-};
-
-constexpr BitRow kBitRows[] = {
-    {"__and__", "__rand__", bitwise_and},       {"__or__", "__ror__", bitwise_or},
-    {"__xor__", "__rxor__", bitwise_xor},       {"__lshift__", "__rlshift__", left_shift},
-    {"__rshift__", "__rrshift__", right_shift},
-};
-
-Tensor integer_like(const Tensor& x, nb::int_ number) {
-  return tensor_from(number, nb::cast(x.dtype()), nb::cast(x.device()));
+Tensor compute(const Row& row, const Tensor& x, const Operand& y) {
+  return y.tensor.defined() ? row.op(x, y.tensor) : row.op_number(x, y.number);
 }
 
-void bind_bits(nb::class_<Tensor>& tensor) {
-  for (const BitRow& row : kBitRows) {
-    tensor.def(row.name, row.op, "other"_a, nb::is_operator(), ReleaseGil());
-    tensor.def(
-        row.name,
-        [op = row.op](const Tensor& x, const nb::int_& number) {
-          return without_gil([&, y = integer_like(x, number)] { return op(x, y); });
-        },
-        "other"_a, nb::is_operator());
+/// Overwrites a tensor with a result, whose kind of number it must be able to hold.
+void store(const Tensor& destination, const Tensor& result) {
+  check<DTypeError>(promote(destination.dtype(), result.dtype()) == destination.dtype() ||
+                        is_floating(destination.dtype()) == is_floating(result.dtype()),
+                    "{} values cannot be written to a {} tensor in place", result.dtype(),
+                    destination.dtype());
+  check<ShapeError>(result.shape() == destination.shape(),
+                    "a result of shape {} cannot be written to a tensor of shape {} in place",
+                    result.shape(), destination.shape());
+  copy_(destination, result);
+}
+
+void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
+  tensor.def(
+      row.name,
+      [&row](const Tensor& x, nb::handle other) -> nb::object {
+        if (const Tensor* y = tensor_or_null(other))
+          return nb::cast(without_gil([&] { return row.op(x, *y); }));
+        const Operand y = read_operand(other, x);
+        if (!y.valid) return not_implemented();
+        return nb::cast(without_gil([&] { return compute(row, x, y); }));
+      },
+      nb::arg("other").none(), nb::is_operator());
+  if (row.reflected_name) {
     tensor.def(
         row.reflected_name,
-        [op = row.op](const Tensor& x, const nb::int_& number) {
-          return without_gil([&, y = integer_like(x, number)] { return op(y, x); });
+        [&row](const Tensor& x, nb::handle other) -> nb::object {
+          const Operand y = read_operand(other, x);
+          if (!y.valid) return not_implemented();
+          return nb::cast(without_gil([&] {
+            return y.tensor.defined() ? row.op(y.tensor, x) : row.reflected(y.number, x);
+          }));
         },
-        "other"_a, nb::is_operator());
+        nb::arg("other").none(), nb::is_operator());
+  }
+  if (row.in_place_name) {
+    // Where the result has a gradient nothing can be overwritten: Python then takes `x = x + y`.
+    tensor.def(
+        row.in_place_name,
+        [&row](nb::handle self, nb::handle other) -> nb::object {
+          const Tensor& x = nb::cast<const Tensor&>(self);
+          const Operand y = read_operand(other, x);
+          if (!y.valid) return not_implemented();
+          const bool has_history = x.requires_grad() && !x.is_leaf();
+          const bool gives_gradient = y.tensor.defined() && y.tensor.requires_grad();
+          if (grad_enabled() && (has_history || (gives_gradient && !x.requires_grad())))
+            return not_implemented();
+          without_gil([&] { store(x, compute(row, x, y)); });
+          return nb::borrow(self);
+        },
+        nb::arg("other").none(), nb::is_operator());
   }
 }
 
-/// A value to write: a tensor, or anything a tensor can be made of, of the destination's dtype.
-Tensor source_for(const Tensor& destination, nb::handle value) {
-  if (nb::isinstance<Tensor>(value)) return nb::cast<Tensor>(value);
-  return tensor_from(value, nb::cast(destination.dtype()), nb::cast(destination.device()));
+/// x.add_(y) and the like; x itself is returned.
+template <class Write>
+void def_write(nb::class_<Tensor>& tensor, const char* name, Write write, const char* argument,
+               const char* doc = "") {
+  tensor.def(
+      name,
+      [write](nb::handle self, nb::handle value) {
+        write(nb::cast<const Tensor&>(self), value);
+        return nb::borrow(self);
+      },
+      nb::arg(argument), doc);
 }
 
 void bind_writes(nb::class_<Tensor>& tensor) {
-  tensor.def(
-      "__setitem__",
-      [](const Tensor& t, nb::handle key, nb::handle value) {
-        const Tensor destination = get_item(t, key);
-        check<Unsupported>(
-            destination.storage() == t.storage(),
-            "__setitem__: these indices give a copy, not a view: an assignment to it "
-            "would be lost");
-        const Tensor source = source_for(destination, value);
-        without_gil([&] { copy_(destination, source); });
-      },
-      nb::arg("key").none(), "value"_a);
-  tensor.def(
-      "copy_",
-      [](Tensor& t, nb::handle source) -> Tensor& {
+  def_write(
+      tensor, "copy_",
+      [](const Tensor& t, nb::handle source) {
         const Tensor s = source_for(t, source);
         without_gil([&] { copy_(t, s); });
-        return t;
       },
-      "source"_a, nb::rv_policy::reference, "Overwrites this tensor, broadcasting and casting.");
+      "source", "Overwrites this tensor, broadcasting and casting.");
   tensor.def(
       "fill_",
       [](Tensor& t, double value) -> Tensor& {
@@ -125,45 +194,40 @@ void bind_writes(nb::class_<Tensor>& tensor) {
         return t;
       },
       nb::rv_policy::reference, ReleaseGil());
-  tensor.def(
-      "add_",
-      [](Tensor& t, const Tensor& other) -> Tensor& {
-        add_(t, other);
-        return t;
-      },
-      "other"_a, nb::rv_policy::reference, ReleaseGil());
-  tensor.def(
-      "add_",
-      [](Tensor& t, double other) -> Tensor& {
-        copy_(t, add(t, other));
-        return t;
-      },
-      "other"_a, nb::rv_policy::reference, ReleaseGil());
+  constexpr std::pair<const char*, const char*> kArithmetic[] = {
+      {"add_", "__add__"}, {"sub_", "__sub__"}, {"mul_", "__mul__"}, {"div_", "__truediv__"}};
+  for (const auto& [name, operation] : kArithmetic) {
+    const std::string_view wanted = operation;
+    const Row* row = std::ranges::find_if(kRows, [&](const Row& r) { return r.name == wanted; });
+    def_write(
+        tensor, name,
+        [row, of = name](const Tensor& t, nb::handle other) {
+          const Operand y = read_operand(other, t);
+          if (!y.valid)
+            raise_type_error("{}: expected a tensor or a number, got {}", of, class_name(other));
+          without_gil([&] { store(t, compute(*row, t, y)); });
+        },
+        "other");
+  }
 }
 
 }  // namespace
 
+Tensor source_for(const Tensor& destination, nb::handle value) {
+  if (nb::isinstance<Tensor>(value)) return nb::cast<Tensor>(value);
+  return tensor_from(value, nb::cast(destination.dtype()), nb::cast(destination.device()));
+}
+
 void bind_operators(nb::class_<Tensor>& tensor) {
-  for (const Row& row : kRows) {
-    tensor.def(row.name, row.op, "other"_a, nb::is_operator(), ReleaseGil());
-    tensor.def(row.name, row.op_number, "other"_a, nb::is_operator(), ReleaseGil());
-    if (row.reflected)
-      tensor.def(row.reflected_name, row.reflected, "other"_a, nb::is_operator(), ReleaseGil());
-  }
-  bind_bits(tensor);
+  for (const Row& row : kRows) bind_row(tensor, row);
   // Two tensors are never compared for a dict's sake: each Python object is its own key.
   tensor.def("__hash__",
              [](nb::handle self) { return reinterpret_cast<intptr_t>(self.ptr()) >> 4; });
-  tensor.def("__matmul__", matmul, nb::is_operator(), ReleaseGil());
+  tensor.def("__matmul__", matmul, "other"_a, nb::is_operator(), ReleaseGil());
   tensor.def("__neg__", neg, ReleaseGil());
   tensor.def("__pos__", [](const Tensor& t) { return t; });
   tensor.def("__abs__", abs, ReleaseGil());
   tensor.def("__invert__", bitwise_not, ReleaseGil());
-  tensor.def("__getitem__", get_item, nb::arg("key").none());
-  tensor.def("__len__", [](const Tensor& t) {
-    if (t.rank() == 0) throw nb::type_error("len() of a 0-d tensor");
-    return t.shape()[0];
-  });
   bind_writes(tensor);
 }
 

@@ -4,25 +4,48 @@
 namespace mica::python {
 namespace {
 
+/// A new tensor, made without the GIL, as a leaf if a gradient is wanted for it.
+template <class Make>
+Tensor made(Make&& make, bool requires_grad) {
+  Tensor t = without_gil(make);
+  if (requires_grad) t.set_requires_grad();
+  return t;
+}
+
+/// What `like` says where nothing else is said.
+TensorOptions options_like(const Tensor& like, nb::handle dtype, nb::handle device) {
+  return parse_options(dtype, device, {like.dtype(), like.device()});
+}
+
+/// In the memory format of `like` where it stays on its device.
+Tensor fill_like(const Tensor& like, TensorOptions options, std::optional<double> value) {
+  if (like.dtype() == options.dtype && like.device() == options.device)
+    return value ? full_like(like, *value) : empty_like(like);
+  return value ? full(like.shape(), *value, options) : empty(like.shape(), options);
+}
+
 void bind_filled(nb::module_& m) {
   using Create = Tensor (*)(const Shape&, TensorOptions);
   for (const auto& [name, create] :
        {std::pair<const char*, Create>{"zeros", zeros}, {"ones", ones}, {"empty", empty}}) {
     m.def(
         name,
-        [make = create](const nb::args& shape, nb::handle dtype, nb::handle device) {
+        [make = create](const nb::args& shape, nb::handle dtype, nb::handle device,
+                        bool requires_grad) {
           const TensorOptions options = parse_options(dtype, device);
-          return without_gil([&, s = parse_dims(shape)] { return make(s, options); });
+          return made([&, s = parse_dims(shape)] { return make(s, options); }, requires_grad);
         },
-        "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+        "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(),
+        "requires_grad"_a = false);
   }
   m.def(
       "full",
-      [](const Dims& shape, double value, nb::handle dtype, nb::handle device) {
+      [](const Dims& shape, double value, nb::handle dtype, nb::handle device, bool requires_grad) {
         const TensorOptions options = parse_options(dtype, device);
-        return without_gil([&] { return full(shape, value, options); });
+        return made([&] { return full(shape, value, options); }, requires_grad);
       },
-      "shape"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+      "shape"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(),
+      "requires_grad"_a = false);
   m.def(
       "arange",
       [](nb::handle start, nb::handle end, nb::handle step, nb::handle dtype, nb::handle device) {
@@ -54,10 +77,26 @@ void bind_filled(nb::module_& m) {
         return without_gil([&] { return eye(n, columns.value_or(n), options); });
       },
       "n"_a, "m"_a = nb::none(), nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
-  m.def("full_like", full_like, "input"_a, "fill_value"_a, ReleaseGil());
-  m.def("zeros_like", zeros_like, "input"_a, ReleaseGil());
-  m.def("ones_like", ones_like, "input"_a, ReleaseGil());
-  m.def("empty_like", empty_like, "input"_a, ReleaseGil());
+  m.def(
+      "full_like",
+      [](const Tensor& x, double value, nb::handle dtype, nb::handle device, bool requires_grad) {
+        const TensorOptions options = options_like(x, dtype, device);
+        return made([&] { return fill_like(x, options, value); }, requires_grad);
+      },
+      "input"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(),
+      "requires_grad"_a = false);
+  for (const auto& [name, value] : {std::pair<const char*, std::optional<double>>{"zeros_like", 0},
+                                    {"ones_like", 1},
+                                    {"empty_like", std::nullopt}}) {
+    m.def(
+        name,
+        [fill = value](const Tensor& x, nb::handle dtype, nb::handle device, bool requires_grad) {
+          const TensorOptions options = options_like(x, dtype, device);
+          return made([&] { return fill_like(x, options, fill); }, requires_grad);
+        },
+        "input"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(),
+        "requires_grad"_a = false);
+  }
 }
 
 void bind_random(nb::module_& m) {
@@ -79,11 +118,13 @@ void bind_random(nb::module_& m) {
        {std::pair<const char*, Draw>{"rand", uniform}, {"randn", normal}}) {
     m.def(
         name,
-        [make = draw](const nb::args& shape, nb::handle dtype, nb::handle device) {
+        [make = draw](const nb::args& shape, nb::handle dtype, nb::handle device,
+                      bool requires_grad) {
           const TensorOptions options = parse_options(dtype, device);
-          return without_gil([&, s = parse_dims(shape)] { return make(s, 0, 1, options); });
+          return made([&, s = parse_dims(shape)] { return make(s, 0, 1, options); }, requires_grad);
         },
-        "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+        "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(),
+        "requires_grad"_a = false);
   }
   const auto integers = [](int64_t low, int64_t high, const Dims& size, nb::handle dtype,
                            nb::handle device) {

@@ -3,16 +3,6 @@
 namespace mica::python {
 namespace {
 
-nb::object item(const Tensor& t) {
-  if (t.dtype() == DType::i64) {
-    check<ShapeError>(t.numel() == 1, "item: expected one element, got shape {}", t.shape());
-    return nb::cast(without_gil([&] { return t.to_vector<int64_t>()[0]; }));
-  }
-  const double value = without_gil([&] { return t.item(); });
-  if (t.dtype() == DType::boolean) return nb::cast(value != 0);
-  return is_floating(t.dtype()) ? nb::cast(value) : nb::cast(static_cast<int64_t>(value));
-}
-
 bool names_device(nb::handle value) {
   if (!nb::isinstance<nb::str>(value))
     return nb::isinstance<Device>(value) || PyLong_Check(value.ptr());
@@ -20,20 +10,23 @@ bool names_device(nb::handle value) {
   return name == "cpu" || name == "null" || name.starts_with("cuda");
 }
 
-/// t.to("cuda"), t.to(mica.float16), t.to("cuda", mica.float16), and by keyword.
+/// t.to("cuda"), t.to(mica.float16), t.to("cuda", mica.float16), t.to(other), and by keyword.
 Tensor to_python(const Tensor& t, const nb::args& args, nb::handle dtype, nb::handle device,
-                 std::optional<MemoryFormat> format) {
+                 std::optional<MemoryFormat> format, bool copy, bool non_blocking) {
   TensorOptions options = parse_options(dtype, device, {t.dtype(), t.device()});
   for (const nb::handle a : args) {
-    if (names_device(a)) {
+    if (const Tensor* like = tensor_or_null(a)) {
+      options = {like->dtype(), like->device()};
+    } else if (names_device(a)) {
       options.device = parse_device(a);
     } else {
       options.dtype = parse_dtype(a);
     }
   }
   return without_gil([&] {
-    const Tensor moved = to(cast(t, options.dtype), options.device);
-    return format ? contiguous(moved, *format) : moved;
+    const Tensor moved = to(cast(t, options.dtype), options.device, {.non_blocking = non_blocking});
+    const Tensor result = format ? contiguous(moved, *format) : moved;
+    return copy && result.impl() == t.impl() ? clone(t) : result;
   });
 }
 
@@ -55,6 +48,14 @@ void bind_properties(nb::class_<Tensor>& tensor) {
     for (int i = t.rank() - 1; i >= 0; --i) axes.push_back(i);
     return permute(t, axes);
   });
+  tensor.def_prop_ro(
+      "mT", [](const Tensor& t) { return transpose(t, -2, -1); }, "The last two axes exchanged.");
+  tensor.def_prop_ro("data", &Tensor::detach, "The same memory without history.");
+  tensor.def_prop_ro("is_cuda", [](const Tensor& t) { return t.device().is_cuda(); });
+  tensor.def_prop_ro("itemsize", [](const Tensor& t) { return size_of(t.dtype()); });
+  tensor.def_prop_ro("nbytes", [](const Tensor& t) {
+    return static_cast<size_t>(t.numel()) * size_of(t.dtype());
+  });
 }
 
 void bind_memory(nb::class_<Tensor>& tensor) {
@@ -68,22 +69,130 @@ void bind_memory(nb::class_<Tensor>& tensor) {
       "memory_format"_a = MemoryFormat::contiguous);
   tensor.def("clone", clone, ReleaseGil());
   tensor.def("detach", &Tensor::detach, "The same memory without history.");
+  tensor.def("element_size", [](const Tensor& t) { return size_of(t.dtype()); }, "In bytes.");
+  tensor.def("storage_offset", &Tensor::offset, "In elements.");
+  tensor.def(
+      "data_ptr", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data()); },
+      "The address of the first element.");
+  tensor.def("pin_memory", pin_memory, ReleaseGil());
+  tensor.def("is_pinned", is_pinned);
+  const auto view = [](const Tensor& t, const Shape& shape) {
+    const Tensor result = reshape(t, shape);
+    check<ShapeError>(t.is_traced() || t.numel() == 0 || result.storage() == t.storage(),
+                      "view: the strides of this tensor do not let it be seen as {}; use reshape()",
+                      shape);
+    return result;
+  };
+  tensor.def(
+      "view",
+      [view](const Tensor& t, const nb::args& shape) {
+        return without_gil([&, s = parse_dims(shape)] { return view(t, s); });
+      },
+      "The same memory in another shape.");
+  tensor.def(
+      "view_as", [view](const Tensor& t, const Tensor& other) { return view(t, other.shape()); },
+      "other"_a, ReleaseGil());
+  tensor.def(
+      "reshape_as", [](const Tensor& t, const Tensor& other) { return reshape(t, other.shape()); },
+      "other"_a, ReleaseGil());
+  tensor.def(
+      "expand_as", [](const Tensor& t, const Tensor& other) { return expand(t, other.shape()); },
+      "other"_a, ReleaseGil());
+  tensor.def(
+      "type_as", [](const Tensor& t, const Tensor& other) { return cast(t, other.dtype()); },
+      "other"_a, ReleaseGil());
+}
+
+/// New tensors of a tensor's dtype and device.
+void bind_new(nb::class_<Tensor>& tensor) {
+  using Create = Tensor (*)(const Shape&, TensorOptions);
+  for (const auto& [name, create] : {std::pair<const char*, Create>{"new_zeros", zeros},
+                                     {"new_ones", ones},
+                                     {"new_empty", empty}}) {
+    tensor.def(
+        name,
+        [make = create](const Tensor& t, const nb::args& shape, nb::handle dtype,
+                        nb::handle device) {
+          const TensorOptions options = parse_options(dtype, device, {t.dtype(), t.device()});
+          return without_gil([&, s = parse_dims(shape)] { return make(s, options); });
+        },
+        "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+  }
+  tensor.def(
+      "new_full",
+      [](const Tensor& t, const Dims& shape, double value, nb::handle dtype, nb::handle device) {
+        const TensorOptions options = parse_options(dtype, device, {t.dtype(), t.device()});
+        return without_gil([&] { return full(shape, value, options); });
+      },
+      "shape"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+  tensor.def(
+      "new_tensor",
+      [](const Tensor& t, nb::handle data, nb::handle dtype, nb::handle device) {
+        const TensorOptions options = parse_options(dtype, device, {t.dtype(), t.device()});
+        return tensor_from(data, nb::cast(options.dtype), nb::cast(options.device));
+      },
+      "data"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+}
+
+/// Lets a result keep its gradient. The hook must not keep the tensor: the tensor's history holds
+/// the hook.
+void retain_grad(nb::handle self) {
+  const Tensor& t = nb::cast<const Tensor&>(self);
+  check(t.requires_grad(), "retain_grad: the tensor requires no gradient");
+  if (t.is_leaf()) return;
+  const auto reference =
+      std::make_shared<nb::object>(nb::steal(PyWeakref_NewRef(self.ptr(), nullptr)));
+  add_hook(t, [reference](const Tensor& gradient) {
+    const nb::gil_scoped_acquire acquire;
+    if (const nb::object alive = (*reference)(); !alive.is_none()) {
+      const Tensor& result = nb::cast<const Tensor&>(alive);
+      const Tensor before = result.grad();
+      result.set_grad(before.defined() ? add(before, gradient) : gradient);
+    }
+    return Tensor();
+  });
+}
+
+void bind_gradients(nb::class_<Tensor>& tensor) {
+  tensor.def(
+      "requires_grad_",
+      [](Tensor& t, bool value) -> Tensor& {
+        t.set_requires_grad(value);
+        return t;
+      },
+      "requires_grad"_a = true, nb::rv_policy::reference);
+  tensor.def("retain_grad", retain_grad,
+             "Backward also keeps the gradient of this result, in its .grad.");
+  tensor.def(
+      "backward",
+      [](const Tensor& t, const std::optional<Tensor>& gradient, bool retain_graph,
+         bool create_graph) {
+        backward({t}, {or_undefined(gradient)}, {retain_graph, create_graph});
+      },
+      "gradient"_a = nb::none(), "retain_graph"_a = false, "create_graph"_a = false, ReleaseGil(),
+      "Accumulates gradients into the leaves this tensor was computed from. `gradient` is this "
+      "tensor's own; it may be "
+      "left out for one element.");
 }
 
 void bind_methods(nb::class_<Tensor>& tensor) {
-  tensor.def("item", item, "The value of a one-element tensor as a Python number.");
-  tensor.def("__float__", [](const Tensor& t) { return nb::float_(item(t)); });
-  tensor.def("__int__", [](const Tensor& t) { return nb::int_(item(t)); });
-  tensor.def("__bool__",
-             [](const Tensor& t) { return nb::cast<double>(nb::float_(item(t))) != 0; });
   tensor.def("numel", &Tensor::numel);
+  tensor.def("nelement", &Tensor::numel);
+  tensor.def("dim", &Tensor::rank);
   tensor.def("size", [](const Tensor& t) { return t.shape(); });
   tensor.def("size", &Tensor::size, "dim"_a);
   tensor.def("stride", [](const Tensor& t) { return t.strides(); }, "In elements.");
-  tensor.def("__repr__", [](const Tensor& t) { return without_gil([&] { return to_string(t); }); });
+  tensor.def(
+      "stride",
+      [](const Tensor& t, int64_t dim) {
+        return t.strides()[normalize_axis(dim, t.rank(), "stride")];
+      },
+      "dim"_a);
+  tensor.def("is_floating_point", [](const Tensor& t) { return is_floating(t.dtype()); });
 
   tensor.def("to", to_python, "args"_a, nb::kw_only(), "dtype"_a = nb::none(),
-             "device"_a = nb::none(), "memory_format"_a = nb::none(),
+             "device"_a = nb::none(), "memory_format"_a = nb::none(), "copy"_a = false,
+             "non_blocking"_a = false,
              "Another device, dtype or memory format; itself where nothing changes.");
   constexpr std::pair<const char*, DType> kCasts[] = {
       {"double", DType::f64},    {"float", DType::f32},   {"half", DType::f16},
@@ -97,17 +206,6 @@ void bind_methods(nb::class_<Tensor>& tensor) {
   tensor.def(
       "cuda", [](const Tensor& t, int index) { return to(t, Device::cuda(index)); }, "index"_a = 0,
       ReleaseGil());
-
-  tensor.def(
-      "backward",
-      [](const Tensor& t, const std::optional<Tensor>& gradient, bool retain_graph,
-         bool create_graph) {
-        backward({t}, {or_undefined(gradient)}, {retain_graph, create_graph});
-      },
-      "gradient"_a = nb::none(), "retain_graph"_a = false, "create_graph"_a = false, ReleaseGil(),
-      "Accumulates gradients into the leaves this tensor was computed from. `gradient` is this "
-      "tensor's own; it may be "
-      "left out for one element.");
 }
 
 }  // namespace
@@ -118,7 +216,11 @@ void bind_tensor(nb::module_& m) {
   bind_properties(tensor);
   bind_memory(tensor);
   bind_methods(tensor);
+  bind_new(tensor);
+  bind_gradients(tensor);
   bind_operators(tensor);
+  bind_indexing_methods(tensor);
+  bind_protocols(tensor);
   bind_arrays(m, tensor);
 }
 

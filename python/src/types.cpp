@@ -20,13 +20,6 @@ constexpr std::array<std::pair<const char*, DType>, kDTypes> kDTypeNames = {{
 // Borrowed from the module, which outlives every use.
 std::array<nb::handle, kDTypes> dtype_objects;
 
-const char* python_name(DType t) {
-  for (const auto& [name, value] : kDTypeNames) {
-    if (value == t) return name;
-  }
-  return "";
-}
-
 /// The name that a value gives a dtype by: its own if it is a string, else its `name` (numpy.dtype)
 /// or
 /// `__name__` (numpy.float32, float).
@@ -42,6 +35,13 @@ std::string dtype_name(nb::handle value) {
 }
 
 }  // namespace
+
+const char* python_name(DType t) {
+  for (const auto& [name, value] : kDTypeNames) {
+    if (value == t) return name;
+  }
+  return "";
+}
 
 std::string class_name(nb::handle value) {
   return nb::cast<std::string>(value.type().attr("__name__"));

@@ -1,7 +1,8 @@
+#include "mica/core/print.h"
+
 #include <cmath>
 
 #include "mica/core/dtype_switch.h"
-#include "mica/core/tensor.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -11,9 +12,9 @@ constexpr int64_t kEdge = 3;         // entries shown at each end of a long axis
 constexpr int64_t kLongAxis = 1000;  // tensors with more elements are shortened
 
 template <class T>
-std::string number(T v) {
+std::string number(T v, const PrintOptions& options) {
   if constexpr (std::is_same_v<T, bool>) {
-    return v ? "true" : "false";
+    return v ? options.true_word : options.false_word;
   } else if constexpr (std::is_integral_v<T>) {
     return fmt::format("{}", v);
   } else {
@@ -22,34 +23,33 @@ std::string number(T v) {
 }
 
 template <class T>
-void print_axis(std::string& s, const Shape& shape, const T* data, const Strides& strides, int axis,
-                bool shorten) {
-  if (axis == shape.rank()) {
-    s += number(*data);
+void print_axis(std::string& s, const TensorSpec& spec, const T* data, int axis,
+                const PrintOptions& options) {
+  const int rank = spec.rank();
+  if (axis == rank) {
+    s += number(*data, options);
     return;
   }
   s += '[';
-  const int64_t n = shape[axis];
+  const int64_t n = spec.shape[axis];
   for (int64_t i = 0; i < n; ++i) {
-    if (i > 0)
-      s +=
-          axis + 1 == shape.rank() ? ", " : ",\n" + std::string(static_cast<size_t>(axis) + 1, ' ');
-    if (shorten && n > 2 * kEdge && i == kEdge) {
+    if (i > 0) {
+      const auto indent = static_cast<size_t>(axis + 1 + options.indent);
+      s += axis + 1 == rank ? ", " : ",\n" + std::string(indent, ' ');
+    }
+    if (n > 2 * kEdge && i == kEdge && spec.numel() > kLongAxis) {
       s += "...";
       i = n - kEdge - 1;
       continue;
     }
-    print_axis(s, shape, data + i * strides[axis], strides, axis + 1, shorten);
+    print_axis(s, spec, data + i * spec.strides[axis], axis + 1, options);
   }
   s += ']';
 }
 
 }  // namespace
 
-std::string to_string(const Tensor& t) {
-  if (!t.defined()) return "undefined tensor";
-  if (t.is_traced() || t.device().is_null())
-    return fmt::format("tensor(<{}>)", to_string(t.spec()));
+std::string print_values(const Tensor& t, const PrintOptions& options) {
   // The whole storage comes to the host: printing needs no operator that way.
   std::vector<std::byte> host(t.storage()->bytes());
   if (!host.empty()) {
@@ -58,9 +58,16 @@ std::string to_string(const Tensor& t) {
   }
   std::string s;
   switch_all(t.dtype(), [&]<class T>() {
-    const T* data = reinterpret_cast<const T*>(host.data()) + t.offset();
-    print_axis(s, t.shape(), data, t.strides(), 0, t.numel() > kLongAxis);
+    print_axis(s, t.spec(), reinterpret_cast<const T*>(host.data()) + t.offset(), 0, options);
   });
+  return s;
+}
+
+std::string to_string(const Tensor& t) {
+  if (!t.defined()) return "undefined tensor";
+  if (t.is_traced() || t.device().is_null())
+    return fmt::format("tensor(<{}>)", to_string(t.spec()));
+  std::string s = print_values(t);
   if (t.dtype() != DType::f32 || t.numel() == 0) s += fmt::format(", {}{}", t.dtype(), t.shape());
   if (!t.device().is_cpu()) s += fmt::format(", {}", t.device());
   return fmt::format("tensor({})", s);

@@ -161,9 +161,3 @@ def test_numpy_of_a_cuda_tensor_says_cpu(device):
         pytest.skip("no CUDA device")
     with pytest.raises(TypeError, match=r"\.cpu\(\)"):
         mica.zeros(2, device=device).numpy()
-
-
-def test_repr():
-    assert repr(mica.tensor([[1.5, 2], [3, 4]])) == "tensor([[1.5, 2],\n [3, 4]])"
-    assert repr(mica.float32) == "mica.float32"
-    assert repr(mica.device("cpu")) == "device('cpu')"
