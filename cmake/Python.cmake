@@ -49,13 +49,16 @@ add_custom_target(mica_stubs ALL DEPENDS ${PROJECT_BINARY_DIR}/python/mica/__ini
 
 # What a wheel takes: the extension with the libraries beside it, the stubs, and the command, which
 # `python -m mica` runs. scikit-build-core adds the Python files.
-install(TARGETS _mica LIBRARY DESTINATION mica COMPONENT python EXCLUDE_FROM_ALL)
-install(DIRECTORY ${PROJECT_BINARY_DIR}/python/mica/ DESTINATION mica COMPONENT python EXCLUDE_FROM_ALL
-  FILES_MATCHING PATTERN "*.pyi")
+set(in_wheel COMPONENT python)
+if(NOT MICA_WHEEL)
+  list(APPEND in_wheel EXCLUDE_FROM_ALL)
+endif()
+install(TARGETS _mica LIBRARY DESTINATION mica ${in_wheel})
+install(DIRECTORY ${PROJECT_BINARY_DIR}/python/mica/ DESTINATION mica ${in_wheel} FILES_MATCHING PATTERN "*.pyi")
 if(MICA_SHARED)
-  install(TARGETS ${mica_libraries} LIBRARY DESTINATION mica COMPONENT python EXCLUDE_FROM_ALL)
+  install(TARGETS ${mica_libraries} LIBRARY DESTINATION mica ${in_wheel})
 endif()
 if(TARGET mica_tool)
-  install(TARGETS mica_tool RUNTIME DESTINATION mica/bin COMPONENT python EXCLUDE_FROM_ALL)
+  install(TARGETS mica_tool RUNTIME DESTINATION mica/bin ${in_wheel})
   set_property(TARGET mica_tool APPEND PROPERTY INSTALL_RPATH "$ORIGIN/..")
 endif()
