@@ -73,6 +73,8 @@ from mica._mica import (
 # New tensors
 from mica._mica import (
     arange,
+    as_tensor,
+    asarray,
     empty,
     empty_like,
     eye,

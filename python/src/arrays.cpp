@@ -1,35 +1,15 @@
-// Tensors to and from NumPy, DLPack, lists and numbers.
+// Tensors to and from NumPy, lists and numbers.
 #include <nanobind/ndarray.h>
 
 #include <array>
 
 #include "mica/core/dtype_switch.h"
-#include "python/src/bindings.h"
+#include "python/src/dlpack.h"
 
 namespace mica::python {
 namespace {
 
-using nb::dlpack::dtype_code;
-
-nb::dlpack::dtype to_dlpack(DType t) {
-  const auto code = [t] {
-    if (t == DType::bf16) return dtype_code::Bfloat;
-    if (t == DType::boolean) return dtype_code::Bool;
-    if (t == DType::u8) return dtype_code::UInt;
-    return is_floating(t) ? dtype_code::Float : dtype_code::Int;
-  }();
-  return {static_cast<uint8_t>(code), static_cast<uint8_t>(8 * size_of(t)), 1};
-}
-
-DType from_dlpack(nb::dlpack::dtype d) {
-  for (int i = 0; i < kDTypes; ++i) {
-    if (to_dlpack(static_cast<DType>(i)) == d) return static_cast<DType>(i);
-  }
-  constexpr const char* kKinds[] = {"int", "uint", "float", "", "bfloat", "complex", "bool"};
-  fail<DTypeError>(
-      "an array of {}{} has no tensor dtype; convert it first, to float32 or int64 say",
-      d.code < std::size(kKinds) ? kKinds[d.code] : "?", d.bits);
-}
+DType dtype_of(nb::dlpack::dtype d) { return dlpack::dtype_of({d.code, d.bits, d.lanes}); }
 
 /// A Python object that is let go with the GIL held, whichever thread does it.
 std::shared_ptr<void> keep(nb::object object) {
@@ -53,26 +33,12 @@ Tensor adopt(nb::handle array) {
   }
   check<DeviceError>(a.device_type() == nb::device::cpu::value,
                      "from_numpy: the array is not in the CPU's memory");
-  check<ShapeError>(a.ndim() <= Dims::kMaxRank, "from_numpy: at most {} dimensions, got {}",
-                    Dims::kMaxRank, a.ndim());
-  auto impl = make_ref<TensorImpl>();
-  impl->spec.dtype = from_dlpack(a.dtype());
-  impl->spec.defined = true;
-  int64_t elements = 1;
+  ForeignArray shared{a.data(), Device::cpu(), dtype_of(a.dtype()), {}, {}};
   for (size_t i = 0; i < a.ndim(); ++i) {
-    const int64_t stride = a.stride(i);
-    const auto size = static_cast<int64_t>(a.shape(i));
-    check<ShapeError>(stride >= 0 || size <= 1,
-                      "from_numpy: the array has a negative stride; copy it with mica.tensor");
-    impl->spec.shape.push_back(size);
-    impl->spec.strides.push_back(stride);
-    elements = size == 0 ? 0 : elements + (elements == 0 ? 0 : (size - 1) * stride);
+    shared.shape.push_back(static_cast<int64_t>(a.shape(i)));
+    shared.strides.push_back(a.stride(i));
   }
-  impl->spec.aligned = (reinterpret_cast<uintptr_t>(a.data()) & 15U) == 0;
-  const size_t bytes = static_cast<size_t>(elements) * size_of(impl->spec.dtype);
-  impl->storage = make_ref<Storage>(a.data(), bytes, Device::cpu(), keep(nb::borrow(array)));
-  impl->storage->hand_out();  // the array is still there
-  return Tensor(std::move(impl));
+  return tensor_of("from_numpy", shared, keep(nb::borrow(array)));
 }
 
 /// A copy of an array's values, row-major.
@@ -80,13 +46,12 @@ Tensor copy_array(nb::handle array) {
   nb::ndarray<nb::ro, nb::c_contig> a;
   if (!nb::try_cast(array, a))
     raise_type_error("tensor: cannot read this {} as an array", class_name(array));
-  if (a.device_type() != nb::device::cpu::value) {
-    fail<DeviceError>("tensor: the array is not in the CPU's memory; copy it there first");
-  }
+  if (a.device_type() != nb::device::cpu::value)
+    return without_gil([t = from_protocol(array)] { return clone(t); });
   check<ShapeError>(a.ndim() <= Dims::kMaxRank, "tensor: at most {} dimensions, got {}",
                     Dims::kMaxRank, a.ndim());
   const Shape shape(std::span(a.shape_ptr(), a.ndim()));
-  return tensor_from_bytes(a.data(), shape, {from_dlpack(a.dtype()), Device::cpu()});
+  return tensor_from_bytes(a.data(), shape, {dtype_of(a.dtype()), Device::cpu()});
 }
 
 /// Reads nested lists of numbers.
@@ -175,36 +140,91 @@ class NumberReader {
   std::vector<double> numbers_;
 };
 
-/// An array object that shares the tensor's memory and keeps it alive.
-template <class Framework>
-nb::ndarray<Framework> share(const Tensor& t) {
+/// An array that shares the tensor's memory and keeps it alive.
+nb::ndarray<nb::numpy> share(const Tensor& t) {
   t.storage()->hand_out();
   const nb::capsule owner(new Tensor(t), [](void* p) noexcept { delete static_cast<Tensor*>(p); });
   std::array<size_t, Dims::kMaxRank> shape{};
   for (int i = 0; i < t.rank(); ++i)
     shape[static_cast<size_t>(i)] = static_cast<size_t>(t.shape()[i]);
-  const int device = t.device().is_cuda() ? nb::device::cuda::value : nb::device::cpu::value;
-  return nb::ndarray<Framework>(t.data(), static_cast<size_t>(t.rank()), shape.data(), owner,
-                                t.strides().begin(), to_dlpack(t.dtype()), device,
-                                t.device().index);
+  const dlpack::DataType d = dlpack::data_type(t.dtype());
+  return nb::ndarray<nb::numpy>(t.data(), static_cast<size_t>(t.rank()), shape.data(), owner,
+                                t.strides().begin(), nb::dlpack::dtype{d.code, d.bits, d.lanes});
 }
 
-void check_shareable(const Tensor& t, const char* what) {
-  if (t.requires_grad()) {
-    fail<Error>("{}: the tensor requires a gradient, which would be lost; call .detach() first",
-                what);
+nb::object to_numpy(const Tensor& t, bool force) {
+  if (force) {
+    const Tensor here = without_gil([&] {
+      const Tensor values = to(t.detach(), Device::cpu());
+      return values.dtype() == DType::bf16 ? cast(values, DType::f32) : values;
+    });
+    return nb::cast(share(here));
   }
-  check<Unsupported>(!t.device().is_null(), "{}: a tensor on the null device has no values", what);
-}
-
-nb::object to_numpy(const Tensor& t) {
   check_shareable(t, "numpy");
   if (!t.device().is_cpu()) {
     raise_type_error("numpy: the tensor is on {}; call .cpu() first", t.device());
   }
   check<DTypeError>(t.dtype() != DType::bf16,
                     "numpy: NumPy has no bfloat16; convert with .to(mica.float32) first");
-  return nb::cast(share<nb::numpy>(t));
+  return nb::cast(share(t));
+}
+
+/// What numpy.asarray and numpy.array ask for. bfloat16, which NumPy has not, arrives as float32.
+nb::object to_array(const Tensor& t, nb::handle dtype, nb::handle copy) {
+  const bool may_copy = copy.is_none() || nb::cast<bool>(copy);
+  const bool must_copy = !copy.is_none() && may_copy;
+  const bool converts = t.dtype() == DType::bf16;
+  nb::object array =
+      to_numpy(converts ? without_gil([&] { return cast(t, DType::f32); }) : t, false);
+  const bool casts = !dtype.is_none() && !array.attr("dtype").equal(dtype);
+  if (!may_copy && (converts || casts))
+    throw nb::value_error("__array__: these values cannot be had in this dtype without a copy");
+  if (casts) return array.attr("astype")(dtype);
+  return must_copy && !converts ? array.attr("copy")() : array;
+}
+
+/// Shares the memory if that is possible.
+std::optional<Tensor> try_share(nb::handle data) {
+  try {
+    if (nb::hasattr(data, "__cuda_array_interface__")) return from_protocol(data);
+    return nb::ndarray_check(data) ? std::optional(adopt(data)) : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+/// The values of anything as a tensor, shared where `copy` allows it and nothing has to change.
+Tensor as_tensor(nb::handle data, nb::handle dtype, nb::handle device, nb::handle copy) {
+  const bool must_copy = !copy.is_none() && nb::cast<bool>(copy);
+  const bool may_copy = copy.is_none() || must_copy;
+  const Tensor* own = tensor_or_null(data);
+  const std::optional<Tensor> shared = own         ? std::optional(*own)
+                                       : must_copy ? std::nullopt
+                                                   : try_share(data);
+  if (!shared) {
+    if (!may_copy) throw nb::value_error("asarray: this memory cannot be had without a copy");
+    return tensor_from(data, dtype, device);
+  }
+  const TensorOptions options = parse_options(dtype, device, {shared->dtype(), shared->device()});
+  return without_gil([&] {
+    const Tensor result = to(cast(*shared, options.dtype), options.device);
+    const bool is_shared = result.impl() == shared->impl();
+    check<Unsupported>(may_copy || is_shared,
+                       "asarray: {} on {} cannot be had of {} on {} without a copy", options.dtype,
+                       options.device, shared->dtype(), shared->device());
+    return must_copy && is_shared ? clone(result) : result;
+  });
+}
+
+Tensor from_dlpack(nb::handle array, nb::handle device, nb::handle copy) {
+  const bool may_copy = copy.is_none() || nb::cast<bool>(copy);
+  if (!copy.is_none() && may_copy) return as_tensor(array, nb::none(), device, nb::borrow(Py_True));
+  const Tensor t = from_protocol(array);
+  const Device target = device.is_none() ? t.device() : parse_device(device);
+  if (target != t.device() && !may_copy)
+    raise_buffer_error("from_dlpack: memory on {} cannot be had on {} without a copy",
+                       to_string(t.device()), to_string(target));
+  return without_gil([&] { return to(t, target); });
 }
 
 }  // namespace
@@ -217,6 +237,8 @@ Tensor tensor_from(nb::handle data, nb::handle dtype, nb::handle device) {
     t = without_gil([x = nb::cast<Tensor>(data)] { return clone(x.detach()); });
   } else if (nb::ndarray_check(data)) {
     t = copy_array(data);
+  } else if (nb::hasattr(data, "__cuda_array_interface__")) {
+    t = without_gil([x = from_protocol(data)] { return clone(x); });
   } else if (reader.read(data)) {
     t = reader.tensor(wanted);
   } else {
@@ -241,32 +263,25 @@ void bind_arrays(nb::module_& m, nb::class_<Tensor>& tensor) {
       "ints int64.");
   m.def("from_numpy", adopt, "array"_a,
         "A tensor that shares the memory of a writable array, strides included.");
-  m.def("from_dlpack", adopt, "array"_a,
-        "A tensor that shares the memory of an object with __dlpack__.");
+  m.def("from_dlpack", from_dlpack, "array"_a, nb::kw_only(), "device"_a = nb::none(),
+        "copy"_a = nb::none(),
+        "A tensor that shares the memory of an object with __dlpack__ or __cuda_array_interface__, "
+        "on whichever device it lies.");
+  for (const char* name : {"asarray", "as_tensor"}) {
+    m.def(name, as_tensor, "data"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(),
+          "copy"_a = nb::none(),
+          "The values of an array, a tensor, a (nested) list or a number; of arrays the memory "
+          "itself, where it need not change. copy=True always copies, copy=False never.");
+  }
 
-  tensor.def("numpy", to_numpy,
-             "A NumPy array that shares this tensor's memory; the tensor must be on the CPU.");
-  tensor.def(
-      "__array__",
-      [](const Tensor& t, nb::handle dtype, nb::handle copy) {
-        nb::object array = to_numpy(t);
-        const bool may_share = copy.is_none() || !nb::cast<bool>(copy);
-        if (!dtype.is_none()) array = array.attr("astype")(dtype, "copy"_a = false);
-        return may_share ? array : array.attr("copy")();
-      },
-      "dtype"_a = nb::none(), "copy"_a = nb::none());
+  tensor.def("numpy", to_numpy, nb::kw_only(), "force"_a = false,
+             "A NumPy array that shares this tensor's memory; the tensor must be on the CPU. With "
+             "force=True it may be a copy, from another device or without history.");
+  tensor.def("__array__", to_array, "dtype"_a = nb::none(), "copy"_a = nb::none());
   // NumPy leaves `array + tensor` to the tensor instead of turning the tensor into an array.
   tensor.attr("__array_ufunc__") = nb::none();
-  tensor.def("__dlpack__", [](const Tensor& t, const nb::kwargs& kwargs) {
-    check_shareable(t, "__dlpack__");
-    // Whichever stream the consumer uses, the values are there.
-    if (t.device().is_cuda()) without_gil([&] { synchronize(t.device()); });
-    return nb::cast(share<nb::array_api>(t)).attr("__dlpack__")(**kwargs);
-  });
-  tensor.def("__dlpack_device__", [](const Tensor& t) {
-    return nb::make_tuple(t.device().is_cuda() ? nb::device::cuda::value : nb::device::cpu::value,
-                          t.device().index);
-  });
+  bind_dlpack(tensor);
+  bind_cuda_array_interface(tensor);
 }
 
 }  // namespace mica::python

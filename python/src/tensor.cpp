@@ -1,4 +1,5 @@
 #include "python/src/bindings.h"
+#include "python/src/dlpack.h"
 
 namespace mica::python {
 namespace {
@@ -212,6 +213,7 @@ void bind_methods(nb::class_<Tensor>& tensor) {
 
 void bind_tensor(nb::module_& m) {
   nb::class_<Tensor> tensor(m, "Tensor", nb::is_weak_referenceable(),
+                            nb::type_slots(buffer_slots()),
                             "An n-dimensional array on one device.");
   bind_properties(tensor);
   bind_memory(tensor);

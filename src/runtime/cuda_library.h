@@ -13,7 +13,19 @@ struct CudaLibrary {
   void (*attach_kernels)() = nullptr;  ///< gives each op its CUDA kernels
   /// The GPUs its kernels were compiled for: "sm_80, sm_90 and PTX for newer ones".
   const char* architectures = "";
+
+  // For memory that is shared with other libraries; streams are cudaStream_t.
+  /// The calling thread's stream on a device.
+  void* (*current_stream)(int index) = nullptr;
+  /// What is sent to `later` from now on runs after what `earlier` has been sent.
+  void (*order_streams)(int index, void* earlier, void* later) = nullptr;
+  /// The block at `data` is used on a stream of somebody else, which lives as long as the process.
+  void (*record_use)(int index, void* data, void* stream) = nullptr;
 };
+
+/// The handle of CUDA's default stream, which exists without being made; other libraries work on it
+/// unless they are told otherwise.
+inline void* cuda_default_stream() { return reinterpret_cast<void*>(1); }
 
 /// Opens libmica_cuda when first called. Raises DeviceError with the reason when CUDA cannot be
 /// used. The library is $MICA_CUDA_LIBRARY, else the one beside libmica, else the one the loader

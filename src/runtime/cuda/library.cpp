@@ -28,6 +28,20 @@ std::string find_devices(int& count) {
   return std::string("CUDA cannot start: ") + cudaGetErrorString(code);
 }
 
+// Never destroyed: tensors that live until the process ends still give their memory back to it.
+CudaRuntime* g_runtime = nullptr;
+
+void* current_stream(int index) {
+  return static_cast<CudaStream&>(*g_runtime->current_stream(index)).encoder.stream();
+}
+void order_streams(int index, void* earlier, void* later) {
+  g_runtime->order_streams(index, static_cast<cudaStream_t>(earlier),
+                           static_cast<cudaStream_t>(later));
+}
+void record_use(int index, void* data, void* stream) {
+  g_runtime->record_use(index, data, static_cast<cudaStream_t>(stream));
+}
+
 }  // namespace
 }  // namespace mica
 
@@ -39,12 +53,14 @@ extern "C" bool mica_cuda_open(mica::CudaLibrary* out, char* reason, size_t reas
       std::snprintf(reason, reason_size, "%s", why.c_str());
       return false;
     }
-    // Never destroyed: tensors that live until the process ends still give their memory back to it.
-    static auto* const runtime = new mica::CudaRuntime(count);
+    if (mica::g_runtime == nullptr) mica::g_runtime = new mica::CudaRuntime(count);
     mica::name_ops_for_profilers();
-    *out = {.runtime = runtime,
+    *out = {.runtime = mica::g_runtime,
             .attach_kernels = &mica::attach_cuda_kernels,
-            .architectures = MICA_CUDA_ARCHITECTURES};
+            .architectures = MICA_CUDA_ARCHITECTURES,
+            .current_stream = &mica::current_stream,
+            .order_streams = &mica::order_streams,
+            .record_use = &mica::record_use};
     return true;
   } catch (const std::exception& e) {
     std::snprintf(reason, reason_size, "%s", e.what());

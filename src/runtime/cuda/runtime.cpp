@@ -110,6 +110,21 @@ void CudaRuntime::record_stream(void* data, int index, StreamState& stream) {
   use(index).allocator.record_use(data, handle_of(stream));
 }
 
+void CudaRuntime::record_use(int index, void* data, cudaStream_t stream) {
+  use(index).allocator.record_use(data, stream);
+}
+
+void CudaRuntime::order_streams(int index, cudaStream_t earlier, cudaStream_t later) {
+  if (earlier == later) return;
+  use(index);
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  const cudaError_t recorded = cudaEventRecord(event, earlier);
+  const cudaError_t waits = recorded == cudaSuccess ? cudaStreamWaitEvent(later, event) : recorded;
+  cudaEventDestroy(event);  // in effect once it has been reached
+  check_cuda(waits);
+}
+
 void* CudaRuntime::allocate_pinned(size_t bytes) {
   check_cuda_usable();
   return pinned_.allocate(bytes);

@@ -73,6 +73,10 @@ class CudaRuntime : public DeviceRuntime {
   std::unique_ptr<Replay> record(int index, const std::vector<std::vector<int>>& after,
                                  const std::function<void(int step)>& launch) override;
 
+  // Streams of other libraries; see runtime/cuda_library.h.
+  void order_streams(int index, cudaStream_t earlier, cudaStream_t later);
+  void record_use(int index, void* data, cudaStream_t stream);
+
  private:
   struct PerDevice {
     explicit PerDevice(int index);
