@@ -20,21 +20,26 @@ double activated(double v, Activation activation) {
 
 OpCase conv2d_act_case() {
   OpCase c{.op = "conv2d_act", .samples = {}};
-  const auto add = [&](const Setup& s, Activation activation, bool bias) {
+  const auto add = [&](const Setup& s, Activation activation, bool bias, bool residual) {
+    const auto dims = [](Size2 size) { return Dims{size.h, size.w}; };
+    const HostConv conv(s.x, s.w,
+                        {dims(s.conv.stride), dims(s.conv.padding), dims(s.conv.padding),
+                         dims(s.conv.dilation), s.conv.groups});
     c.samples.push_back(
-        {.name = std::string(s.name) + ", " + print_field(activation) + (bias ? "" : ", no bias"),
-         .in = {x(s.x), x(s.w).in(-1, 1), bias ? x({s.w[0]}) : absent()},
+        {.name = std::string(s.name) + ", " + print_field(activation) + (bias ? "" : ", no bias") +
+                 (residual ? ", residual" : ""),
+         .in = {x(s.x), x(s.w).in(-1, 1), bias ? x({s.w[0]}) : absent(),
+                residual ? x(conv.y_shape(4)) : absent()},
          .call = [s, activation](const Args& a) -> Tensors {
-           return {conv2d_act(a[0], a[1], a[2], {s.conv, activation})};
+           return {conv2d_act(a[0], a[1], a[2], a[3], {s.conv, activation})};
          },
          .oracle =
-             [s, activation](const HostArgs& in) {
-               const auto dims = [](Size2 size) { return Dims{size.h, size.w}; };
-               const HostConv conv(s.x, s.w,
-                                   {dims(s.conv.stride), dims(s.conv.padding), dims(s.conv.padding),
-                                    dims(s.conv.dilation), s.conv.groups});
+             [conv, activation](const HostArgs& in) {
                HostArray y = host_conv(conv, in[0], in[1], in[2].values);
-               for (double& v : y.values) v = activated(v, activation);
+               for (size_t i = 0; i < y.values.size(); ++i) {
+                 const double added = in[3].values.empty() ? 0 : in[3].values[i];
+                 y.values[i] = activated(y.values[i] + added, activation);
+               }
                return std::vector{y};
              },
          // In f16 and bf16 a sum near zero may have the other sign, and relu's gradient with it.
@@ -48,21 +53,35 @@ OpCase conv2d_act_case() {
         Setup{"1x1", {2, 5, 4, 3}, {7, 5, 1, 1}}, Setup{"one element", {1, 1, 1, 1}, {1, 1, 1, 1}},
         Setup{"no images", {0, 2, 5, 5}, {3, 2, 3, 3}}})
     for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu})
-      add(s, activation, activation != Activation::none);
+      for (const bool residual : {false, true})
+        add(s, activation, activation != Activation::none, residual);
   c.bad = {
       bad<ShapeError>("conv2d_act: kernel of 3 by 3 does not fit the padded input of 2 by 2",
                       [](Device d) {
                         conv2d_act(zeros({1, 3, 2, 2}, {.device = d}),
-                                   zeros({8, 3, 3, 3}, {.device = d}), {}, {});
+                                   zeros({8, 3, 3, 3}, {.device = d}), {}, {}, {});
                       }),
       bad<ShapeError>("conv2d_act: bias must be [C_out] with C_out = 8, got [7]",
                       [](Device d) {
                         const TensorOptions o{.device = d};
                         conv2d_act(zeros({1, 3, 8, 8}, o), zeros({8, 3, 3, 3}, o), zeros({7}, o),
-                                   {});
+                                   {}, {});
+                      }),
+      bad<ShapeError>(
+          "conv2d_act: residual must have the convolution's shape [1, 8, 6, 6], got [1, 8, 6, 5]",
+          [](Device d) {
+            const TensorOptions o{.device = d};
+            conv2d_act(zeros({1, 3, 8, 8}, o), zeros({8, 3, 3, 3}, o), {}, zeros({1, 8, 6, 5}, o),
+                       {});
+          }),
+      bad<DTypeError>("conv2d_act: operands must have one dtype, got f32 and f16",
+                      [](Device d) {
+                        const TensorOptions o{.device = d};
+                        conv2d_act(zeros({1, 3, 8, 8}, o), zeros({8, 3, 3, 3}, o), {},
+                                   zeros({1, 8, 6, 6}, {DType::f16, d}), {});
                       }),
       bad<DTypeError>("conv2d_act: operands must have one dtype, got f32 and f64", [](Device d) {
-        conv2d_act(zeros({1, 3, 8, 8}, {.device = d}), zeros({8, 3, 3, 3}, {DType::f64, d}), {},
+        conv2d_act(zeros({1, 3, 8, 8}, {.device = d}), zeros({8, 3, 3, 3}, {DType::f64, d}), {}, {},
                    {});
       })};
   return c;

@@ -15,7 +15,11 @@ Activation activation_of(const Node& node) {
 Node with_activation(const Node& node, Activation activation, const std::vector<ValueId>& out) {
   if (is(node, "conv2d")) {
     const Conv2dActParams params{node.params.as<Conv2dParams>(), activation};
-    return {&find_op("conv2d_act"), AnyParams(ParamsRef::of(params)), node.in, out, {}};
+    return {&find_op("conv2d_act"),
+            AnyParams(ParamsRef::of(params)),
+            {node.in[0], node.in[1], node.in[2], kNoValue},
+            out,
+            {}};
   }
   const OpDef* op = is(node, "linear") ? &find_op("linear_act") : nullptr;
   return {op, AnyParams(ParamsRef::of(LinearParams{activation})), node.in, out, {}};

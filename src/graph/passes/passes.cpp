@@ -28,6 +28,7 @@ constexpr Pass kPasses[] = {
     {"scalar_operands", shrink_constants, false},
     {"pooled_gradients", move_gradients_past_pools, false},
     {"fuse_conv_pool", fuse_conv_pool, true, true},
+    {"fuse_residual", fuse_residual, true, true},
     {"fuse_activations", fuse_activations, true, true},
     {"fuse_dropout", fuse_dropout, false, true},
     {"fuse_cross_entropy", fuse_cross_entropy, true, true},

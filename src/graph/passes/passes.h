@@ -92,6 +92,10 @@ void fuse_conv_pool(Graph& graph);
 /// Makes dropout's gradient and that of the relu before it one node, under the same conditions.
 void fuse_dropout(Graph& graph);
 
+/// Makes a convolution, a sum that its result goes into and the activation of that, if there is one,
+/// one node, under the same conditions.
+void fuse_residual(Graph& graph);
+
 /// Makes a convolution or a linear layer and the activation after it one node, under the same
 /// conditions.
 void fuse_activations(Graph& graph);

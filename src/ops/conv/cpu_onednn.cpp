@@ -46,12 +46,24 @@ dnnl::primitive_attr attributes() {
   return attr;
 }
 
+dnnl::primitive_attr forward_attributes(const Convolution& c) {
+  dnnl::primitive_attr attr = attributes();
+  dnnl::post_ops after;
+  if (c.residual) after.append_binary(dnnl::algorithm::binary_add, image(c, c.y));
+  if (c.activation == Activation::relu)
+    after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  if (c.activation == Activation::gelu)
+    after.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0);
+  attr.set_post_ops(after);
+  return attr;
+}
+
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
 Forward::primitive_desc describe_forward(const Convolution& c) {
   return {{dnnl::prop_kind::forward_training, kAlgorithm, image(c, c.x), any_weight(c), bias(c),
            image(c, c.y), c.stride, c.dilation, c.padding, c.padding},
-          attributes(),
+          forward_attributes(c),
           engine()};
 }
 
@@ -173,6 +185,8 @@ void run_forward(const State& s, const Call& call) {
                                           {DNNL_ARG_DST, run.at(s.y, call.out[0].data)},
                                           {DNNL_ARG_SCRATCHPAD, run.scratch(s.scratch)}};
   if (call.in[2].defined()) args.emplace(DNNL_ARG_BIAS, run.at(s.bias, call.in[2].data));
+  if (call.in.size() > 3 && call.in[3].defined())
+    args.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, run.at(s.y, call.in[3].data));
   s.primitive.execute(stream(), args);
 }
 

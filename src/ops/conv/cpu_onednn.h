@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mica/op/kernel.h"
+#include "mica/ops/matmul/matmul.h"
 
 // Convolutions of any number of axes by oneDNN; included only by files that are built with it.
 namespace mica::onednn {
@@ -20,6 +21,9 @@ struct Convolution {
   memory::dims stride, padding, dilation;
   bool channels_last = false;
   bool bias = false;
+  // Of a forward convolution:
+  bool residual = false;  ///< something like y is added
+  Activation activation = Activation::none;
 };
 
 enum class Direction { forward, dgrad, wgrad };
@@ -37,7 +41,7 @@ std::optional<std::string> refusal(const Convolution& conv, Direction direction,
 
 std::shared_ptr<State> prepare(const Convolution& conv, Direction direction);
 
-// Inputs x, weight, bias; dy, weight; dy, x.
+// Inputs x, weight, bias (, residual); dy, weight; dy, x.
 void run_forward(const State& state, const Call& call);
 void run_dgrad(const State& state, const Call& call);
 void run_wgrad(const State& state, const Call& call);

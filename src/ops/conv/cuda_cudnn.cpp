@@ -1,4 +1,5 @@
 // The kernels of convolutions by cuDNN: which plan, with the bias in it or not, or one of our own.
+#include <array>
 #include <limits>
 #include <mutex>
 #include <unordered_map>
@@ -12,6 +13,8 @@
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/conv2d/cuda_kernels.h"
+#include "mica/ops/conv2d_act/conv2d_act.h"
+#include "mica/ops/conv2d_act/cuda_kernels.h"
 #include "mica/ops/conv3d/conv3d.h"
 #include "mica/ops/conv3d/cuda_kernels.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -26,12 +29,13 @@ constexpr size_t kMostTimed = 16;
 
 /// Everything a plan depends on, but the device and the libraries.
 std::string key_of(const ConvProblem& p) {
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", p.op(), p.dtype,
+  return fmt::format("{} {} {} {} {}{} {} {} {} {} {} {} {} {}", p.op(), p.dtype,
                      !p.channels_last       ? "row-major"
                      : p.row_major_gradient ? "channels_last to row-major"
                                             : "channels_last",
-                     p.bias ? "biased" : "", p.x, p.weight, p.stride, p.padding, p.dilation,
-                     deterministic(), allow_tf32(), conv_workspace_limit());
+                     p.bias ? "biased" : "", p.residual ? "residual " : "",
+                     p.joined ? print_field(p.activation) : "", p.x, p.weight, p.stride, p.padding,
+                     p.dilation, deterministic(), allow_tf32(), conv_workspace_limit());
 }
 
 /// The kernel's own rivals: our kernels of the same op, the reference last.
@@ -67,14 +71,13 @@ struct Choice {
 template <class P>
 void run(const P&, const CudnnState& state, const Call& call) {
   const Arg& bias = call.in[2];
-  if (state.bias_in_graph) {
-    void* pointers[] = {call.in[0].data, call.in[1].data, bias.data, call.out[0].data};
-    state.plan->execute(*call.encoder, pointers, call.workspace);
-    return;
-  }
-  void* pointers[] = {call.in[0].data, call.in[1].data, call.out[0].data};
-  state.plan->execute(*call.encoder, pointers, call.workspace);
-  if (bias.defined()) add_channel_bias(*call.encoder, call.out[0], bias);
+  std::array<void*, 5> pointers = {call.in[0].data, call.in[1].data};
+  size_t count = 2;
+  if (state.bias_in_graph) pointers[count++] = bias.data;
+  if (call.in.size() > 3 && call.in[3].defined()) pointers[count++] = call.in[3].data;
+  pointers[count++] = call.out[0].data;
+  state.plan->execute(*call.encoder, {pointers.data(), count}, call.workspace);
+  if (bias.defined() && !state.bias_in_graph) add_channel_bias(*call.encoder, call.out[0], bias);
 }
 
 template <class P>
@@ -102,7 +105,9 @@ PlanSpecs specs_of(const ConvProblem& p) {
   switch (p.pass) {
     case ConvPass::forward: {
       const TensorSpec bias = TensorSpec::contiguous({p.y[1]}, p.dtype, p.device);
-      return {{spec(p.x), spec(p.weight), p.bias ? bias : TensorSpec()}, spec(p.y)};
+      PlanSpecs specs{{spec(p.x), spec(p.weight), p.bias ? bias : TensorSpec()}, spec(p.y)};
+      if (p.joined) specs.in.push_back(p.residual ? spec(p.y) : TensorSpec());
+      return specs;
     }
     case ConvPass::dgrad:
       return {{spec(p.y), spec(p.weight)}, spec(p.x)};
@@ -196,9 +201,11 @@ Choice choose(const ConvProblem& p, const Rivals& rivals) {
   std::string reason;
   // With the bias in the graph f16 and bf16 save a pass; for f32 there are few such engines, which
   // only timing finds worth it.
-  if (p.bias && (timed || p.dtype != DType::f32))
+  if (p.joined) add_plans(states, p, p.bias, most, {}, reason);
+  if (!p.joined && p.bias && (timed || p.dtype != DType::f32))
     add_plans(states, p, true, (most + 1) / 2, {}, reason);
-  if (states.size() < most) add_plans(states, p, false, most - states.size(), {}, reason);
+  if (!p.joined && states.size() < most)
+    add_plans(states, p, false, most - states.size(), {}, reason);
   if (states.empty()) return {nullptr, reason};
   Choice best{states[0], {}};
   if (timed && time_plans(p, rivals, states, best)) {
@@ -213,7 +220,7 @@ Choice choose(const ConvProblem& p, const Rivals& rivals) {
 /// `supports` has to build a plan to know that there is one; `prepare` finds it here.
 Choice find_choice(const ConvProblem& p, const Rivals& rivals) {
   struct Cache {
-    std::mutex mutex;
+    std::recursive_mutex mutex;  // a rival may be made of convolutions
     std::unordered_map<std::string, Choice> choices;
   };
   // Never destroyed: at exit the library may be gone before its plans.
@@ -251,6 +258,14 @@ ConvProblem forward_problem(const P& params, const Specs& specs) {
   return p;
 }
 
+ConvProblem joined_problem(const Conv2dActParams& params, const Specs& specs) {
+  ConvProblem p = forward_problem(params.conv, specs);
+  p.joined = true;
+  p.residual = specs.in[3].defined;
+  p.activation = params.activation;
+  return p;
+}
+
 template <class P>
 ConvProblem dgrad_problem(const P& params, const Specs& specs) {
   const TensorSpec& dy = specs.in[0];
@@ -279,6 +294,7 @@ Support supports(const P& params, const Specs& specs) {
   if (out.numel() == 0 || specs.in[0].numel() == 0 || specs.in[1].numel() == 0)
     return Support::no("a tensor is empty");
   const ConvProblem p = problem(params, specs);
+  if (p.joined && out.dtype == DType::f32) return Support::no("computes f16 and bf16 only");
   const auto has_layout = [&](const TensorSpec& s) {
     return p.channels_last ? s.is_channels_last_dense() : s.is_contiguous();
   };
@@ -292,6 +308,7 @@ Support supports(const P& params, const Specs& specs) {
   if (!choice.state) return Support::no(choice.reason);
   Support support = choice.rival_is_faster ? Support::possible() : Support::yes();
   (p.channels_last ? support.channels_last : support.contiguous) = 0b11;
+  if (p.residual) (p.channels_last ? support.channels_last : support.contiguous) |= 0b1000;
   if (p.bias) support.contiguous |= 0b100;
   return support;
 }
@@ -328,6 +345,13 @@ KernelList gradient_kernels() {
 }  // namespace
 
 KernelList conv2d_cuda_kernels() { return forward_kernels<Conv2dParams, conv2d_own_kernels>(); }
+KernelList conv2d_act_cuda_kernels() {
+  constexpr auto rivals = conv2d_act_own_kernels;
+  return with_rivals(
+      kernel<supports<joined_problem, rivals, Conv2dActParams>,
+             prepare<joined_problem, rivals, Conv2dActParams>, run<Conv2dActParams>>("cudnn"),
+      rivals());
+}
 KernelList conv2d_dgrad_cuda_kernels() {
   return gradient_kernels<Conv2dGradParams, dgrad_problem<Conv2dGradParams>,
                           conv2d_dgrad_own_kernels>();

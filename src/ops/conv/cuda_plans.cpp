@@ -23,9 +23,8 @@ fe::DataType_t data_type(DType t) {
 
 std::vector<int64_t> to_vector(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
-/// Tensors are passed to the graph in the order of their numbers: inputs 1 and 2, the bias, the
-/// output.
-enum Uid : int64_t { kFirst = 1, kSecond = 2, kBias = 3, kOutput = 4 };
+/// Tensors are passed to the graph in the order of their numbers.
+enum Uid : int64_t { kFirst = 1, kSecond, kBias, kResidual, kOutput };
 
 void describe(fe::graph::Tensor_attributes& tensor, Uid uid, const ConvProblem& p,
               const Shape& shape) {
@@ -50,6 +49,31 @@ Attributes conv_attributes(const ConvProblem& p) {
   return a;
 }
 
+fe::graph::Pointwise_attributes pointwise(fe::PointwiseMode_t mode) {
+  fe::graph::Pointwise_attributes a;
+  a.set_mode(mode);
+  return a;
+}
+
+/// What comes after a convolution. The residual first: the library has kernels built beforehand for
+/// that order.
+TensorPtr add_epilogue(fe::graph::Graph& graph, const ConvProblem& p, bool bias, TensorPtr y) {
+  const auto add = [&](Uid uid, const Shape& shape) {
+    y = graph.pointwise(y, add_input(graph, uid, p, shape), pointwise(fe::PointwiseMode_t::ADD));
+  };
+  if (p.residual) add(kResidual, p.y);
+  if (bias) {
+    Shape shape = Dims::filled(p.y.rank(), 1);
+    shape[1] = p.y[1];
+    add(kBias, shape);
+  }
+  if (p.activation == Activation::relu)
+    y = graph.pointwise(y, pointwise(fe::PointwiseMode_t::RELU_FWD));
+  if (p.activation == Activation::gelu)
+    y = graph.pointwise(y, pointwise(fe::PointwiseMode_t::GELU_FWD));
+  return y;
+}
+
 std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias) {
   auto graph = std::make_shared<fe::graph::Graph>();
   graph->set_io_data_type(data_type(p.dtype))
@@ -63,13 +87,7 @@ std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias
       const TensorPtr x = add_input(*graph, kFirst, p, p.x);
       const TensorPtr weight = add_input(*graph, kSecond, p, p.weight);
       out = graph->conv_fprop(x, weight, conv_attributes<fe::graph::Conv_fprop_attributes>(p));
-      if (bias) {
-        fe::graph::Pointwise_attributes add;
-        add.set_mode(fe::PointwiseMode_t::ADD);
-        Shape bias_shape = Dims::filled(p.y.rank(), 1);
-        bias_shape[1] = p.y[1];
-        out = graph->pointwise(out, add_input(*graph, kBias, p, bias_shape), add);
-      }
+      out = add_epilogue(*graph, p, bias, out);
       break;
     }
     case ConvPass::dgrad: {
@@ -136,6 +154,7 @@ class GraphPlan : public ConvPlan {
 }  // namespace
 
 const char* ConvProblem::op() const {
+  if (joined) return "conv2d_act";
   static constexpr const char* kNames[2][3] = {{"conv2d", "conv2d_dgrad", "conv2d_wgrad"},
                                                {"conv3d", "conv3d_dgrad", "conv3d_wgrad"}};
   return kNames[x.rank() - 4][static_cast<int>(pass)];

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mica/op/kernel.h"
+#include "mica/ops/matmul/matmul.h"
 
 namespace mica {
 
@@ -22,6 +23,9 @@ struct ConvProblem {
   bool channels_last;
   bool bias;
   bool row_major_gradient = false;  ///< of the weight, whatever the plan's layout
+  bool joined = false;              ///< conv2d_act: all of it has to be in the plan
+  bool residual = false;
+  Activation activation = Activation::none;
 
   const char* op() const;
   Strides strides(const Shape& shape) const {
@@ -35,7 +39,8 @@ class ConvPlan {
   virtual ~ConvPlan() = default;
   virtual std::string name() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  /// `pointers` are those of the inputs, the bias where the graph has it, and the output.
+  /// `pointers` are those of the two operands, the bias and the residual where the graph has them,
+  /// and the output.
   virtual void execute(Encoder& encoder, std::span<void*> pointers, void* workspace) const = 0;
 };
 

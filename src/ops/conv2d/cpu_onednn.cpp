@@ -3,6 +3,7 @@
 #include "mica/op/settings.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/geometry.h"
+#include "mica/ops/conv2d_act/conv2d_act.h"
 
 namespace mica {
 namespace {
@@ -53,10 +54,13 @@ Convolution forward(const Conv2dParams& params, const Specs& specs) {
                   specs.in[2].defined);
 }
 
-Support supports(const Conv2dParams& params, const Specs& specs) {
-  const Convolution c = forward(params, specs);
+Support supports_forward(const Conv2dParams& params, const Convolution& c, const Specs& specs) {
   if (const auto why = refusal(c, Direction::forward, specs)) return Support::no(*why);
   return wanted_layouts(rate(forward_geometry(params, specs), c.channels_last), specs);
+}
+
+Support supports(const Conv2dParams& params, const Specs& specs) {
+  return supports_forward(params, forward(params, specs), specs);
 }
 
 std::shared_ptr<State> prepare_forward(const Conv2dParams& params, const Specs& specs) {
@@ -64,6 +68,27 @@ std::shared_ptr<State> prepare_forward(const Conv2dParams& params, const Specs& 
 }
 
 void run(const Conv2dParams&, const State& s, const Call& call) { run_forward(s, call); }
+
+Convolution joined(const Conv2dActParams& params, const Specs& specs) {
+  Convolution c = forward(params.conv, specs);
+  c.residual = specs.in[3].defined;
+  c.activation = params.activation;
+  return c;
+}
+
+Support supports_joined(const Conv2dActParams& params, const Specs& specs) {
+  Support support = supports_forward(params.conv, joined(params, specs), specs);
+  constexpr uint32_t kResidual = 0b1000;
+  (works_channels_last(specs.out[0], specs.in[0]) ? support.channels_last : support.contiguous) |=
+      kResidual;
+  return support;
+}
+
+std::shared_ptr<State> prepare_joined(const Conv2dActParams& params, const Specs& specs) {
+  return prepare(joined(params, specs), Direction::forward);
+}
+
+void run_joined(const Conv2dActParams&, const State& s, const Call& call) { run_forward(s, call); }
 
 Conv2dGeometry dgrad_geometry(const Conv2dGradParams& params, const Specs& specs) {
   return conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape);
@@ -117,6 +142,9 @@ void run_wgrad(const Conv2dGradParams&, const State& s, const Call& call) {
 }  // namespace
 
 Kernel conv2d_onednn_kernel() { return kernel<supports, prepare_forward, run>("onednn"); }
+Kernel conv2d_act_onednn_kernel() {
+  return kernel<supports_joined, prepare_joined, run_joined>("onednn");
+}
 Kernel conv2d_dgrad_onednn_kernel() {
   return kernel<supports_dgrad, prepare_dgrad, run_dgrad>("onednn");
 }

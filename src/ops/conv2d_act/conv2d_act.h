@@ -17,8 +17,8 @@ struct Conv2dActParams {
   }
 };
 
-/// conv2d and an activation in one pass.
-Tensor conv2d_act(const Tensor& x, const Tensor& weight, const Tensor& bias,
+/// conv2d, plus `residual` of the result's shape where defined, and an activation, in one pass.
+Tensor conv2d_act(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
                   const Conv2dActParams& params);
 
 }  // namespace mica

@@ -45,9 +45,11 @@ Problem problem(const Conv2dPoolParams& p, const Specs& specs) {
   return {g.conv, g.pool, p.relu};
 }
 
-bool has_kernel(const Conv2dParams&) { return true; }
-bool has_kernel(const Conv2dActParams& p) { return p.activation != Activation::gelu; }
-bool has_kernel(const Conv2dPoolParams&) { return true; }
+bool has_kernel(const Conv2dParams&, const Specs&) { return true; }
+bool has_kernel(const Conv2dActParams& p, const Specs& specs) {
+  return p.activation != Activation::gelu && !specs.in[3].defined;
+}
+bool has_kernel(const Conv2dPoolParams&, const Specs&) { return true; }
 
 Target target_of(const Specs& specs) {
   const int device = specs.out[0].device.index;
@@ -65,7 +67,8 @@ template <class P>
 Support supports(const P& params, const Specs& specs) {
   if (specs.out[0].dtype != DType::f32) return Support::no("computes f32 only");
   if (!allow_tf32()) return Support::no("TF32 is not allowed");
-  if (!has_kernel(params)) return Support::no("an activation other than ReLU");
+  if (!has_kernel(params, specs))
+    return Support::no("an activation other than ReLU, or a residual");
   const Problem q = problem(params, specs);
   if (std::is_same_v<P, Conv2dParams> && !is_row_major(specs))
     return Support::no("an input is not row-major");
