@@ -3,8 +3,8 @@
 Everything is computed in C++; this package gives it Python's names.
 """
 
-from mica import cuda, data, models, nn, optim, train
-from mica._grad_mode import enable_grad, no_grad
+from mica import autograd, cuda, data, models, nn, optim, train
+from mica._grad_mode import enable_grad, no_grad, set_grad_enabled
 
 # Tensors and their types
 from mica._mica import (
@@ -45,7 +45,6 @@ from mica._mica import (
     compile,
     grad,
     is_grad_enabled,
-    set_grad_enabled,
 )
 
 # isort: split

@@ -2,4 +2,11 @@
 
 from mica._mica import models as _models
 
+cnn = _models.cnn
 lenet = _models.lenet
+lenet6 = _models.lenet6
+make = _models.make
+mlp = _models.mlp
+mnist_net = _models.mnist_net
+names = _models.names
+simple_cnn = _models.simple_cnn

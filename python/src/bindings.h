@@ -29,6 +29,8 @@ void bind_autograd(nb::module_& m);
 void bind_compile(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_layers(nb::module_& nn);
+void bind_init(nb::module_& nn);
+void bind_summary(nb::module_& nn);
 void bind_optim(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_models(nb::module_& m);

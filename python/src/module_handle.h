@@ -25,8 +25,14 @@ nn::Module module_from(nb::handle object);
 /// The Python object of a module: the one it came from, or one that shares a module made in C++.
 nb::object module_to_python(const nn::Module& module);
 
+/// Parameters that Python makes keep whether they require a gradient.
+void replace_parameter(nn::ModuleImpl& impl, const std::string& name, const Tensor& value);
+
 /// How the garbage collector looks into a module; for every class that is bound.
 extern PyType_Slot module_slots[];
+
+/// By the name of the Python class: "Net(extra_repr())", or what C++ says in the brackets.
+std::string describe_python(nb::handle self, const std::string& own);
 
 /// A module class that Python can derive from: where the derived class defines `forward`, C++ calls
 /// that.
@@ -46,6 +52,11 @@ struct Overridable : Base {
       raise_type_error("nn.Module: forward of {} must return a tensor where a C++ module calls it",
                        class_name(nb_trampoline.base()));
     }
+  }
+
+  std::string describe() const override {
+    const nb::gil_scoped_acquire acquire;
+    return describe_python(nb_trampoline.base(), Base::describe());
   }
 };
 

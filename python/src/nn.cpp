@@ -5,6 +5,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include <algorithm>
+#include <set>
 
 #include "python/src/bindings.h"
 #include "python/src/module_handle.h"
@@ -59,41 +60,51 @@ bool is_member(const ModuleImpl& impl, const std::string& name) {
          find_member(impl.own_buffers(), name);
 }
 
-/// Takes a member out so that `value` can take its place; true when the new one is to be a buffer.
-bool make_room(ModuleImpl& impl, const std::string& name, nb::handle value) {
-  // A layer of C++ reads its parameters by itself, and Sequential goes by the order of its
-  // children.
-  check<Unsupported>(
-      dynamic_cast<Overridable<ModuleImpl>*>(&impl) != nullptr,
-      "nn.Module: '{}' belongs to a layer made in C++ and cannot be replaced; copy values into it "
-      "with copy_()",
-      name);
-  const bool to_buffer = find_member(impl.own_buffers(), name) && nb::isinstance<Tensor>(value);
-  const bool fits =
-      nb::isinstance<ModuleImpl>(value) || nb::isinstance<Parameter>(value) || value.is_none();
-  if (!fits && !to_buffer) {
-    raise_type_error("nn.Module: the member '{}' cannot be replaced by {}", name,
-                     class_name(value));
-  }
-  impl.unregister(name);
-  return to_buffer && !nb::isinstance<Parameter>(value);
+/// Whether assigning goes to a property of a layer made in C++, which keeps its own handle.
+bool has_setter(nb::handle self, nb::handle key) {
+  const nb::object type = nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr())));
+  const nb::object found = nb::getattr(type, key, nb::none());
+  return nb::hasattr(found, "fset") && !found.attr("fset").is_none();
 }
 
-/// Modules and parameters become members; a buffer that exists takes the new tensor; the rest are
-/// plain attributes.
+/// Puts a value in the place of the member of that name; false when it is to be a plain attribute.
+bool replace_member(ModuleImpl& impl, const std::string& name, nb::handle value) {
+  if (value.is_none()) {
+    impl.unregister(name);
+    return false;
+  }
+  const bool child = find_member(impl.children(), name);
+  const bool parameter = find_member(impl.own_parameters(), name);
+  if (child && nb::isinstance<ModuleImpl>(value)) {
+    impl.replace_module(name, module_from(value));
+  } else if (parameter && nb::isinstance<Parameter>(value)) {
+    replace_parameter(impl, name, nb::cast<Tensor>(value));
+  } else if (!child && !parameter && nb::isinstance<Tensor>(value)) {
+    impl.replace_buffer(name, nb::cast<Tensor>(value));
+  } else {
+    const char* kind = child ? "an nn.Module" : parameter ? "an nn.Parameter" : "a tensor";
+    raise_type_error("nn.Module: the member '{}' is {} and cannot be replaced by {}", name, kind,
+                     class_name(value));
+  }
+  return true;
+}
+
+/// Modules and parameters become members; a member that exists is replaced; the rest are plain
+/// attributes.
 void set_attribute(nb::handle self, nb::handle key, nb::handle value) {
   const auto name = nb::cast<std::string>(key);
-  if (nb::inst_ready(self) && is_member(impl_of(self), name) &&
-      make_room(impl_of(self), name, value)) {
-    return impl_of(self).register_buffer(name, nb::cast<Tensor>(value));
-  }
   const bool is_module = nb::isinstance<ModuleImpl>(value);
-  if (is_module || nb::isinstance<Parameter>(value)) {
-    ModuleImpl& impl = impl_of(self);
-    // self.part = None may have stood there before, and would hide the member.
-    if (nb::hasattr(self, "__dict__")) self.attr("__dict__").attr("pop")(key, nb::none());
-    if (is_module) return impl.register_module(name, module_from(value));
-    return register_parameter(impl, name, nb::cast<Tensor>(value));
+  const bool is_part = is_module || nb::isinstance<Parameter>(value);
+  if (!has_setter(self, key)) {
+    if (nb::inst_ready(self) && is_member(impl_of(self), name)) {
+      if (replace_member(impl_of(self), name, value)) return;
+    } else if (is_part) {
+      ModuleImpl& impl = impl_of(self);
+      // self.part = None may have stood there before, and would hide the member.
+      if (nb::hasattr(self, "__dict__")) self.attr("__dict__").attr("pop")(key, nb::none());
+      if (is_module) return impl.register_module(name, module_from(value));
+      return register_parameter(impl, name, nb::cast<Tensor>(value));
+    }
   }
   if (PyObject_GenericSetAttr(self.ptr(), key.ptr(), value.ptr()) < 0) nb::raise_python_error();
 }
@@ -119,20 +130,6 @@ void delete_attribute(nb::handle self, nb::handle key) {
   }
 }
 
-/// "Linear(weight=[10, 500], bias=[10])", with children indented below.
-std::string describe(const nn::Module& module, const std::string& indent = "") {
-  std::string members;
-  for (const auto& [name, t] : module.impl()->own_parameters()) {
-    members += fmt::format("{}{}={}", members.empty() ? "" : ", ", name, t.shape());
-  }
-  std::string children;
-  for (const auto& [name, child] : module.impl()->children()) {
-    children += fmt::format("\n{}  {}: {}", indent, name, describe(child, indent + "  "));
-  }
-  if (!children.empty()) children += "\n" + indent;
-  return fmt::format("{}({}{})", class_name(module_to_python(module)), members, children);
-}
-
 // A child may hold its parent (self.parent = parent): the collector has to see the C++ side's
 // references. A handle that other C++ code shares is not the parent's alone, so it is left out.
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -145,31 +142,91 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
+/// The module and all below it with their names, each once, as PyTorch's named_modules.
+void collect_modules(const nn::Module& module, const std::string& name,
+                     std::set<const ModuleImpl*>& seen, nb::list& list) {
+  if (!seen.insert(module.impl().get()).second) return;
+  list.append(nb::make_tuple(name, module_to_python(module)));
+  for (const auto& [child, below] : module.impl()->children())
+    collect_modules(below, name.empty() ? child : name + "." + child, seen, list);
+}
+
+nb::list named_modules(nb::handle self) {
+  nb::list list;
+  std::set<const ModuleImpl*> seen;
+  collect_modules(module_from(self), "", seen, list);
+  return list;
+}
+
+nb::list named_parameters(nb::handle self, bool recurse) {
+  return named(recurse ? module_from(self).named_parameters() : impl_of(self).own_parameters(),
+               true);
+}
+
+nb::list named_buffers(nb::handle self, bool recurse) {
+  return named(recurse ? module_from(self).named_buffers() : impl_of(self).own_buffers(), false);
+}
+
+/// What is missing or unknown is left out where not `strict`, and returned by name.
+nb::object load_state_dict(nb::handle self, const nn::StateDict& state, bool strict) {
+  const nn::Module module = module_from(self);
+  nn::StateDict known = state;
+  nb::list missing;
+  nb::list unexpected;
+  if (!strict) {
+    const nn::StateDict own = module.state_dict();
+    std::erase_if(known, [&](const auto& entry) {
+      if (own.contains(entry.first)) return false;
+      unexpected.append(entry.first);
+      return true;
+    });
+    for (const auto& [name, value] : own)
+      if (known.emplace(name, value).second) missing.append(name);
+  }
+  without_gil([&] { module.load_state_dict(known); });
+  const nb::object type =
+      nb::module_::import_("collections")
+          .attr("namedtuple")("IncompatibleKeys", "missing_keys unexpected_keys");
+  return type(missing, unexpected);
+}
+
 void bind_state(ModuleClass& module) {
-  module.def("named_parameters",
-             [](nb::handle self) { return named(module_from(self).named_parameters(), true); });
-  module.def("parameters", [](nb::handle self) {
-    return values(named(module_from(self).named_parameters(), true));
-  });
-  module.def("named_buffers",
-             [](nb::handle self) { return named(module_from(self).named_buffers(), false); });
-  module.def("buffers", [](nb::handle self) {
-    return values(named(module_from(self).named_buffers(), false));
-  });
+  module.def("named_parameters", named_parameters, "recurse"_a = true);
+  module.def(
+      "parameters",
+      [](nb::handle self, bool recurse) { return values(named_parameters(self, recurse)); },
+      "recurse"_a = true);
+  module.def("named_buffers", named_buffers, "recurse"_a = true);
+  module.def(
+      "buffers", [](nb::handle self, bool recurse) { return values(named_buffers(self, recurse)); },
+      "recurse"_a = true);
   module.def("named_children", named_children);
   module.def("children", [](const ModuleImpl& impl) { return values(named_children(impl)); });
+  module.def("named_modules", named_modules, "The module itself and all below it, each once.");
+  module.def("modules", [](nb::handle self) { return values(named_modules(self)); });
+  module.def(
+      "get_submodule",
+      [](nb::handle self, const std::string& target) {
+        return target.empty() ? nb::borrow(self) : module_to_python(module_from(self).at(target));
+      },
+      "target"_a, "The module of a dotted name below this one.");
   module.def(
       "state_dict", [](nb::handle self) { return module_from(self).state_dict(); },
       "Parameters and buffers by dotted name; they share the module's memory.");
+  module.def("load_state_dict", load_state_dict, "state_dict"_a, "strict"_a = true,
+             "Copies values in. A missing, unknown or misshapen entry raises, and then nothing was "
+             "changed; with strict=False the missing and the unknown are passed over, and named in "
+             "what is returned.");
   module.def(
-      "load_state_dict",
-      [](nb::handle self, const nn::StateDict& state) {
-        const nn::Module m = module_from(self);
-        without_gil([&] { m.load_state_dict(state); });
+      "apply",
+      [](nb::handle self, nb::handle function) {
+        module_from(self).apply([&](const nn::Module& m) { function(module_to_python(m)); });
+        return nb::borrow(self);
       },
-      "state_dict"_a,
-      "Copies values in. A missing, unknown or misshapen entry raises, and then nothing was "
-      "changed.");
+      "function"_a, "Calls a function with every module below this one and then with this one.");
+  module.def(
+      "reset_parameters", [](nb::handle self) { module_from(self).reset_parameters(); },
+      "Draws every parameter that has an initialiser anew.");
 }
 
 void bind_registration(ModuleClass& module) {
@@ -195,9 +252,32 @@ void bind_modes(ModuleClass& module) {
     without_gil([&] { m.to(device); });
     return nb::borrow(self);
   };
+  const auto convert = [](nb::handle self, DType dtype) {
+    const nn::Module m = module_from(self);
+    without_gil([&] { m.to(dtype); });
+    return nb::borrow(self);
+  };
   module.def(
-      "to", [move](nb::handle self, nb::handle device) { return move(self, parse_device(device)); },
-      "device"_a, "Moves parameters, gradients and buffers; every handle to them stays valid.");
+      "to",
+      [move, convert](nb::handle self, nb::handle to, nb::handle device, nb::handle dtype) {
+        if (nb::isinstance<DTypeObject>(to)) {
+          convert(self, parse_dtype(to));
+        } else if (!to.is_none()) {
+          move(self, parse_device(to));
+        }
+        if (!dtype.is_none()) convert(self, parse_dtype(dtype));
+        if (!device.is_none()) move(self, parse_device(device));
+        return nb::borrow(self);
+      },
+      nb::arg("to").none() = nb::none(), "device"_a = nb::none(), "dtype"_a = nb::none(),
+      "Moves parameters, gradients and buffers to a device, or what is floating of them to a "
+      "dtype; every handle to them stays valid.");
+  for (const auto& [name, dtype] : {std::pair{"float", DType::f32},
+                                    {"double", DType::f64},
+                                    {"half", DType::f16},
+                                    {"bfloat16", DType::bf16}}) {
+    module.def(name, [convert, to = dtype](nb::handle self) { return convert(self, to); });
+  }
   module.def("cpu", [move](nb::handle self) { return move(self, Device::cpu()); });
   module.def(
       "cuda", [move](nb::handle self, int index) { return move(self, Device::cuda(index)); },
@@ -211,22 +291,58 @@ void bind_modes(ModuleClass& module) {
   module.def("eval", [set_training](nb::handle self) { return set_training(self, false); });
   module.def_prop_ro("training", &ModuleImpl::training);
 
-  const auto set_requires_grad = [](nb::handle self, bool value) {
-    module_from(self).set_requires_grad(value);
+  const auto set_requires_grad = [](nb::handle self, bool value, const std::string& path) {
+    module_from(self).set_requires_grad(value, path);
     return nb::borrow(self);
   };
-  module.def("requires_grad_", set_requires_grad, "requires_grad"_a = true);
   module.def(
-      "freeze", [set_requires_grad](nb::handle self) { return set_requires_grad(self, false); },
-      "Frozen parameters require no gradient, and optimizers leave them alone.");
-  module.def("unfreeze",
-             [set_requires_grad](nb::handle self) { return set_requires_grad(self, true); });
+      "requires_grad_",
+      [set_requires_grad](nb::handle self, bool value) {
+        return set_requires_grad(self, value, "");
+      },
+      "requires_grad"_a = true);
+  module.def(
+      "freeze",
+      [set_requires_grad](nb::handle self, const std::string& path) {
+        return set_requires_grad(self, false, path);
+      },
+      "path"_a = "",
+      "Frozen parameters require no gradient, and optimizers leave them alone. With a path, those "
+      "of that part.");
+  module.def(
+      "unfreeze",
+      [set_requires_grad](nb::handle self, const std::string& path) {
+        return set_requires_grad(self, true, path);
+      },
+      "path"_a = "");
   module.def(
       "zero_grad", [](nb::handle self) { module_from(self).zero_grad(); },
       "Makes all gradients None.");
 }
 
+nb::object call(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
+  nn::CallWatcher* watcher = nn::exchange_call_watcher(nullptr);
+  nn::exchange_call_watcher(watcher);
+  if (!watcher) return self.attr("forward")(*args, **kwargs);
+  const ModuleImpl& impl = impl_of(self);
+  watcher->enter(impl);
+  nb::object result = self.attr("forward")(*args, **kwargs);
+  watcher->leave(impl, nb::isinstance<Tensor>(result) ? nb::cast<Tensor>(result) : Tensor());
+  return result;
+}
+
 }  // namespace
+
+void replace_parameter(ModuleImpl& impl, const std::string& name, const Tensor& value) {
+  const bool requires_grad = value.requires_grad();
+  impl.replace_parameter(name, value);
+  value.set_requires_grad(requires_grad);
+}
+
+std::string describe_python(nb::handle self, const std::string& own) {
+  const auto extra = nb::cast<std::string>(self.attr("extra_repr")());
+  return class_name(self) + (extra.empty() ? own.substr(own.find('(')) : "(" + extra + ")");
+}
 
 PyType_Slot module_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {0, nullptr}};
 
@@ -266,15 +382,18 @@ void bind_nn(nb::module_& m) {
                      "parts and defines "
                      "forward(self, x).");
   module.def(nb::init<>());
-  module.def("__call__", [](nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
-    return self.attr("forward")(*args, **kwargs);
-  });
+  module.def("__call__", call);
   module.def("forward", &ModuleImpl::forward, "input"_a, ReleaseGil());
-  module.def("__repr__", [](nb::handle self) { return describe(module_from(self)); });
+  module.def("__repr__", [](nb::handle self) { return nn::to_string(module_from(self)); });
+  module.def(
+      "extra_repr", [](nb::handle) { return ""; },
+      "What a class of one's own says in the brackets of its repr.");
   bind_state(module);
   bind_registration(module);
   bind_modes(module);
   bind_layers(scope);
+  bind_init(scope);
+  bind_summary(scope);
 }
 
 }  // namespace mica::python

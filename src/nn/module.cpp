@@ -34,6 +34,13 @@ NamedTensors collect(const Module& module, const NamedTensors& (ModuleImpl::*own
   return all;
 }
 
+template <class Members>
+auto& member(Members& members, const std::string& name) {
+  const auto it = std::ranges::find(members, name, [](const auto& m) { return m.first; });
+  check(it != members.end(), "nn::Module: there is no such member '{}' to replace", name);
+  return it->second;
+}
+
 /// Gives a tensor other memory; every handle to it sees that.
 void replace_memory(const Tensor& tensor, const Tensor& with) {
   TensorImpl& impl = *tensor.impl();
@@ -193,11 +200,15 @@ void ModuleImpl::check_name(const std::string& name) const {
   check(!taken, "nn::Module: a member named '{}' is registered already", name);
 }
 
-void ModuleImpl::register_module(const std::string& name, const Module& module) {
-  check_name(name);
+void ModuleImpl::check_not_inside(const std::string& name, const Module& module) const {
   walk(module, "", [&](const std::string&, const ModuleImpl& impl) {
     check(&impl != this, "nn::Module: '{}' would make a module a part of itself", name);
   });
+}
+
+void ModuleImpl::register_module(const std::string& name, const Module& module) {
+  check_name(name);
+  check_not_inside(name, module);
   children_.emplace_back(name, module);
 }
 
@@ -220,6 +231,24 @@ Tensor ModuleImpl::parameter(const std::string& name, const Shape& shape, Initia
   initials_.push_back({.parameter = value, .initialize = std::move(initialize)});
   initials_.back().run();
   return value;
+}
+
+void ModuleImpl::replace_module(const std::string& name, const Module& module) {
+  check_not_inside(name, module);
+  member(children_, name) = module;
+}
+
+void ModuleImpl::replace_parameter(const std::string& name, const Tensor& value) {
+  check(value.defined(), "nn::Module: the parameter '{}' is undefined", name);
+  Tensor& old = member(parameters_, name);
+  value.set_requires_grad(true);
+  std::erase_if(initials_, [&](const Initial& i) { return i.parameter.impl() == old.impl(); });
+  old = value;
+}
+
+void ModuleImpl::replace_buffer(const std::string& name, const Tensor& value) {
+  check(value.defined(), "nn::Module: the buffer '{}' is undefined", name);
+  member(buffers_, name) = value;
 }
 
 void ModuleImpl::unregister(const std::string& name) {

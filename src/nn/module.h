@@ -118,6 +118,11 @@ class ModuleImpl {
   /// From here on the tensor requires a gradient; it must be a floating leaf.
   void register_parameter(const std::string& name, const Tensor& value);
   void register_buffer(const std::string& name, const Tensor& value);
+  // Another one under a name that is registered, in the same place of the order. A layer that keeps
+  // handles of its own to its parameters has to take the new one itself.
+  void replace_module(const std::string& name, const Module& module);
+  void replace_parameter(const std::string& name, const Tensor& value);
+  void replace_buffer(const std::string& name, const Tensor& value);
   /// Takes a child, parameter or buffer out, so that its name can be used again.
   void unregister(const std::string& name);
 
@@ -166,6 +171,7 @@ class ModuleImpl {
 
  private:
   void check_name(const std::string& name) const;
+  void check_not_inside(const std::string& name, const Module& module) const;
 
   std::vector<std::pair<std::string, Module>> children_;
   NamedTensors parameters_;

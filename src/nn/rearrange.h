@@ -10,7 +10,12 @@ namespace mica::nn {
 
 template <>
 inline std::string text_of(const Scale2& s) {
-  return s.h == s.w ? print_field(s.h) : "{" + print_field(s.h) + ", " + print_field(s.w) + "}";
+  if (s.h == s.w) return print_field(s.h);
+  return std::string("{")
+      .append(print_field(s.h))
+      .append(", ")
+      .append(print_field(s.w))
+      .append("}");
 }
 
 /// (N, C * r², H, W) to (N, C, H * r, W * r), and back: `PixelShuffle(2)`.

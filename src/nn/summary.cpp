@@ -69,7 +69,8 @@ class Tracer final : public Recorder, public CallWatcher {
     rows_.push_back({names_[&module], module.type_name(), {}, parameters, 0});
   }
   void leave(const ModuleImpl&, const Tensor& result) override {
-    rows_[calls_.back()].output = result.shape();
+    // A module of Python may give something else.
+    if (result.defined()) rows_[calls_.back()].output = result.shape();
     calls_.pop_back();
   }
 

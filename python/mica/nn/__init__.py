@@ -2,14 +2,126 @@
 
 from mica._mica import nn as _nn
 from mica.nn import functional as functional
+from mica.nn import init as init
+from mica.nn.containers import ParameterDict as ParameterDict
+from mica.nn.containers import ParameterList as ParameterList
+from mica.nn.losses import BCELoss as BCELoss
+from mica.nn.losses import BCEWithLogitsLoss as BCEWithLogitsLoss
+from mica.nn.losses import CosineEmbeddingLoss as CosineEmbeddingLoss
+from mica.nn.losses import CosineSimilarity as CosineSimilarity
+from mica.nn.losses import CrossEntropyLoss as CrossEntropyLoss
+from mica.nn.losses import HingeEmbeddingLoss as HingeEmbeddingLoss
+from mica.nn.losses import HuberLoss as HuberLoss
+from mica.nn.losses import KLDivLoss as KLDivLoss
+from mica.nn.losses import L1Loss as L1Loss
+from mica.nn.losses import MarginRankingLoss as MarginRankingLoss
+from mica.nn.losses import MSELoss as MSELoss
+from mica.nn.losses import NLLLoss as NLLLoss
+from mica.nn.losses import SmoothL1Loss as SmoothL1Loss
+from mica.nn.losses import SoftMarginLoss as SoftMarginLoss
+from mica.nn.losses import TripletMarginLoss as TripletMarginLoss
 
-BatchNorm2d = _nn.BatchNorm2d
-Conv2d = _nn.Conv2d
-Dropout = _nn.Dropout
-Flatten = _nn.Flatten
-Linear = _nn.Linear
-MaxPool2d = _nn.MaxPool2d
 Module = _nn.Module
 Parameter = _nn.Parameter
-ReLU = _nn.ReLU
+Summary = _nn.Summary
+summary = _nn.summary
+
+# Containers
+ModuleDict = _nn.ModuleDict
+ModuleList = _nn.ModuleList
 Sequential = _nn.Sequential
+
+# With weights
+Bilinear = _nn.Bilinear
+Conv1d = _nn.Conv1d
+Conv2d = _nn.Conv2d
+Conv3d = _nn.Conv3d
+ConvTranspose1d = _nn.ConvTranspose1d
+ConvTranspose2d = _nn.ConvTranspose2d
+ConvTranspose3d = _nn.ConvTranspose3d
+Embedding = _nn.Embedding
+Linear = _nn.Linear
+
+# Normalisation and dropout
+BatchNorm1d = _nn.BatchNorm1d
+BatchNorm2d = _nn.BatchNorm2d
+BatchNorm3d = _nn.BatchNorm3d
+Dropout = _nn.Dropout
+Dropout1d = _nn.Dropout1d
+Dropout2d = _nn.Dropout2d
+Dropout3d = _nn.Dropout3d
+GroupNorm = _nn.GroupNorm
+InstanceNorm1d = _nn.InstanceNorm1d
+InstanceNorm2d = _nn.InstanceNorm2d
+InstanceNorm3d = _nn.InstanceNorm3d
+LayerNorm = _nn.LayerNorm
+LocalResponseNorm = _nn.LocalResponseNorm
+RMSNorm = _nn.RMSNorm
+
+# Activations
+ClippedReLU = _nn.ClippedReLU
+ELU = _nn.ELU
+GELU = _nn.GELU
+Hardsigmoid = _nn.Hardsigmoid
+Hardswish = _nn.Hardswish
+Hardtanh = _nn.Hardtanh
+LeakyReLU = _nn.LeakyReLU
+LogSigmoid = _nn.LogSigmoid
+LogSoftmax = _nn.LogSoftmax
+Mish = _nn.Mish
+PReLU = _nn.PReLU
+ReLU = _nn.ReLU
+ReLU6 = _nn.ReLU6
+SELU = _nn.SELU
+Sigmoid = _nn.Sigmoid
+SiLU = _nn.SiLU
+Softmax = _nn.Softmax
+Softmin = _nn.Softmin
+Softplus = _nn.Softplus
+Softsign = _nn.Softsign
+Tanh = _nn.Tanh
+Tanhshrink = _nn.Tanhshrink
+
+# Pooling
+AdaptiveAvgPool1d = _nn.AdaptiveAvgPool1d
+AdaptiveAvgPool2d = _nn.AdaptiveAvgPool2d
+AdaptiveAvgPool3d = _nn.AdaptiveAvgPool3d
+AdaptiveMaxPool1d = _nn.AdaptiveMaxPool1d
+AdaptiveMaxPool2d = _nn.AdaptiveMaxPool2d
+AdaptiveMaxPool3d = _nn.AdaptiveMaxPool3d
+AvgPool1d = _nn.AvgPool1d
+AvgPool2d = _nn.AvgPool2d
+AvgPool3d = _nn.AvgPool3d
+LPPool1d = _nn.LPPool1d
+LPPool2d = _nn.LPPool2d
+MaxPool1d = _nn.MaxPool1d
+MaxPool2d = _nn.MaxPool2d
+MaxPool3d = _nn.MaxPool3d
+
+# Padding
+CircularPad1d = _nn.CircularPad1d
+CircularPad2d = _nn.CircularPad2d
+CircularPad3d = _nn.CircularPad3d
+ConstantPad1d = _nn.ConstantPad1d
+ConstantPad2d = _nn.ConstantPad2d
+ConstantPad3d = _nn.ConstantPad3d
+ReflectionPad1d = _nn.ReflectionPad1d
+ReflectionPad2d = _nn.ReflectionPad2d
+ReflectionPad3d = _nn.ReflectionPad3d
+ReplicationPad1d = _nn.ReplicationPad1d
+ReplicationPad2d = _nn.ReplicationPad2d
+ReplicationPad3d = _nn.ReplicationPad3d
+ZeroPad1d = _nn.ZeroPad1d
+ZeroPad2d = _nn.ZeroPad2d
+ZeroPad3d = _nn.ZeroPad3d
+
+# Shapes
+ChannelShuffle = _nn.ChannelShuffle
+Flatten = _nn.Flatten
+Fold = _nn.Fold
+Identity = _nn.Identity
+PixelShuffle = _nn.PixelShuffle
+PixelUnshuffle = _nn.PixelUnshuffle
+Unflatten = _nn.Unflatten
+Unfold = _nn.Unfold
+Upsample = _nn.Upsample

@@ -1,0 +1,174 @@
+"""Losses as modules: functions of an input and a target that keep their options.
+
+Weights of classes are buffers, so that they move with the module.
+"""
+
+from mica._mica import functional as _f
+from mica._mica import nn as _nn
+
+
+class _Loss(_nn.Module):
+    """Calls a function of mica.nn.functional with the options it was made with."""
+
+    _function = None
+
+    def __init__(self, **options):
+        super().__init__()
+        self._tensors = []
+        for name in ("weight", "pos_weight"):
+            if name in options:
+                tensor = options.pop(name)
+                if tensor is None:
+                    setattr(self, name, None)
+                else:
+                    self.register_buffer(name, tensor)
+                    self._tensors.append(name)
+        self.__dict__.update(options)
+        self._options = list(options)
+
+    def forward(self, *inputs):
+        options = {name: getattr(self, name) for name in self._tensors + self._options}
+        return type(self)._function(*inputs, **options)
+
+    def extra_repr(self):
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._options)
+
+
+class CrossEntropyLoss(_Loss):
+    """Of logits (N, C, …) and classes (N, …), or probabilities (N, C, …)."""
+
+    _function = _f.cross_entropy
+
+    def __init__(self, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+        super().__init__(
+            weight=weight,
+            ignore_index=ignore_index,
+            reduction=reduction,
+            label_smoothing=label_smoothing,
+        )
+
+
+class NLLLoss(_Loss):
+    """Of log-probabilities (N, C, …) and classes (N, …)."""
+
+    _function = _f.nll_loss
+
+    def __init__(self, weight=None, *, ignore_index=-100, reduction="mean"):
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+
+
+class MSELoss(_Loss):
+    """(input - target)²."""
+
+    _function = _f.mse_loss
+
+    def __init__(self, *, reduction="mean"):
+        super().__init__(reduction=reduction)
+
+
+class L1Loss(_Loss):
+    """|input - target|."""
+
+    _function = _f.l1_loss
+
+    def __init__(self, *, reduction="mean"):
+        super().__init__(reduction=reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """A parabola where |input - target| is below beta, a line beyond."""
+
+    _function = _f.smooth_l1_loss
+
+    def __init__(self, *, reduction="mean", beta=1.0):
+        super().__init__(reduction=reduction, beta=beta)
+
+
+class HuberLoss(_Loss):
+    """A parabola where |input - target| is at most delta, a line beyond."""
+
+    _function = _f.huber_loss
+
+    def __init__(self, *, reduction="mean", delta=1.0):
+        super().__init__(reduction=reduction, delta=delta)
+
+
+class BCELoss(_Loss):
+    """Of probabilities and targets in [0, 1]."""
+
+    _function = _f.binary_cross_entropy
+
+    def __init__(self, weight=None, *, reduction="mean"):
+        super().__init__(weight=weight, reduction=reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """The same of sigmoid(input)."""
+
+    _function = _f.binary_cross_entropy_with_logits
+
+    def __init__(self, weight=None, *, reduction="mean", pos_weight=None):
+        super().__init__(weight=weight, reduction=reduction, pos_weight=pos_weight)
+
+
+class KLDivLoss(_Loss):
+    """target · (log(target) - input), where the input is a log-probability."""
+
+    _function = _f.kl_div
+
+    def __init__(self, *, reduction="mean", log_target=False):
+        super().__init__(reduction=reduction, log_target=log_target)
+
+
+class SoftMarginLoss(_Loss):
+    """log(1 + exp(-target · input)), with targets of 1 and -1."""
+
+    _function = _f.soft_margin_loss
+
+    def __init__(self, *, reduction="mean"):
+        super().__init__(reduction=reduction)
+
+
+class HingeEmbeddingLoss(_Loss):
+    """input where the target is 1, max(0, margin - input) where it is -1."""
+
+    _function = _f.hinge_embedding_loss
+
+    def __init__(self, margin=1.0, *, reduction="mean"):
+        super().__init__(margin=margin, reduction=reduction)
+
+
+class CosineEmbeddingLoss(_Loss):
+    """Of two inputs (N, D) and targets of 1 and -1."""
+
+    _function = _f.cosine_embedding_loss
+
+    def __init__(self, margin=0.0, *, reduction="mean"):
+        super().__init__(margin=margin, reduction=reduction)
+
+
+class MarginRankingLoss(_Loss):
+    """max(0, margin - target · (a - b)), with targets of 1 and -1."""
+
+    _function = _f.margin_ranking_loss
+
+    def __init__(self, margin=0.0, *, reduction="mean"):
+        super().__init__(margin=margin, reduction=reduction)
+
+
+class TripletMarginLoss(_Loss):
+    """Of anchor, positive and negative."""
+
+    _function = _f.triplet_margin_loss
+
+    def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, *, reduction="mean"):
+        super().__init__(margin=margin, p=p, eps=eps, swap=swap, reduction=reduction)
+
+
+class CosineSimilarity(_Loss):
+    """The cosine of the angle between vectors along an axis."""
+
+    _function = _f.cosine_similarity
+
+    def __init__(self, dim=1, eps=1e-8):
+        super().__init__(dim=dim, eps=eps)

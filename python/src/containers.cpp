@@ -1,0 +1,164 @@
+// Sequential, ModuleList and ModuleDict as Python's lists and dictionaries.
+#include "mica/nn/nn.h"
+#include "python/src/layer.h"
+
+namespace mica::python {
+namespace {
+
+using nn::ModuleDictImpl;
+using nn::ModuleImpl;
+using nn::ModuleListImpl;
+using nn::SequentialImpl;
+
+size_t child_number(const ModuleImpl& self, int64_t i) {
+  const auto n = static_cast<int64_t>(self.children().size());
+  check<IndexError>(i >= -n && i < n, "nn.{}: index {} is out of range for {} modules",
+                    self.type_name(), i, n);
+  return static_cast<size_t>(i < 0 ? i + n : i);
+}
+
+nb::list children_of(const ModuleImpl& self) {
+  nb::list list;
+  for (const auto& [name, child] : self.children()) list.append(module_to_python(child));
+  return list;
+}
+
+/// A slice is a container of the same kind with the same modules.
+template <class Impl>
+nb::object get_item(nb::handle self, nb::handle key) {
+  const auto& impl = nb::cast<const Impl&>(self);
+  if (int64_t i = 0; read_int(key, i)) {
+    return module_to_python(impl.children()[child_number(impl, i)].second);
+  }
+  if (!PySlice_Check(key.ptr()))
+    raise_type_error("nn.{}: expected an index or a slice, got {}", impl.type_name(),
+                     class_name(key));
+  const nb::object part = nb::object(children_of(impl))[key];
+  if constexpr (std::is_same_v<Impl, SequentialImpl>) {
+    return nb::type<Impl>()(*nb::list(part));
+  } else {
+    return nb::type<Impl>()(part);
+  }
+}
+
+/// What both kinds of list have.
+template <class Impl>
+void def_list(Layer<Impl>& list) {
+  list.def(
+      "append",
+      [](nb::handle self, nb::handle module) {
+        nb::cast<Impl&>(self).push_back(module_from(module));
+        return nb::borrow(self);
+      },
+      "module"_a);
+  list.def(
+      "extend",
+      [](nb::handle self, nb::handle modules) {
+        for (const nb::handle module : nb::iter(modules))
+          nb::cast<Impl&>(self).push_back(module_from(module));
+        return nb::borrow(self);
+      },
+      "modules"_a);
+  list.def("__len__", [](const Impl& self) { return self.children().size(); });
+  list.def("__iter__", [](const Impl& self) { return nb::iter(children_of(self)); });
+  list.def("__getitem__", get_item<Impl>);
+  list.def("__setitem__", [](Impl& self, int64_t i, nb::handle module) {
+    const std::string name = self.children()[child_number(self, i)].first;
+    self.replace_module(name, module_from(module));
+  });
+}
+
+void bind_dict(nb::module_& nn) {
+  Layer<ModuleDictImpl> dict(nn, "ModuleDict", nb::type_slots(module_slots),
+                             "Modules by name, which their owner calls itself.");
+  const auto update = [](ModuleDictImpl& self, nb::handle modules) {
+    const nb::object items =
+        nb::hasattr(modules, "items") ? nb::object(modules.attr("items")()) : nb::borrow(modules);
+    for (const nb::handle item : nb::iter(items)) {
+      const auto name = nb::cast<std::string>(item[0]);
+      const nn::Module module = module_from(item[1]);
+      const bool known = std::ranges::any_of(
+          self.children(), [&](const auto& child) { return child.first == name; });
+      known ? self.replace_module(name, module) : self.register_module(name, module);
+    }
+  };
+  dict.def(
+      "__init__",
+      [update](ModuleDictImpl* self, nb::handle modules) {
+        new (self) Overridable<ModuleDictImpl>();
+        if (!modules.is_none()) update(*self, modules);
+      },
+      "modules"_a = nb::none());
+  dict.def("update", update, "modules"_a);
+  dict.def("__len__", [](const ModuleDictImpl& self) { return self.children().size(); });
+  dict.def("__setitem__", [update](ModuleDictImpl& self, nb::handle name, nb::handle module) {
+    nb::dict one;
+    one[name] = module;
+    update(self, one);
+  });
+  const auto find = [](const ModuleDictImpl& self, const std::string& name) {
+    return std::ranges::find(self.children(), name, [](const auto& c) { return c.first; });
+  };
+  const auto require = [find](const ModuleDictImpl& self, const std::string& name) {
+    const auto at = find(self, name);
+    if (at == self.children().end()) throw nb::key_error(name.c_str());
+    return at;
+  };
+  dict.def("__getitem__", [require](const ModuleDictImpl& self, const std::string& name) {
+    return module_to_python(require(self, name)->second);
+  });
+  dict.def("__delitem__", [require](ModuleDictImpl& self, const std::string& name) {
+    require(self, name);
+    self.unregister(name);
+  });
+  dict.def("__contains__", [find](const ModuleDictImpl& self, const std::string& name) {
+    return find(self, name) != self.children().end();
+  });
+  const auto keys = [](const ModuleDictImpl& self) {
+    nb::list list;
+    for (const auto& [name, child] : self.children()) list.append(nb::cast(name));
+    return list;
+  };
+  dict.def("keys", keys);
+  dict.def("__iter__", [keys](const ModuleDictImpl& self) { return nb::iter(keys(self)); });
+  dict.def("values", [](const ModuleDictImpl& self) { return children_of(self); });
+  dict.def("items", [](const ModuleDictImpl& self) {
+    nb::list list;
+    for (const auto& [name, child] : self.children())
+      list.append(nb::make_tuple(name, module_to_python(child)));
+    return list;
+  });
+}
+
+}  // namespace
+
+void bind_containers(nb::module_& nn) {
+  auto sequential = add_layer<SequentialImpl>(
+      nn, "Sequential",
+      "One module after the other, named \"0\", \"1\", …, or as a dictionary names them.");
+  sequential.def("__init__", [](SequentialImpl* self, const nb::args& modules) {
+    new (self) Overridable<SequentialImpl>();
+    if (modules.size() == 1 && nb::isinstance<nb::dict>(modules[0])) {
+      for (auto [name, module] : nb::borrow<nb::dict>(modules[0]))
+        self->register_module(nb::cast<std::string>(name), module_from(module));
+      return;
+    }
+    for (const nb::handle module : modules) self->push_back(module_from(module));
+  });
+  def_list(sequential);
+
+  Layer<ModuleListImpl> list(nn, "ModuleList", nb::type_slots(module_slots),
+                             "Modules that their owner calls itself, named \"0\", \"1\", ….");
+  list.def(
+      "__init__",
+      [](ModuleListImpl* self, nb::handle modules) {
+        new (self) Overridable<ModuleListImpl>();
+        if (modules.is_none()) return;
+        for (const nb::handle module : nb::iter(modules)) self->push_back(module_from(module));
+      },
+      "modules"_a = nb::none());
+  def_list(list);
+  bind_dict(nn);
+}
+
+}  // namespace mica::python

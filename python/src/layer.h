@@ -1,0 +1,57 @@
+#pragma once
+
+// How layers are bound.
+#include "python/src/module_handle.h"
+
+namespace mica::python {
+
+template <class Impl>
+using Layer = nb::class_<Impl, nn::ModuleImpl, Overridable<Impl>>;
+
+/// Binds a layer whose `forward` is the C++ one: a class derived in Python reaches it by
+/// super().forward(x).
+template <class Impl>
+Layer<Impl> add_layer(nb::module_& nn, const char* name, const char* doc) {
+  Layer<Impl> layer(nn, name, nb::type_slots(module_slots), doc);
+  layer.def(
+      "forward", [](Impl& self, const Tensor& x) { return self.Impl::forward(x); }, "input"_a,
+      ReleaseGil());
+  return layer;
+}
+
+/// Makes a layer in the memory of its Python object.
+template <class Impl, class Options>
+void construct(Impl* self, const Options& options) {
+  new (self) Overridable<Impl>(options);
+}
+
+/// A parameter that may be missing is None then. Another one of its shape can take its place: so
+/// two layers share a weight.
+template <class Impl, std::derived_from<nn::ModuleImpl> Owner>
+void def_member(Layer<Impl>& layer, const char* name, Tensor Owner::* member) {
+  layer.def_prop_rw(
+      name,
+      [member](const Impl& self) -> nb::object {
+        const Tensor& t = self.*member;
+        return t.defined() ? nb::cast(Parameter(t)) : nb::none();
+      },
+      [name, member](Impl& self, const Parameter& value) {
+        Tensor& t = self.*member;
+        check<ShapeError>(t.defined() && t.shape() == value.shape(),
+                          "nn.{}: '{}' must have shape {}, got {}", self.type_name(), name,
+                          t.defined() ? t.shape() : Shape(), value.shape());
+        replace_parameter(self, name, value);
+        t = value;
+      });
+}
+
+// One file per family.
+void bind_containers(nb::module_& nn);
+void bind_linear_layers(nb::module_& nn);
+void bind_conv_layers(nb::module_& nn);
+void bind_norm_layers(nb::module_& nn);
+void bind_activation_layers(nb::module_& nn);
+void bind_pooling_layers(nb::module_& nn);
+void bind_image_layers(nb::module_& nn);
+
+}  // namespace mica::python

@@ -1,0 +1,93 @@
+// Activations as layers, with PyTorch's constructor arguments.
+#include "mica/nn/nn.h"
+#include "python/src/def.h"
+#include "python/src/layer.h"
+
+namespace mica::python {
+namespace {
+
+using namespace mica::nn;
+
+template <class L>
+void def_plain(nb::module_& nn, const char* name, const char* doc = "") {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, doc).def("__init__", [](Impl* self) { construct(self, NoParams{}); });
+}
+
+template <class L>
+void def_along_axis(nb::module_& nn, const char* name, const char* doc) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, doc)
+      .def("__init__", [](Impl* self, int64_t dim) { construct(self, dim); }, "dim"_a);
+}
+
+void bind_plain(nb::module_& nn) {
+  def_plain<ReLU>(nn, "ReLU", "max(x, 0).");
+  def_plain<ReLU6>(nn, "ReLU6", "x in [0, 6].");
+  def_plain<SELU>(nn, "SELU");
+  def_plain<SiLU>(nn, "SiLU", "x · sigmoid(x).");
+  def_plain<Mish>(nn, "Mish", "x · tanh(softplus(x)).");
+  def_plain<Hardswish>(nn, "Hardswish");
+  def_plain<Hardsigmoid>(nn, "Hardsigmoid");
+  def_plain<Sigmoid>(nn, "Sigmoid");
+  def_plain<LogSigmoid>(nn, "LogSigmoid");
+  def_plain<Tanh>(nn, "Tanh");
+  def_plain<Softsign>(nn, "Softsign", "x / (1 + |x|).");
+  def_plain<Tanhshrink>(nn, "Tanhshrink", "x - tanh(x).");
+  def_along_axis<Softmax>(nn, "Softmax", "Probabilities along an axis.");
+  def_along_axis<LogSoftmax>(nn, "LogSoftmax", "Their logarithms.");
+  def_along_axis<Softmin>(nn, "Softmin", "softmax(-x).");
+}
+
+}  // namespace
+
+void bind_activation_layers(nb::module_& nn) {
+  bind_plain(nn);
+  add_layer<LeakyReLU::Impl>(nn, "LeakyReLU", "x where it is positive, else negative_slope · x.")
+      .def(
+          "__init__",
+          [](LeakyReLU::Impl* self, double slope) { construct(self, LeakyReluParams{slope}); },
+          "negative_slope"_a = 0.01);
+  add_layer<ELU::Impl>(nn, "ELU", "x where it is positive, else alpha · (exp(x) - 1).")
+      .def(
+          "__init__", [](ELU::Impl* self, double alpha) { construct(self, EluParams{alpha}); },
+          "alpha"_a = 1.0);
+  add_layer<Softplus::Impl>(nn, "Softplus", "log(1 + exp(beta · x)) / beta.")
+      .def(
+          "__init__",
+          [](Softplus::Impl* self, double beta, double threshold) {
+            construct(self, SoftplusParams{beta, threshold});
+          },
+          "beta"_a = 1.0, "threshold"_a = 20.0);
+  add_layer<Hardtanh::Impl>(nn, "Hardtanh", "x in [min_val, max_val].")
+      .def(
+          "__init__",
+          [](Hardtanh::Impl* self, double low, double high) {
+            construct(self, HardtanhOptions{low, high});
+          },
+          "min_val"_a = -1.0, "max_val"_a = 1.0);
+  add_layer<ClippedReLU::Impl>(nn, "ClippedReLU", "x in [0, limit].")
+      .def(
+          "__init__", [](ClippedReLU::Impl* self, double limit) { construct(self, limit); },
+          "limit"_a);
+  add_layer<GELU::Impl>(nn, "GELU", "x · Φ(x); approximate='tanh' computes Φ by tanh.")
+      .def(
+          "__init__",
+          [](GELU::Impl* self, const std::string& approximate) {
+            const auto form =
+                parse_word<GeluForm>("GELU: approximate", approximate,
+                                     {{"none", GeluForm::erf}, {"tanh", GeluForm::tanh}});
+            construct(self, GELUOptions{form});
+          },
+          "approximate"_a = "none");
+  auto prelu = add_layer<PReLUImpl>(nn, "PReLU", "x where it is positive, else weight · x.");
+  prelu.def(
+      "__init__",
+      [](PReLUImpl* self, int64_t parameters, double init) {
+        construct(self, PReLUOptions{parameters, init});
+      },
+      "num_parameters"_a = 1, "init"_a = 0.25);
+  def_member(prelu, "weight", &PReLUImpl::weight);
+}
+
+}  // namespace mica::python

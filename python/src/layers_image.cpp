@@ -1,0 +1,157 @@
+// Layers that move elements: padding, resampling, reshaping; with PyTorch's constructor arguments.
+#include <nanobind/stl/variant.h>
+
+#include <variant>
+
+#include "mica/nn/nn.h"
+#include "python/src/layer.h"
+#include "python/src/padding.h"
+
+namespace mica::python {
+namespace {
+
+using namespace mica::nn;
+using Scales = std::variant<double, std::vector<double>>;
+
+/// One number for all sides, or as PyTorch has it (left, right, top, bottom, …): the last axis
+/// first.
+template <class Size>
+Padding<Size> parse_sides(const char* name, const Dims& sides) {
+  constexpr int kAxesHere = kAxes<Size>;
+  if (sides.rank() == 1) return Padding<Size>(sides[0]);
+  check<ShapeError>(sides.rank() == 2 * kAxesHere, "{}: padding must be 1 or {} numbers, got {}",
+                    name, 2 * kAxesHere, sides.rank());
+  Dims before;
+  Dims after;
+  for (int axis = kAxesHere - 1; axis >= 0; --axis) {
+    before.push_back(sides[2 * axis]);
+    after.push_back(sides[2 * axis + 1]);
+  }
+  return Padding<Size>::sides(to_size<Size>(before), to_size<Size>(after));
+}
+
+template <class L, class Size>
+void def_pad(nb::module_& nn, const char* name) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, "Adds elements around the last axes.")
+      .def(
+          "__init__",
+          [name](Impl* self, const Dims& padding) {
+            construct(self, parse_sides<Size>(name, padding));
+          },
+          "padding"_a);
+}
+
+template <class L, class Size>
+void def_constant_pad(nb::module_& nn, const char* name) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, "Adds elements of one value around the last axes.")
+      .def(
+          "__init__",
+          [name](Impl* self, const Dims& padding, double value) {
+            construct(self, ConstantPadOptions<Size>{parse_sides<Size>(name, padding), value});
+          },
+          "padding"_a, "value"_a);
+}
+
+void bind_padding(nb::module_& nn) {
+  def_pad<ZeroPad1d, int64_t>(nn, "ZeroPad1d");
+  def_pad<ZeroPad2d, Size2>(nn, "ZeroPad2d");
+  def_pad<ZeroPad3d, Size3>(nn, "ZeroPad3d");
+  def_pad<ReflectionPad1d, int64_t>(nn, "ReflectionPad1d");
+  def_pad<ReflectionPad2d, Size2>(nn, "ReflectionPad2d");
+  def_pad<ReflectionPad3d, Size3>(nn, "ReflectionPad3d");
+  def_pad<ReplicationPad1d, int64_t>(nn, "ReplicationPad1d");
+  def_pad<ReplicationPad2d, Size2>(nn, "ReplicationPad2d");
+  def_pad<ReplicationPad3d, Size3>(nn, "ReplicationPad3d");
+  def_pad<CircularPad1d, int64_t>(nn, "CircularPad1d");
+  def_pad<CircularPad2d, Size2>(nn, "CircularPad2d");
+  def_pad<CircularPad3d, Size3>(nn, "CircularPad3d");
+  def_constant_pad<ConstantPad1d, int64_t>(nn, "ConstantPad1d");
+  def_constant_pad<ConstantPad2d, Size2>(nn, "ConstantPad2d");
+  def_constant_pad<ConstantPad3d, Size3>(nn, "ConstantPad3d");
+}
+
+Scale2 to_scale(const std::optional<Scales>& scale) {
+  if (!scale) return {};
+  if (const double* both = std::get_if<double>(&*scale)) return *both;
+  const auto& each = std::get<std::vector<double>>(*scale);
+  check<ShapeError>(each.size() == 1 || each.size() == 2,
+                    "Upsample: scale_factor must be one or two numbers, got {}", each.size());
+  return each.size() == 1 ? Scale2(each[0]) : Scale2(each[0], each[1]);
+}
+
+void bind_resampling(nb::module_& nn) {
+  add_layer<Upsample::Impl>(nn, "Upsample", "Images at another resolution.")
+      .def(
+          "__init__",
+          [](Upsample::Impl* self, const std::optional<Dims>& size,
+             const std::optional<Scales>& scale, const std::string& mode, bool align_corners) {
+            const auto word = parse_word<UpsampleMode>("Upsample: mode", mode,
+                                                       {{"nearest", UpsampleMode::nearest},
+                                                        {"linear", UpsampleMode::linear},
+                                                        {"bilinear", UpsampleMode::bilinear},
+                                                        {"bicubic", UpsampleMode::bicubic}});
+            construct(self, UpsampleOptions{.size = size.value_or(Dims()),
+                                            .scale = to_scale(scale),
+                                            .mode = word,
+                                            .align_corners = align_corners});
+          },
+          "size"_a = nb::none(), "scale_factor"_a = nb::none(), "mode"_a = "nearest",
+          "align_corners"_a = false);
+  const auto def_factor = [&]<class L>(std::type_identity<L>, const char* name, const char* factor,
+                                       const char* doc) {
+    using Impl = typename L::Impl;
+    add_layer<Impl>(nn, name, doc)
+        .def("__init__", [](Impl* self, int64_t n) { construct(self, n); }, nb::arg(factor));
+  };
+  def_factor(std::type_identity<PixelShuffle>(), "PixelShuffle", "upscale_factor",
+             "(N, C · r², H, W) to (N, C, H · r, W · r).");
+  def_factor(std::type_identity<PixelUnshuffle>(), "PixelUnshuffle", "downscale_factor",
+             "(N, C, H · r, W · r) to (N, C · r², H, W).");
+  def_factor(std::type_identity<ChannelShuffle>(), "ChannelShuffle", "groups",
+             "Channels (groups, C / groups) become (C / groups, groups).");
+}
+
+void bind_reshaping(nb::module_& nn) {
+  add_layer<Identity::Impl>(nn, "Identity", "Its input.").def("__init__", [](Identity::Impl* self) {
+    construct(self, NoParams{});
+  });
+  add_layer<Flatten::Impl>(nn, "Flatten", "(N, …) to (N, the product of the others).")
+      .def(
+          "__init__",
+          [](Flatten::Impl* self, int64_t start) { construct(self, FlattenOptions{start}); },
+          "start_dim"_a = 1);
+  add_layer<Unflatten::Impl>(nn, "Unflatten", "One axis becomes several.")
+      .def(
+          "__init__",
+          [](Unflatten::Impl* self, int64_t dim, const Dims& sizes) {
+            construct(self, UnflattenOptions{dim, sizes});
+          },
+          "dim"_a, "unflattened_size"_a);
+  add_layer<Unfold::Impl>(nn, "Unfold", "The windows of an image as columns.")
+      .def(
+          "__init__",
+          [](Unfold::Impl* self, Size2 kernel, Size2 dilation, Size2 padding, Size2 stride) {
+            construct(self, Im2colParams{kernel, stride, padding, dilation});
+          },
+          "kernel_size"_a, "dilation"_a = 1, "padding"_a = 0, "stride"_a = 1);
+  add_layer<Fold::Impl>(nn, "Fold", "Columns added up to an image.")
+      .def(
+          "__init__",
+          [](Fold::Impl* self, Size2 output, Size2 kernel, Size2 dilation, Size2 padding,
+             Size2 stride) {
+            construct(self, FoldOptions{output, kernel, stride, padding, dilation});
+          },
+          "output_size"_a, "kernel_size"_a, "dilation"_a = 1, "padding"_a = 0, "stride"_a = 1);
+}
+
+}  // namespace
+
+void bind_image_layers(nb::module_& nn) {
+  bind_padding(nn);
+  bind_resampling(nn);
+  bind_reshaping(nn);
+}
+
+}  // namespace mica::python

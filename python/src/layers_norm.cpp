@@ -1,0 +1,97 @@
+// Normalisation and dropout as layers, with PyTorch's constructor arguments.
+#include "mica/nn/nn.h"
+#include "python/src/layer.h"
+
+namespace mica::python {
+namespace {
+
+using namespace mica::nn;
+
+template <class Impl, class Options>
+void def_channel_norm(nb::module_& nn, const char* name, const char* doc) {
+  auto norm = add_layer<Impl>(nn, name, doc);
+  norm.def(
+      "__init__",
+      [](Impl* self, int64_t features, double eps, double momentum, bool affine, bool track) {
+        construct(self, Options{.features = features,
+                                .eps = eps,
+                                .momentum = momentum,
+                                .affine = affine,
+                                .track_running_stats = track});
+      },
+      "num_features"_a, "eps"_a = 1e-5, "momentum"_a = 0.1, "affine"_a = Options{}.affine,
+      "track_running_stats"_a = Options{}.track_running_stats);
+  def_member(norm, "weight", &Impl::weight);
+  def_member(norm, "bias", &Impl::bias);
+}
+
+template <int kAxes>
+void def_channel_dropout(nb::module_& nn, const char* name) {
+  add_layer<ChannelDropoutImpl<kAxes>>(nn, name,
+                                       "Zeroes whole channels with probability p in training.")
+      .def(nb::init<double>(), "p"_a = 0.5);
+}
+
+}  // namespace
+
+void bind_norm_layers(nb::module_& nn) {
+  constexpr const char* kBatch = "Normalises (N, num_features, …) by channel.";
+  def_channel_norm<BatchNormImpl<1>, BatchNormOptions>(nn, "BatchNorm1d", kBatch);
+  def_channel_norm<BatchNormImpl<2>, BatchNormOptions>(nn, "BatchNorm2d", kBatch);
+  def_channel_norm<BatchNormImpl<3>, BatchNormOptions>(nn, "BatchNorm3d", kBatch);
+  constexpr const char* kInstance = "Normalises each channel of each of (N, num_features, …).";
+  def_channel_norm<InstanceNormImpl<1>, InstanceNormLayerOptions>(nn, "InstanceNorm1d", kInstance);
+  def_channel_norm<InstanceNormImpl<2>, InstanceNormLayerOptions>(nn, "InstanceNorm2d", kInstance);
+  def_channel_norm<InstanceNormImpl<3>, InstanceNormLayerOptions>(nn, "InstanceNorm3d", kInstance);
+
+  auto layer_norm =
+      add_layer<LayerNormImpl>(nn, "LayerNorm", "Normalises over the last axes, normalized_shape.");
+  layer_norm.def(
+      "__init__",
+      [](LayerNormImpl* self, const Dims& shape, double eps, bool affine, bool bias) {
+        construct(self,
+                  LayerNormOptions{.shape = shape, .eps = eps, .affine = affine, .bias = bias});
+      },
+      "normalized_shape"_a, "eps"_a = 1e-5, "elementwise_affine"_a = true, "bias"_a = true);
+  def_member(layer_norm, "weight", &LayerNormImpl::weight);
+  def_member(layer_norm, "bias", &LayerNormImpl::bias);
+
+  auto rms_norm = add_layer<RMSNormImpl>(
+      nn, "RMSNorm", "Divides by the root of the mean square over the last axes.");
+  rms_norm.def(
+      "__init__",
+      [](RMSNormImpl* self, const Dims& shape, double eps, bool affine) {
+        construct(self, RMSNormOptions{.shape = shape, .eps = eps, .affine = affine});
+      },
+      "normalized_shape"_a, "eps"_a = 1e-6, "elementwise_affine"_a = true);
+  def_member(rms_norm, "weight", &RMSNormImpl::weight);
+
+  auto group_norm =
+      add_layer<GroupNormImpl>(nn, "GroupNorm", "Normalises groups of channels of each image.");
+  group_norm.def(
+      "__init__",
+      [](GroupNormImpl* self, int64_t groups, int64_t channels, double eps, bool affine) {
+        construct(self, GroupNormOptions{
+                            .groups = groups, .channels = channels, .eps = eps, .affine = affine});
+      },
+      "num_groups"_a, "num_channels"_a, "eps"_a = 1e-5, "affine"_a = true);
+  def_member(group_norm, "weight", &GroupNormImpl::weight);
+  def_member(group_norm, "bias", &GroupNormImpl::bias);
+
+  using LocalImpl = LocalResponseNorm::Impl;
+  add_layer<LocalImpl>(nn, "LocalResponseNorm", "Normalises by the channels around.")
+      .def(
+          "__init__",
+          [](LocalImpl* self, int64_t size, double alpha, double beta, double k) {
+            construct(self, LocalResponseNormOptions{size, alpha, beta, k});
+          },
+          "size"_a, "alpha"_a = 1e-4, "beta"_a = 0.75, "k"_a = 1.0);
+
+  add_layer<DropoutImpl>(nn, "Dropout", "Zeroes elements with probability p in training.")
+      .def(nb::init<double>(), "p"_a = 0.5);
+  def_channel_dropout<1>(nn, "Dropout1d");
+  def_channel_dropout<2>(nn, "Dropout2d");
+  def_channel_dropout<3>(nn, "Dropout3d");
+}
+
+}  // namespace mica::python

@@ -1,0 +1,88 @@
+// Pooling as layers, with PyTorch's constructor arguments.
+#include "mica/nn/nn.h"
+#include "python/src/layer.h"
+
+namespace mica::python {
+namespace {
+
+using namespace mica::nn;
+
+template <class L, class Size, class Options>
+void def_max_pool(nb::module_& nn, const char* name) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, "Largest value of each window.")
+      .def(
+          "__init__",
+          [](Impl* self, Size kernel, std::optional<Size> stride, Size padding, Size dilation,
+             bool ceil_mode) {
+            construct(self, Options{.kernel = kernel,
+                                    .stride = stride.value_or(Size(0)),
+                                    .padding = padding,
+                                    .dilation = dilation,
+                                    .ceil_mode = ceil_mode});
+          },
+          "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "dilation"_a = 1,
+          nb::kw_only(), "ceil_mode"_a = false);
+}
+
+template <class L, class Size, class Options>
+void def_avg_pool(nb::module_& nn, const char* name) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, "Mean of each window.")
+      .def(
+          "__init__",
+          [](Impl* self, Size kernel, std::optional<Size> stride, Size padding, bool ceil_mode,
+             bool count_include_pad, std::optional<int64_t> divisor) {
+            construct(self, Options{.kernel = kernel,
+                                    .stride = stride.value_or(Size(0)),
+                                    .padding = padding,
+                                    .ceil_mode = ceil_mode,
+                                    .count_include_pad = count_include_pad,
+                                    .divisor_override = divisor.value_or(0)});
+          },
+          "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "ceil_mode"_a = false,
+          "count_include_pad"_a = true, "divisor_override"_a = nb::none());
+}
+
+template <class L, class Size>
+void def_adaptive(nb::module_& nn, const char* name) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, "Divides the input into output_size nearly equal windows.")
+      .def("__init__", [](Impl* self, Size size) { construct(self, size); }, "output_size"_a);
+}
+
+template <class L, class Size>
+void def_lp_pool(nb::module_& nn, const char* name) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, "The norm of each window.")
+      .def(
+          "__init__",
+          [](Impl* self, double p, Size kernel, std::optional<Size> stride, bool ceil_mode) {
+            construct(self, LPPoolOptions<Size>{.p = p,
+                                                .kernel = kernel,
+                                                .stride = stride.value_or(Size(0)),
+                                                .ceil_mode = ceil_mode});
+          },
+          "norm_type"_a, "kernel_size"_a, "stride"_a = nb::none(), "ceil_mode"_a = false);
+}
+
+}  // namespace
+
+void bind_pooling_layers(nb::module_& nn) {
+  def_max_pool<MaxPool1d, int64_t, MaxPoolOptions<int64_t>>(nn, "MaxPool1d");
+  def_max_pool<MaxPool2d, Size2, MaxPool2dParams>(nn, "MaxPool2d");
+  def_max_pool<MaxPool3d, Size3, MaxPoolOptions<Size3>>(nn, "MaxPool3d");
+  def_avg_pool<AvgPool1d, int64_t, AvgPoolOptions<int64_t>>(nn, "AvgPool1d");
+  def_avg_pool<AvgPool2d, Size2, AvgPool2dParams>(nn, "AvgPool2d");
+  def_avg_pool<AvgPool3d, Size3, AvgPoolOptions<Size3>>(nn, "AvgPool3d");
+  def_adaptive<AdaptiveAvgPool1d, int64_t>(nn, "AdaptiveAvgPool1d");
+  def_adaptive<AdaptiveAvgPool2d, Size2>(nn, "AdaptiveAvgPool2d");
+  def_adaptive<AdaptiveAvgPool3d, Size3>(nn, "AdaptiveAvgPool3d");
+  def_adaptive<AdaptiveMaxPool1d, int64_t>(nn, "AdaptiveMaxPool1d");
+  def_adaptive<AdaptiveMaxPool2d, Size2>(nn, "AdaptiveMaxPool2d");
+  def_adaptive<AdaptiveMaxPool3d, Size3>(nn, "AdaptiveMaxPool3d");
+  def_lp_pool<LPPool1d, int64_t>(nn, "LPPool1d");
+  def_lp_pool<LPPool2d, Size2>(nn, "LPPool2d");
+}
+
+}  // namespace mica::python
