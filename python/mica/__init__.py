@@ -12,16 +12,21 @@ from mica._mica import (
     __version__,
     bfloat16,
     bool,
+    can_cast,
     channels_last,
     contiguous_format,
     device,
     dtype,
+    finfo,
     float16,
     float32,
     float64,
+    iinfo,
     int32,
     int64,
     memory_format,
+    promote_types,
+    result_type,
     uint8,
 )
 
@@ -242,6 +247,8 @@ from mica._mica import (
 # isort: split
 # Shapes
 from mica._mica import (
+    broadcast_tensors,
+    broadcast_to,
     cat,
     chunk,
     concat,
@@ -264,6 +271,7 @@ from mica._mica import (
     swapaxes,
     tile,
     transpose,
+    unbind,
     unsqueeze,
 )
 

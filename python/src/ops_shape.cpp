@@ -8,6 +8,20 @@ void bind_views(Scope& scope) {
   scope.dims("reshape", reshape, "shape");
   scope.dims("permute", permute, "dims");
   scope.dims("expand", expand, "size");
+  scope.both("broadcast_to", expand, "size"_a);
+  scope.m.def(
+      "broadcast_tensors",
+      [](const nb::args& args) {
+        Tensors tensors = parse_tensors(args, "broadcast_tensors");
+        return to_tuple(without_gil([&] {
+          Shape shape;
+          for (const Tensor& t : tensors)
+            shape = broadcast_shapes(shape, t.shape(), "broadcast_tensors");
+          for (Tensor& t : tensors) t = expand(t, shape);
+          return tensors;
+        }));
+      },
+      "The tensors, each expanded to the shape that all of them broadcast to.");
   scope.both("flatten", flatten, "start_dim"_a = 0);
   scope.both("transpose", transpose, "dim0"_a, "dim1"_a);
   scope.both("swapaxes", swapaxes, "axis0"_a, "axis1"_a);
@@ -29,6 +43,17 @@ void bind_views(Scope& scope) {
 }
 
 void bind_joins(Scope& scope) {
+  scope.both_with_gil(
+      "unbind",
+      [](const Tensor& x, int64_t dim) {
+        return to_tuple(without_gil([&] {
+          Tensors parts(static_cast<size_t>(x.size(normalize_axis(dim, x.rank(), "unbind"))));
+          for (size_t i = 0; i < parts.size(); ++i)
+            parts[i] = select(x, dim, static_cast<int64_t>(i));
+          return parts;
+        }));
+      },
+      "dim"_a = 0, "The parts at each index of an axis, which they have not.");
   using Join = Tensor (*)(const Tensors&, int64_t);
   for (const auto& [name, join] :
        {std::pair<const char*, Join>{"cat", concat}, {"concat", concat}, {"stack", stack}}) {

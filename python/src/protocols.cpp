@@ -125,6 +125,15 @@ void set_state(Tensor& self, const std::string& dtype, const Shape& shape, const
   new (&self) Tensor(std::move(t));
 }
 
+nb::object array_namespace(nb::handle /*self*/, nb::handle api_version) {
+  nb::module_ space = nb::module_::import_("mica.array_api");
+  if (!api_version.is_none() && !space.attr("__array_api_version__").equal(api_version))
+    throw nb::value_error(fmt::format("__array_namespace__: version {} of the standard is unknown",
+                                      nb::cast<std::string>(nb::str(api_version)))
+                              .c_str());
+  return space;
+}
+
 }  // namespace
 
 void bind_protocols(nb::class_<Tensor>& tensor) {
@@ -148,6 +157,7 @@ void bind_protocols(nb::class_<Tensor>& tensor) {
       "element"_a);
   tensor.def("__repr__", [](const Tensor& t) { return without_gil([&] { return represent(t); }); });
   tensor.def("__format__", format_as, "spec"_a);
+  tensor.def("__array_namespace__", array_namespace, nb::kw_only(), "api_version"_a = nb::none());
   tensor.def("__copy__", [](const Tensor& t) { return t; });
   tensor.def("__deepcopy__", deep_copy, "memo"_a);
   tensor.def("__getstate__", get_state);

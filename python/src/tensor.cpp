@@ -203,6 +203,13 @@ void bind_methods(nb::class_<Tensor>& tensor) {
     tensor.def(
         name, [to_dtype = dtype](const Tensor& t) { return cast(t, to_dtype); }, ReleaseGil());
   }
+  tensor.def(
+      "to_device",
+      [](const Tensor& t, nb::handle device, nb::handle stream) {
+        check<Unsupported>(stream.is_none(), "to_device: only stream=None is taken");
+        return without_gil([&, d = parse_device(device)] { return to(t, d); });
+      },
+      "device"_a, nb::kw_only(), "stream"_a = nb::none());
   tensor.def("cpu", [](const Tensor& t) { return to(t, Device::cpu()); }, ReleaseGil());
   tensor.def(
       "cuda", [](const Tensor& t, int index) { return to(t, Device::cuda(index)); }, "index"_a = 0,

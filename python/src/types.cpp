@@ -1,5 +1,6 @@
 // dtypes, devices, memory formats, and how arguments name them.
 #include <array>
+#include <limits>
 
 #include "python/src/bindings.h"
 
@@ -32,6 +33,95 @@ std::string dtype_name(nb::handle value) {
     if (nb::isinstance<nb::str>(name)) return nb::cast<std::string>(name);
   }
   raise_type_error("expected a dtype, got {}", class_name(value));
+}
+
+/// What numbers of a floating dtype can be.
+struct FloatInfo {
+  DType dtype;
+  double eps, max, smallest_normal;
+};
+
+FloatInfo float_info(DType t) {
+  using Float = std::numeric_limits<float>;
+  using Double = std::numeric_limits<double>;
+  switch (t) {
+    case DType::f64:
+      return {t, Double::epsilon(), Double::max(), Double::min()};
+    case DType::f32:
+      return {t, Float::epsilon(), Float::max(), Float::min()};
+    case DType::f16:
+      return {t, 0x1p-10, 65504, 0x1p-14};
+    case DType::bf16:
+      return {t, 0x1p-7, 0x1.fep127, 0x1p-126};
+    default:
+      fail<DTypeError>("finfo: expected a floating dtype, got {}", t);
+  }
+}
+
+struct IntegerInfo {
+  DType dtype;
+  int64_t min, max;
+};
+
+IntegerInfo integer_info(DType t) {
+  switch (t) {
+    case DType::i64:
+      return {t, INT64_MIN, INT64_MAX};
+    case DType::i32:
+      return {t, INT32_MIN, INT32_MAX};
+    case DType::u8:
+      return {t, 0, UINT8_MAX};
+    default:
+      fail<DTypeError>("iinfo: expected an integer dtype, got {}", t);
+  }
+}
+
+/// The dtype of a dtype or of a tensor.
+DType dtype_in(nb::handle value) {
+  const Tensor* t = tensor_or_null(value);
+  return t ? t->dtype() : parse_dtype(value);
+}
+
+void bind_dtype_rules(nb::module_& m) {
+  nb::class_<FloatInfo>(m, "finfo", "The limits of a floating dtype.")
+      .def(
+          "__init__",
+          [](FloatInfo* self, nb::handle dtype) {
+            new (self) FloatInfo(float_info(dtype_in(dtype)));
+          },
+          "dtype"_a)
+      .def_prop_ro("bits", [](const FloatInfo& f) { return 8 * size_of(f.dtype); })
+      .def_ro("dtype", &FloatInfo::dtype)
+      .def_ro("eps", &FloatInfo::eps)
+      .def_ro("max", &FloatInfo::max)
+      .def_prop_ro("min", [](const FloatInfo& f) { return -f.max; })
+      .def_ro("smallest_normal", &FloatInfo::smallest_normal)
+      .def_ro("tiny", &FloatInfo::smallest_normal);
+  nb::class_<IntegerInfo>(m, "iinfo", "The limits of an integer dtype.")
+      .def(
+          "__init__",
+          [](IntegerInfo* self, nb::handle dtype) {
+            new (self) IntegerInfo(integer_info(dtype_in(dtype)));
+          },
+          "dtype"_a)
+      .def_prop_ro("bits", [](const IntegerInfo& i) { return 8 * size_of(i.dtype); })
+      .def_ro("dtype", &IntegerInfo::dtype)
+      .def_ro("max", &IntegerInfo::max)
+      .def_ro("min", &IntegerInfo::min);
+  m.def("promote_types", promote, "type1"_a, "type2"_a,
+        "The dtype of the result when tensors of two dtypes meet.");
+  m.def(
+      "can_cast", [](nb::handle from, DType to) { return promote(dtype_in(from), to) == to; },
+      "from_"_a, "to"_a, "Whether values of the one dtype become the other when both meet.");
+  m.def(
+      "result_type",
+      [](const nb::args& all) {
+        if (all.size() == 0) throw nb::value_error("result_type: expected a dtype or a tensor");
+        DType t = dtype_in(all[0]);
+        for (const nb::handle each : all) t = promote(t, dtype_in(each));
+        return t;
+      },
+      "The dtype of the result when tensors and dtypes meet.");
 }
 
 }  // namespace
@@ -81,8 +171,11 @@ Dims parse_dims(const nb::args& args) {
   const nb::object first = args.size() == 1 ? nb::object(args[0]) : nb::object(args);
   Dims dims;
   if (!nb::try_cast(first, dims)) {
-    raise_type_error("expected at most {} integers, got {}", Dims::kMaxRank,
-                     nb::cast<std::string>(nb::repr(first)));
+    const bool too_long =
+        PySequence_Check(first.ptr()) && nb::len(first) > static_cast<size_t>(Dims::kMaxRank);
+    check<ShapeError>(!too_long, "tensors have at most {} axes, got {} sizes or axes",
+                      Dims::kMaxRank, too_long ? nb::len(first) : 0);
+    raise_type_error("expected integers, got {}", nb::cast<std::string>(nb::repr(first)));
   }
   return dims;
 }
@@ -117,6 +210,8 @@ void bind_types(nb::module_& m) {
     m.attr(name) = object;
     dtype_objects[static_cast<size_t>(value)] = object;
   }
+
+  bind_dtype_rules(m);
 
   nb::class_<Device>(m, "device", "Where a tensor lives: device(\"cpu\"), device(\"cuda:0\").")
       .def(

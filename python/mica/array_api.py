@@ -1,0 +1,436 @@
+"""The names of the Python array API standard, 2023.12, over mica's operators.
+
+`x.__array_namespace__()` gives this module. docs/array-api.md lists what is missing.
+"""
+
+# ruff: noqa: F401 - every import is a public name
+
+import builtins as _builtins
+import math as _math
+from collections import namedtuple as _namedtuple
+
+import mica as _mica
+from mica import (
+    abs,
+    acos,
+    acosh,
+    add,
+    asarray,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    bitwise_and,
+    bitwise_left_shift,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    bool,
+    broadcast_to,
+    can_cast,
+    ceil,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    finfo,
+    float32,
+    float64,
+    floor,
+    floor_divide,
+    from_dlpack,
+    iinfo,
+    int32,
+    int64,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    matmul,
+    maximum,
+    minimum,
+    pow,
+    remainder,
+    result_type,
+    round,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    square,
+    tan,
+    tanh,
+    trunc,
+    uint8,
+    where,
+)
+
+__array_api_version__ = "2023.12"
+
+e = _math.e
+inf = _math.inf
+nan = _math.nan
+pi = _math.pi
+newaxis = None
+
+# The same function under the standard's name
+bitwise_invert = _mica.bitwise_not
+divide = _mica.div
+equal = _mica.eq
+greater = _mica.gt
+greater_equal = _mica.ge
+less = _mica.lt
+less_equal = _mica.le
+multiply = _mica.mul
+negative = _mica.neg
+not_equal = _mica.ne
+subtract = _mica.sub
+
+
+def positive(x, /):
+    return +x
+
+
+def clip(x, /, min=None, max=None):
+    if isinstance(min, _mica.Tensor) or isinstance(max, _mica.Tensor):
+        x = x if min is None else maximum(x, min)
+        return x if max is None else minimum(x, max)
+    return _mica.clamp(x, min, max)
+
+
+# Creation
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    return _mica.arange(start, stop, step, dtype=dtype, device=device)
+
+
+def empty(shape, *, dtype=None, device=None):
+    return _mica.empty(shape, dtype=dtype, device=device)
+
+
+def empty_like(x, /, *, dtype=None, device=None):
+    return _mica.empty_like(x, dtype=dtype, device=device)
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+    columns = n_rows if n_cols is None else n_cols
+    more, fewer = _builtins.max(k, 0), _builtins.max(-k, 0)
+    whole = _mica.eye(n_rows + more, columns + fewer, dtype=dtype, device=device)
+    return whole[more:, fewer:]
+
+
+def full(shape, fill_value, *, dtype=None, device=None):
+    if dtype is None:
+        dtype = asarray(fill_value).dtype
+    return _mica.full(shape, fill_value, dtype=dtype, device=device)
+
+
+def full_like(x, /, fill_value, *, dtype=None, device=None):
+    return _mica.full_like(x, fill_value, dtype=dtype, device=device)
+
+
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+    if endpoint or num == 0:
+        return _mica.linspace(start, stop, num, dtype=dtype, device=device)
+    return _mica.linspace(start, stop, num + 1, dtype=dtype, device=device)[:-1]
+
+
+def meshgrid(*arrays, indexing="xy"):
+    return list(_mica.meshgrid(*arrays, indexing=indexing))
+
+
+def ones(shape, *, dtype=None, device=None):
+    return _mica.ones(shape, dtype=dtype, device=device)
+
+
+def ones_like(x, /, *, dtype=None, device=None):
+    return _mica.ones_like(x, dtype=dtype, device=device)
+
+
+def tril(x, /, *, k=0):
+    return _mica.tril(x, k)
+
+
+def triu(x, /, *, k=0):
+    return _mica.triu(x, k)
+
+
+def zeros(shape, *, dtype=None, device=None):
+    return _mica.zeros(shape, dtype=dtype, device=device)
+
+
+def zeros_like(x, /, *, dtype=None, device=None):
+    return _mica.zeros_like(x, dtype=dtype, device=device)
+
+
+# Dtypes
+
+_KINDS = {
+    "bool": (bool,),
+    "signed integer": (int32, int64),
+    "unsigned integer": (uint8,),
+    "integral": (int32, int64, uint8),
+    "real floating": (float32, float64),
+    "complex floating": (),
+    "numeric": (float32, float64, int32, int64, uint8),
+}
+
+
+def astype(x, dtype, /, *, copy=True, device=None):
+    return x.to(dtype=dtype, device=device, copy=copy)
+
+
+def broadcast_arrays(*arrays):
+    return list(_mica.broadcast_tensors(*arrays))
+
+
+def isdtype(dtype, kind):
+    if isinstance(kind, tuple):
+        return _builtins.any(isdtype(dtype, k) for k in kind)
+    if isinstance(kind, _mica.dtype):
+        return dtype is kind
+    if kind not in _KINDS:
+        raise ValueError(f"isdtype: kind must be one of {sorted(_KINDS)}, got {kind!r}")
+    return dtype in _KINDS[kind]
+
+
+# Shapes
+
+
+def concat(arrays, /, *, axis=0):
+    if axis is None:
+        return _mica.concat([a.flatten() for a in arrays], 0)
+    return _mica.concat(arrays, axis)
+
+
+def expand_dims(x, /, *, axis=0):
+    return _mica.unsqueeze(x, axis)
+
+
+def flip(x, /, *, axis=None):
+    return _mica.flip(x, tuple(range(x.ndim)) if axis is None else axis)
+
+
+def moveaxis(x, source, destination, /):
+    return _mica.movedim(x, source, destination)
+
+
+def permute_dims(x, /, axes):
+    return _mica.permute(x, axes)
+
+
+def repeat(x, repeats, /, *, axis=None):
+    if isinstance(repeats, _mica.Tensor):
+        raise NotImplementedError("repeat: repeats must be an integer")
+    return _mica.repeat_interleave(x, repeats, axis)
+
+
+def reshape(x, /, shape, *, copy=None):
+    if copy is False:
+        return x.view(shape)
+    return _mica.reshape(x.clone() if copy else x, shape)
+
+
+def roll(x, /, shift, *, axis=None):
+    return _mica.roll(x, shift, axis)
+
+
+def squeeze(x, /, axis):
+    for a in (axis,) if isinstance(axis, int) else axis:
+        if x.shape[a] != 1:
+            raise ValueError(f"squeeze: axis {a} of shape {x.shape} has not size 1")
+    return _mica.squeeze(x, axis)
+
+
+def stack(arrays, /, *, axis=0):
+    return _mica.stack(arrays, axis)
+
+
+def tile(x, repetitions, /):
+    return _mica.tile(x, repetitions)
+
+
+def unstack(x, /, *, axis=0):
+    return _mica.unbind(x, axis)
+
+
+def take(x, indices, /, *, axis=None):
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"take: axis must be given for an array of {x.ndim} axes")
+    return _mica.index_select(x, 0 if axis is None else axis, indices)
+
+
+# Products
+
+
+def matrix_transpose(x, /):
+    return x.mT
+
+
+def tensordot(x1, x2, /, *, axes=2):
+    if isinstance(axes, int):
+        axes = (range(x1.ndim - axes, x1.ndim), range(axes))
+    first, second = (list(a) for a in axes)
+    letters = "abcdefghijklmnop"
+    of_x1, of_x2 = list(letters[: x1.ndim]), list(letters[x1.ndim : x1.ndim + x2.ndim])
+    for i, j in zip(first, second, strict=True):
+        of_x2[j] = of_x1[i]
+    free = [a for a in of_x1 if a not in of_x2] + [a for a in of_x2 if a not in of_x1]
+    return _mica.einsum(f"{''.join(of_x1)},{''.join(of_x2)}->{''.join(free)}", x1, x2)
+
+
+def vecdot(x1, x2, /, *, axis=-1):
+    return sum(multiply(x1, x2), axis=axis, dtype=result_type(x1, x2))
+
+
+# Search, order and sets
+
+_Unique = {
+    "counts": _namedtuple("UniqueCountsResult", ["values", "counts"]),
+    "inverse": _namedtuple("UniqueInverseResult", ["values", "inverse_indices"]),
+}
+
+
+def _along(f, x, axis, keepdims):
+    """An argmax or argmin; of all elements for axis=None."""
+    if axis is None:
+        found = f(x.flatten(), 0)
+        return found.reshape((1,) * x.ndim) if keepdims else found
+    return f(x, axis, keepdims)
+
+
+def argmax(x, /, *, axis=None, keepdims=False):
+    return _along(_mica.argmax, x, axis, keepdims)
+
+
+def argmin(x, /, *, axis=None, keepdims=False):
+    return _along(_mica.argmin, x, axis, keepdims)
+
+
+def nonzero(x, /):
+    if x.ndim == 0:
+        raise ValueError("nonzero: expected at least one axis")
+    return _mica.unbind(_mica.nonzero(x), 1)
+
+
+def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    ordered = x1 if sorter is None else take(x1, sorter)
+    return _mica.searchsorted(ordered, x2, right=side == "right")
+
+
+def argsort(x, /, *, axis=-1, descending=False, stable=True):
+    return _mica.argsort(x, axis, descending)
+
+
+def sort(x, /, *, axis=-1, descending=False, stable=True):
+    return _mica.sort(x, axis, descending).values
+
+
+def unique_counts(x, /):
+    return _Unique["counts"](*_mica.unique(x, return_counts=True))
+
+
+def unique_inverse(x, /):
+    values, inverse = _mica.unique(x, return_inverse=True)
+    return _Unique["inverse"](values, inverse.reshape(x.shape))
+
+
+def unique_values(x, /):
+    return _mica.unique(x)
+
+
+# Reductions
+
+
+def _reduce(f, x, axis, keepdims, **options):
+    """Over no axis for axis=(), which elsewhere stands for all."""
+    if axis == ():
+        return _mica.squeeze(f(x[..., None], -1, keepdim=True, **options), -1)
+    return f(x, axis, keepdim=keepdims, **options)
+
+
+def all(x, /, *, axis=None, keepdims=False):
+    return _reduce(_mica.all, x, axis, keepdims)
+
+
+def any(x, /, *, axis=None, keepdims=False):
+    return _reduce(_mica.any, x, axis, keepdims)
+
+
+def max(x, /, *, axis=None, keepdims=False):
+    return _reduce(_mica.amax, x, axis, keepdims)
+
+
+def mean(x, /, *, axis=None, keepdims=False):
+    return _reduce(_mica.mean, x, axis, keepdims)
+
+
+def min(x, /, *, axis=None, keepdims=False):
+    return _reduce(_mica.amin, x, axis, keepdims)
+
+
+def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+    return _reduce(_mica.prod, x if dtype is None else x.to(dtype), axis, keepdims).to(dtype=dtype)
+
+
+def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+    return _reduce(_mica.std, x, axis, keepdims, correction=correction)
+
+
+def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+    return _reduce(_mica.sum, x if dtype is None else x.to(dtype), axis, keepdims).to(dtype=dtype)
+
+
+def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+    return _reduce(_mica.var, x, axis, keepdims, correction=correction)
+
+
+def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+    if axis is None:
+        if x.ndim > 1:
+            raise ValueError(f"cumulative_sum: axis must be given for {x.ndim} axes")
+        axis = 0
+    x = x.reshape(1) if x.ndim == 0 else x
+    sums = _mica.cumsum(x if dtype is None else x.to(dtype), axis).to(dtype=dtype)
+    if not include_initial:
+        return sums
+    first = [1 if a == axis % x.ndim else n for a, n in enumerate(x.shape)]
+    return concat([zeros(first, dtype=sums.dtype, device=sums.device), sums], axis=axis)
+
+
+# Inspection
+
+
+class _Info:
+    """What the standard asks a namespace about itself."""
+
+    def capabilities(self):
+        return {"boolean indexing": True, "data-dependent shapes": True}
+
+    def default_device(self):
+        return _mica.device("cpu")
+
+    def default_dtypes(self, *, device=None):
+        return {"real floating": float32, "integral": int64, "indexing": int64}
+
+    def devices(self):
+        return _mica.devices()
+
+    def dtypes(self, *, device=None, kind=None):
+        every = (*_KINDS["bool"], *_KINDS["numeric"])
+        return {d.name: d for d in every if kind is None or isdtype(d, kind)}
+
+
+def __array_namespace_info__():  # noqa: N807
+    return _Info()
