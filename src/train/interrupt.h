@@ -1,11 +1,10 @@
 #pragma once
 
-#include <csignal>
-
 namespace mica::train {
 
-/// While it lives, Ctrl-C (SIGINT) and SIGTERM are only noted, so that a loop can finish its batch
-/// and save; a second one ends the program at once.
+/// While one lives, Ctrl-C (SIGINT) and SIGTERM are only noted, so that a loop can finish its batch
+/// and save; a second one ends the program at once. Several may live at once, in different threads:
+/// all of them see it, and what was before comes back with the last.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -14,10 +13,6 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   static bool interrupted();
-
- private:
-  struct sigaction before_int_{};
-  struct sigaction before_term_{};
 };
 
 }  // namespace mica::train
