@@ -3,7 +3,7 @@
 Everything is computed in C++; this package gives it Python's names.
 """
 
-from mica import autograd, cuda, data, models, nn, optim, train
+from mica import autograd, cuda, data, io, models, nn, optim, train
 from mica._grad_mode import enable_grad, no_grad, set_grad_enabled
 
 # Tensors and their types
@@ -60,17 +60,23 @@ from mica._mica import (
     conv_workspace_limit,
     deterministic,
     devices,
+    empty_cache,
     force_kernel,
+    forced_kernel,
     memory_stats,
     num_threads,
+    reset_peak,
     set_allow_tf32,
     set_autotune,
     set_conv_workspace_limit,
     set_deterministic,
+    set_memory_limit,
     set_num_threads,
     set_pass,
     set_verbose_compile,
     set_verbose_dispatch,
+    verbose_compile,
+    verbose_dispatch,
 )
 
 # isort: split

@@ -50,7 +50,10 @@ class PythonCompiled {
       : function_(std::move(function)),
         compiled_([this](std::span<const Tensor> in) { return capture(in); }) {}
 
-  nb::object call(const nb::args& args) {
+  nb::object call(const nb::args& args) { return run(args, 1); }
+  nb::object repeat(int times) { return run(nb::steal<nb::args>(PyTuple_New(0)), times); }
+
+  nb::object run(const nb::args& args, int times) {
     Tensors in;
     for (const nb::handle a : args) {
       if (!nb::isinstance<Tensor>(a)) {
@@ -67,7 +70,7 @@ class PythonCompiled {
       // Recursive: while this is captured, its body may call itself.
       const std::lock_guard lock(mutex_);
       captured_ = false;
-      out = compiled_(in);
+      out = compiled_(in, times);
       if (captured_) structures_[compiled_.plan()] = last_structure_;
       structure = captured_ ? last_structure_ : structures_.at(compiled_.plan());
     }
@@ -77,6 +80,9 @@ class PythonCompiled {
 
   const nb::object& function() const { return function_; }
   int captures() const { return compiled_.captures(); }
+  std::vector<std::string> kernels() const {
+    return compiled_.plan() ? compiled_.plan()->kernels() : std::vector<std::string>();
+  }
   bool is_one_launch() const { return compiled_.plan() && compiled_.plan()->is_one_launch(); }
 
   // The function may hold this object, through a module's globals for one: the collector has to see
@@ -122,11 +128,15 @@ void bind_compile(nb::module_& m) {
                              "What compile() returns.")
       .def(nb::init<nb::object>(), "function"_a)
       .def("__call__", &PythonCompiled::call, "args"_a)
+      .def("repeat", &PythonCompiled::repeat, "times"_a,
+           "Calls a function without arguments so many times; on a GPU by one launch.")
       .def_prop_ro("__wrapped__", &PythonCompiled::function)
       // What else is asked of it is the function's: __name__, __qualname__, __module__.
       .def("__getattr__",
            [](const PythonCompiled& self, nb::handle name) { return self.function().attr(name); })
       .def_prop_ro("captures", &PythonCompiled::captures, "How often the function was captured.")
+      .def_prop_ro("kernels", &PythonCompiled::kernels,
+                   "The kernels of the last call, \"conv2d: onednn\", as often as they run.")
       .def_prop_ro("is_one_launch", &PythonCompiled::is_one_launch,
                    "Whether the last call was one CUDA graph.");
   m.def(

@@ -1,33 +1,130 @@
+// mica.data: batches of data sets.
 #include <nanobind/stl/pair.h>
 
+#include <mutex>
+#include <set>
+
 #include "mica/data/loader.h"
-#include "mica/data/mnist.h"
-#include "mica/train/evaluate.h"
-#include "python/src/module_handle.h"
+#include "mica/ops/random/random.h"
+#include "python/src/dataset.h"
 
 namespace mica::python {
 namespace {
 
 using Pair = std::pair<Tensor, Tensor>;
 
-/// One walk over the batches of an epoch.
+/// One walk over the batches of an epoch. Its threads may wait for the GIL, so it ends without.
 class BatchIterator {
  public:
-  explicit BatchIterator(data::Epoch epoch) : epoch_(std::move(epoch)) {}
+  explicit BatchIterator(data::Epoch epoch) : epoch_(std::move(epoch)) { walks().insert(this); }
+  ~BatchIterator() {
+    walks().erase(this);
+    close();
+  }
+  BatchIterator(const BatchIterator&) = delete;
+  BatchIterator& operator=(const BatchIterator&) = delete;
 
   std::optional<Pair> next() {
-    auto at = epoch_.begin();
-    if (started_ && at != epoch_.end()) ++at;
+    const std::lock_guard lock(mutex_);
+    if (!epoch_) return {};
+    auto at = epoch_->begin();
+    if (started_ && at != epoch_->end()) ++at;
     started_ = true;
-    if (at == epoch_.end()) return {};
+    if (at == epoch_->end()) return {};
     auto [x, y] = *at;
     return Pair{x, y};
   }
 
+  void close() {
+    const nb::gil_scoped_release release;
+    const std::lock_guard lock(mutex_);
+    epoch_.reset();
+  }
+  /// Before Python goes: no thread may call it afterwards.
+  static void close_all() {
+    for (BatchIterator* walk : walks()) walk->close();
+  }
+
  private:
-  data::Epoch epoch_;
+  static std::set<BatchIterator*>& walks() {  // guarded by the GIL
+    static std::set<BatchIterator*> all;
+    return all;
+  }
+
+  std::mutex mutex_;
+  std::optional<data::Epoch> epoch_;
   bool started_ = false;
 };
+
+nb::object start_walk(data::Epoch epoch) {
+  return nb::cast(new BatchIterator(std::move(epoch)), nb::rv_policy::take_ownership);
+}
+
+nb::object walk(const data::Loader& loader, int64_t epoch, int64_t first_batch = 0) {
+  return start_walk(without_gil([&] { return loader.epoch(epoch, first_batch); }));
+}
+
+/// False for the data set's order, True for a seed from the generator, or the seed.
+std::optional<uint64_t> parse_shuffle(nb::handle value) {
+  if (value.is_none() || value.is(nb::handle(Py_False))) return {};
+  if (value.is(nb::handle(Py_True)))
+    return static_cast<uint64_t>(randint(0, int64_t{1} << 32, {}).item());
+  return nb::cast<uint64_t>(value);
+}
+
+void bind_loader(nb::module_& m) {
+  nb::class_<PythonLoader> loader(
+      m, "DataLoader",
+      "Batches (x, y) of a data set on a device. Each walk over it is the next epoch.");
+  loader.def(
+      "__init__",
+      [](PythonLoader* self, nb::handle dataset, int64_t batch_size, nb::handle shuffle,
+         int workers, int64_t prefetch, nb::handle device, std::vector<data::Transform> augment,
+         bool resident) {
+        const data::LoaderOptions options{.batch = batch_size,
+                                          .shuffle = parse_shuffle(shuffle),
+                                          .workers = workers,
+                                          .prefetch = prefetch,
+                                          .device = parse_options(nb::none(), device).device,
+                                          .augment = std::move(augment),
+                                          .resident = resident};
+        const data::Dataset set = as_dataset(dataset);
+        new (self) PythonLoader{without_gil([&] { return data::Loader(set, options); })};
+      },
+      "dataset"_a, "batch_size"_a = 64, "shuffle"_a = false, nb::kw_only(), "num_workers"_a = 0,
+      "prefetch"_a = 2, "device"_a = nb::none(), "augment"_a = std::vector<data::Transform>(),
+      "resident"_a = false,
+      "dataset: of mica, a pair of arrays, or any object with __len__ and __getitem__. shuffle: "
+      "True draws a seed, a number is the seed. num_workers: threads that prepare batches ahead. "
+      "resident: the whole data set lies on the device.");
+  loader.def("__len__", [](const PythonLoader& self) { return self.loader.size(); });
+  loader.def("__iter__", [](PythonLoader& self) { return walk(self.loader, self.next_epoch++); });
+  loader.def(
+      "epoch",
+      [](const PythonLoader& self, int64_t epoch, int64_t first_batch) {
+        return walk(self.loader, epoch, first_batch);
+      },
+      "epoch"_a, "first_batch"_a = 0, "One walk over the batches of an epoch, the same each time.");
+  loader.def_prop_ro("examples", [](const PythonLoader& self) { return self.loader.examples(); });
+  loader.def_prop_ro("batch_size",
+                     [](const PythonLoader& self) { return self.loader.options().batch; });
+
+  nb::class_<data::Feed>(m, "Feed",
+                         "The batches of a resident loader, for a compiled function without "
+                         "arguments that takes them itself.")
+      .def(
+          "__init__",
+          [](data::Feed* self, const PythonLoader& of) { new (self) data::Feed(of.loader); },
+          "loader"_a)
+      .def("start", &data::Feed::start, "epoch"_a, "first_batch"_a = 0, ReleaseGil())
+      .def(
+          "next",
+          [](const data::Feed& self, int64_t n) {
+            const data::Batch batch = self.next(n);
+            return Pair{batch.x, batch.y};
+          },
+          "n"_a, ReleaseGil(), "The next n examples, at most a batch.");
+}
 
 /// What Python iterates over; every walk starts anew.
 struct BatchSource {
@@ -39,29 +136,22 @@ struct BatchSource {
 
 void bind_data(nb::module_& m) {
   nb::module_ scope = add_submodule(m, "data");
-  scope.def(
-      "fashion_mnist",
-      [](bool train, const std::string& directory, bool normalize) {
-        const auto set =
-            data::fashion_mnist({.train = train, .directory = directory, .normalize = normalize});
-        return Pair{set.x, set.y};
-      },
-      "train"_a = true, "directory"_a = "", "normalize"_a = false, ReleaseGil(),
-      "Images (N, 1, 28, 28) and labels (N) of Fashion-MNIST.");
-
   nb::class_<BatchIterator>(scope, "BatchIterator")
       .def("__iter__", [](nb::handle self) { return nb::borrow(self); })
       .def("__next__", [](BatchIterator& self) {
         auto batch = without_gil([&] { return self.next(); });
+        if (PyErr_CheckSignals() < 0) nb::raise_python_error();
         if (!batch) throw nb::stop_iteration();
         return *batch;
       });
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&BatchIterator::close_all));
+  bind_transforms(scope);
+  bind_datasets(scope);
+  bind_loader(scope);
+
   nb::class_<BatchSource>(scope, "Batches", "Pairs (x, y); see batches().")
       .def("__len__", [](const BatchSource& self) { return self.loader.size(); })
-      .def(
-          "__iter__",
-          [](const BatchSource& self) { return BatchIterator(self.loader.epoch(self.epoch)); },
-          ReleaseGil());
+      .def("__iter__", [](const BatchSource& self) { return walk(self.loader, self.epoch); });
   scope.def(
       "batches",
       [](const Tensor& images, const Tensor& labels, int64_t batch_size,
@@ -78,17 +168,6 @@ void bind_data(nb::module_& m) {
       "Walks once over the images. `shuffle` is the seed of the order, `epoch` which order of that "
       "seed; without a seed "
       "the order is the dataset's own. The last batch may be smaller.");
-
-  nb::module_ train = add_submodule(m, "train");
-  train.def(
-      "accuracy",
-      [](nb::handle model, const Tensor& images, const Tensor& labels) {
-        const nn::Module module = module_from(model);
-        return without_gil(
-            [&] { return train::accuracy(module, data::TensorDataset{images, labels}); });
-      },
-      "model"_a, "images"_a, "labels"_a,
-      "The part of the images whose largest logit is their label's, in [0, 1].");
 }
 
 }  // namespace mica::python

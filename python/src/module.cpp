@@ -29,6 +29,8 @@ NB_MODULE(_mica, m) {
   bind_nn(m);
   bind_optim(m);
   bind_data(m);
+  bind_train(m);
+  bind_io(m);
   bind_models(m);
   bind_settings(m);
 }

@@ -27,6 +27,38 @@ void bind_cuda(nb::module_& cuda) {
       ReleaseGil(), "Waits until everything sent to the device is done.");
 }
 
+void bind_memory(nb::module_& m) {
+  m.def(
+      "memory_stats",
+      [](nb::handle device) {
+        const MemoryStats s = memory_stats(parse_device(device));
+        nb::dict d;
+        d["allocated"] = s.allocated;
+        d["reserved"] = s.reserved;
+        d["peak"] = s.peak;
+        d["peak_reserved"] = s.peak_reserved;
+        d["cached"] = s.cached;
+        d["largest_free"] = s.largest_free;
+        d["allocations"] = s.allocations;
+        d["limit"] = s.limit;
+        d["fragmentation"] = s.fragmentation();
+        return d;
+      },
+      "device"_a = "cpu",
+      "Bytes in use by tensors, taken from the device, and the most in use so far.");
+  m.def(
+      "reset_peak", [](nb::handle device) { reset_peak(parse_device(device)); }, "device"_a = "cpu",
+      "Starts both peaks again from what is in use now.");
+  m.def(
+      "empty_cache", [](nb::handle device) { empty_cache(parse_device(device)); },
+      "device"_a = "cpu", "Gives cached blocks back to the system.");
+  m.def(
+      "set_memory_limit",
+      [](size_t bytes, nb::handle device) { set_memory_limit(parse_device(device), bytes); },
+      "bytes"_a, "device"_a = "cpu",
+      "The most bytes this process may take from a device; 0 lifts the limit.");
+}
+
 }  // namespace
 
 void bind_settings(nb::module_& m) {
@@ -50,21 +82,13 @@ void bind_settings(nb::module_& m) {
         "Prints what compiled functions capture and why, what passes change and what is planned.");
   m.def("set_pass", set_pass, "name"_a, "on"_a,
         "Turns a pass over captured graphs off, or on again.");
+  m.def("verbose_dispatch", verbose_dispatch);
+  m.def("verbose_compile", verbose_compile);
+  m.def("forced_kernel", forced_kernel, "op"_a, "The forced kernel's name; empty when none is.");
   m.def("force_kernel", force_kernel, "op"_a, "kernel"_a,
         "Forces the kernel of an operator; an empty name lifts it.");
   m.def("devices", devices, ReleaseGil(), "The devices that can be used here.");
-  m.def(
-      "memory_stats",
-      [](nb::handle device) {
-        const MemoryStats s = memory_stats(parse_device(device));
-        nb::dict d;
-        d["allocated"] = s.allocated;
-        d["reserved"] = s.reserved;
-        d["peak"] = s.peak;
-        return d;
-      },
-      "device"_a = "cpu",
-      "Bytes in use by tensors, taken from the device, and the most in use so far.");
+  bind_memory(m);
   nb::module_ cuda = add_submodule(m, "cuda");
   bind_cuda(cuda);
 }

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "mica/data/loader.h"
+#include "python/src/bindings.h"
+
+namespace mica::python {
+
+/// A data set made in C++, a pair of arrays (x, y), or any object with __len__ and __getitem__.
+data::Dataset as_dataset(nb::handle object);
+
+/// A loader with the number of the epoch that the next walk over it is.
+struct PythonLoader {
+  data::Loader loader;
+  int64_t next_epoch = 0;
+};
+
+}  // namespace mica::python

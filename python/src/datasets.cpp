@@ -1,0 +1,181 @@
+// Data sets: in memory, of files, and those that Python defines by __len__ and __getitem__.
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/pair.h>
+
+#include "mica/data/csv.h"
+#include "mica/data/dataset.h"
+#include "mica/data/idx.h"
+#include "mica/data/image_folder.h"
+#include "mica/data/mnist.h"
+#include "python/src/callback.h"
+#include "python/src/dataset.h"
+
+namespace mica::python {
+namespace {
+
+using data::Dataset;
+using data::Example;
+using Path = std::filesystem::path;
+using Pair = std::pair<Tensor, Tensor>;
+
+Tensor as_tensor(nb::handle value) {
+  return nb::isinstance<Tensor>(value) ? nb::cast<Tensor>(value)
+                                       : tensor_from(value, nb::none(), nb::none());
+}
+
+/// An example is a pair (x, y) of whatever tensor() takes.
+Example as_example(nb::handle value) {
+  const bool pair = PyTuple_Check(value.ptr()) || PyList_Check(value.ptr());
+  if (!pair || nb::len(value) != 2)
+    raise_type_error("data: an example must be a pair (x, y), got {}", class_name(value));
+  return {as_tensor(value[0]), as_tensor(value[1])};
+}
+
+nb::tuple to_pair(const Example& example) { return nb::make_tuple(example.x, example.y); }
+
+/// Calls f; what it raises says of which example it was.
+template <class F>
+Example example_of(int64_t i, F&& f) {
+  const nb::gil_scoped_acquire acquire;
+  try {
+    return f();
+  } catch (nb::python_error& e) {
+    e.value().attr("add_note")(fmt::format("data: in example {}", i));
+    throw;
+  }
+}
+
+/// An object with __len__ and __getitem__.
+class PythonDataset : public data::DatasetImpl {
+ public:
+  explicit PythonDataset(nb::handle object) : object_(object) {}
+
+  int64_t size() const override {
+    const nb::gil_scoped_acquire acquire;
+    return static_cast<int64_t>(nb::len(object_.get()));
+  }
+  Example get(int64_t i) const override {
+    return example_of(i, [&] { return as_example(nb::object(object_.get()[nb::int_(i)])); });
+  }
+
+ private:
+  Shared object_;
+};
+
+bool is_own(nb::handle object) { return object.type().is(nb::type<Dataset>()); }
+
+/// What a class of one's own has to define.
+[[noreturn]] void missing(nb::handle self, const char* method) {
+  raise_type_error("data.Dataset: {} must define {}", class_name(self), method);
+}
+
+Dataset mapped(nb::handle self, nb::handle function) {
+  return as_dataset(self).map([f = Shared(function)](const Example& e) {
+    const nb::gil_scoped_acquire acquire;
+    return as_example(f.get()(e.x, e.y));
+  });
+}
+
+void bind_readers(nb::module_& m) {
+  const auto def_mnist = [&](const char* name, auto read, const char* doc) {
+    m.def(
+        name,
+        [read](bool train, const Path& directory, bool normalize) {
+          const data::TensorDataset set =
+              read({.train = train, .directory = directory.string(), .normalize = normalize});
+          return Pair{set.x, set.y};
+        },
+        "train"_a = true, "directory"_a = "", "normalize"_a = false, ReleaseGil(), doc);
+  };
+  def_mnist("fashion_mnist", data::fashion_mnist,
+            "Images (N, 1, 28, 28) and labels (N) of Fashion-MNIST.");
+  def_mnist("mnist", data::mnist,
+            "The same of MNIST; without a directory, Fashion-MNIST's images.");
+  m.def(
+      "read_idx", [](const Path& path) { return data::read_idx(path.string()); }, "path"_a,
+      ReleaseGil(), "An IDX file, the format of MNIST, plain or packed by gzip.");
+  m.def(
+      "image_folder",
+      [](const Path& root, Size2 size, int64_t channels) {
+        return data::image_folder(root.string(), {.size = size, .channels = channels});
+      },
+      "root"_a, "size"_a = 0, "channels"_a = 3, ReleaseGil(),
+      "PNG and JPEG files below one directory per class, read when they are asked for.");
+  m.def(
+      "read_csv",
+      [](const Path& path, bool header, int64_t label, const std::string& label_name,
+         nb::handle label_dtype, const std::string& delimiter) {
+        check(delimiter.size() == 1, "read_csv: delimiter must be one character, got '{}'",
+              delimiter);
+        const data::CsvOptions options = {
+            .header = header,
+            .label = label,
+            .label_name = label_name,
+            .label_dtype = label_dtype.is_none() ? DType::i64 : parse_dtype(label_dtype),
+            .delimiter = delimiter[0]};
+        const auto set = without_gil([&] { return data::read_csv(path.string(), options); });
+        return Pair{set.x, set.y};
+      },
+      "path"_a, nb::kw_only(), "header"_a = false, "label"_a = -1, "label_name"_a = "",
+      "label_dtype"_a = nb::none(), "delimiter"_a = ",",
+      "Rows of numbers: x (N, F) float32 and y (N), a column of them.");
+}
+
+}  // namespace
+
+Dataset as_dataset(nb::handle object) {
+  if (is_own(object)) return nb::cast<Dataset>(object);
+  if ((PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) && nb::len(object) == 2 &&
+      nb::hasattr(object[0], "shape") && nb::hasattr(object[1], "shape"))
+    return data::TensorDataset{as_tensor(object[0]), as_tensor(object[1])};
+  if (!nb::hasattr(object, "__len__") || !nb::hasattr(object, "__getitem__"))
+    raise_type_error("data: expected a data set with __len__ and __getitem__, got {}",
+                     class_name(object));
+  return Dataset(std::make_shared<PythonDataset>(object));
+}
+
+void bind_datasets(nb::module_& m) {
+  nb::class_<Dataset> dataset(
+      m, "Dataset",
+      "Examples (x, y) by number. One's own class derives from it, or from nothing, and defines "
+      "__len__ and __getitem__.");
+  dataset.def("__init__", [](Dataset* self) { new (self) Dataset(nullptr); });
+  dataset.def("__len__", [](nb::handle self) {
+    if (!is_own(self)) missing(self, "__len__(self)");
+    return nb::cast<const Dataset&>(self).size();
+  });
+  dataset.def(
+      "__getitem__",
+      [](nb::handle self, int64_t i) {
+        if (!is_own(self)) missing(self, "__getitem__(self, index)");
+        const auto& set = nb::cast<const Dataset&>(self);
+        return to_pair(without_gil([&] { return set.get(i < 0 ? i + set.size() : i); }));
+      },
+      "index"_a);
+  dataset.def("map", mapped, "function"_a,
+              "Each example as function(x, y) makes it, whenever it is asked for.");
+  dataset.def(
+      "first", [](nb::handle self, int64_t n) { return as_dataset(self).first(n); }, "n"_a,
+      "The first n, or all where there are fewer.");
+  dataset.def(
+      "subset",
+      [](nb::handle self, std::vector<int64_t> indices) {
+        return as_dataset(self).subset(std::move(indices));
+      },
+      "indices"_a, "Those at the indices, in their order.");
+  dataset.def(
+      "shuffle", [](nb::handle self, uint64_t seed) { return as_dataset(self).shuffle(seed); },
+      "seed"_a, "All in another order: the same for the same seed.");
+  dataset.def_prop_ro("class_names",
+                      [](nb::handle self) { return as_dataset(self).class_names(); });
+  m.def(
+      "TensorDataset",
+      [](nb::handle x, nb::handle y, std::vector<std::string> class_names) {
+        return Dataset(data::TensorDataset{as_tensor(x), as_tensor(y), std::move(class_names)});
+      },
+      "x"_a, "y"_a, "class_names"_a = std::vector<std::string>(),
+      "A data set in memory: x (N, …) and y (N, …), tensors or arrays.");
+  bind_readers(m);
+}
+
+}  // namespace mica::python

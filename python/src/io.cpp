@@ -1,0 +1,134 @@
+// mica.io: tensors, checkpoints, images and measurements in files.
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+
+#include "mica/io/checkpoint.h"
+#include "mica/io/event_writer.h"
+#include "mica/io/image.h"
+#include "mica/io/metrics_log.h"
+#include "mica/io/safetensors.h"
+#include "python/src/bindings.h"
+
+namespace mica::python {
+namespace {
+
+using Path = std::filesystem::path;
+using Named = std::map<std::string, Tensor>;
+using Texts = std::map<std::string, std::string>;
+
+io::ByteSpan bytes_of(const nb::bytes& data) {
+  return {reinterpret_cast<const std::byte*>(data.c_str()), data.size()};
+}
+
+void bind_tensors(nb::module_& m) {
+  nb::class_<io::Safetensors>(m, "Safetensors", "What a safetensors file holds.")
+      .def_ro("tensors", &io::Safetensors::tensors)
+      .def_ro("metadata", &io::Safetensors::metadata);
+  m.def(
+      "load_safetensors", [](const Path& path) { return io::load_safetensors(path.string()); },
+      "path"_a, ReleaseGil(), "Reads a file by mapping it: the tensors are views of it.");
+  m.def(
+      "save_safetensors",
+      [](const Path& path, const Named& tensors, const Texts& metadata) {
+        io::save_safetensors(path.string(), tensors, metadata);
+      },
+      "path"_a, "tensors"_a, "metadata"_a = Texts(), ReleaseGil(),
+      "Writes tensors of any device and layout, all or nothing.");
+  nb::class_<io::Checkpoint>(m, "Checkpoint", "Everything a run needs to go on.")
+      .def(
+          "__init__",
+          [](io::Checkpoint* self, const Named& model, const Named& optimizer,
+             const Texts& metadata) { new (self) io::Checkpoint{model, optimizer, metadata}; },
+          "model"_a = Named(), "optimizer"_a = Named(), "metadata"_a = Texts())
+      .def_rw("model", &io::Checkpoint::model)
+      .def_rw("optimizer", &io::Checkpoint::optimizer)
+      .def_rw("metadata", &io::Checkpoint::metadata);
+  m.def(
+      "save_checkpoint",
+      [](const Path& path, const io::Checkpoint& c) { io::save_checkpoint(path.string(), c); },
+      "path"_a, "checkpoint"_a, ReleaseGil(), "All or nothing.");
+  m.def(
+      "load_checkpoint", [](const Path& path) { return io::load_checkpoint(path.string()); },
+      "path"_a, ReleaseGil());
+  m.def(
+      "random_state", [](nb::handle device) { return io::random_state(parse_device(device)); },
+      "device"_a = "cpu", "The state of the random generators, as text.");
+  m.def(
+      "set_random_state",
+      [](const std::string& text, nb::handle device) {
+        io::set_random_state(text, parse_device(device), "set_random_state");
+      },
+      "text"_a, "device"_a = "cpu", "Goes on from it.");
+}
+
+void bind_images(nb::module_& m) {
+  m.def(
+      "read_image",
+      [](const Path& path, int64_t channels) {
+        return io::read_image(path.string(), {.channels = channels});
+      },
+      "path"_a, "channels"_a = 0, ReleaseGil(),
+      "A PNG or JPEG file as uint8 (C, H, W); channels: 1, 3, or 0 for the file's own.");
+  m.def(
+      "decode_image",
+      [](const nb::bytes& data, int64_t channels) {
+        return io::decode_image(bytes_of(data), "decode_image", {.channels = channels});
+      },
+      "data"_a, "channels"_a = 0, "The same from bytes.");
+  m.def(
+      "encode_png",
+      [](const Tensor& image) {
+        const auto bytes = io::encode_png(image);
+        return nb::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      },
+      "image"_a, "A uint8 image (C, H, W) or (H, W) as the bytes of a PNG file.");
+  m.def(
+      "write_png",
+      [](const Path& path, const Tensor& image) { io::write_png(path.string(), image); }, "path"_a,
+      "image"_a, ReleaseGil());
+}
+
+void bind_logs(nb::module_& m) {
+  nb::class_<io::EventWriter>(m, "EventWriter", "Writes scalars to a file that TensorBoard shows.")
+      .def(
+          "__init__",
+          [](io::EventWriter* self, const Path& directory, int64_t first_step) {
+            new (self) io::EventWriter(directory.string(), first_step);
+          },
+          "directory"_a, "first_step"_a = 0)
+      .def(
+          "scalar",
+          [](io::EventWriter& self, const std::string& tag, double value, int64_t step) {
+            self.scalar(tag, value, step);
+          },
+          "tag"_a, "value"_a, "step"_a)
+      .def_prop_ro("path", &io::EventWriter::path);
+  nb::class_<io::MetricsLog>(m, "MetricsLog", "A file of measurements, one JSON object a line.")
+      .def(
+          "__init__",
+          [](io::MetricsLog* self, const Path& path, int64_t resume_step) {
+            new (self) io::MetricsLog(path.string(), resume_step);
+          },
+          "path"_a, "resume_step"_a = 0)
+      .def(
+          "write",
+          [](io::MetricsLog& self, int64_t step, const nb::kwargs& values) {
+            std::vector<std::pair<std::string, double>> row;
+            for (auto [name, value] : values)
+              row.emplace_back(nb::cast<std::string>(name), nb::cast<double>(value));
+            self.write(step, row);
+          },
+          "step"_a, "values"_a, "write(100, loss=0.5).");
+}
+
+}  // namespace
+
+void bind_io(nb::module_& m) {
+  nb::module_ scope = add_submodule(m, "io");
+  bind_tensors(scope);
+  bind_images(scope);
+  bind_logs(scope);
+}
+
+}  // namespace mica::python
