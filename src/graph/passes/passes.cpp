@@ -19,6 +19,8 @@ constexpr Pass kPasses[] = {
     {"constants", fold_constants, false},
     {"casts", merge_casts, false},
     {"views", collapse_views, false},
+    {"permutations", cancel_permutations, false},
+    {"cast_order", move_casts, false},
     {"identities", remove_identities, false},
     {"added_zeros", remove_added_zeros, true},
     {"common_subexpressions", merge_common_subexpressions, false},

@@ -44,6 +44,14 @@ void merge_casts(Graph& graph);
 /// what a view of the first base can show is taken from there.
 void collapse_views(Graph& graph);
 
+/// Elementwise calls between a permutation and its inverse are made on what was permuted, and both
+/// permutations go.
+void cancel_permutations(Graph& graph);
+
+/// Casts go where they move fewer bytes: after a view of less than there is and a joining of what is
+/// narrower, before a view of more and a joining of what gets narrower.
+void move_casts(Graph& graph);
+
 /// What leaves every bit of its operand alone: x * 1, x / 1, x - 0, x + 0 of integers, copies that
 /// nobody writes to; -(-x); the relu of a relu.
 void remove_identities(Graph& graph);

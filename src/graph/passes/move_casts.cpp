@@ -1,0 +1,174 @@
+#include <algorithm>
+
+#include "mica/core/error.h"
+#include "mica/graph/passes/passes.h"
+#include "mica/graph/passes/rewrite.h"
+#include "mica/ops/copy/copy.h"
+
+namespace mica {
+namespace {
+
+bool is_cast(const Graph& g, const Node* node) {
+  return node && is(*node, "copy") && g[node->in[0]].spec.dtype != g[node->out[0]].spec.dtype;
+}
+
+/// Whether a value may come to lie otherwise: nobody takes a view of it, writes to it or is given
+/// it.
+bool is_free(const Graph& g, const Writes& writes, ValueId id) {
+  if (writes.ever(id) || std::find(g.outputs.begin(), g.outputs.end(), id) != g.outputs.end())
+    return false;
+  return std::none_of(g.values.begin(), g.values.end(),
+                      [&](const Value& v) { return v.base == id; });
+}
+
+ValueId add_value(Graph& g, TensorSpec spec, ValueId base, int64_t offset) {
+  spec.defined = true;
+  g.values.push_back({spec, Value::Kind::computed, {}, -1, base, offset, false});
+  return static_cast<ValueId>(g.values.size() - 1);
+}
+
+/// The spec of a cast.
+TensorSpec in_dtype(const TensorSpec& x, DType dtype) {
+  TensorSpec spec = TensorSpec::contiguous(x.shape, dtype, x.device);
+  if (x.is_channels_last()) spec.strides = channels_last_strides(x.shape);
+  return spec;
+}
+
+Node cast_node(const Graph& g, ValueId from, ValueId to) {
+  return {&layout_copy_op(), layout_copy_params(g[to].spec), {from}, {to}, {}};
+}
+
+void put_at(Graph& g, Node node, int place) {
+  for (const ValueId id : node.out) g[id].node = place;
+  g.nodes[static_cast<size_t>(place)] = std::move(node);
+}
+
+/// view(cast(x)) of fewer elements becomes cast(view(x)).
+void cast_less(Graph& g, const Writes& writes, int at) {
+  const Node view = g.nodes[static_cast<size_t>(at)];
+  const Node* cast = sole_maker(g, writes, view.in[0]);
+  const ValueId y = view.out[0];
+  if (!is_cast(g, cast) || g[y].spec.numel() >= g[view.in[0]].spec.numel() ||
+      !is_free(g, writes, y) || writes.ever(cast->in[0]))
+    return;
+  const int place = g[view.in[0]].node;
+  const ValueId x = cast->in[0];
+  ViewSpec seen;
+  try {
+    seen = view.op->view(view.params.ref().data, g[x].spec);
+  } catch (const ShapeError&) {
+    return;
+  }
+  const ValueId part = add_value(g, seen.spec, x, seen.offset);
+  put_at(g, {view.op, view.params, {x}, {part}, {}}, place);
+  g[y].spec.strides = contiguous_strides(g[y].spec.shape);
+  g[y].spec.aligned = true;
+  g[y].base = kNoValue;
+  g[y].offset = 0;
+  put_at(g, cast_node(g, part, y), at);
+}
+
+/// cast(view(x)) of more elements becomes view(cast(x)), where nobody minds how that lies.
+void cast_before_more(Graph& g, const Writes& writes, int at) {
+  const Node cast = g.nodes[static_cast<size_t>(at)];
+  const Node* view = sole_maker(g, writes, cast.in[0]);
+  const ValueId y = cast.out[0];
+  if (!view || !view->is_view() || writes.ever(view->in[0]) || !is_free(g, writes, y) ||
+      g[y].spec.numel() <= g[view->in[0]].spec.numel() ||
+      std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
+        return n.op->elementwise == 0 && std::find(n.in.begin(), n.in.end(), y) != n.in.end();
+      }))
+    return;
+  const int place = g[cast.in[0]].node;
+  const Node more = *view;
+  const ValueId x = more.in[0];
+  const TensorSpec spec = in_dtype(g[x].spec, g[y].spec.dtype);
+  ViewSpec seen;
+  try {
+    seen = more.op->view(more.params.ref().data, spec);
+  } catch (const ShapeError&) {
+    return;
+  }
+  const ValueId few = add_value(g, spec, kNoValue, 0);
+  put_at(g, cast_node(g, x, few), place);
+  g[y].spec.strides = seen.spec.strides;
+  g[y].base = few;
+  g[y].offset = seen.offset;
+  put_at(g, {more.op, more.params, {few}, {y}, {}}, at);
+}
+
+/// concat(cast(a), cast(b)) to something wider becomes cast(concat(a, b)).
+void cast_joined(Graph& g, const Writes& writes, int at) {
+  const Node joined = g.nodes[static_cast<size_t>(at)];
+  const ValueId y = joined.out[0];
+  std::vector<ValueId> sources;
+  int place = -1;
+  for (const ValueId id : joined.in) {
+    const Node* cast = sole_maker(g, writes, id);
+    if (!is_cast(g, cast) || writes.ever(cast->in[0])) return;
+    sources.push_back(cast->in[0]);
+    place = std::max(place, g[id].node);
+  }
+  const DType from = g[sources[0]].spec.dtype;
+  if (size_of(from) >= size_of(g[y].spec.dtype) ||
+      std::any_of(sources.begin(), sources.end(),
+                  [&](ValueId id) { return g[id].spec.dtype != from; }))
+    return;
+  TensorSpec spec = g[y].spec;
+  spec.dtype = from;
+  const ValueId narrow = add_value(g, spec, kNoValue, 0);
+  put_at(g, {joined.op, joined.params, sources, {narrow}, {}}, place);
+  put_at(g, cast_node(g, narrow, y), at);
+}
+
+/// cast(concat(a, b)) to something narrower becomes concat(cast(a), cast(b)).
+void cast_parts(Graph& g, const Writes& writes, int at) {
+  const Node cast = g.nodes[static_cast<size_t>(at)];
+  const Node* joined = sole_maker(g, writes, cast.in[0]);
+  const TensorSpec& wide = g[cast.in[0]].spec;
+  const TensorSpec& narrow = g[cast.out[0]].spec;
+  if (!joined || !is(*joined, "concat") || size_of(narrow.dtype) >= size_of(wide.dtype) ||
+      narrow.strides != wide.strides)
+    return;
+  const int place = g[cast.in[0]].node;
+  const auto cast_all = [dtype = narrow.dtype](std::span<const Tensor> in) {
+    const NoGrad guard;
+    Tensors out;
+    for (const Tensor& t : in) out.push_back(mica::cast(t, dtype));
+    return out;
+  };
+  Node parts = *joined;
+  const size_t before = g.nodes.size();
+  parts.in = insert_before(g, place, cast_all, parts.in);
+  parts.out = cast.out;
+  const auto more = static_cast<int>(g.nodes.size() - before);
+  put_at(g, std::move(parts), place + more);
+  std::vector<bool> keep(g.nodes.size(), true);
+  keep[static_cast<size_t>(at + more)] = false;
+  remove_nodes(g, keep);
+}
+
+}  // namespace
+
+void move_casts(Graph& graph) {
+  {
+    const Writes writes(graph);
+    for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+      const Node& node = graph.nodes[static_cast<size_t>(i)];
+      if (node.is_view()) {
+        cast_less(graph, writes, i);
+      } else if (is(node, "concat")) {
+        cast_joined(graph, writes, i);
+      } else if (is_cast(graph, &node)) {
+        cast_before_more(graph, writes, i);
+      }
+    }
+  }
+  remove_dead_nodes(graph);
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+    const Writes writes(graph);
+    if (is_cast(graph, &graph.nodes[static_cast<size_t>(i)])) cast_parts(graph, writes, i);
+  }
+}
+
+}  // namespace mica

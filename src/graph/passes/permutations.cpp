@@ -1,0 +1,102 @@
+#include <algorithm>
+
+#include "mica/graph/passes/passes.h"
+#include "mica/graph/passes/rewrite.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/view/view.h"
+
+namespace mica {
+namespace {
+
+Dims inverse(const Dims& order) {
+  Dims inv = order;
+  for (int i = 0; i < order.rank(); ++i) inv[static_cast<int>(order[i])] = i;
+  return inv;
+}
+
+/// Elementwise calls whose last result is permuted back.
+class Chain {
+ public:
+  Chain(const Graph& graph, const Writes& writes, Dims order)
+      : g_(graph), writes_(writes), order_(std::move(order)) {}
+
+  /// Whether a value is made of tensors in this order and of numbers alone.
+  bool reaches(ValueId id) {
+    if (permuted(id) != kNoValue) return true;
+    const Node* node = sole_maker(g_, writes_, id);
+    if (!node || node->op->elementwise == 0 || node->out.size() != 1) return false;
+    calls_.push_back(g_[id].node);
+    return std::all_of(node->in.begin(), node->in.end(), [&](ValueId in) {
+      return in != kNoValue && (is_number(in) || reaches(in));
+    });
+  }
+
+  /// Makes the calls on what was permuted. Their results get that shape and format.
+  void unpermute(Graph& g) const {
+    const Dims back = inverse(order_);
+    // A call's operands come after it.
+    for (auto i = calls_.rbegin(); i != calls_.rend(); ++i) {
+      Node& node = g.nodes[static_cast<size_t>(*i)];
+      bool channels_last = false;
+      for (ValueId& id : node.in) {
+        if (const ValueId source = permuted(id); source != kNoValue) id = source;
+        channels_last = channels_last || g[id].spec.is_channels_last();
+      }
+      TensorSpec& spec = g[node.out[0]].spec;
+      Shape shape = spec.shape;
+      for (int k = 0; k < shape.rank(); ++k) shape[k] = spec.shape[static_cast<int>(back[k])];
+      spec.shape = shape;
+      spec.strides = channels_last ? channels_last_strides(shape) : contiguous_strides(shape);
+      if (is(node, "copy"))
+        node.params = AnyParams(ParamsRef::of(CopyParams{spec.dtype, channels_last}));
+    }
+  }
+
+ private:
+  bool is_number(ValueId id) const { return g_[id].spec.rank() == 0; }
+
+  /// The value that this one shows in the order, or none.
+  ValueId permuted(ValueId id) const {
+    const Node* view = maker(g_, id);
+    const bool so = view && is(*view, "permute") && view->params.as<DimsParams>().dims == order_ &&
+                    !writes_.ever(id);
+    return so ? view->in[0] : kNoValue;
+  }
+
+  const Graph& g_;
+  const Writes& writes_;
+  const Dims order_;
+  std::vector<int> calls_;
+};
+
+/// Whether nobody but elementwise calls, which take any layout, reads a value.
+bool is_read_by_element(const Graph& g, ValueId id) {
+  if (std::find(g.outputs.begin(), g.outputs.end(), id) != g.outputs.end()) return false;
+  return std::all_of(g.nodes.begin(), g.nodes.end(), [&](const Node& node) {
+    return node.op->elementwise > 0 ||
+           std::find(node.in.begin(), node.in.end(), id) == node.in.end();
+  });
+}
+
+}  // namespace
+
+void cancel_permutations(Graph& graph) {
+  const Writes writes(graph);
+  std::vector<bool> keep(graph.nodes.size(), true);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& last = graph.nodes[i];
+    if (!is(last, "permute")) continue;
+    const ValueId from = last.out[0];
+    const ValueId to = last.in[0];
+    Chain chain(graph, writes, inverse(last.params.as<DimsParams>().dims));
+    const Node* before = sole_maker(graph, writes, to);
+    if (!before || before->is_view() || !is_read_by_element(graph, from) || !chain.reaches(to))
+      continue;
+    chain.unpermute(graph);
+    for (Node& node : graph.nodes) std::replace(node.in.begin(), node.in.end(), from, to);
+    keep[i] = false;
+  }
+  remove_nodes(graph, keep);
+}
+
+}  // namespace mica
