@@ -38,24 +38,89 @@ TEST(FuseActivations, JoinsALinearLayerAndWhatNobodyElseReads) {
                 const Tensor y = linear(x, w, b);
                 return {relu(y), y};
               }),
-              ElementsAre("linear", "relu"));
+              ElementsAre("linear_and_act"));
   EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
                 return {sigmoid(linear(x, w, b))};
               }),
               ElementsAre("linear", "sigmoid"));
 }
 
+/// What the activation gives, and gradients of all three.
+Layer with_gradients(Tensor (*f)(const Tensor&)) {
+  return [f](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+    Tensors leaves;
+    for (const Tensor& t : {x, w, b}) leaves.push_back(t.detach().set_requires_grad());
+    const Tensor hidden = f(linear(leaves[0], leaves[1], leaves[2]));
+    Tensors results = grad({hidden}, leaves, {ones(hidden.shape(), {.device = x.device()})});
+    results.push_back(hidden.detach());
+    return results;
+  };
+}
+
+Tensor erf_gelu(const Tensor& t) { return gelu(t); }
+
 // The gradient of relu reads its result, that of GELU what went in.
 TEST(FuseActivations, LeaveGradientsWhatTheyRead) {
-  const auto with_gradient = [](Tensor (*f)(const Tensor&)) {
-    return [f](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
-      const Tensor leaf = w.detach().set_requires_grad();
-      return {grad({f(linear(x, leaf, b))}, {leaf}, {ones({6, 4}, {.device = Device::null()})})[0]};
-    };
+  EXPECT_THAT(ops_after_fusion(with_gradients(relu)), testing::Contains("linear_act"));
+  const std::vector<std::string> names = ops_after_fusion(with_gradients(erf_gelu));
+  EXPECT_THAT(names, testing::Contains("linear_and_act"));
+  EXPECT_THAT(names, testing::Not(testing::Contains("gelu")));
+}
+
+/// Two layers: the gradient of the first's activation is that of a product.
+Layer two_layers(Tensor (*f)(const Tensor&)) {
+  return [f](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+    const Tensor leaf = w.detach().set_requires_grad();
+    const Tensor hidden = f(linear(x, leaf, b));
+    const Tensor out = linear(hidden, transpose(w, 0, 1));
+    return grad({out}, {leaf}, {ones(out.shape(), {.device = x.device()})});
   };
-  EXPECT_THAT(ops_after_fusion(with_gradient(relu)), testing::Contains("linear_act"));
-  EXPECT_THAT(ops_after_fusion(with_gradient([](const Tensor& t) { return gelu(t); })),
-              testing::Contains("linear"));
+}
+
+TEST(FuseActivations, JoinsAProductAndTheGradientThatReadsIt) {
+  for (const auto f : {relu, erf_gelu}) {
+    const std::vector<std::string> names = ops_after_fusion(two_layers(f));
+    EXPECT_THAT(names, testing::Contains("matmul_act_grad"));
+    EXPECT_THAT(names, testing::Not(testing::Contains("relu_grad")));
+    EXPECT_THAT(names, testing::Not(testing::Contains("gelu_grad")));
+  }
+  // Somebody else reads the product.
+  const auto shared = [](const Tensor& x, const Tensor& w, const Tensor&) -> Tensors {
+    const Tensor leaf = x.detach().set_requires_grad();
+    const Tensor hidden = relu(leaf);
+    const Tensor dy = matmul(ones({6, 4}, {.device = x.device()}), w);
+    return {grad({hidden}, {leaf}, {dy})[0], dy};
+  };
+  EXPECT_THAT(ops_after_fusion(shared), testing::Contains("relu_grad"));
+}
+
+TEST(FuseActivations, TheValuesStay) {
+  manual_seed(5);
+  const Tensor arguments[] = {uniform({20, 65}, -1, 1), uniform({33, 65}, -1, 1),
+                              uniform({33}, -1, 1)};
+  const char* const ops[] = {"linear_and_act", "matmul_act_grad"};
+  for (const auto f : {relu, erf_gelu}) {
+    for (const Layer& layer : {with_gradients(f), two_layers(f)}) {
+      const auto body = [&](std::span<const Tensor> in) { return layer(in[0], in[1], in[2]); };
+      const Tensors eager = body(arguments);
+      for (const char* op : ops) force_kernel(op, "composed");
+      CompiledFunction compiled(body);
+      const Tensors results = compiled(arguments);
+      for (const char* op : ops) force_kernel(op, "");
+      EXPECT_THAT(
+          compiled.plan()->kernels(),
+          testing::Contains(testing::AnyOf("linear_and_act: composed", "matmul_act_grad: composed"))
+              .Times(testing::Ge(f == relu ? 0U : 1U)));
+      ASSERT_EQ(results.size(), eager.size());
+      for (size_t i = 0; i < eager.size(); ++i) {
+        const std::vector<float> want = eager[i].to_vector<float>();
+        const std::vector<float> got = results[i].to_vector<float>();
+        ASSERT_EQ(got.size(), want.size());
+        for (size_t k = 0; k < want.size(); ++k)
+          EXPECT_NEAR(got[k], want[k], 1e-4) << i << ' ' << k;
+      }
+    }
+  }
 }
 
 TEST(FuseDropout, ReluGradientGoesIntoTheDropoutsGradient) {

@@ -208,6 +208,113 @@ OpCase linear_case() {
           })}};
 }
 
+/// The op that gives a layer's product too.
+Sample linear_and_act_sample(const char* name, const Shape& in, int64_t out, bool bias,
+                             std::vector<DType> dtypes, Activation activation) {
+  Sample sample = linear_sample(name, in, out, bias, std::move(dtypes));
+  sample.call = [=](const Args& a) -> Tensors {
+    return call_op("linear_and_act", LinearParams{activation}, {a[0], a[1], a[2]});
+  };
+  sample.oracle = [=, product = sample.oracle](const HostArgs& h) {
+    const HostArray x = product(h)[0];
+    HostArray y = x;
+    for (double& v : y.values) v = activated(v, activation);
+    return std::vector{y, x};
+  };
+  return sample;
+}
+
+OpCase linear_and_act_case() {
+  using enum Activation;
+  const std::vector<DType> f32 = {DType::f32};
+  const auto call = [](Device d, const Shape& weight, Activation activation) {
+    const TensorOptions o{.device = d};
+    call_op("linear_and_act", LinearParams{activation}, {zeros({2, 3}, o), zeros(weight, o), {}});
+  };
+  return {.op = "linear_and_act",
+          .samples = {linear_and_act_sample("relu", {4, 6}, 5, true, kFloats, relu),
+                      linear_and_act_sample("gelu", {4, 6}, 5, true, kFloats, gelu),
+                      linear_and_act_sample("leading axes", {2, 3, 8}, 6, false, kFloats, gelu),
+                      linear_and_act_sample("past a tile", {66, 132}, 38, true, f32, gelu),
+                      linear_and_act_sample("odd", {67, 131}, 37, true, f32, gelu),
+                      linear_and_act_sample("long rows", {20, 1100}, 36, true, f32, relu),
+                      linear_and_act_sample("few outputs", {67, 260}, 10, true, f32, gelu),
+                      linear_and_act_sample("one element", {1, 1}, 1, true, kFloats, gelu),
+                      linear_and_act_sample("no rows", {0, 3}, 2, true, kFloats, gelu),
+                      linear_and_act_sample("no inputs", {3, 0}, 2, true, kFloats, gelu)},
+          .bad = {bad<ShapeError>("linear_and_act: input must be […, in] with in = 4, got [2, 3]",
+                                  [=](Device d) { call(d, {5, 4}, gelu); }),
+                  bad<Error>("linear_and_act: there must be an activation",
+                             [=](Device d) { call(d, {5, 3}, none); })}};
+}
+
+double activation_slope(double saved, Activation activation) {
+  if (activation == Activation::relu) return saved > 0 ? 1 : 0;
+  return std::erfc(-saved / std::sqrt(2.0)) / 2 +
+         saved * std::exp(-saved * saved / 2) / std::sqrt(2 * std::acos(-1.0));
+}
+
+std::vector<HostArray> times_slope(std::vector<HostArray> out, const HostArray& saved,
+                                   Activation activation) {
+  for (size_t i = 0; i < saved.values.size(); ++i)
+    out[0].values[i] *= activation_slope(saved.values[i], activation);
+  return out;
+}
+
+Sample matmul_act_grad_sample(const char* name, const Shape& a, const Shape& b,
+                              Activation activation, std::vector<DType> dtypes = kFloats) {
+  Shape shape = leading(a, 1);
+  shape.push_back(b.back());
+  const bool relu = activation == Activation::relu;
+  return {
+      .name = name,
+      .in = {x(a), x(b), relu ? x(shape).constant() : x(shape)},
+      .call = [=](const Args& in) -> Tensors {
+        return call_op("matmul_act_grad", LinearParams{activation}, {in[0], in[1], in[2]});
+      },
+      .oracle =
+          [=](const HostArgs& in) { return times_slope(product(in[0], in[1]), in[2], activation); },
+      .dtypes = std::move(dtypes)};
+}
+
+OpCase matmul_act_grad_case() {
+  using enum Activation;
+  const std::vector<DType> f32 = {DType::f32};
+  const auto call = [](Device d, const Shape& b, const Shape& saved) {
+    const TensorOptions o{.device = d};
+    call_op("matmul_act_grad", LinearParams{gelu},
+            {zeros({2, 3}, o), zeros(b, o), zeros(saved, o)});
+  };
+  Sample transposed = matmul_act_grad_sample("right operand transposed", {30, 20}, {20, 25}, gelu);
+  transposed.in[1] = x({25, 20});
+  transposed.call = [](const Args& in) -> Tensors {
+    return call_op("matmul_act_grad", LinearParams{gelu}, {in[0], transpose(in[1], 0, 1), in[2]});
+  };
+  transposed.oracle = [](const HostArgs& in) {
+    HostArray straight{{20, 25}, {}};
+    for (size_t k = 0; k < 20; ++k)
+      for (size_t n = 0; n < 25; ++n) straight.values.push_back(in[1].values[n * 20 + k]);
+    return times_slope(product(in[0], straight), in[2], gelu);
+  };
+  return {.op = "matmul_act_grad",
+          .samples = {matmul_act_grad_sample("relu", {3, 4}, {4, 5}, relu),
+                      matmul_act_grad_sample("gelu", {3, 4}, {4, 5}, gelu),
+                      matmul_act_grad_sample("batch", {3, 4, 5}, {3, 5, 2}, gelu),
+                      matmul_act_grad_sample("past a tile", {67, 132}, {132, 70}, gelu, f32),
+                      matmul_act_grad_sample("odd", {67, 130}, {130, 71}, relu, f32),
+                      matmul_act_grad_sample("long sum", {18, 1100}, {1100, 36}, relu, f32),
+                      matmul_act_grad_sample("short sum", {70, 10}, {10, 300}, gelu, f32),
+                      matmul_act_grad_sample("a row", {1, 40}, {40, 1100}, gelu, f32), transposed,
+                      matmul_act_grad_sample("one element", {1, 1}, {1, 1}, gelu),
+                      matmul_act_grad_sample("no rows", {0, 3}, {3, 2}, gelu),
+                      matmul_act_grad_sample("empty sum is 0", {2, 0}, {0, 3}, gelu)},
+          .bad = {bad<ShapeError>(
+                      "matmul_act_grad: expected (…, M, K) and (…, K, N), got [2, 3] and [4, 5]",
+                      [=](Device d) { call(d, {4, 5}, {2, 5}); }),
+                  bad<ShapeError>("matmul_act_grad: what is saved must be [2, 5], got [2, 4]",
+                                  [=](Device d) { call(d, {3, 5}, {2, 4}); })}};
+}
+
 OpCase linear_act_case() {
   using enum Activation;
   const std::vector<DType> f32 = {DType::f32};
@@ -345,8 +452,9 @@ OpCase dot_case() {
 }
 
 const Room kRoom([] {
-  return std::vector<OpCase>{matmul_case(), linear_case(), linear_act_case(), linear_wgrad_case(),
-                             outer_case(),  inner_case(),  dot_case()};
+  return std::vector<OpCase>{matmul_case(),         linear_case(),          linear_act_case(),
+                             linear_and_act_case(), matmul_act_grad_case(), linear_wgrad_case(),
+                             outer_case(),          inner_case(),           dot_case()};
 });
 
 }  // namespace

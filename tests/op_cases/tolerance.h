@@ -69,6 +69,8 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"matmul",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"linear",              {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"linear_act",          {1e-14, 2e-6, 1e-3, 8e-3},           {1e-13, 4e-6, 4e-3, 3.2e-2}},
+    {"linear_and_act",      {1e-14, 2e-6, 1e-3, 8e-3},           {1e-13, 4e-6, 4e-3, 3.2e-2}},
+    {"matmul_act_grad",     {1e-14, 2e-6, 1e-3, 8e-3},           {1e-13, 4e-6, 4e-3, 3.2e-2}},
     {"linear_wgrad",        {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"inner",               {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},
     {"dot",                 {1e-14, 2e-6, 1e-3, 8e-3},           {1e-14, 2e-6, 1e-3, 8e-3}},

@@ -105,7 +105,8 @@ void fuse_dropout(Graph& graph);
 void fuse_residual(Graph& graph);
 
 /// Makes a convolution or a linear layer and the activation after it one node, under the same
-/// conditions.
+/// conditions; where others read a linear layer's product, one that gives both. So it does with a
+/// product and the activation's gradient that reads it.
 void fuse_activations(Graph& graph);
 
 /// A `fused` node or an elementwise one whose result is summed over its last axes, or of which the

@@ -1,6 +1,7 @@
 // Small f32 products by our own kernels: which of them takes a product, and how. `thin` has one
 // size of at most 16; `split_k_mma` takes the others where TF32 is allowed.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <optional>
@@ -37,10 +38,14 @@ std::optional<Lie> lie_of(int64_t k, int64_t row_stride, int64_t k_stride) {
   return std::nullopt;
 }
 
+/// What an op computes of a product.
+enum class Form { matmul, linear, linear_act, linear_and_act, matmul_act_grad, linear_wgrad };
+
 enum class Way { split_k, thin_n, thin_k, thin_m };
 
 struct SmallState : KernelState {
   SmallProduct p{};
+  Form form = Form::matmul;
   bool a_along_k = false;
   bool b_along_k = false;
   int a_row = 0;
@@ -52,11 +57,37 @@ struct SmallState : KernelState {
 Activation activation_of(const NoParams&) { return Activation::none; }
 Activation activation_of(const LinearParams& params) { return params.activation; }
 
-bool sums(const Specs& specs) { return specs.out.size() > 1; }
+MatmulProblem problem_of(Form form, const Specs& specs) {
+  const TensorSpec& a = specs.in[0];
+  const TensorSpec& b = specs.in[1];
+  if (form == Form::linear_wgrad) return linear_wgrad_problem(a, b);
+  const bool plain = form == Form::matmul || form == Form::matmul_act_grad;
+  return plain ? matmul_problem(a, b) : linear_problem(a, b);
+}
+
+/// The kernel that is timed against ours.
+Kernel rival_of(Form form) {
+  switch (form) {
+    case Form::matmul:
+      return matmul_cublaslt_kernel();
+    case Form::linear:
+      return linear_cublaslt_kernel();
+    case Form::linear_act:
+      return linear_act_cublaslt_kernel();
+    case Form::linear_and_act:
+      return linear_and_act_composed_kernel();
+    case Form::matmul_act_grad:
+      return matmul_act_grad_composed_kernel();
+    case Form::linear_wgrad:
+      break;
+  }
+  return linear_wgrad_cublaslt_kernel();
+}
 
 /// The product without its pointers; none, with a reason, where it does not suit these kernels.
-std::optional<SmallState> describe(const MatmulProblem& p, Activation activation,
-                                   const Specs& specs, std::string& reason) {
+std::optional<SmallState> describe(Form form, Activation activation, const Specs& specs,
+                                   std::string& reason) {
+  const MatmulProblem p = problem_of(form, specs);
   const auto no = [&](const char* why) {
     reason = why;
     return std::nullopt;
@@ -77,8 +108,12 @@ std::optional<SmallState> describe(const MatmulProblem& p, Activation activation
   state.p.b_pitch = static_cast<int>(b->pitch);
   state.p.a_vectors = specs.in[0].aligned && a->pitch % 4 == 0;
   state.p.b_vectors = specs.in[1].aligned && b->pitch % 4 == 0;
-  state.p.out_vectors = specs.out[0].aligned && p.n % (b->along_k ? 2 : 4) == 0;
+  state.p.out_vectors = p.n % (b->along_k ? 2 : 4) == 0 &&
+                        (form != Form::matmul_act_grad || specs.in[2].aligned) &&
+                        std::all_of(specs.out.begin(), specs.out.end(),
+                                    [](const TensorSpec& out) { return out.aligned; });
   state.p.activation = activation;
+  state.form = form;
   state.a_along_k = a->along_k;
   state.b_along_k = b->along_k;
   state.a_row = static_cast<int>(p.a_row);
@@ -86,7 +121,7 @@ std::optional<SmallState> describe(const MatmulProblem& p, Activation activation
   return state;
 }
 
-/// Inputs that must be copied: a bias whose elements do not lie together.
+/// Inputs that must be copied: a bias, or what is saved, whose elements do not lie together.
 uint32_t copies(const Specs& specs) {
   return specs.in.size() > 2 && specs.in[2].defined && !specs.in[2].is_contiguous() ? 4 : 0;
 }
@@ -99,7 +134,7 @@ int64_t products(const SmallProduct& p) { return int64_t{p.m} * p.n * p.k; }
 
 /// Sets the way of a thin product; false where it is none.
 bool set_thin(SmallState& s, const Specs& specs) {
-  const bool row_sums = sums(specs);
+  const bool row_sums = s.form == Form::linear_wgrad;
   const bool rows_fit = s.p.m <= kMostBlocksY;
   if (s.p.n <= kThin && s.a_along_k && s.b_along_k && rows_fit && !row_sums) {
     s.way = Way::thin_n;
@@ -127,7 +162,8 @@ struct Estimate {
 };
 
 /// What plans are likely to take, the fastest first, by what an H200 took.
-std::vector<Estimate> estimates(const SmallProduct& p, int splits_allowed, int multiprocessors) {
+std::vector<Estimate> estimates(const SmallState& s, int splits_allowed, int multiprocessors) {
+  const SmallProduct& p = s.p;
   struct Tile {
     SplitKTile tile;
     int m, n;
@@ -154,6 +190,13 @@ std::vector<Estimate> estimates(const SmallProduct& p, int splits_allowed, int m
       const double meeting = splits > 1 ? kMeeting + kPerSplit * splits : 0;
       found.push_back({kLaunch + meeting + waves * (t.start + slice * t.per_k), {t.tile, splits}});
     }
+  if (direct_takes(p, s.a_along_k, s.b_along_k)) {
+    // It takes as long as its loads, of 32 rows in each tile of 16 × 16.
+    constexpr double kStart = 1.85;
+    constexpr double kPerByte = 0.155e-6;
+    const double tiles = std::ceil(p.m / 16.0) * std::ceil(p.n / 16.0);
+    found.push_back({kStart + kPerByte * tiles * 32 * 4 * p.k, {SplitKTile::direct, 1}});
+  }
   std::sort(found.begin(), found.end(),
             [](const Estimate& a, const Estimate& b) { return a.microseconds < b.microseconds; });
   return found;
@@ -167,16 +210,19 @@ void set_plan(SmallState& s, const SplitKPlan& plan) {
 
 std::vector<Estimate> estimates(const SmallState& s, const Specs& specs) {
   const DeviceProperties device = runtime(DeviceKind::cuda).properties(specs.out[0].device.index);
-  return estimates(s.p, device.compute_capability >= 90 ? kMostSplits : 1, device.multiprocessors);
+  return estimates(s, device.compute_capability >= 90 ? kMostSplits : 1, device.multiprocessors);
 }
 
 void run_small(const SmallState& state, const Call& call) {
   SmallProduct p = state.p;
   p.a = call.in[0].as<const float>();
   p.b = call.in[1].as<const float>();
-  p.bias = call.in.size() > 2 && call.in[2].defined() ? call.in[2].as<const float>() : nullptr;
   p.out = call.out[0].as<float>();
-  p.sums = call.out.size() > 1 ? call.out[1].as<float>() : nullptr;
+  const float* third =
+      call.in.size() > 2 && call.in[2].defined() ? call.in[2].as<const float>() : nullptr;
+  (state.form == Form::matmul_act_grad ? p.saved : p.bias) = third;
+  if (state.form == Form::linear_wgrad) p.sums = call.out[1].as<float>();
+  if (state.form == Form::linear_and_act) p.product = call.out[1].as<float>();
   switch (state.way) {
     case Way::split_k:
       return launch_split_k(*call.encoder, p, state.a_along_k, state.b_along_k, state.plan);
@@ -191,10 +237,11 @@ void run_small(const SmallState& state, const Call& call) {
 
 std::string key_of(const SmallState& s, const Specs& specs) {
   const SmallProduct& p = s.p;
-  return fmt::format("split_k_mma {}x{}x{} {} {} {} {} {}{}{} {}{} {} {}", p.m, p.n, p.k,
-                     s.a_along_k, p.a_pitch, s.b_along_k, p.b_pitch, p.a_vectors, p.b_vectors,
-                     p.out_vectors, specs.in.size() > 2 && specs.in[2].defined, sums(specs),
-                     static_cast<int>(p.activation), cuda_tuning_key(specs.out[0].device.index));
+  return fmt::format("split_k_mma {} {}x{}x{} {} {} {} {} {}{}{} {} {} {}",
+                     static_cast<int>(s.form), p.m, p.n, p.k, s.a_along_k, p.a_pitch, s.b_along_k,
+                     p.b_pitch, p.a_vectors, p.b_vectors, p.out_vectors,
+                     specs.in.size() > 2 && specs.in[2].defined, static_cast<int>(p.activation),
+                     cuda_tuning_key(specs.out[0].device.index));
 }
 
 constexpr const char* kLibrary = "library";
@@ -228,16 +275,16 @@ std::optional<std::string> timed(SmallState s, const Specs& specs, const Kernel&
 
 bool by_time() { return autotune() && !deterministic(); }
 
-template <auto problem_of, auto rival, class P>
+template <Form form, class P>
 Support supports_split_k(const P& params, const Specs& specs) {
   if (!allow_tf32()) return Support::no("TF32 is not allowed");
   std::string reason;
-  const auto s =
-      describe(problem_of(specs.in[0], specs.in[1]), activation_of(params), specs, reason);
+  const auto s = describe(form, activation_of(params), specs, reason);
   if (!s) return Support::no(reason);
   if (s->b_along_k && !s->a_along_k)
     return Support::no("K lies together in the right operand only");
-  if (sums(specs) && s->a_along_k) return Support::no("sums of rows whose elements lie together");
+  if (form == Form::linear_wgrad && s->a_along_k)
+    return Support::no("sums of rows whose elements lie together");
   if (products(s->p) > kMostProducts || int64_t{s->p.m} * s->p.n > kMostResults)
     return Support::no("it is large enough for a library");
   const uint32_t contiguous = copies(specs);
@@ -245,7 +292,7 @@ Support supports_split_k(const P& params, const Specs& specs) {
     const std::string key = key_of(*s, specs);
     auto answer = find_tuned(key);
     if (!answer) {
-      answer = timed(*s, specs, rival(), &params);
+      answer = timed(*s, specs, rival_of(form), &params);
       if (answer) keep_tuned(key, *answer);
     }
     if (answer == kLibrary) return Support::possible();
@@ -253,11 +300,10 @@ Support supports_split_k(const P& params, const Specs& specs) {
   return Support::yes().with_contiguous(contiguous);
 }
 
-template <auto problem_of, class P>
+template <Form form, class P>
 std::shared_ptr<SmallState> prepare_split_k(const P& params, const Specs& specs) {
   std::string reason;
-  const auto s =
-      describe(problem_of(specs.in[0], specs.in[1]), activation_of(params), specs, reason);
+  const auto s = describe(form, activation_of(params), specs, reason);
   check<Unsupported>(s.has_value(), "matmul: split_k_mma: {}", reason);
   auto state = std::make_shared<SmallState>(*s);
   set_plan(*state, estimates(*state, specs)[0].plan);
@@ -266,27 +312,26 @@ std::shared_ptr<SmallState> prepare_split_k(const P& params, const Specs& specs)
   int splits = 0;
   const auto answer = find_tuned(key_of(*state, specs));
   if (answer && std::sscanf(answer->c_str(), "%d %d", &tile, &splits) == 2 && tile >= 0 &&
-      tile <= static_cast<int>(SplitKTile::small) && splits >= 1 && splits <= kMostSplits &&
+      tile <= static_cast<int>(SplitKTile::direct) && splits >= 1 && splits <= kMostSplits &&
       (splits == 1 || has_clusters(specs)))
     set_plan(*state, {static_cast<SplitKTile>(tile), splits});
   return state;
 }
 
-template <auto problem_of, class P>
+template <Form form, class P>
 Support supports_thin(const P& params, const Specs& specs) {
   std::string reason;
-  auto s = describe(problem_of(specs.in[0], specs.in[1]), activation_of(params), specs, reason);
+  auto s = describe(form, activation_of(params), specs, reason);
   if (!s) return Support::no(reason);
   if (!set_thin(*s, specs)) return Support::no("no size is thin, or its operands lie otherwise");
   Support support = products(s->p) <= kMostThinProducts ? Support::yes() : Support::possible();
   return std::move(support).with_contiguous(copies(specs));
 }
 
-template <auto problem_of, class P>
+template <Form form, class P>
 std::shared_ptr<SmallState> prepare_thin(const P& params, const Specs& specs) {
   std::string reason;
-  const auto s =
-      describe(problem_of(specs.in[0], specs.in[1]), activation_of(params), specs, reason);
+  const auto s = describe(form, activation_of(params), specs, reason);
   check<Unsupported>(s.has_value(), "matmul: thin: {}", reason);
   auto state = std::make_shared<SmallState>(*s);
   set_thin(*state, specs);
@@ -298,26 +343,29 @@ void run(const P&, const SmallState& state, const Call& call) {
   run_small(state, call);
 }
 
-template <auto problem_of, auto rival, class P>
+template <Form form, class P>
 KernelList small_kernels() {
-  return {kernel<supports_thin<problem_of, P>, prepare_thin<problem_of, P>, run<P>>("thin"),
-          kernel<supports_split_k<problem_of, rival, P>, prepare_split_k<problem_of, P>, run<P>>(
-              "split_k_mma")};
+  return {kernel<supports_thin<form, P>, prepare_thin<form, P>, run<P>>("thin"),
+          kernel<supports_split_k<form, P>, prepare_split_k<form, P>, run<P>>("split_k_mma")};
 }
 
 }  // namespace
 
-KernelList matmul_small_kernels() {
-  return small_kernels<matmul_problem, matmul_cublaslt_kernel, NoParams>();
+KernelList matmul_small_kernels() { return small_kernels<Form::matmul, NoParams>(); }
+KernelList linear_small_kernels() { return small_kernels<Form::linear, NoParams>(); }
+KernelList linear_act_small_kernels() { return small_kernels<Form::linear_act, LinearParams>(); }
+KernelList linear_wgrad_small_kernels() { return small_kernels<Form::linear_wgrad, NoParams>(); }
+
+KernelList linear_and_act_cuda_kernels() {
+  KernelList list = small_kernels<Form::linear_and_act, LinearParams>();
+  list.push_back(linear_and_act_composed_kernel());
+  return list;
 }
-KernelList linear_small_kernels() {
-  return small_kernels<linear_problem, linear_cublaslt_kernel, NoParams>();
-}
-KernelList linear_act_small_kernels() {
-  return small_kernels<linear_problem, linear_act_cublaslt_kernel, LinearParams>();
-}
-KernelList linear_wgrad_small_kernels() {
-  return small_kernels<linear_wgrad_problem, linear_wgrad_cublaslt_kernel, NoParams>();
+
+KernelList matmul_act_grad_cuda_kernels() {
+  KernelList list = small_kernels<Form::matmul_act_grad, LinearParams>();
+  list.push_back(matmul_act_grad_composed_kernel());
+  return list;
 }
 
 }  // namespace mica

@@ -7,14 +7,18 @@ namespace mica {
 
 class Encoder;
 
-/// A small f32 product as our own kernels take it: out (m, n), row-major, = activation(a (m, k) b
-/// (k, n) + bias (n)); `sums` (m) is of a's rows.
+/// A small f32 product as our own kernels take it: x (m, n) = a (m, k) b (k, n) + bias (n); out, of
+/// the same shape and row-major as all of them, is activation(x), or the activation's gradient
+/// where x is the gradient of its result. `sums` (m) is of a's rows.
 struct SmallProduct {
   const float* a;
   const float* b;
-  const float* bias;  ///< or null
+  const float* bias;   ///< or null
+  const float* saved;  ///< what the activation's gradient reads, its result or (gelu) its argument,
+                       ///< or null: the activation itself is wanted
   float* out;
-  float* sums;  ///< or null; only where a's columns lie together
+  float* product;  ///< x, or null
+  float* sums;     ///< or null; only where a's columns lie together
   int m;
   int n;
   int k;
@@ -28,7 +32,7 @@ struct SmallProduct {
 };
 
 /// Tiles of the result that a block of split_k_mma computes.
-enum class SplitKTile : int { large, middle, small };  // 64 × 64, 64 × 32, 32 × 32
+enum class SplitKTile : int { large, middle, small, direct };  // 64 × 64, 64 × 32, 32 × 32, 16 × 16
 
 /// How split_k_mma computes a product.
 struct SplitKPlan {
@@ -43,6 +47,10 @@ constexpr int kMostSplits = 8;  ///< blocks of a cluster, as many as every GPU w
 /// Where K lies together in an operand it is `along_k`; not in b alone.
 void launch_split_k(Encoder& encoder, const SmallProduct& p, bool a_along_k, bool b_along_k,
                     const SplitKPlan& plan);
+
+/// `direct` has no splits.
+bool direct_takes(const SmallProduct& p, bool a_along_k, bool b_along_k);
+void launch_direct(Encoder& encoder, const SmallProduct& p, bool b_along_k);
 
 constexpr int kThin = 16;  ///< the largest thin size
 

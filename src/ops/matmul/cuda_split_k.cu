@@ -53,12 +53,6 @@ __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(n));
 }
 
-/// The tensor core cuts the last 13 bits off. An exact rounding takes three instructions for each
-/// operand, which would take longer than the products; enlarging by a third to two thirds of the
-/// last place that stays takes one. It errs by two thirds of that place at most and by none on
-/// average, and leaves what TF32 can hold, infinity and NaN alone.
-__device__ inline uint32_t to_tf32(float x) { return __float_as_uint(x * (1 + 0x1.555p-12F)); }
-
 /// `rows` of an operand and a chunk of K in shared memory. Where K lies together (along_k): steps
 /// of K, rows, 16 values, so that 8 lanes read two rows whole. Otherwise: K, rows, with 16-byte
 /// quads of rows exchanged so that lanes with different K read different banks.
@@ -170,36 +164,15 @@ __device__ void write_quad(const SmallProduct& p, int row0, int col0, const floa
   float x[4] = {v.x, v.y, v.z, v.w};
   if constexpr (b_along_k) {  // two rows of two columns
     const int at = tile_col + part % 4 * 8 + t * 2;
-    const int col = col0 + at;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = finished(x[i], bias[at + i % 2], p.activation);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = row0 + A::row_of(g, part / 4 * 2 + h);
-      if (row >= p.m || col >= p.n) continue;
-      float* to = p.out + int64_t{row} * p.n + col;
-      if (p.out_vectors && col + 1 < p.n) {
-        *reinterpret_cast<float2*>(to) = make_float2(x[2 * h], x[2 * h + 1]);
-      } else {
-        to[0] = x[2 * h];
-        if (col + 1 < p.n) to[1] = x[2 * h + 1];
-      }
-    }
+    for (int h = 0; h < 2; ++h)
+      Elements<2>(p, row0 + A::row_of(g, part / 4 * 2 + h), col0 + at)
+          .finish(p, {x[2 * h] + bias[at], x[2 * h + 1] + bias[at + 1]});
   } else {  // four columns of one row
     const int at = tile_col + (t + part % 2 * 4) * 4;
-    const int row = row0 + A::row_of(g, part / 2);
-    const int col = col0 + at;
-    if (row >= p.m) return;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = finished(x[i], bias[at + i], p.activation);
-    float* to = p.out + int64_t{row} * p.n + col;
-    if (p.out_vectors && col + 3 < p.n) {
-      *reinterpret_cast<float4*>(to) = make_float4(x[0], x[1], x[2], x[3]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (col + i < p.n) to[i] = x[i];
-    }
+    for (int i = 0; i < 4; ++i) x[i] += bias[at + i];
+    Elements<4>(p, row0 + A::row_of(g, part / 2), col0 + at).finish(p, x);
   }
 }
 
@@ -388,6 +361,8 @@ void launch_split_k(Encoder& encoder, const SmallProduct& p, bool a_along_k, boo
       return launch<Blocks<64, 32, 4, 16, 4>>(encoder, p, a_along_k, b_along_k, plan.splits);
     case SplitKTile::small:
       return launch<Blocks<32, 32, 8, 16, 3>>(encoder, p, a_along_k, b_along_k, plan.splits);
+    case SplitKTile::direct:
+      return launch_direct(encoder, p, b_along_k);
   }
 }
 

@@ -89,9 +89,7 @@ __global__ void __launch_bounds__(kDotThreads) dots(SmallProduct p) {
     v = 0;
     for (int r = 0; r < splits; ++r) v += received[r][tid];
   }
-  const int row = row0 + tid / most;
-  if (tid < R * most && row < p.m && col < p.n)
-    p.out[int64_t{row} * p.n + col] = finished(v, bias, p.activation);
+  if (tid < R * most && col < p.n) Elements<1>(p, row0 + tid / most, col).finish(p, {v + bias});
 }
 
 /// A thin k: a thread computes V columns of R rows. a_row and a_col are a's strides.
@@ -112,22 +110,23 @@ __global__ void __launch_bounds__(kSpreadThreads) spread(SmallProduct p, int a_r
 #pragma unroll
     for (int k = 0; k < most; ++k)
       a[r][k] = p.a[int64_t{min(row0 + r, p.m - 1)} * a_row + int64_t{min(k, p.k - 1)} * a_col];
+  Elements<V> elements[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r) elements[r] = Elements<V>(p, row0 + r, col);
   float bias[V];
 #pragma unroll
   for (int e = 0; e < V; ++e) bias[e] = bias_of(p, col + e);
 #pragma unroll
   for (int r = 0; r < R; ++r) {
-    if (row0 + r >= p.m) return;
-    float sum[V] = {};
+    float sum[V];
+#pragma unroll
+    for (int e = 0; e < V; ++e) sum[e] = bias[e];
 #pragma unroll
     for (int k = 0; k < most; ++k)
 #pragma unroll
       for (int e = 0; e < V; ++e)
         if (k < p.k) sum[e] += a[r][k] * b[k].v[e];
-    cuda::Vec<float, V> y;
-#pragma unroll
-    for (int e = 0; e < V; ++e) y.v[e] = finished(sum[e], bias[e], p.activation);
-    cuda::store_vec<V>(p.out + int64_t{row0 + r} * p.n + col, y);
+    elements[r].finish(p, sum);
   }
 }
 
@@ -177,7 +176,7 @@ __global__ void __launch_bounds__(kColumnWarps * 32) columns(SmallProduct p) {
     float v = 0;
     for (int w = 0; w < warps; ++w) v += parts[w][m][i % kColumnLanes];
     if (to < p.n) {
-      p.out[int64_t{m} * p.n + to] = finished(v, bias, p.activation);
+      Elements<1>(p, m, to).finish(p, {v + bias});
     } else if (p.sums) {
       p.sums[m] = v;
     }

@@ -35,10 +35,10 @@ void add_row_major(OutSpecs& out, const Shape& shape, DType dtype) {
 void infer_matmul(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
   const Shape& a = in[0].shape;
   const Shape& b = in[1].shape;
-  check_dtypes("matmul", in[0].dtype, in[1].dtype);
+  check_dtypes(out.op(), in[0].dtype, in[1].dtype);
   check<ShapeError>(a.rank() >= 2 && b.rank() >= 2 && a.back() == b[b.rank() - 2],
-                    "matmul: expected (…, M, K) and (…, K, N), got {} and {}", a, b);
-  Shape shape = broadcast_shapes(leading(a, 2), leading(b, 2), "matmul");
+                    "{}: expected (…, M, K) and (…, K, N), got {} and {}", out.op(), a, b);
+  Shape shape = broadcast_shapes(leading(a, 2), leading(b, 2), out.op());
   shape.push_back(a[a.rank() - 2]);
   shape.push_back(b.back());
   add_row_major(out, shape, in[0].dtype);

@@ -41,4 +41,8 @@ Kernel matmul_blocked_kernel();
 Kernel linear_blocked_kernel();
 Kernel linear_act_blocked_kernel();
 
+/// By the ops that they stand for, on any device.
+Kernel linear_and_act_composed_kernel();
+Kernel matmul_act_grad_composed_kernel();
+
 }  // namespace mica
