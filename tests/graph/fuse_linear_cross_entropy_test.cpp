@@ -50,8 +50,9 @@ std::vector<std::string> ops_after(const Body& body, DType dtype = DType::f32) {
 TEST(FuseLinearCrossEntropy, TheLastLayerAndItsLossAreOneNode) {
   for (const bool bias : {false, true}) {
     const std::vector<std::string> names = ops_after(trained(bias));
-    EXPECT_THAT(names, Contains("linear_cross_entropy").Times(1));
+    EXPECT_THAT(names, Contains("linear_cross_entropy_dgrad").Times(1));
     EXPECT_THAT(names, Not(Contains("linear")));
+    EXPECT_THAT(names, Contains("matmul").Times(1));  // the weight's gradient
     EXPECT_THAT(names, Not(Contains("cross_entropy_with_grad")));
   }
 }
@@ -73,11 +74,13 @@ TEST(FuseLinearCrossEntropy, TheValuesStay) {
     const Tensors eager = body(arguments);
     force_kernel("cross_entropy_with_grad", "composed");
     force_kernel("linear_cross_entropy", "composed");
+    force_kernel("linear_cross_entropy_dgrad", "composed");
     CompiledFunction compiled(body);
     const Tensors results = compiled(arguments);
+    force_kernel("linear_cross_entropy_dgrad", "");
     force_kernel("linear_cross_entropy", "");
     force_kernel("cross_entropy_with_grad", "");
-    EXPECT_THAT(compiled.plan()->kernels(), Contains("linear_cross_entropy: composed"));
+    EXPECT_THAT(compiled.plan()->kernels(), Contains("linear_cross_entropy_dgrad: composed"));
     ASSERT_EQ(results.size(), eager.size());
     for (size_t i = 0; i < eager.size(); ++i) {
       const std::vector<float> want = eager[i].to_vector<float>();

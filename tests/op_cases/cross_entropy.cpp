@@ -409,6 +409,85 @@ OpCase linear_cross_entropy_case() {
   return c;
 }
 
+/// The product of the logits' gradient and the weight, times the slope of the activation.
+HostArray dx_of(const HostArgs& in, const HostArray& dlogits, Activation activation) {
+  const int64_t rows = in[0].shape[0];
+  const int64_t inner = in[0].shape[1];
+  const int64_t classes = in[1].shape[0];
+  HostArray dx{{rows, inner}, {}};
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t k = 0; k < inner; ++k) {
+      double v = 0;
+      for (int64_t c = 0; c < classes; ++c)
+        v += dlogits.values[static_cast<size_t>(r * classes + c)] *
+             in[1].values[static_cast<size_t>(c * inner + k)];
+      if (activation != Activation::none) {
+        const double s = in[4].values[dx.values.size()];
+        v *= activation == Activation::relu
+                 ? (s > 0 ? 1 : 0)
+                 : std::erfc(-s / std::sqrt(2.0)) / 2 +
+                       s * std::exp(-s * s / 2) / std::sqrt(2 * std::acos(-1.0));
+      }
+      dx.values.push_back(v);
+    }
+  return dx;
+}
+
+OpCase linear_cross_entropy_dgrad_case() {
+  using enum Activation;
+  OpCase c{.op = "linear_cross_entropy_dgrad", .samples = {}};
+  const auto sample = [](const Setup& s, int64_t inner, Activation activation) -> Sample {
+    const double most = 4 / std::sqrt(static_cast<double>(inner + 1));
+    const Shape shape{s.rows, inner};
+    return {.name = s.name,
+            .in = {x(shape), x({s.classes, inner}).in(-most, most), x({s.classes}), target_for(s),
+                   activation == none   ? absent()
+                   : activation == relu ? x(shape).constant()
+                                        : x(shape)},
+            .call = [=](const Args& a) -> Tensors {
+              return call_op("linear_cross_entropy_dgrad",
+                             LinearCrossEntropyParams{s.params, activation},
+                             {a[0], a[1], a[2], a[3], a[4]});
+            },
+            .oracle =
+                [=](const HostArgs& in) {
+                  HostArray gradient;
+                  const HostArray loss = loss_of(logits_of(in), in[3], s.params, &gradient)[0];
+                  return std::vector{loss, gradient, dx_of(in, gradient, activation)};
+                },
+            .dtypes = {DType::f64, DType::f32}};
+  };
+  const auto long_sample = [&](const Setup& s, int64_t inner, Activation activation) {
+    Sample long_one = sample(s, inner, activation);
+    long_one.gradient = false;
+    return long_one;
+  };
+  c.samples = {sample({"no activation", 5, 4, {}}, 7, none),
+               sample({"relu", 5, 4, {.label_smoothing = 0.1}}, 7, relu),
+               sample({"gelu", 5, 4, {.ignore_index = 3}, true}, 7, gelu),
+               sample({"vectors", 19, 10, {}}, 12, gelu),
+               sample({"sixteen classes", 3, 16, {}}, 8, relu),
+               long_sample({"a block's rows", 67, 10, {}}, 500, relu),
+               long_sample({"every row", 512, 13, {}}, 36, gelu),
+               long_sample({"shared K, odd", 37, 11, {}}, 1027, gelu),
+               long_sample({"K shared by two", 200, 5, {.ignore_index = 3}, true}, 1100, none),
+               sample({"one element", 1, 1, {}}, 1, gelu),
+               long_sample({"no rows", 0, 3, {}}, 4, none)};
+  const auto call = [](Device d, const Shape& saved, Activation activation) {
+    const TensorOptions o{.device = d};
+    call_op("linear_cross_entropy_dgrad", LinearCrossEntropyParams{{}, activation},
+            {zeros({3, 5}, o), zeros({4, 5}, o), zeros({4}, o), zeros({3}, {DType::i64, d}),
+             zeros(saved, o)});
+  };
+  c.bad = {bad<ShapeError>("linear_cross_entropy_dgrad: what is saved must be [3, 5] as the input, "
+                           "got [3, 4]",
+                           [=](Device d) { call(d, {3, 4}, gelu); }),
+           bad<Error>("linear_cross_entropy_dgrad: something must be saved where there is an "
+                      "activation, and only there",
+                      [=](Device d) { call(d, {3, 5}, none); })};
+  return c;
+}
+
 // The host sees the targets before it computes; a device gives NaN rather than waiting to be asked.
 TEST(CrossEntropy, ATargetOutsideTheClasses) {
   const Device device = tested_device();
@@ -443,7 +522,8 @@ TEST(CrossEntropy, ATargetOutsideTheClasses) {
 
 const Room kRoom([] {
   return std::vector<OpCase>{cross_entropy_case(), cross_entropy_grad_case(),
-                             cross_entropy_with_grad_case(), linear_cross_entropy_case()};
+                             cross_entropy_with_grad_case(), linear_cross_entropy_case(),
+                             linear_cross_entropy_dgrad_case()};
 });
 
 }  // namespace

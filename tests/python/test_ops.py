@@ -36,6 +36,7 @@ MISSING = {
     "conv2d_pool_dgrad": "a gradient",
     "conv2d_pool_wgrad": "a gradient",
     "linear_cross_entropy": "what compiled functions make of a last layer and its loss",
+    "linear_cross_entropy_dgrad": "a gradient",
     "linear_and_act": "what compiled functions make of a layer whose product a gradient reads",
     "matmul_act_grad": "a gradient",
     "linear_wgrad": "a gradient",

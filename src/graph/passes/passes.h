@@ -80,7 +80,7 @@ void hoist(Graph& graph);
 void fuse_cross_entropy(Graph& graph);
 
 /// A linear layer whose result nobody but cross_entropy_with_grad reads becomes one node with it,
-/// where a kernel does so in one pass.
+/// and with the product that is the gradient for its input, where a kernel does so in one pass.
 void fuse_linear_cross_entropy(Graph& graph);
 
 /// Makes elementwise calls whose results have one shape, and are needed by each other, one `fused`

@@ -151,16 +151,66 @@ std::shared_ptr<ComposedState> prepare_linear_cross_entropy(const CrossEntropyPa
   return state;
 }
 
-void run_linear_cross_entropy(const CrossEntropyParams&, const ComposedState& state,
-                              const Call& call) {
+template <class P>
+void run_composed(const P&, const ComposedState& state, const Call& call) {
   state.run(call);
+}
+
+// linear_cross_entropy_dgrad: the same and dx (N, K), the gradient for x; where an activation made
+// x, the gradient for what it was made of, from `saved` (N, K), which the activation's gradient
+// reads.
+void infer_dgrad(const LinearCrossEntropyParams& params, std::span<const TensorSpec> in,
+                 OutSpecs& out) {
+  infer_linear_cross_entropy(params.loss, in.first(4), out);
+  const TensorSpec& x = in[0];
+  const TensorSpec& saved = in[4];
+  check(saved.defined == (params.activation != Activation::none),
+        "{}: something must be saved where there is an activation, and only there", out.op());
+  check<ShapeError>(!saved.defined || saved.shape == x.shape,
+                    "{}: what is saved must be {} as the input, got {}", out.op(), x.shape,
+                    saved.shape);
+  check<DTypeError>(!saved.defined || saved.dtype == x.dtype,
+                    "{}: what is saved must be {} as the input is", out.op(), x.dtype);
+  out.add(x.shape, x.dtype);
+  out[2].strides = contiguous_strides(x.shape);
+}
+
+const char* gradient_op(Activation activation) {
+  return activation == Activation::relu ? "relu_grad" : "gelu_grad";
+}
+
+Tensors compose_dgrad(const LinearCrossEntropyParams& params, std::span<const Tensor> in) {
+  Tensors out = compose_linear_cross_entropy(params.loss, in);
+  Tensor dx = matmul(out[1], in[1]);
+  if (params.activation != Activation::none)
+    dx = dispatch(find_op(gradient_op(params.activation)), NoParams{}, {dx, in[4]})[0];
+  out.push_back(dx);
+  return out;
+}
+
+std::shared_ptr<ComposedState> prepare_dgrad(const LinearCrossEntropyParams& params,
+                                             const Specs& s) {
+  auto state = std::make_shared<ComposedState>(s);
+  const int dlogits = state->out(1);
+  const int dx = state->out(2);
+  state->add(find_op("linear_cross_entropy"), params.loss,
+             {state->in(0), state->in(1), state->in(2), state->in(3)}, {state->out(0), dlogits});
+  state->add(find_op("matmul"), NoParams{}, {dlogits, state->in(1)}, {dx});
+  if (params.activation != Activation::none)
+    state->add(find_op(gradient_op(params.activation)), NoParams{}, {dx, state->in(4)}, {dx});
+  return state;
 }
 
 }  // namespace
 
 Kernel linear_cross_entropy_composed_kernel() {
   return kernel<supports_all<CrossEntropyParams>, prepare_linear_cross_entropy,
-                run_linear_cross_entropy>("composed");
+                run_composed<CrossEntropyParams>>("composed");
+}
+
+Kernel linear_cross_entropy_dgrad_composed_kernel() {
+  return kernel<supports_all<LinearCrossEntropyParams>, prepare_dgrad,
+                run_composed<LinearCrossEntropyParams>>("composed");
 }
 
 const OpDef& cross_entropy_op() {
@@ -205,6 +255,18 @@ const OpDef& linear_cross_entropy_op() {
           .infer<infer_linear_cross_entropy>()
           .vjp<vjp_by<compose_linear_cross_entropy, CrossEntropyParams>>({.in = {0, 1, 2, 3}})
           .cpu({linear_cross_entropy_composed_kernel()})
+          .build();
+  return def;
+}
+
+const OpDef& linear_cross_entropy_dgrad_op() {
+  static OpDef def =
+      Op<LinearCrossEntropyParams>("linear_cross_entropy_dgrad")
+          .inputs(5, {.optional = {2, 4}})
+          .dtypes(kWideDTypes)
+          .infer<infer_dgrad>()
+          .vjp<vjp_by<compose_dgrad, LinearCrossEntropyParams>>({.in = {0, 1, 2, 3, 4}})
+          .cpu({linear_cross_entropy_dgrad_composed_kernel()})
           .build();
   return def;
 }

@@ -3,6 +3,7 @@
 #include "mica/core/tensor.h"
 #include "mica/op/params.h"
 #include "mica/ops/loss/reduction.h"
+#include "mica/ops/matmul/matmul.h"
 
 namespace mica {
 
@@ -14,6 +15,18 @@ struct CrossEntropyParams {
   static void fields(Self& self, F&& f) {
     f("ignore_index", self.ignore_index);
     f("label_smoothing", self.label_smoothing);
+  }
+};
+
+/// Of linear_cross_entropy_dgrad: the activation is what made the layer's input, if anything did.
+struct LinearCrossEntropyParams {
+  CrossEntropyParams loss;
+  Activation activation = Activation::none;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    CrossEntropyParams::fields(self.loss, f);
+    f("activation", self.activation);
   }
 };
 

@@ -1,12 +1,10 @@
 // A classifier's last layer, its loss and the gradient of both, of few rows and classes: one
-// cluster computes the logits in f32 and keeps them in shared memory.
+// cluster computes the logits in f32 and keeps them and their gradient in shared memory.
 #include <algorithm>
 
 #include "mica/ops/cross_entropy/composed.h"
-#include "mica/ops/cross_entropy/cross_entropy.h"
-#include "mica/ops/cross_entropy/cuda_targets.cuh"
+#include "mica/ops/cross_entropy/cuda_linear.cuh"
 #include "mica/runtime/cuda/ahead.cuh"
-#include "mica/runtime/cuda/cluster.cuh"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/runtime.h"
 
@@ -15,11 +13,10 @@ namespace {
 
 using namespace mica::cuda;
 
-constexpr int kBlocks = 8;  ///< of the cluster
+constexpr int kBlocks = kLossBlocks;
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
 constexpr int kMostRows = kThreads;  ///< each thread reads a target
-constexpr int kMostClasses = 16;
 constexpr int kMostInner = 8192;
 
 // Products: a thread has two rows and all classes, eight threads share K. So threads of a warp read
@@ -33,42 +30,11 @@ constexpr int kEach = kMostClasses / kLanes;
 constexpr int kOwnRows = kThreads / kLanes;  ///< of a block, at most
 static_assert(kOwnRows * kBlocks >= kMostRows);
 
-struct Problem {
-  const float* x;       ///< (rows, inner)
-  const float* weight;  ///< (classes, inner)
-  const float* bias;    ///< (classes), or null
-  CudaTargets targets;
-  int rows, inner, classes;
-  float smoothing;
-  float* loss;
-  float* grad;  ///< (rows, classes)
+struct Problem : LinearLoss {
   /// Every block has `own` rows to take the softmax of. `splits` blocks compute the products of all
   /// their rows together, each with `slice` of K; `groups` warps cover these rows.
-  int own, splits, slice, groups;
+  int own = 0, splits = 0, slice = 0, groups = 0;
 };
-
-/// Adds up n values of each lane over the lanes that differ in `half` and the bits below it. Every
-/// lane writes some of the sums.
-template <int n, int half, int most>
-__device__ void add_lanes(float (&v)[most], float* to) {
-  if constexpr (half == 0) {
-#pragma unroll
-    for (int i = 0; i < n; ++i) to[i] = v[i];
-  } else if constexpr (n % 2 == 0) {
-    const bool upper = (threadIdx.x & half) != 0;
-#pragma unroll
-    for (int i = 0; i < n / 2; ++i) {
-      const float low = v[i];
-      const float high = v[i + n / 2];
-      v[i] = (upper ? high : low) + __shfl_xor_sync(0xffffffffU, upper ? low : high, half);
-    }
-    add_lanes<n / 2, half / 2>(v, upper ? to + n / 2 : to);
-  } else {
-#pragma unroll
-    for (int i = 0; i < n; ++i) v[i] += __shfl_xor_sync(0xffffffffU, v[i], half);
-    add_lanes<n, half / 2>(v, to);
-  }
-}
 
 /// Products of a warp's rows, from `row0` on, with all classes: (kGroupRows, most). The thread
 /// takes V of K from `k` on, then those `step` further.
@@ -98,11 +64,41 @@ __device__ void multiply(const Problem& p, int row0, int k, int k_end, int step,
   add_lanes<kRows * most, kLanes / 2>(acc, to + rows0 * most);
 }
 
+/// The gradient for a block's rows of x, or for what an activation made them of; `grads` are those
+/// of their logits, (rows, most).
+template <int most, int V>
+__device__ void write_dx(const Problem& p, const float* grads, int row0) {
+  const int across = p.inner / V;
+  const int rows = min(p.own, p.rows - row0);
+  for (int i = static_cast<int>(threadIdx.x); i < rows * across; i += kThreads) {
+    const int row = i / across;
+    const int col = (i - row * across) * V;
+    const int64_t at = int64_t{row0 + row} * p.inner + col;
+    Vec<float, V> saved{};
+    if (p.saved) saved = load_vec<V>(p.saved + at);
+    Vec<float, V> dx{};
+#pragma unroll
+    for (int c = 0; c < most; ++c) {
+      if (c >= p.classes) break;
+      const Vec<float, V> weight = load_vec<V>(p.weight + c * p.inner + col);
+#pragma unroll
+      for (int e = 0; e < V; ++e) dx.v[e] += grads[row * most + c] * weight.v[e];
+    }
+#pragma unroll
+    for (int e = 0; e < V; ++e) {
+      if (p.activation == Activation::relu) dx.v[e] = functor::ReluGrad{}(dx.v[e], saved.v[e]);
+      if (p.activation == Activation::gelu) dx.v[e] = functor::GeluGrad{}(dx.v[e], saved.v[e]);
+    }
+    store_vec<V>(p.dx + at, dx);
+  }
+}
+
 /// `most` is at least the number of classes.
 template <int most, int V>
 __global__ void __launch_bounds__(kThreads) linear_loss(Problem p) {
   __shared__ float parts[kWarps][kGroupRows * most];
   __shared__ float received[kOwnRows * most];  // splits, own rows, classes
+  __shared__ float grads[kOwnRows * most];
   __shared__ float losses[kBlocks];
   wait_for_inputs();
   cluster_arrive();
@@ -163,9 +159,15 @@ __global__ void __launch_bounds__(kThreads) linear_loss(Problem p) {
   const float sum = block_sum<kThreads>(adds ? value : 0);
   if (tid == 0) send(of_block(&losses[rank], 0), sum);
   cluster_arrive();
-  if (present)
-    row.write_grad(p.grad + own_row * p.classes, target, p.targets.ignored, p.classes, p.smoothing,
-                   1 / static_cast<float>(counted));
+  if (present) {
+    const float share = 1 / static_cast<float>(counted);
+    for (float* const to : {p.grad + own_row * p.classes, grads + own * most})
+      row.write_grad(to, target, p.targets.ignored, p.classes, p.smoothing, share);
+  }
+  if (p.dx) {
+    __syncthreads();
+    write_dx<most, V>(p, grads, rank * p.own);
+  }
   cluster_wait();
   if (rank != 0 || tid != 0) return;
   float total = 0;
@@ -174,20 +176,17 @@ __global__ void __launch_bounds__(kThreads) linear_loss(Problem p) {
   *p.loss = total / static_cast<float>(counted);
 }
 
-Support supports(const CrossEntropyParams&, const Specs& s) {
+template <class P>
+Support supports(const P&, const Specs& s) {
   const int64_t rows = s.in[0].shape[0];
   const int64_t inner = s.in[0].shape[1];
-  if (s.in[0].dtype != DType::f32) return Support::no("computes in f32");
-  if (rows == 0) return Support::no("no rows");
-  if (rows > kMostRows || inner > kMostInner || s.in[1].shape[0] > kMostClasses)
-    return Support::no("more than a cluster is good for");
-  const Device device = s.in[0].device;
-  if (runtime(DeviceKind::cuda).properties(device.index).compute_capability < 90)
-    return Support::no("no clusters before compute capability 9.0");
+  if (rows > kMostRows || inner > kMostInner) return Support::no("more than a cluster is good for");
+  Support support = cluster_supports(s);
+  if (support.kind == Support::Kind::no) return support;
   // Beyond this, eight multiprocessors take longer than two launches that use all.
   constexpr int64_t kMostElements = 1 << 15;
   return (rows * inner <= kMostElements ? Support::yes() : Support::possible())
-      .with_contiguous(0b1111);
+      .with_contiguous(0b11111);
 }
 
 /// How the blocks share the work: where K is long they share it too, since then reading the weights
@@ -202,20 +201,12 @@ void divide(Problem& p) {
   p.groups = ceil_div(p.splits * p.own, kGroupRows);
 }
 
-void run(const CrossEntropyParams& params, const Call& c) {
-  Problem p{};
-  p.x = c.in[0].as<const float>();
-  p.weight = c.in[1].as<const float>();
-  p.bias = c.in[2].defined() ? c.in[2].as<const float>() : nullptr;
-  p.targets = {c.in[3].data, c.in[3].dtype(), params.ignore_index};
-  p.rows = static_cast<int>(c.in[0].shape()[0]);
-  p.inner = static_cast<int>(c.in[0].shape()[1]);
-  p.classes = static_cast<int>(c.in[1].shape()[0]);
-  p.smoothing = static_cast<float>(params.label_smoothing);
-  p.loss = c.out[0].as<float>();
-  p.grad = c.out[1].as<float>();
+template <class P>
+void run(const P& params, const Call& c) {
+  Problem p{linear_loss_of(params, c)};
   divide(p);
-  const bool vectors = p.inner % 4 == 0 && is_aligned(p.x, 16) && is_aligned(p.weight, 16);
+  const bool vectors = p.inner % 4 == 0 && is_aligned(p.x, 16) && is_aligned(p.weight, 16) &&
+                       is_aligned(p.dx, 16) && is_aligned(p.saved, 16);
   const LaunchAhead ahead;
   const auto launch = [&](void (*kernel)(Problem)) {
     c.encoder->launch_clusters(kernel, kBlocks, kThreads, 0, kBlocks, p);
@@ -227,10 +218,51 @@ void run(const CrossEntropyParams& params, const Call& c) {
   }
 }
 
+template <class P>
+KernelList list(const Kernel& composed) {
+  return {linear_loss_few_rows_kernel<P>(), kernel<supports<P>, run<P>>("one_cluster"), composed};
+}
+
 }  // namespace
 
+LinearLoss linear_loss_of(const CrossEntropyParams& params, const Call& c) {
+  LinearLoss p{};
+  p.x = c.in[0].as<const float>();
+  p.weight = c.in[1].as<const float>();
+  p.bias = c.in[2].defined() ? c.in[2].as<const float>() : nullptr;
+  p.targets = {c.in[3].data, c.in[3].dtype(), params.ignore_index};
+  p.rows = static_cast<int>(c.in[0].shape()[0]);
+  p.inner = static_cast<int>(c.in[0].shape()[1]);
+  p.classes = static_cast<int>(c.in[1].shape()[0]);
+  p.smoothing = static_cast<float>(params.label_smoothing);
+  p.loss = c.out[0].as<float>();
+  p.grad = c.out[1].as<float>();
+  return p;
+}
+
+LinearLoss linear_loss_of(const LinearCrossEntropyParams& params, const Call& c) {
+  LinearLoss p = linear_loss_of(params.loss, c);
+  p.dx = c.out[2].as<float>();
+  p.activation = params.activation;
+  if (c.in[4].defined()) p.saved = c.in[4].as<const float>();
+  return p;
+}
+
+Support cluster_supports(const Specs& s) {
+  if (s.in[0].dtype != DType::f32) return Support::no("computes in f32");
+  if (s.in[0].shape[0] == 0) return Support::no("no rows");
+  if (s.in[1].shape[0] > kMostClasses) return Support::no("more classes than threads hold");
+  if (runtime(DeviceKind::cuda).properties(s.in[0].device.index).compute_capability < 90)
+    return Support::no("no clusters before compute capability 9.0");
+  return Support::yes();
+}
+
 KernelList linear_cross_entropy_cuda_kernels() {
-  return {kernel<supports, run>("one_cluster"), linear_cross_entropy_composed_kernel()};
+  return list<CrossEntropyParams>(linear_cross_entropy_composed_kernel());
+}
+
+KernelList linear_cross_entropy_dgrad_cuda_kernels() {
+  return list<LinearCrossEntropyParams>(linear_cross_entropy_dgrad_composed_kernel());
 }
 
 }  // namespace mica
