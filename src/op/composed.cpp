@@ -31,8 +31,6 @@ int ComposedState::add_temporary(const TensorSpec& spec) {
 
 void ComposedState::add_call(const OpDef& op, const AnyParams& params, std::vector<int> in,
                              const std::vector<int>& out) {
-  check(in.size() <= kMostOperands && out.size() <= kMostOperands,
-        "{}: too many operands for a part of another op", op.name);
   const auto specs = [&](const std::vector<int>& values) {
     std::vector<TensorSpec> all;
     all.reserve(values.size());
@@ -41,7 +39,9 @@ void ComposedState::add_call(const OpDef& op, const AnyParams& params, std::vect
   };
   const std::vector<TensorSpec> in_specs = specs(in);
   const std::vector<TensorSpec> out_specs = specs(out);
-  auto prepared = select(op, params.ref(), {in_specs, out_specs}, out_specs[0].device);
+  // An update has no results.
+  const Device device = out_specs.empty() ? in_specs[0].device : out_specs[0].device;
+  auto prepared = select(op, params.ref(), {in_specs, out_specs}, device);
   for (size_t i = 0; i < in.size() && prepared->needs_copies(); ++i) {
     const TensorSpec wanted = wanted_spec(*prepared, static_cast<int>(i), in_specs[i]);
     if (wanted.strides == in_specs[i].strides) continue;
@@ -66,14 +66,15 @@ Arg ComposedState::arg(int value, const Call& call) const {
 void ComposedState::run(const Call& call) const {
   std::byte* inner =
       inner_bytes_ == 0 ? nullptr : static_cast<std::byte*>(call.workspace) + temporary_bytes_;
+  std::vector<Arg> args;
   for (const Step& step : steps_) {
-    std::array<Arg, kMostOperands> in;
-    std::array<Arg, kMostOperands> out;
-    for (size_t i = 0; i < step.in.size(); ++i) in[i] = arg(step.in[i], call);
-    for (size_t i = 0; i < step.out.size(); ++i) out[i] = arg(step.out[i], call);
+    args.clear();
+    for (const int v : step.in) args.push_back(arg(v, call));
+    for (const int v : step.out) args.push_back(arg(v, call));
+    const std::span<const Arg> all(args);
     step.prepared->kernel->run(
         step.params.ref().data, *step.prepared->state,
-        {{in.data(), step.in.size()}, {out.data(), step.out.size()}, inner, call.encoder});
+        {all.first(step.in.size()), all.subspan(step.in.size()), inner, call.encoder});
   }
 }
 

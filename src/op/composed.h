@@ -27,7 +27,6 @@ class ComposedState : public KernelState {
   void run(const Call& call) const;
 
  private:
-  static constexpr size_t kMostOperands = 4;
   struct Value {
     TensorSpec spec;
     size_t offset = 0;  ///< of a temporary

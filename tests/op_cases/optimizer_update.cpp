@@ -1,12 +1,10 @@
 #include <cmath>
 
 #include "tests/op_cases/op_case.h"
+#include "tests/op_cases/update_formulas.h"
 
 namespace mica::cases {
 namespace {
-
-/// One step of one element, in double: changes p and the states.
-using Formula = std::function<void(double lr, double step, double& p, double g, double* s)>;
 
 /// An update of several parameters with `states` states each. Inputs: lr, step, parameters,
 /// gradients, states. Results: the parameters and states after.
@@ -87,20 +85,11 @@ std::vector<Sample> with(std::vector<Sample> samples, More... more) {
 }
 
 Sample sgd(const char* name, const std::vector<Shape>& shapes, const SgdParams& p) {
-  return update(
-      name, shapes, p.momentum != 0 ? 1 : 0,
-      [=](double lr, double step, double& w, double g, double* s) {
-        g += p.weight_decay * w;
-        if (p.momentum != 0) {
-          s[0] = p.momentum * s[0] + (step == 1 ? 1 : 1 - p.dampening) * g;
-          g = p.nesterov ? g + p.momentum * s[0] : s[0];
-        }
-        w -= lr * g;
-      },
-      [=](const Tensor& lr, const Tensor& step, const Tensors& params, const Tensors& grads,
-          const std::vector<Tensors>& s) {
-        sgd_update(lr, params, grads, s.empty() ? Tensors() : s[0], p, step);
-      });
+  return update(name, shapes, p.momentum != 0 ? 1 : 0, sgd_formula(p),
+                [=](const Tensor& lr, const Tensor& step, const Tensors& params,
+                    const Tensors& grads, const std::vector<Tensors>& s) {
+                  sgd_update(lr, params, grads, s.empty() ? Tensors() : s[0], p, step);
+                });
 }
 
 OpCase sgd_update_case() {
@@ -147,25 +136,12 @@ OpCase sgd_update_case() {
 }
 
 Sample adam(const char* name, const std::vector<Shape>& shapes, const AdamParams& p) {
-  return update(
-      name, shapes, p.amsgrad ? 3 : 2,
-      [=](double lr, double step, double& w, double g, double* s) {
-        if (p.decoupled) {
-          w -= lr * p.weight_decay * w;
-        } else {
-          g += p.weight_decay * w;
-        }
-        s[0] = p.beta1 * s[0] + (1 - p.beta1) * g;
-        s[1] = p.beta2 * s[1] + (1 - p.beta2) * g * g;
-        if (p.amsgrad) s[2] = std::max(s[2], s[1]);
-        const double mean = s[0] / (1 - std::pow(p.beta1, step));
-        const double square = (p.amsgrad ? s[2] : s[1]) / (1 - std::pow(p.beta2, step));
-        w -= lr * mean / (std::sqrt(square) + p.eps);
-      },
-      [=](const Tensor& lr, const Tensor& step, const Tensors& params, const Tensors& grads,
-          const std::vector<Tensors>& s) {
-        adam_update(lr, step, params, grads, {s[0], s[1], p.amsgrad ? s[2] : Tensors()}, p);
-      });
+  return update(name, shapes, p.amsgrad ? 3 : 2, adam_formula(p),
+                [=](const Tensor& lr, const Tensor& step, const Tensors& params,
+                    const Tensors& grads, const std::vector<Tensors>& s) {
+                  adam_update(lr, step, params, grads, {s[0], s[1], p.amsgrad ? s[2] : Tensors()},
+                              p);
+                });
 }
 
 OpCase adam_update_case() {
@@ -194,20 +170,7 @@ OpCase adam_update_case() {
 Sample rmsprop(const char* name, const std::vector<Shape>& shapes, const RmspropParams& p) {
   const bool momentum = p.momentum != 0;
   Sample sample = update(
-      name, shapes, 1U + momentum + p.centered,
-      [=](double lr, double, double& w, double g, double* s) {
-        g += p.weight_decay * w;
-        s[0] = p.alpha * s[0] + (1 - p.alpha) * g * g;
-        double square = s[0];
-        if (p.centered) {
-          double& mean = s[1 + momentum];
-          mean = p.alpha * mean + (1 - p.alpha) * g;
-          square -= mean * mean;
-        }
-        double change = g / (std::sqrt(square) + p.eps);
-        if (momentum) change = s[1] = p.momentum * s[1] + change;
-        w -= lr * change;
-      },
+      name, shapes, 1U + momentum + p.centered, rmsprop_formula(p),
       [=](const Tensor& lr, const Tensor&, const Tensors& params, const Tensors& grads,
           const std::vector<Tensors>& s) {
         rmsprop_update(lr, params, grads,
@@ -240,12 +203,7 @@ OpCase rmsprop_update_case() {
 
 Sample adagrad(const char* name, const std::vector<Shape>& shapes, const AdagradParams& p) {
   return update(
-      name, shapes, 1,
-      [=](double lr, double step, double& w, double g, double* s) {
-        g += p.weight_decay * w;
-        s[0] += g * g;
-        w -= lr / (1 + (step - 1) * p.lr_decay) * g / (std::sqrt(s[0]) + p.eps);
-      },
+      name, shapes, 1, adagrad_formula(p),
       [=](const Tensor& lr, const Tensor& step, const Tensors& params, const Tensors& grads,
           const std::vector<Tensors>& s) { adagrad_update(lr, step, params, grads, s[0], p); });
 }

@@ -149,6 +149,10 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"dropout",             {1e-7, 2e-7, 1e-3, 8e-3},            {1e-7, 2e-7, 1e-3, 8e-3}},
     {"sgd_update",          {4e-16, 3e-7, 1e-3, 8e-3},            {0, 0, 0, 0}},
     {"adam_update",         {1e-14, 1e-6, 1e-3, 8e-3},            {0, 0, 0, 0}},  // 1 - beta^step
+    {"linear_sgd_update",   {1e-14, 4e-6, 4e-3, 3.2e-2},          {0, 0, 0, 0}},  // sums of products
+    {"linear_adam_update",  {1e-13, 4e-6, 4e-3, 3.2e-2},          {0, 0, 0, 0}},
+    {"linear_rmsprop_update", {1e-14, 4e-6, 4e-3, 3.2e-2},        {0, 0, 0, 0}},
+    {"linear_adagrad_update", {1e-14, 4e-6, 4e-3, 3.2e-2},        {0, 0, 0, 0}},
     {"rmsprop_update",      {1e-15, 1e-6, 1e-3, 8e-3},            {0, 0, 0, 0}},
 };
 // clang-format on
