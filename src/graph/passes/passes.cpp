@@ -35,6 +35,7 @@ constexpr Pass kPasses[] = {
     {"fuse_dropout", fuse_dropout, false, true},
     {"fuse_cross_entropy", fuse_cross_entropy, true, true},
     {"fuse_linear_cross_entropy", fuse_linear_cross_entropy, true, true},
+    {"fuse_updates", fuse_updates, true, true},
     {"fuse_elementwise", fuse_elementwise, false, true},
     {"fuse_reductions", fuse_reductions, true, true},
     {"dead_nodes", remove_dead_nodes, false},

@@ -109,6 +109,10 @@ void fuse_residual(Graph& graph);
 /// product and the activation's gradient that reads it.
 void fuse_activations(Graph& graph);
 
+/// Makes an optimizer's update and the gradients of linear layers that nobody else reads one node,
+/// under the same conditions, where convolutions' gradients do not hide what a layer's take.
+void fuse_updates(Graph& graph);
+
 /// A `fused` node or an elementwise one whose result is summed over its last axes, or of which the
 /// largest or smallest is taken there, becomes one node with that; so does the division that makes
 /// a mean of a sum.
