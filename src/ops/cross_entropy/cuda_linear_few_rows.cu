@@ -17,7 +17,8 @@ constexpr int kMostRows = kOwn * kLossBlocks;
 constexpr int kWarpInner = 32 * 4;  ///< of K for a warp
 constexpr int kMostWarps = 4;       ///< that share a pair's K
 constexpr int kMostInner = kMostWarps * kWarpInner;
-constexpr int kLossLanes = 8;                    ///< of a row's softmax
+constexpr int kLossLanes = 8;  ///< of a row's softmax
+constexpr int kEach = kMostClasses / kLossLanes;
 constexpr int kLossThreads = kOwn * kLossLanes;  ///< the last ones of a block
 constexpr int kMostThreads = kPairs * kMostWarps * 32 + kLossThreads;
 
@@ -54,15 +55,23 @@ __global__ void __launch_bounds__(kMostThreads) few_rows(LinearLoss p, int own, 
   const int col = (warp % warps * 32 + tid % 32) * 4;
   const bool counts = tid < p.rows && p.targets[tid] != p.targets.ignored;
 
+  // A thread of the softmax has to do with one row, whose bias and target it reads at once too.
+  using Row = LossRow<float, kLossLanes, kEach>;
+  const int at = (tid - kPairs * warps * 32) / kLossLanes;
+  const int loss_row = rank * own + at;
+  const bool present = at < own && loss_row < p.rows;
+  int64_t target = p.targets.ignored;
+  Row row;
+
   float4 weight[most];
   float4 saved[kRows] = {};
   if (multiplies) {
     float4 x[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int64_t at = int64_t{min(rank * own + pair * kRows + r, p.rows - 1)} * p.inner + col;
-      x[r] = quad(p.x + at, col < p.inner);
-      if (p.saved) saved[r] = quad(p.saved + at, col < p.inner);
+      const int64_t from = int64_t{min(rank * own + pair * kRows + r, p.rows - 1)} * p.inner + col;
+      x[r] = quad(p.x + from, col < p.inner);
+      if (p.saved) saved[r] = quad(p.saved + from, col < p.inner);
     }
 #pragma unroll
     for (int c = 0; c < most; ++c)
@@ -73,22 +82,19 @@ __global__ void __launch_bounds__(kMostThreads) few_rows(LinearLoss p, int own, 
 #pragma unroll
       for (int c = 0; c < most; ++c) sums[r * most + c] = dot(x[r], weight[c]);
     add_lanes<kRows * most, 16>(sums, parts[warp]);
+  } else {
+    if (present) target = p.targets[loss_row];
+#pragma unroll
+    for (int e = 0; e < kEach; ++e)
+      row.x[e] = p.bias && Row::class_of(e) < p.classes ? p.bias[Row::class_of(e)] : 0;
   }
   const int counted = __syncthreads_count(counts);
 
   if (!multiplies) {
-    using Row = LossRow<float, kLossLanes, kMostClasses / kLossLanes>;
-    const int at = (tid - kPairs * warps * 32) / kLossLanes;
-    const int loss_row = rank * own + at;
-    const bool present = at < own && loss_row < p.rows;
-    const int64_t target = present ? p.targets[loss_row] : p.targets.ignored;
-    Row row;
 #pragma unroll
-    for (int e = 0; e < kMostClasses / kLossLanes; ++e) {
+    for (int e = 0; e < kEach; ++e) {
       const int c = Row::class_of(e);
-      row.x[e] = 0;
       if (c >= p.classes) continue;
-      if (p.bias) row.x[e] = p.bias[c];
       for (int w = 0; w < warps; ++w)
         row.x[e] += parts[at / kRows * warps + w][at % kRows * most + c];
     }

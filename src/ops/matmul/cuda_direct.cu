@@ -20,28 +20,43 @@ constexpr int kTogether = 4;  ///< steps that a warp loads together
 constexpr int kElements = kTile * kTile;
 constexpr int kMostWarps = 16;
 
-/// The four of K from `k` on that a lane has of row `row`; zeros from K's end on.
-__device__ inline float4 quad(const float* matrix, int pitch, int row, int k, int k_end) {
-  if (k >= k_end) return make_float4(0, 0, 0, 0);
-  return *reinterpret_cast<const float4*>(matrix + int64_t{row} * pitch + k);
-}
+constexpr int kMostPitch = 1 << 20;
 
 /// A lane's part of `kTogether` steps: of a, rows g and g + 8; of b, columns 2g and 2g + 1; with g
 /// = lane / 4, and of K four from 4 * (lane % 4) on.
 template <bool b_along_k>
 struct Fragments {
+  const float* a_rows[2];
+  const float* b_from[2];  ///< columns where K lies together, else the first of both
+  int pitch;
   float4 a[kTogether][2];
   float b[kTogether][2][4];
 
-  __device__ void load(const SmallProduct& p, int row, int col, int k) {
+  __device__ Fragments(const SmallProduct& p, int row, int col, int k) : pitch(p.b_pitch) {
 #pragma unroll
-    for (int s = 0; s < kTogether; ++s, k += kStep) {
+    for (int i = 0; i < 2; ++i) {
+      a_rows[i] = p.a + int64_t{min(row + 8 * i, p.m - 1)} * p.a_pitch + k;
+      b_from[i] = b_along_k ? p.b + int64_t{min(col + i, p.n - 1)} * pitch + k
+                            : p.b + int64_t{k} * pitch + min(col, p.n - 2);
+    }
+  }
+
+  /// Loads `ahead` of K from the first; `k_left` are inside from there on, the others become zeros.
+  __device__ void load(int ahead, int k_left) {
+    const float* const from = b_from[0] + int64_t{ahead} * pitch;
 #pragma unroll
-      for (int h = 0; h < 2; ++h) a[s][h] = quad(p.a, p.a_pitch, min(row + 8 * h, p.m - 1), k, p.k);
+    for (int s = 0; s < kTogether; ++s) {
+      const bool inside = s * kStep < k_left;
+      const auto quad = [&](const float* row) {
+        return inside ? *reinterpret_cast<const float4*>(row + ahead + s * kStep)
+                      : make_float4(0, 0, 0, 0);
+      };
+#pragma unroll
+      for (int i = 0; i < 2; ++i) a[s][i] = quad(a_rows[i]);
       if constexpr (b_along_k) {
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
-          const float4 v = quad(p.b, p.b_pitch, min(col + c, p.n - 1), k, p.k);
+          const float4 v = quad(b_from[c]);
           b[s][c][0] = v.x;
           b[s][c][1] = v.y;
           b[s][c][2] = v.z;
@@ -50,8 +65,8 @@ struct Fragments {
       } else {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const float* from = p.b + int64_t{k + e} * p.b_pitch + min(col, p.n - 2);
-          const float2 v = k < p.k ? *reinterpret_cast<const float2*>(from) : make_float2(0, 0);
+          const float2 v = inside ? *reinterpret_cast<const float2*>(from + (s * kStep + e) * pitch)
+                                  : make_float2(0, 0);
           b[s][0][e] = v.x;
           b[s][1][e] = v.y;
         }
@@ -75,9 +90,13 @@ struct Fragments {
   }
 };
 
+/// More threads than there are, so that the compiler takes 96 registers: with the 128 that it would
+/// like, the next launch finds less room.
+constexpr int kBoundThreads = 640;
+
 /// Grid: tiles along n, tiles along m.
 template <bool b_along_k>
-__global__ void __launch_bounds__(kMostWarps * 32) direct_product(SmallProduct p) {
+__global__ void __launch_bounds__(kBoundThreads) direct_product(SmallProduct p) {
   __shared__ float4 parts[kMostWarps][kElements / 4];  // warps, rows, quads of columns
   wait_for_inputs();
   const int tid = static_cast<int>(threadIdx.x);
@@ -87,13 +106,18 @@ __global__ void __launch_bounds__(kMostWarps * 32) direct_product(SmallProduct p
   const int row0 = static_cast<int>(blockIdx.y) * kTile;
   const int col0 = static_cast<int>(blockIdx.x) * kTile;
   const int col = col0 + tid % kTile;
-  const Elements<1> element(p, tid < kElements ? row0 + tid / kTile : p.m, col);
+  Elements<1> element(p, tid < kElements ? row0 + tid / kTile : p.m, col);
   const float bias = p.bias && col < p.n ? p.bias[col] : 0;
   float acc[2][4] = {};
-  for (int k = warp * kTogether * kStep; k < p.k; k += warps * kTogether * kStep) {
-    Fragments<b_along_k> f;
-    f.load(p, row0 + lane / 4, col0 + lane / 4 * 2, k + lane % 4 * 4);
+  const int k0 = warp * kTogether * kStep + lane % 4 * 4;
+  Fragments<b_along_k> f(p, row0 + lane / 4, col0 + lane / 4 * 2, k0);
+  f.load(0, p.k - k0);
+  element.prepare(p);
+  for (int ahead = 0;;) {
     f.multiply(acc);
+    ahead += warps * kTogether * kStep;
+    if (ahead >= p.k) break;
+    f.load(ahead, p.k - k0 - ahead);
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h)  // rows lane / 4 and that + 8, four columns
@@ -110,7 +134,8 @@ __global__ void __launch_bounds__(kMostWarps * 32) direct_product(SmallProduct p
 }  // namespace
 
 bool direct_takes(const SmallProduct& p, bool a_along_k, bool b_along_k) {
-  return a_along_k && p.a_vectors && p.b_vectors && p.k % 4 == 0 && (b_along_k || p.n % 2 == 0);
+  return a_along_k && p.a_vectors && p.b_vectors && p.k % 4 == 0 && p.b_pitch <= kMostPitch &&
+         (b_along_k || p.n % 2 == 0);
 }
 
 void launch_direct(Encoder& encoder, const SmallProduct& p, bool b_along_k) {

@@ -21,8 +21,8 @@ using cuda::shared_address;
 /// average, and leaves what TF32 can hold, infinity and NaN alone.
 __device__ inline uint32_t to_tf32(float x) { return __float_as_uint(x * (1 + 0x1.555p-12F)); }
 
-/// V elements of a row of the result, as far as they are inside, and what is to be done to them.
-/// What that takes of memory is read when it is made: early, so that nobody waits for it.
+/// V elements of a row of the result, as far as they are inside, and what is to be done to them:
+/// three steps, so that what the end takes is read, and computed, while the operands come.
 template <int V>
 class Elements {
  public:
@@ -39,6 +39,13 @@ class Elements {
 #pragma unroll
     for (int e = 0; e < V; ++e)
       if (e < count_) saved_.v[e] = p.saved[at_ + e];
+  }
+
+  /// Computes what does not depend on the sums: GELU's slope.
+  __device__ void prepare(const SmallProduct& p) {
+    if (!p.saved || p.activation != Activation::gelu) return;
+#pragma unroll
+    for (int e = 0; e < V; ++e) saved_.v[e] = functor::GeluGrad{}(1.0F, saved_.v[e]);
   }
 
   /// `sums` are of the products and the bias.
@@ -61,8 +68,7 @@ class Elements {
     return activation == Activation::gelu ? functor::Gelu{}(x) : x;
   }
   static __device__ float gradient(Activation activation, float dy, float saved) {
-    return activation == Activation::relu ? functor::ReluGrad{}(dy, saved)
-                                          : functor::GeluGrad{}(dy, saved);
+    return activation == Activation::relu ? functor::ReluGrad{}(dy, saved) : dy * saved;
   }
   __device__ void write(float* to, const cuda::Vec<float, V>& v) const {
     if (whole_) return cuda::store_vec<V>(to + at_, v);
@@ -74,7 +80,15 @@ class Elements {
   int64_t at_ = 0;
   int count_ = 0;
   bool whole_ = false;
-  cuda::Vec<float, V> saved_{};
+  cuda::Vec<float, V> saved_{};  ///< then what the sums are multiplied with
 };
+
+/// All three steps.
+template <int V>
+__device__ void finish(const SmallProduct& p, int row, int col, const float (&sums)[V]) {
+  Elements<V> elements(p, row, col);
+  elements.prepare(p);
+  elements.finish(p, sums);
+}
 
 }  // namespace mica::small_product

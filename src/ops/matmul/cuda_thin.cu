@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kDotThreads) dots(SmallProduct p) {
     v = 0;
     for (int r = 0; r < splits; ++r) v += received[r][tid];
   }
-  if (tid < R * most && col < p.n) Elements<1>(p, row0 + tid / most, col).finish(p, {v + bias});
+  if (tid < R * most && col < p.n) finish<1>(p, row0 + tid / most, col, {v + bias});
 }
 
 /// A thin k: a thread computes V columns of R rows. a_row and a_col are a's strides.
@@ -118,6 +118,7 @@ __global__ void __launch_bounds__(kSpreadThreads) spread(SmallProduct p, int a_r
   for (int e = 0; e < V; ++e) bias[e] = bias_of(p, col + e);
 #pragma unroll
   for (int r = 0; r < R; ++r) {
+    elements[r].prepare(p);
     float sum[V];
 #pragma unroll
     for (int e = 0; e < V; ++e) sum[e] = bias[e];
@@ -176,7 +177,7 @@ __global__ void __launch_bounds__(kColumnWarps * 32) columns(SmallProduct p) {
     float v = 0;
     for (int w = 0; w < warps; ++w) v += parts[w][m][i % kColumnLanes];
     if (to < p.n) {
-      Elements<1>(p, m, to).finish(p, {v + bias});
+      finish<1>(p, m, to, {v + bias});
     } else if (p.sums) {
       p.sums[m] = v;
     }
