@@ -50,7 +50,9 @@ OpCase conv2d_act_case() {
         Setup{"padded", {2, 3, 5, 5}, {4, 3, 3, 3}, {.padding = 1}},
         Setup{"strided", {1, 2, 9, 8}, {3, 2, 3, 3}, {.stride = 2, .padding = 1}},
         Setup{"dilated groups", {1, 4, 9, 9}, {6, 2, 3, 3}, {.dilation = 2, .groups = 2}},
-        Setup{"1x1", {2, 5, 4, 3}, {7, 5, 1, 1}}, Setup{"one element", {1, 1, 1, 1}, {1, 1, 1, 1}},
+        Setup{"1x1", {2, 5, 4, 3}, {7, 5, 1, 1}},
+        Setup{"8 channels", {2, 8, 5, 6}, {16, 8, 3, 3}, {.padding = 1}},
+        Setup{"one element", {1, 1, 1, 1}, {1, 1, 1, 1}},
         Setup{"no images", {0, 2, 5, 5}, {3, 2, 3, 3}}})
     for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu})
       for (const bool residual : {false, true})

@@ -25,6 +25,8 @@ constexpr Pass kPasses[] = {
     {"added_zeros", remove_added_zeros, true},
     {"common_subexpressions", merge_common_subexpressions, false},
     {"fold_batch_norm", fold_batch_norm, true, true},
+    {"layout", choose_layout, true},
+    {"identities", remove_identities, false},
     {"fuse_batch_norm", fuse_batch_norm, true, true},
     {"hoist", hoist, false},
     {"scalar_operands", shrink_constants, false},

@@ -1,0 +1,171 @@
+// Convolutions of halves that run in channels_last, with what is between them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mica/graph/passes/passes.h"
+#include "mica/mica.h"
+#include "tests/graph/ops_of.h"
+
+namespace mica {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+
+using Body = std::function<Tensors(const Tensor& x, const Tensor& w, const Tensor& b)>;
+
+/// 3x3, on (2, 8, 6, 10).
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& b = {}) {
+  return conv2d(x, w, b, {.padding = {1, 1}});
+}
+
+struct Halves {
+  Device device = Device::null();
+  DType dtype = DType::bf16;
+  Tensor w = cast(uniform({8, 8, 3, 3}, -1, 1, {.device = device}), dtype);
+  Tensor b = cast(uniform({8}, -1, 1, {.device = device}), dtype);
+  TensorSpec x = TensorSpec::contiguous({2, 8, 6, 10}, dtype, device);
+
+  Captured captured(const Body& body) const {
+    return capture([&](std::span<const Tensor> in) { return body(in[0], w, b); }, {&x, 1});
+  }
+  Graph laid_out(const Body& body) const {
+    Graph g = captured(body).graph;
+    choose_layout_on(DeviceKind::cuda, g);
+    remove_identities(g);
+    remove_dead_nodes(g);
+    return g;
+  }
+};
+
+/// Whether the calls of an op give images in channels_last.
+bool in_channels_last(const Graph& g, std::string_view op) {
+  return std::all_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
+    return n.op->name != op || g[n.out[0]].spec.is_channels_last();
+  });
+}
+
+Tensors stack(const Tensor& x, const Tensor& w, const Tensor& b) {
+  const Tensor y = relu(conv(x, w, b));
+  const Tensor z = relu(add(conv(y, w), y));
+  return {conv(max_pool2d(z, {.kernel = {2, 2}}), w, b)};
+}
+
+TEST(Layout, AStackIsConvertedOnceAtEachEnd) {
+  const Graph g = Halves().laid_out(stack);
+  EXPECT_THAT(ops_of(g), ElementsAre("copy", "conv2d", "relu", "conv2d", "add", "relu",
+                                     "max_pool2d", "conv2d", "copy"));
+  for (const char* op : {"conv2d", "relu", "add", "max_pool2d"})
+    EXPECT_TRUE(in_channels_last(g, op)) << op;
+  EXPECT_TRUE(g[g.outputs[0]].spec.is_contiguous());
+  for (int i = 0; i < static_cast<int>(g.nodes.size()); ++i)
+    EXPECT_EQ(g[g.nodes[static_cast<size_t>(i)].out[0]].node, i);
+}
+
+TEST(Layout, LeavesWhatWouldNotPay) {
+  const auto unchanged = [](const Halves& setup, const Body& body) {
+    EXPECT_THAT(ops_of(setup.laid_out(body)), Not(Contains("copy")));
+  };
+  // One convolution has as much to convert as it spares.
+  unchanged({}, [](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+    return {relu(conv(x, w, b))};
+  });
+  // Floats.
+  unchanged({.dtype = DType::f32}, stack);
+  // Every image is asked for.
+  unchanged({}, [](const Tensor& x, const Tensor& w, const Tensor&) -> Tensors {
+    const Tensor y = conv(x, w);
+    const Tensor z = conv(exp(y), w);
+    return {y, z, exp(z)};
+  });
+  // The weight changes.
+  unchanged({}, [](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+    const Tensors y = stack(x, w, b);
+    fill_(w, 1);
+    return y;
+  });
+}
+
+TEST(Layout, TheOtherDevicesKeepTheirs) {
+  Graph g = Halves().captured(stack).graph;
+  choose_layout(g);
+  EXPECT_THAT(ops_of(g), Not(Contains("copy")));
+}
+
+TEST(Layout, CastsConvertOnTheWay) {
+  const Graph g = Halves{.dtype = DType::f16}.laid_out(
+      [](const Tensor& x, const Tensor& w, const Tensor&) -> Tensors {
+        const Tensor y = conv(conv(cast(cast(x, DType::f32), DType::f16), w), w);
+        return {sum(cast(y, DType::f32), {1})};
+      });
+  EXPECT_THAT(ops_of(g), ElementsAre("copy", "copy", "conv2d", "conv2d", "copy", "sum"));
+  EXPECT_TRUE(g[g.nodes[1].out[0]].spec.is_channels_last());
+  EXPECT_TRUE(g[g.nodes[4].out[0]].spec.is_contiguous());
+}
+
+TEST(Layout, ConversionsThatCancelGo) {
+  const Graph g = Halves().laid_out([](const Tensor& x, const Tensor& w, const Tensor&) -> Tensors {
+    const Tensor before = contiguous(x, MemoryFormat::channels_last);
+    const Tensor y = conv(conv(contiguous(before), w), w);
+    return {contiguous(y, MemoryFormat::channels_last)};
+  });
+  EXPECT_THAT(ops_of(g), ElementsAre("copy", "conv2d", "conv2d"));
+}
+
+TEST(Layout, ViewsAreTakenOfTheRowMajorCopy) {
+  const Graph g = Halves().laid_out([](const Tensor& x, const Tensor& w, const Tensor&) -> Tensors {
+    return {reshape(conv(conv(x, w), w), {2, 480})};
+  });
+  EXPECT_THAT(ops_of(g), ElementsAre("copy", "conv2d", "conv2d", "copy", "reshape"));
+  EXPECT_EQ(g[g.outputs[0]].base, g.nodes[3].out[0]);
+}
+
+TEST(Layout, ComputesTheSame) {
+  manual_seed(21);
+  const Body bodies[] = {stack, [](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+                           const Tensor y = conv(conv(gelu(x), w, b), w);
+                           return {mul(y, x), reshape(avg_pool2d(y, {.kernel = {6, 10}}), {2, 8})};
+                         }};
+  for (const Body& body : bodies) {
+    const Halves setup{.device = Device::cpu(), .dtype = DType::f16};
+    const Tensor x = cast(uniform({2, 8, 6, 10}, -1, 1), DType::f16);
+    Captured captured = setup.captured(body);
+    choose_layout_on(DeviceKind::cuda, captured.graph);
+    ASSERT_THAT(ops_of(captured.graph), Contains("copy"));
+    Plan plan(std::move(captured));
+    const Tensors got = plan.run({&x, 1});
+    const Tensors want = body(x, setup.w, setup.b);
+    for (size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got[i].strides(), want[i].strides());
+      EXPECT_THAT(cast(got[i], DType::f32).to_vector<float>(),
+                  testing::Pointwise(testing::FloatNear(0.1F),
+                                     cast(want[i], DType::f32).to_vector<float>()));
+    }
+  }
+}
+
+TEST(Layout, OnCudaResidualsAreJoinedInChannelsLast) {
+  if (!cuda_available()) GTEST_SKIP() << "skipped: no CUDA device: " << cuda_unavailable_reason();
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const auto device = Device::cuda(0);
+    const Tensor w = cast(uniform({64, 64, 3, 3}, -0.06, 0.06, {.device = device}), dtype);
+    const Tensor b = cast(uniform({64}, -1, 1, {.device = device}), dtype);
+    const auto body = [&](const Tensor& x) {
+      return relu(add(conv(relu(conv(x, w, b)), w, b), x));
+    };
+    const Tensor x = cast(uniform({4, 64, 14, 14}, -1, 1, {.device = device}), dtype);
+    auto compiled = compile(body);
+    const Tensor got = compiled(x);
+    const Tensor want = body(x);
+    EXPECT_EQ(got.strides(), want.strides());
+    const std::vector<std::string> kernels = compiled.function()->plan()->kernels();
+    EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "conv2d_act: cudnn"), 2);
+    EXPECT_THAT(
+        cast(got, DType::f32).to_vector<float>(),
+        testing::Pointwise(testing::FloatNear(0.1F), cast(want, DType::f32).to_vector<float>()));
+  }
+}
+
+}  // namespace
+}  // namespace mica
