@@ -2,6 +2,7 @@
 #include <nanobind/ndarray.h>
 
 #include <array>
+#include <cmath>
 
 #include "mica/core/dtype_switch.h"
 #include "python/src/dlpack.h"
@@ -20,17 +21,32 @@ std::shared_ptr<void> keep(nb::object object) {
           }};
 }
 
+/// An object with memory that nanobind can read. NumPy's scalars are left out: the buffers of some
+/// (datetime64) break the protocol.
+bool is_array(nb::handle value) {
+  if (!nb::ndarray_check(value)) return false;
+  const bool is_numpy = value.type().attr("__module__").equal(nb::str("numpy"));
+  return !is_numpy || nb::hasattr(value, "__setitem__");
+}
+
+/// "ndarray of dtype object".
+std::string describe(nb::handle value) {
+  const std::string name = class_name(value);
+  const nb::object dtype = nb::getattr(value, "dtype", nb::none());
+  return dtype.is_none()
+             ? name
+             : fmt::format("{} of dtype {}", name, nb::cast<std::string>(nb::str(dtype)));
+}
+
 /// A tensor that shares the memory of an array on the CPU, strides included.
 Tensor adopt(nb::handle array) {
   nb::ndarray<> a;
-  if (!nb::try_cast(array, a)) {
-    if (!nb::ndarray_check(array)) raise_type_error("expected an array, got {}", class_name(array));
+  if (!is_array(array)) raise_type_error("expected an array, got {}", class_name(array));
+  if (!nb::try_cast(array, a))
     raise_type_error(
         "the memory of this {} cannot be shared: it is read-only or of no plain dtype; copy it "
-        "with "
-        "mica.tensor",
-        class_name(array));
-  }
+        "with mica.tensor",
+        describe(array));
   check<DeviceError>(a.device_type() == nb::device::cpu::value,
                      "from_numpy: the array is not in the CPU's memory");
   ForeignArray shared{a.data(), Device::cpu(), dtype_of(a.dtype()), {}, {}};
@@ -41,11 +57,19 @@ Tensor adopt(nb::handle array) {
   return tensor_of("from_numpy", shared, keep(nb::borrow(array)));
 }
 
+/// A copy of a NumPy array whose bytes are swapped or whose elements lie askew; None of others.
+nb::object in_native_order(nb::handle array) {
+  const nb::object dtype = nb::getattr(array, "dtype", nb::none());
+  if (!nb::hasattr(dtype, "newbyteorder")) return nb::none();
+  return nb::module_::import_("numpy").attr("array")(array, dtype.attr("newbyteorder")("="));
+}
+
 /// A copy of an array's values, row-major.
 Tensor copy_array(nb::handle array) {
   nb::ndarray<nb::ro, nb::c_contig> a;
-  if (!nb::try_cast(array, a))
-    raise_type_error("tensor: cannot read this {} as an array", class_name(array));
+  if (!nb::try_cast(array, a) && !nb::try_cast(in_native_order(array), a))
+    raise_type_error("tensor: the values of this {} are no numbers of a tensor's dtype",
+                     describe(array));
   if (a.device_type() != nb::device::cpu::value)
     return without_gil([t = from_protocol(array)] { return clone(t); });
   check<ShapeError>(a.ndim() <= Dims::kMaxRank, "tensor: at most {} dimensions, got {}",
@@ -80,6 +104,8 @@ class NumberReader {
           out[i] = static_cast<T>(integers_[i]);
           if (kIsInteger && static_cast<int64_t>(out[i]) != integers_[i]) raise_overflow(dtype);
         } else {
+          const double limit = std::ldexp(1, static_cast<int>(8 * sizeof(T)));
+          if (kIsInteger && !(std::abs(numbers_[i]) < limit)) raise_overflow(dtype);
           out[i] = static_cast<T>(static_cast<Compute<T>>(numbers_[i]));
         }
       }
@@ -92,7 +118,8 @@ class NumberReader {
   static constexpr int kFloat = 2;
 
   [[noreturn]] static void raise_overflow(DType dtype) {
-    PyErr_Format(PyExc_OverflowError, "tensor: an integer is too large for %s", python_name(dtype));
+    PyErr_Format(PyExc_OverflowError, "tensor: a number is too large for %s, or none",
+                 python_name(dtype));
     nb::raise_python_error();
   }
 
@@ -170,9 +197,9 @@ nb::object to_numpy(const Tensor& t, bool force) {
 }
 
 /// What numpy.asarray and numpy.array ask for. bfloat16, which NumPy has not, arrives as float32.
-nb::object to_array(const Tensor& t, nb::handle dtype, nb::handle copy) {
-  const bool may_copy = copy.is_none() || nb::cast<bool>(copy);
-  const bool must_copy = !copy.is_none() && may_copy;
+nb::object to_array(const Tensor& t, nb::handle dtype, std::optional<bool> copy) {
+  const bool may_copy = copy.value_or(true);
+  const bool must_copy = copy.value_or(false);
   const bool converts = t.dtype() == DType::bf16;
   nb::object array =
       to_numpy(converts ? without_gil([&] { return cast(t, DType::f32); }) : t, false);
@@ -187,16 +214,16 @@ nb::object to_array(const Tensor& t, nb::handle dtype, nb::handle copy) {
 std::optional<Tensor> try_share(nb::handle data) {
   try {
     if (nb::hasattr(data, "__cuda_array_interface__")) return from_protocol(data);
-    return nb::ndarray_check(data) ? std::optional(adopt(data)) : std::nullopt;
+    return is_array(data) ? std::optional(adopt(data)) : std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
   }
 }
 
 /// The values of anything as a tensor, shared where `copy` allows it and nothing has to change.
-Tensor as_tensor(nb::handle data, nb::handle dtype, nb::handle device, nb::handle copy) {
-  const bool must_copy = !copy.is_none() && nb::cast<bool>(copy);
-  const bool may_copy = copy.is_none() || must_copy;
+Tensor as_tensor(nb::handle data, nb::handle dtype, nb::handle device, std::optional<bool> copy) {
+  const bool must_copy = copy.value_or(false);
+  const bool may_copy = copy.value_or(true);
   const Tensor* own = tensor_or_null(data);
   const std::optional<Tensor> shared = own         ? std::optional(*own)
                                        : must_copy ? std::nullopt
@@ -216,9 +243,9 @@ Tensor as_tensor(nb::handle data, nb::handle dtype, nb::handle device, nb::handl
   });
 }
 
-Tensor from_dlpack(nb::handle array, nb::handle device, nb::handle copy) {
-  const bool may_copy = copy.is_none() || nb::cast<bool>(copy);
-  if (!copy.is_none() && may_copy) return as_tensor(array, nb::none(), device, nb::borrow(Py_True));
+Tensor from_dlpack(nb::handle array, nb::handle device, std::optional<bool> copy) {
+  const bool may_copy = copy.value_or(true);
+  if (copy.value_or(false)) return as_tensor(array, nb::none(), device, true);
   const Tensor t = from_protocol(array);
   const Device target = device.is_none() ? t.device() : parse_device(device);
   if (target != t.device() && !may_copy)
@@ -235,11 +262,11 @@ Tensor tensor_from(nb::handle data, nb::handle dtype, nb::handle device) {
   NumberReader reader;
   if (nb::isinstance<Tensor>(data)) {
     t = without_gil([x = nb::cast<Tensor>(data)] { return clone(x.detach()); });
-  } else if (nb::ndarray_check(data)) {
+  } else if (is_array(data)) {
     t = copy_array(data);
   } else if (nb::hasattr(data, "__cuda_array_interface__")) {
     t = without_gil([x = from_protocol(data)] { return clone(x); });
-  } else if (reader.read(data)) {
+  } else if (!nb::hasattr(data, "dtype") && reader.read(data)) {
     t = reader.tensor(wanted);
   } else {
     t = copy_array(nb::module_::import_("numpy").attr("asarray")(data));

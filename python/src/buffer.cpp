@@ -1,4 +1,6 @@
 // Memory that is shared through Python's buffer protocol (CPU) and __cuda_array_interface__.
+#include <nanobind/stl/pair.h>
+
 #include <array>
 
 #include "mica/runtime/cuda_library.h"
@@ -120,19 +122,26 @@ DType dtype_of_typestr(const std::string& typestr) {
 }  // namespace
 
 Tensor from_cuda_array_interface(nb::handle object) {
-  const auto d = nb::cast<nb::dict>(object.attr("__cuda_array_interface__"));
-  const auto pointer = nb::cast<nb::tuple>(d["data"]);
-  if (nb::cast<bool>(pointer[1]))
-    raise_buffer_error("from_dlpack: this memory is read-only; copy it with mica.tensor");
-  const nb::object mask = nb::borrow<nb::dict>(d).attr("get")("mask");
-  check<Unsupported>(mask.is_none(), "from_dlpack: an array with a mask cannot be shared");
+  nb::dict d;
+  std::pair<uintptr_t, bool> pointer;
   ForeignArray array;
-  array.data = reinterpret_cast<void*>(nb::cast<uintptr_t>(pointer[0]));
+  std::string typestr;
+  if (!nb::try_cast(object.attr("__cuda_array_interface__"), d) ||
+      !nb::try_cast(d.attr("get")("data"), pointer) ||
+      !nb::try_cast(d.attr("get")("typestr"), typestr) ||
+      !nb::try_cast(d.attr("get")("shape"), array.shape))
+    raise_type_error(
+        "from_dlpack: __cuda_array_interface__ of this {} lacks data, typestr or shape",
+        class_name(object));
+  if (pointer.second)
+    raise_buffer_error("from_dlpack: this memory is read-only; copy it with mica.tensor");
+  check<Unsupported>(d.attr("get")("mask").is_none(),
+                     "from_dlpack: an array with a mask cannot be shared");
+  array.data = reinterpret_cast<void*>(pointer.first);
   array.device = Device::cuda(0);
   if (nb::hasattr(object, "device") && nb::hasattr(object.attr("device"), "id"))
     array.device = Device::cuda(nb::cast<int>(object.attr("device").attr("id")));
-  array.dtype = dtype_of_typestr(nb::cast<std::string>(d["typestr"]));
-  array.shape = nb::cast<std::vector<int64_t>>(d["shape"]);
+  array.dtype = dtype_of_typestr(typestr);
   if (const nb::object strides = d.attr("get")("strides"); !strides.is_none()) {
     const auto size = static_cast<int64_t>(size_of(array.dtype));
     for (const int64_t bytes : nb::cast<std::vector<int64_t>>(strides)) {

@@ -1,6 +1,8 @@
 // Memory that is shared through DLPack, both ways.
 #include "python/src/dlpack.h"
 
+#include <nanobind/stl/pair.h>
+
 #include "mica/runtime/cuda_library.h"
 
 namespace mica::python {
@@ -107,34 +109,31 @@ void wait_for_us(const Tensor& t, nb::handle stream) {
   cuda.record_use(index, t.storage()->data(), cuda_default_stream());
 }
 
+using MaybePair = std::optional<std::pair<int, int>>;
+
 /// On the device the consumer asks for, if a copy is allowed.
-Tensor on_requested_device(const Tensor& t, nb::handle device, nb::handle copy) {
-  if (device.is_none()) return t;
-  const auto pair = nb::cast<nb::tuple>(device);
-  const std::pair wanted = {nb::cast<int>(nb::int_(pair[0])), nb::cast<int>(nb::int_(pair[1]))};
+Tensor on_requested_device(const Tensor& t, const MaybePair& wanted, bool may_copy) {
   const dlpack::DLDevice own = device_of(t);
-  if (wanted.first == own.type && wanted.second == own.id) return t;
-  const bool may_copy = copy.is_none() || nb::cast<bool>(copy);
-  if (wanted.first != dlpack::kCpu || !may_copy)
+  if (!wanted || *wanted == std::pair(own.type, own.id)) return t;
+  if (wanted->first != dlpack::kCpu || !may_copy)
     raise_buffer_error("__dlpack__: a tensor on {} cannot be given to device type {}, index {}{}",
-                       to_string(t.device()), wanted.first, wanted.second,
+                       to_string(t.device()), wanted->first, wanted->second,
                        may_copy ? "" : " without a copy");
   return without_gil([&] { return to(t, Device::cpu()); });
 }
 
-nb::object to_dlpack(const Tensor& t, nb::handle stream, nb::handle max_version, nb::handle device,
-                     nb::handle copy) {
+nb::object to_dlpack(const Tensor& t, nb::handle stream, const MaybePair& max_version,
+                     const MaybePair& device, std::optional<bool> copy) {
   check_shareable(t, "__dlpack__");
-  Tensor shared = on_requested_device(t, device, copy);
-  if (shared.impl() == t.impl() && !copy.is_none() && nb::cast<bool>(copy))
+  Tensor shared = on_requested_device(t, device, copy.value_or(true));
+  if (shared.impl() == t.impl() && copy.value_or(false))
     shared = without_gil([&] { return clone(t); });
   const bool copied = shared.impl() != t.impl();
   // What came to the CPU has arrived, whatever the stream.
   if (shared.device() == t.device()) wait_for_us(shared, stream);
   // The spec in the capsule must not change with the tensor's.
   if (!copied) shared = shared.detach();
-  const bool versioned =
-      !max_version.is_none() && nb::cast<int>(nb::cast<nb::tuple>(max_version)[0]) >= 1;
+  const bool versioned = max_version && max_version->first >= 1;
   return versioned ? make_capsule<ManagedVersioned>(shared, copied ? dlpack::kIsCopied : 0)
                    : make_capsule<Managed>(shared, 0);
 }
@@ -202,9 +201,11 @@ Tensor adopt_capsule(const nb::object& capsule) {
 }
 
 Tensor from_dlpack_protocol(nb::handle object) {
-  const auto where = nb::cast<nb::tuple>(object.attr("__dlpack_device__")());
-  const Device device =
-      device_from({nb::cast<int>(nb::int_(where[0])), nb::cast<int>(nb::int_(where[1]))});
+  std::pair<int, int> where;
+  if (!nb::try_cast(object.attr("__dlpack_device__")(), where))
+    raise_type_error("from_dlpack: __dlpack_device__ of this {} gives no pair of integers",
+                     class_name(object));
+  const Device device = device_from({where.first, where.second});
   nb::dict arguments;
   if (device.is_cuda()) {
     arguments["stream"] = reinterpret_cast<intptr_t>(cuda_library().current_stream(device.index));

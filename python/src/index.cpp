@@ -45,7 +45,7 @@ Entry entry_of(nb::handle value, Device device) {
     check<IndexError>(!is_floating(e.array.dtype()),
                       "index: arrays used as indices must be of integers or bool, got {}",
                       e.array.dtype());
-    e.array = without_gil([&] { return to(e.array, device); });
+    if (e.array.device().is_cpu()) e.array = without_gil([&] { return to(e.array, device); });
   }
   return e;
 }
@@ -123,6 +123,7 @@ class Locator {
       const int64_t at = i < 0 ? i + n : i;
       view_ = slice(view_, axis_++, at, at + 1);
     } else {
+      check<IndexError>(!PyLong_Check(e.value.ptr()), "index: an integer is too large");
       raise_type_error("index: expected integers, slices, ..., None or arrays, got {}",
                        class_name(e.value));
     }
