@@ -7,6 +7,7 @@ nor the package's own list of names: that is done here.
 
 import ast
 import importlib
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -120,23 +121,30 @@ def reexports(package: ModuleType, extension: ModuleType) -> str:
     return "".join(lines)
 
 
+def write(module: ModuleType, path: Path, stub_gen: type) -> None:
+    """The stub of a module at path.pyi, or of one that has modules at path/__init__.pyi."""
+    parts = {name: value for name, value in vars(module).items() if isinstance(value, ModuleType)}
+    generator = stub_gen(module=module, include_private=True)  # add_ counts as private there
+    generator.put(module)
+    tree = Stub(module.__name__).visit(ast.parse(generator.get()))
+    text = HEADER + "".join(f"from . import {name} as {name}\n" for name in parts)
+    text += named_tuples(module) + ast.unparse(tree) + "\n"
+    if hasattr(module, "__version__"):
+        text += "__version__: str\n"
+    file = path / "__init__.pyi" if parts else path.with_suffix(".pyi")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    for name, part in parts.items():
+        write(part, path / name, stub_gen)
+
+
 def main() -> None:
     nanobind, package = map(Path, sys.argv[1:])
     sys.path[:0] = [str(nanobind), str(package.parent)]
     stub_gen = importlib.import_module("stubgen").StubGen
     extension = importlib.import_module("mica._mica")
-    modules = {"__init__": extension} | {
-        name: value for name, value in vars(extension).items() if isinstance(value, ModuleType)
-    }
-    (package / "_mica").mkdir(exist_ok=True)
-    for name, module in modules.items():
-        generator = stub_gen(module=module, include_private=True)  # add_ counts as private there
-        generator.put(module)
-        tree = Stub(module.__name__).visit(ast.parse(generator.get()))
-        text = HEADER + named_tuples(module) + ast.unparse(tree) + "\n"
-        if module is extension:
-            text += "__version__: str\n"
-        (package / "_mica" / f"{name}.pyi").write_text(text)
+    shutil.rmtree(package / "_mica", ignore_errors=True)
+    write(extension, package / "_mica", stub_gen)
     (package / "__init__.pyi").write_text(reexports(importlib.import_module("mica"), extension))
 
 
