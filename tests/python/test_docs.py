@@ -35,7 +35,8 @@ def test_cpp_block_stands_in_the_file_it_names(text):
 
 
 @pytest.mark.parametrize("text", blocks("python"))
-def test_python_block_runs(text):
+def test_python_block_runs(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(text, "a page's example", "exec"), {})
 
 
