@@ -14,7 +14,12 @@ from types import ModuleType
 
 HIDDEN = {"bool", "bytes", "float", "int"}  # by methods of Tensor and dtypes of the same names
 HIDDEN_BY_TENSOR = {"device", "dtype", "memory_format"}  # by its properties
-BARE = {"tuple": "tuple[Any, ...]", "list": "list[Any]", "dict": "dict[str, Any]"}
+BARE = {
+    "tuple": "tuple[Any, ...]",
+    "dict": "dict[str, Any]",
+    "os.PathLike": "os.PathLike[str]",
+    **{name: f"{name}[Any]" for name in ("list", "set", "Iterable", "Iterator", "Sequence")},
+}
 RETURNS = {
     "__array__": "_numpy.ndarray[Any, Any]",
     "numpy": "_numpy.ndarray[Any, Any]",
@@ -46,11 +51,9 @@ class Annotation(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         text = ast.unparse(node)
-        return (
-            expression(text.replace("mica.", "mica._mica.", 1))
-            if text.startswith("mica.")
-            else node
-        )
+        if text.startswith("mica."):
+            return expression(text.replace("mica.", "mica._mica.", 1))
+        return expression(BARE[text]) if text in BARE else node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return expression(self.names[node.id]) if node.id in self.names else node

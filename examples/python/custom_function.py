@@ -15,7 +15,7 @@ class LogOnePlusExp(mica.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: mica.Tensor) -> mica.Tensor:
-        (x,) = ctx.saved_tensors
+        x: mica.Tensor = ctx.saved_tensors[0]
         return grad * x.sigmoid()
 
 

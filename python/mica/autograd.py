@@ -1,5 +1,7 @@
 """Gradients, functions with gradients of their own, checkpoints and checks."""
 
+from typing import Any
+
 from mica._grad_mode import (
     detect_anomaly,
     enable_grad,
@@ -42,15 +44,15 @@ class Function:
     """
 
     @staticmethod
-    def forward(ctx, *args):
+    def forward(ctx: Any, *args: Any) -> Any:
         raise NotImplementedError("autograd.Function: forward(ctx, ...) is not defined")
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx: Any, *grads: Any) -> Any:
         raise NotImplementedError("autograd.Function: backward(ctx, ...) is not defined")
 
     @classmethod
-    def apply(cls, *args):
+    def apply(cls, *args: Any) -> Any:
         return _autograd.apply_function(cls, *args)
 
 

@@ -1,84 +1,91 @@
 """Parameters in lists and dictionaries."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from mica._mica import Tensor
 from mica._mica import nn as _nn
 
+Parameters = Mapping[str, Tensor] | Iterable[tuple[str, Tensor]]
 
-def _as_parameter(value):
+
+def _as_parameter(value: Tensor) -> _nn.Parameter:
     return value if isinstance(value, _nn.Parameter) else _nn.Parameter(value)
 
 
 class ParameterList(_nn.Module):
     """Parameters that a module registers together, named "0", "1", …."""
 
-    def __init__(self, parameters=()):
+    def __init__(self, parameters: Iterable[Tensor] = ()) -> None:
         super().__init__()
         self.extend(parameters)
 
-    def append(self, parameter):
+    def append(self, parameter: Tensor) -> Self:
         self.register_parameter(str(len(self)), _as_parameter(parameter))
         return self
 
-    def extend(self, parameters):
+    def extend(self, parameters: Iterable[Tensor]) -> Self:
         for parameter in parameters:
             self.append(parameter)
         return self
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.parameters())
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Tensor]:
         return iter(self.parameters())
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return self.parameters()[index]
 
-    def __setitem__(self, index, parameter):
+    def __setitem__(self, index: int, parameter: Tensor) -> None:
         setattr(self, str(range(len(self))[index]), _as_parameter(parameter))
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return ", ".join(str(tuple(p.shape)) for p in self)
 
 
 class ParameterDict(_nn.Module):
     """Parameters by name."""
 
-    def __init__(self, parameters=()):
+    def __init__(self, parameters: Parameters = ()) -> None:
         super().__init__()
         self.update(parameters)
 
-    def update(self, parameters):
+    def update(self, parameters: Parameters) -> None:
         for name, parameter in dict(parameters).items():
             self[name] = parameter
 
-    def keys(self):
+    def keys(self) -> list[str]:
         return [name for name, _ in self.named_parameters()]
 
-    def values(self):
+    def values(self) -> list[Tensor]:
         return self.parameters()
 
-    def items(self):
+    def items(self) -> list[tuple[str, Tensor]]:
         return self.named_parameters()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.parameters())
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return name in self.keys()
 
-    def __getitem__(self, name):
-        return dict(self.named_parameters())[name]
+    def __getitem__(self, name: str) -> Tensor:
+        parameter: Tensor = dict(self.named_parameters())[name]
+        return parameter
 
-    def __setitem__(self, name, parameter):
+    def __setitem__(self, name: str, parameter: Tensor) -> None:
         if name in self:
             setattr(self, name, _as_parameter(parameter))
         else:
             self.register_parameter(name, _as_parameter(parameter))
 
-    def __delitem__(self, name):
+    def __delitem__(self, name: str) -> None:
         delattr(self, name)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return ", ".join(f"{name}: {tuple(p.shape)}" for name, p in self.items())

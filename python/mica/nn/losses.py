@@ -3,6 +3,10 @@
 Weights of classes are buffers, so that they move with the module.
 """
 
+from collections.abc import Callable
+from typing import Any
+
+from mica._mica import Tensor
 from mica._mica import functional as _f
 from mica._mica import nn as _nn
 
@@ -10,11 +14,11 @@ from mica._mica import nn as _nn
 class _Loss(_nn.Module):
     """Calls a function of mica.nn.functional with the options it was made with."""
 
-    _function = None
+    _function: Callable[..., Tensor]
 
-    def __init__(self, **options):
+    def __init__(self, **options: Any) -> None:
         super().__init__()
-        self._tensors = []
+        self._tensors: list[str] = []
         for name in ("weight", "pos_weight"):
             if name in options:
                 tensor = options.pop(name)
@@ -26,11 +30,11 @@ class _Loss(_nn.Module):
         self.__dict__.update(options)
         self._options = list(options)
 
-    def forward(self, *inputs):
+    def forward(self, *inputs: Tensor) -> Tensor:
         options = {name: getattr(self, name) for name in self._tensors + self._options}
         return type(self)._function(*inputs, **options)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._options)
 
 
@@ -39,7 +43,14 @@ class CrossEntropyLoss(_Loss):
 
     _function = _f.cross_entropy
 
-    def __init__(self, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        *,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
         super().__init__(
             weight=weight,
             ignore_index=ignore_index,
@@ -53,7 +64,9 @@ class NLLLoss(_Loss):
 
     _function = _f.nll_loss
 
-    def __init__(self, weight=None, *, ignore_index=-100, reduction="mean"):
+    def __init__(
+        self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
 
 
@@ -62,7 +75,7 @@ class MSELoss(_Loss):
 
     _function = _f.mse_loss
 
-    def __init__(self, *, reduction="mean"):
+    def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
 
 
@@ -71,7 +84,7 @@ class L1Loss(_Loss):
 
     _function = _f.l1_loss
 
-    def __init__(self, *, reduction="mean"):
+    def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
 
 
@@ -80,7 +93,7 @@ class SmoothL1Loss(_Loss):
 
     _function = _f.smooth_l1_loss
 
-    def __init__(self, *, reduction="mean", beta=1.0):
+    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction=reduction, beta=beta)
 
 
@@ -89,7 +102,7 @@ class HuberLoss(_Loss):
 
     _function = _f.huber_loss
 
-    def __init__(self, *, reduction="mean", delta=1.0):
+    def __init__(self, *, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction, delta=delta)
 
 
@@ -98,7 +111,7 @@ class BCELoss(_Loss):
 
     _function = _f.binary_cross_entropy
 
-    def __init__(self, weight=None, *, reduction="mean"):
+    def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
         super().__init__(weight=weight, reduction=reduction)
 
 
@@ -107,7 +120,13 @@ class BCEWithLogitsLoss(_Loss):
 
     _function = _f.binary_cross_entropy_with_logits
 
-    def __init__(self, weight=None, *, reduction="mean", pos_weight=None):
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        *,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
+    ) -> None:
         super().__init__(weight=weight, reduction=reduction, pos_weight=pos_weight)
 
 
@@ -116,7 +135,7 @@ class KLDivLoss(_Loss):
 
     _function = _f.kl_div
 
-    def __init__(self, *, reduction="mean", log_target=False):
+    def __init__(self, *, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction=reduction, log_target=log_target)
 
 
@@ -125,7 +144,7 @@ class SoftMarginLoss(_Loss):
 
     _function = _f.soft_margin_loss
 
-    def __init__(self, *, reduction="mean"):
+    def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
 
 
@@ -134,7 +153,7 @@ class HingeEmbeddingLoss(_Loss):
 
     _function = _f.hinge_embedding_loss
 
-    def __init__(self, margin=1.0, *, reduction="mean"):
+    def __init__(self, margin: float = 1.0, *, reduction: str = "mean") -> None:
         super().__init__(margin=margin, reduction=reduction)
 
 
@@ -143,7 +162,7 @@ class CosineEmbeddingLoss(_Loss):
 
     _function = _f.cosine_embedding_loss
 
-    def __init__(self, margin=0.0, *, reduction="mean"):
+    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
         super().__init__(margin=margin, reduction=reduction)
 
 
@@ -152,7 +171,7 @@ class MarginRankingLoss(_Loss):
 
     _function = _f.margin_ranking_loss
 
-    def __init__(self, margin=0.0, *, reduction="mean"):
+    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
         super().__init__(margin=margin, reduction=reduction)
 
 
@@ -161,7 +180,15 @@ class TripletMarginLoss(_Loss):
 
     _function = _f.triplet_margin_loss
 
-    def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, *, reduction="mean"):
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        *,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(margin=margin, p=p, eps=eps, swap=swap, reduction=reduction)
 
 
@@ -170,5 +197,5 @@ class CosineSimilarity(_Loss):
 
     _function = _f.cosine_similarity
 
-    def __init__(self, dim=1, eps=1e-8):
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__(dim=dim, eps=eps)
