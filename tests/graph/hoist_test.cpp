@@ -137,8 +137,8 @@ TEST(Prologue, RunsEveryTimeForMemoryThatWasHandedOut) {
   }
   EXPECT_EQ(f.function()->plan()->prologue_steps(), 1U);
   // A view has the same memory.
-  EXPECT_TRUE(is_handed_out(*reshape(w, {2, 2}).storage()));
-  EXPECT_FALSE(is_handed_out(*x.storage()));
+  EXPECT_TRUE(reshape(w, {2, 2}).storage()->is_handed_out());
+  EXPECT_FALSE(x.storage()->is_handed_out());
 }
 
 TEST(Prologue, ItsResultsAreNobodyElses) {
