@@ -72,6 +72,19 @@ Node with_layers(const Graph& graph, const Node& update, const std::vector<Layer
   return joined;
 }
 
+/// Whether what the gradients are made of, which lives until the update, takes no more memory than
+/// they would.
+bool saves_memory(const Graph& graph, const std::vector<LayerGrads>& layers) {
+  int64_t kept = 0;
+  int64_t saved = 0;
+  for (const LayerGrads& layer : layers) {
+    const Node& node = graph.nodes[static_cast<size_t>(layer.node)];
+    for (const ValueId id : node.in) kept += graph[id].spec.numel();
+    for (const ValueId id : node.out) saved += graph[id].spec.numel();
+  }
+  return kept <= saved;
+}
+
 template <class O>
 void join(Graph& graph, const Writes& writes, int number, std::vector<bool>& keep) {
   const Node& update = graph.nodes[static_cast<size_t>(number)];
@@ -82,7 +95,7 @@ void join(Graph& graph, const Writes& writes, int number, std::vector<bool>& kee
   std::erase_if(layers, [&](const LayerGrads& layer) {
     return !has_joined_kernel(graph, with_layers<O>(graph, update, {layer}));
   });
-  if (layers.empty()) return;
+  if (layers.empty() || !saves_memory(graph, layers)) return;
   for (const LayerGrads& l : layers) keep[static_cast<size_t>(l.node)] = false;
   put(graph, writes, with_layers<O>(graph, update, layers), number);
 }

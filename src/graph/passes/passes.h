@@ -116,7 +116,8 @@ void fuse_residual(Graph& graph);
 void fuse_activations(Graph& graph);
 
 /// Makes an optimizer's update and the gradients of linear layers that nobody else reads one node,
-/// under the same conditions, where convolutions' gradients do not hide what a layer's take.
+/// under the same conditions, where that takes no more memory and convolutions' gradients do not
+/// hide what a layer's take.
 void fuse_updates(Graph& graph);
 
 /// A `fused` node or an elementwise one whose result is summed over its last axes, or of which the

@@ -1,11 +1,10 @@
-// Gradients of linear layers and the optimizer's step in one launch: a block
-// makes a tile of a weight's gradient by TF32 tensor cores, while parameter and
-// states are on their way, and takes the step on it at once. Blocks after those
-// take the step on parameters whose gradient is given.
-#include <algorithm>
+// Gradients of linear layers and the optimizer's step in one launch: a block makes a tile of a
+// weight's gradient by TF32 tensor cores, while parameter and states are on their way, and takes
+// the step on it at once. Blocks after those take the step on parameters whose gradient is given.
 #include <limits>
 
 #include "mica/op/settings.h"
+#include "mica/ops/matmul/cuda_small.cuh"
 #include "mica/ops/optimizer_update/cuda_step.cuh"
 #include "mica/ops/optimizer_update/linear_update.h"
 #include "mica/runtime/cuda/cluster.cuh"
@@ -15,6 +14,7 @@ namespace mica {
 namespace {
 
 using namespace mica::update;
+using small_product::to_tf32;
 
 // A warp computes 16 × 16 elements of a tile, a block of four 32 × 32.
 constexpr int kThreads = 128;
@@ -22,8 +22,7 @@ constexpr int kTileOut = 32;
 constexpr int kTileIn = 32;
 constexpr int kRows = 32;  ///< of dy and x that a stage of the pipeline holds
 constexpr int kStages = 3;
-// What lies between rows in shared memory keeps lanes that read at once in
-// different banks.
+// What lies between rows in shared memory keeps lanes that read at once in different banks.
 constexpr int kPitchOut = kTileOut + 8;
 constexpr int kPitchIn = kTileIn + 8;
 
@@ -63,8 +62,7 @@ __device__ inline void copy4(float* to, const float* from, bool inside) {
                "r"(inside ? 4 : 0));
 }
 
-/// Where a thread copies from: quads of a matrix (rows, width), one below the
-/// other.
+/// Where a thread copies from: quads of a matrix (rows, width), one below the other.
 template <int kTile, int kPitch>
 struct Source {
   static constexpr int kAcross = kTile / 4;
@@ -104,10 +102,6 @@ struct Source {
     }
   }
 };
-
-/// The tensor core cuts the last 13 bits off: enlarging by a third to two thirds of the last place
-/// that stays errs by none on average.
-__device__ inline uint32_t to_tf32(float x) { return __float_as_uint(x * (1 + 0x1.555p-12F)); }
 
 struct Stage {
   float dy[kRows * kPitchOut];
