@@ -141,10 +141,10 @@ void cast_parts(Graph& g, const Writes& writes, int at) {
   const size_t before = g.nodes.size();
   parts.in = insert_before(g, place, cast_all, parts.in);
   parts.out = cast.out;
-  const auto more = static_cast<int>(g.nodes.size() - before);
-  put_at(g, std::move(parts), place + more);
+  const size_t more = g.nodes.size() - before;
+  put_at(g, std::move(parts), place + static_cast<int>(more));
   std::vector<bool> keep(g.nodes.size(), true);
-  keep[static_cast<size_t>(at + more)] = false;
+  keep[static_cast<size_t>(at) + more] = false;
   remove_nodes(g, keep);
 }
 

@@ -17,8 +17,8 @@ Dims inverse(const Dims& order) {
 /// Elementwise calls whose last result is permuted back.
 class Chain {
  public:
-  Chain(const Graph& graph, const Writes& writes, Dims order)
-      : g_(graph), writes_(writes), order_(std::move(order)) {}
+  Chain(const Graph& graph, const Writes& writes, const Dims& order)
+      : g_(graph), writes_(writes), order_(order) {}
 
   /// Whether a value is made of tensors in this order and of numbers alone.
   bool reaches(ValueId id) {
