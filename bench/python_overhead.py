@@ -7,7 +7,7 @@
 
 add    `a + b` of one-element tensors, eager, in microseconds per call
 step   a compiled training step of LeNet, called from Python and by `mica bench`
-train  an epoch of LeNet by mica.train.Trainer, and by `mica train`
+train  an epoch of LeNet by mica.train.Trainer, and by `mica train`; needs Fashion-MNIST (MICA_DATA)
 
 Both sides of a comparison run by turns; a figure is the median over the turns. `mica` must be on
 PATH, and the package on PYTHONPATH or installed.
