@@ -65,6 +65,8 @@ from mica._mica import (
     forced_kernel,
     memory_stats,
     num_threads,
+    pass_is_on,
+    passes,
     reset_peak,
     set_allow_tf32,
     set_autotune,

@@ -18,6 +18,7 @@ cosine = _optim.cosine
 linear = _optim.linear
 one_cycle = _optim.one_cycle
 time_decay = _optim.time_decay
+warmup = _optim.warmup
 
 clip_grad_norm_ = _optim.clip_grad_norm_
 clip_grad_value_ = _optim.clip_grad_value_

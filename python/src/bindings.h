@@ -31,6 +31,7 @@ void bind_nn(nb::module_& m);
 void bind_layers(nb::module_& nn);
 void bind_init(nb::module_& nn);
 void bind_summary(nb::module_& nn);
+void bind_functional_layers(nb::module_& functional);
 void bind_optim(nb::module_& m);
 void bind_datasets(nb::module_& data);
 void bind_transforms(nb::module_& data);
@@ -39,6 +40,7 @@ void bind_train(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_models(nb::module_& m);
 void bind_settings(nb::module_& m);
+void bind_cuda(nb::module_& m);
 
 /// Other Python threads run while an operator does.
 using ReleaseGil = nb::call_guard<nb::gil_scoped_release>;

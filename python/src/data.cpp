@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "mica/data/loader.h"
 #include "mica/ops/random/random.h"
@@ -19,7 +20,11 @@ class BatchIterator {
   explicit BatchIterator(data::Epoch epoch) : epoch_(std::move(epoch)) { walks().insert(this); }
   ~BatchIterator() {
     walks().erase(this);
-    close();
+    if (LoadingCall::inside()) {
+      std::thread([epoch = std::move(epoch_)] {}).detach();
+    } else {
+      close();
+    }
   }
   BatchIterator(const BatchIterator&) = delete;
   BatchIterator& operator=(const BatchIterator&) = delete;

@@ -33,4 +33,5 @@ NB_MODULE(_mica, m) {
   bind_io(m);
   bind_models(m);
   bind_settings(m);
+  bind_cuda(m);
 }

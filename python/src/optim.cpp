@@ -84,6 +84,8 @@ void bind_base(nb::module_& m) {
           "group"_a, "Sets the base learning rate of one group.")
       .def_prop_rw("schedule", &Optimizer::schedule, &Optimizer::set_schedule,
                    "The learning rate as a function of the number of steps.")
+      .def("parameters", &Optimizer::parameters, "Of all groups.")
+      .def_prop_ro("groups", &Optimizer::groups, "How many groups of parameters there are.")
       .def_prop_ro("steps", &Optimizer::steps, "How many steps were made; waits for the device.")
       .def(
           "current_lr", [](const Optimizer& o, size_t group) { return o.current_lr(group); },
@@ -179,6 +181,12 @@ void bind_schedules(nb::module_& m) {
       },
       "steps"_a, "pct_start"_a = 0.3, "div_factor"_a = 25.0, "final_div_factor"_a = 1e4,
       "Rises to the base rate and falls again, as PyTorch's OneCycleLR.");
+  m.def(
+      "warmup",
+      [](int64_t steps, double start, const std::optional<Schedule>& then) {
+        return warmup({.steps = steps, .start = start, .then = then.value_or(Schedule())});
+      },
+      "steps"_a, "start"_a = 1.0 / 3, "then"_a = nb::none(), "then.warmup(steps, start).");
   m.def(
       "time_decay", [](double decay) { return time_decay({decay}); }, "decay"_a,
       "lr / (1 + decay * step).");

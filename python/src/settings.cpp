@@ -12,21 +12,6 @@ std::vector<Device> devices() {
   return all;
 }
 
-void bind_cuda(nb::module_& cuda) {
-  cuda.def("is_available", cuda_available, ReleaseGil());
-  cuda.def("unavailable_reason", cuda_unavailable_reason, ReleaseGil(),
-           "Why CUDA cannot be used, in one sentence; empty when it can.");
-  cuda.def(
-      "device_count",
-      [] { return cuda_available() ? runtime(DeviceKind::cuda).device_count() : 0; }, ReleaseGil());
-  cuda.def(
-      "get_device_name", [](int index) { return runtime(DeviceKind::cuda).properties(index).name; },
-      "index"_a = 0, ReleaseGil());
-  cuda.def(
-      "synchronize", [](int index) { synchronize(Device::cuda(index)); }, "index"_a = 0,
-      ReleaseGil(), "Waits until everything sent to the device is done.");
-}
-
 void bind_memory(nb::module_& m) {
   m.def(
       "memory_stats",
@@ -85,12 +70,19 @@ void bind_settings(nb::module_& m) {
   m.def("verbose_dispatch", verbose_dispatch);
   m.def("verbose_compile", verbose_compile);
   m.def("forced_kernel", forced_kernel, "op"_a, "The forced kernel's name; empty when none is.");
+  m.def("pass_is_on", pass_is_on, "name"_a);
+  m.def(
+      "passes",
+      [] {
+        std::vector<std::string> names;
+        for (const Pass& pass : passes()) names.emplace_back(pass.name);
+        return names;
+      },
+      "The names of the passes over captured graphs, in their order.");
   m.def("force_kernel", force_kernel, "op"_a, "kernel"_a,
         "Forces the kernel of an operator; an empty name lifts it.");
   m.def("devices", devices, ReleaseGil(), "The devices that can be used here.");
   bind_memory(m);
-  nb::module_ cuda = add_submodule(m, "cuda");
-  bind_cuda(cuda);
 }
 
 }  // namespace mica::python

@@ -1,5 +1,6 @@
 """Data sets of Python and C++ through one loader; transforms; files."""
 
+import gc
 import gzip
 import struct
 import subprocess
@@ -145,6 +146,24 @@ def test_a_walk_may_be_left():
     for _ in range(5):
         for _ in data.DataLoader(Slow(), 2, num_workers=3):
             break
+
+
+def test_a_walk_may_be_collected_by_its_own_thread():
+    class Collects(Squares):
+        def __getitem__(self, i):
+            gc.collect()
+            time.sleep(0.001)
+            return super().__getitem__(i)
+
+    class Holder:
+        pass
+
+    for _ in range(5):
+        holder = Holder()
+        holder.itself, holder.walk = holder, iter(data.DataLoader(Collects(), 2, num_workers=2))
+        next(holder.walk)
+        del holder
+        time.sleep(0.01)
 
 
 def test_two_threads_walk_at_once():

@@ -319,3 +319,23 @@ def test_a_module_is_compiled(device):
     for _ in range(2):
         np.testing.assert_allclose(fast(x).cpu().numpy(), net(x).cpu().numpy(), rtol=1e-5)
     assert fast.captures == 1 and fast.fc1 is net.fc1 and len(fast.parameters()) == 4
+
+
+def test_streams_and_settings(device):
+    stream, first, second = mica.cuda.Stream(device), mica.cuda.Event(), mica.cuda.Event()
+    first.record(stream)
+    with mica.cuda.stream(stream):
+        x = mica.ones(1000, device=device) * 2
+    second.record(stream)
+    second.synchronize()
+    assert stream.query() and first.elapsed_time(second) >= 0
+    assert stream.device == x.device
+    assert mica.cuda.current_stream(device) == mica.cuda.default_stream(device)
+    assert x.sum().item() == 2000
+    name = mica.passes()[0]
+    mica.set_pass(name, False)
+    assert not mica.pass_is_on(name)
+    mica.set_pass(name, True)
+    mica.force_kernel("matmul", "reference")
+    assert mica.forced_kernel("matmul") == "reference"
+    mica.force_kernel("matmul", "")

@@ -3,6 +3,7 @@
 from mica._mica import nn as _nn
 from mica.nn import functional as functional
 from mica.nn import init as init
+from mica.nn import utils as utils
 from mica.nn.containers import ParameterDict as ParameterDict
 from mica.nn.containers import ParameterList as ParameterList
 from mica.nn.losses import BCELoss as BCELoss

@@ -1,0 +1,108 @@
+// mica.cuda: devices, streams and events. Streams of the CPU stand for the order of a thread.
+#include "mica/core/memory.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/runtime/runtime.h"
+#include "mica/runtime/stream.h"
+#include "python/src/bindings.h"
+
+namespace mica::python {
+namespace {
+
+/// A device, or the first CUDA device for None.
+Device device_or_cuda(nb::handle device) {
+  return device.is_none() ? Device::cuda(0) : parse_device(device);
+}
+
+/// `with mica.cuda.stream(s):` in this thread.
+class StreamContext {
+ public:
+  explicit StreamContext(const Stream& stream) : stream_(stream) {}
+  void enter() { guard_.emplace(stream_); }
+  void exit() { guard_.reset(); }
+
+ private:
+  Stream stream_;
+  std::optional<StreamGuard> guard_;
+};
+
+void bind_streams(nb::module_& m) {
+  nb::class_<Event>(m, "Event", "A point in a stream's order.")
+      .def(nb::init<>())
+      .def("record", &Event::record, "stream"_a,
+           "The point behind everything sent to the stream so far.")
+      .def("synchronize", &Event::synchronize, ReleaseGil(), "Waits until the point is reached.")
+      .def("query", &Event::query, "Whether the point is reached.")
+      .def(
+          "elapsed_time", [](const Event& self, const Event& end) { return end.elapsed_ms(self); },
+          "end_event"_a, ReleaseGil(), "Milliseconds from this to the other; waits for both.");
+  nb::class_<Stream>(m, "Stream", "An order of work on a device.")
+      .def(
+          "__init__",
+          [](Stream* self, nb::handle device) {
+            new (self) Stream(Stream::create(device_or_cuda(device)));
+          },
+          "device"_a = nb::none())
+      .def_prop_ro("device", &Stream::device)
+      .def("synchronize", &Stream::synchronize, ReleaseGil())
+      .def("query", &Stream::query, "Whether everything sent to it is done.")
+      .def("wait_event", &Stream::wait, "event"_a, "What is sent afterwards runs after the event.")
+      .def("__eq__", [](const Stream& a, const Stream& b) { return a == b; });
+  nb::class_<StreamContext>(m, "StreamContext")
+      .def("__enter__", &StreamContext::enter)
+      .def("__exit__", [](StreamContext& self, const nb::args&) { self.exit(); });
+  m.def(
+      "stream", [](const Stream& s) { return new StreamContext(s); }, "stream"_a,
+      nb::rv_policy::take_ownership,
+      "with stream(s): this thread sends its work for the device to s.");
+  m.def(
+      "current_stream", [](nb::handle device) { return current_stream(device_or_cuda(device)); },
+      "device"_a = nb::none());
+  m.def(
+      "default_stream", [](nb::handle device) { return default_stream(device_or_cuda(device)); },
+      "device"_a = nb::none());
+  m.def("record_stream", record_stream, "tensor"_a, "stream"_a,
+        "Work on the stream uses the tensor's memory: it is not used again before that is done.");
+}
+
+void bind_pinned() {
+  auto tensor = nb::borrow<nb::class_<Tensor>>(nb::type<Tensor>());
+  tensor.def("pin_memory", pin_memory, ReleaseGil(),
+             "Itself, or a copy in memory that CUDA copies from while the program goes on.");
+  tensor.def("is_pinned", is_pinned);
+}
+
+nb::dict properties(int index) {
+  const DeviceProperties p = runtime(DeviceKind::cuda).properties(index);
+  nb::dict d;
+  d["name"] = p.name;
+  d["memory"] = p.memory;
+  d["free_memory"] = p.free_memory;
+  d["multiprocessors"] = p.multiprocessors;
+  d["compute_capability"] = p.compute_capability;
+  d["driver_version"] = p.driver_version;
+  d["runtime_version"] = p.runtime_version;
+  return d;
+}
+
+}  // namespace
+
+void bind_cuda(nb::module_& m) {
+  nb::module_ cuda = add_submodule(m, "cuda");
+  cuda.def("is_available", cuda_available, ReleaseGil());
+  cuda.def("unavailable_reason", cuda_unavailable_reason, ReleaseGil(),
+           "Why CUDA cannot be used, in one sentence; empty when it can.");
+  cuda.def(
+      "device_count",
+      [] { return cuda_available() ? runtime(DeviceKind::cuda).device_count() : 0; }, ReleaseGil());
+  cuda.def(
+      "get_device_name", [](int index) { return runtime(DeviceKind::cuda).properties(index).name; },
+      "index"_a = 0, ReleaseGil());
+  cuda.def("get_device_properties", properties, "index"_a = 0);
+  cuda.def(
+      "synchronize", [](int index) { synchronize(Device::cuda(index)); }, "index"_a = 0,
+      ReleaseGil(), "Waits until everything sent to the device is done.");
+  bind_streams(cuda);
+  bind_pinned();
+}
+
+}  // namespace mica::python

@@ -1,0 +1,22 @@
+// What nn.functional has as compositions of operators, which layers use too.
+#include "mica/nn/nn.h"
+#include "python/src/bindings.h"
+
+namespace mica::python {
+
+void bind_functional_layers(nb::module_& f) {
+  namespace function = nn::function;
+  using Unary = Tensor (*)(const Tensor&);
+  for (const auto& [name, op] : {std::pair<const char*, Unary>{"relu6", function::relu6},
+                                 {"softsign", function::softsign},
+                                 {"tanhshrink", function::tanhshrink}}) {
+    f.def(name, op, "input"_a, ReleaseGil());
+  }
+  f.def(
+      "hardtanh",
+      [](const Tensor& x, double low, double high) { return function::hardtanh(x, {low, high}); },
+      "input"_a, "min_val"_a = -1.0, "max_val"_a = 1.0, ReleaseGil());
+  f.def("softmin", function::softmin, "input"_a, "dim"_a, ReleaseGil());
+}
+
+}  // namespace mica::python
