@@ -20,6 +20,7 @@ ALIAS = re.compile(r"^using\s+(\w+)\s*=")
 CONSTANT = re.compile(r"^(?:inline\s+)?constexpr\b.*?(\w+)\s*(?:=|\{|$)")
 FUNCTION = re.compile(r"(?:^|[\s&*>])(\w+)\s*\(")
 TEMPLATE = re.compile(r"^template\s*<")
+PASS = re.compile(r"[( ]Graph& graph")  # set_pass and pass_is_on are their switches
 ATTRIBUTE = re.compile(r"\[\[\w+\]\]\s*")
 
 
@@ -62,7 +63,7 @@ def name_of(declaration):
         if found := pattern.search(text):
             return found[1]
     found = FUNCTION.search(text)
-    if not found or "operator" in text.split("(")[0]:
+    if not found or "operator" in text.split("(")[0] or PASS.search(text):
         return None
     return found[1]
 

@@ -75,13 +75,7 @@ CPP_ONLY = {
             "batch_norm_act clip_by_norm clip_by_value conv2d_act conv2d_pool schedule_lr "
             "upsample2d sum_to"
         ),
-        "passes over graphs; Python switches them with set_pass": (
-            "Pass collapse_views fold_batch_norm fold_constants fuse_activations fuse_batch_norm "
-            "fuse_conv_pool fuse_cross_entropy fuse_dropout fuse_elementwise "
-            "fuse_linear_cross_entropy fuse_reductions hoist merge_casts "
-            "merge_common_subexpressions move_gradients_past_pools remove_added_zeros "
-            "remove_dead_nodes remove_identities run_passes shrink_constants"
-        ),
+        "mica.passes() has their names": "Pass",
         "the inside of tensors, devices and the tape": (
             "AutogradMeta Draw DrawScope Encoder DeviceRuntime EventState FunctionBackward "
             "FunctionNode GradHook GradHooks GradNode GradWatcher Replay StreamState "
@@ -131,15 +125,17 @@ CPP_ONLY = {
 PYTHON_ONLY = {
     "mica": {
         "PyTorch's names for what C++ calls otherwise": (
-            "ValuesIndices amax amin bitwise_left_shift bitwise_right_shift cat channels_last "
-            "contiguous_format enable_grad is_grad_enabled memory_format no_grad rand rand_like "
-            "randn randn_like take_along_dim"
+            "ValuesIndices amax amin as_tensor bitwise_left_shift bitwise_right_shift cat "
+            "channels_last contiguous_format enable_grad is_grad_enabled memory_format no_grad "
+            "promote_types rand rand_like randn randn_like take_along_dim unbind"
         ),
         "dtypes and devices, enumerations in C++": (
             "bfloat16 bool device devices dtype float16 float32 float64 int32 int64 uint8"
         ),
         "NumPy and DLPack": "from_dlpack from_numpy",
-        "namespaces": "autograd cuda data io models nn optim train",
+        "the array API's names": (
+            "asarray broadcast_tensors broadcast_to can_cast finfo iinfo result_type"
+        ),
     },
     "mica.nn.functional": {"PyTorch's names": "interpolate logsigmoid unfold"},
     "mica.autograd": {
@@ -157,7 +153,6 @@ PYTHON_ONLY = {
         "members of a C++ class are parameters themselves": (
             "Parameter ParameterDict ParameterList"
         ),
-        "namespaces": "containers functional init losses utils",
     },
     "mica.nn.init": {"PyTorch's name": "calculate_gain"},
     "mica.data": {"PyTorch's name": "DataLoader", "one line for a small loop": "Batches batches"},

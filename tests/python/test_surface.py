@@ -1,6 +1,7 @@
 """The C++ and the Python names are the same, but for what surface_differences.py says."""
 
 import re
+import types
 from functools import cache, reduce
 
 import mica
@@ -41,6 +42,13 @@ def find(path):
     return reduce(getattr, path.split("."), mica)
 
 
+def public_names(module):
+    """What a module offers, its own modules aside."""
+    for name in getattr(module, "__all__", vars(module)):
+        if not name.startswith("_") and not isinstance(getattr(module, name), types.ModuleType):
+            yield name
+
+
 def test_namespaces():
     assert set(cpp_names()) == set(SCOPES)
     assert sum(len(names) for names in cpp_names().values()) > 600
@@ -67,9 +75,7 @@ def test_python_has_what_cpp_has(namespace):
 @pytest.mark.parametrize("module", MODULES)
 def test_cpp_has_what_python_has(module):
     everything = set().union(*cpp_names().values())
-    own = {
-        name for name in dir(MODULES[module]) if not name.startswith("_") and name not in everything
-    }
+    own = set(public_names(MODULES[module])) - everything
     known = listed(differences.PYTHON_ONLY.get(module, {}))
     assert own - known == set(), "C++ has no such names: say why Python has"
     assert known - own == set(), "these are no differences any more"
