@@ -148,7 +148,7 @@ void collect_modules(const nn::Module& module, const std::string& name,
   if (!seen.insert(module.impl().get()).second) return;
   list.append(nb::make_tuple(name, module_to_python(module)));
   for (const auto& [child, below] : module.impl()->children())
-    collect_modules(below, name.empty() ? child : name + "." + child, seen, list);
+    collect_modules(below, name.empty() ? child : fmt::format("{}.{}", name, child), seen, list);
 }
 
 nb::list named_modules(nb::handle self) {
