@@ -1,6 +1,8 @@
 #include <array>
+#include <thread>
 
 #include "mica/core/error.h"
+#include "mica/core/interrupt.h"
 #include "python/src/bindings.h"
 
 namespace mica::python {
@@ -59,6 +61,14 @@ PyObject* add_exception(nb::module_& m, const char* name, const nb::tuple& bases
   return type.ptr();
 }
 
+/// Lets Ctrl-C end a long call. Signals arrive in the main thread alone.
+void check_signals() {
+  static const auto main_thread = std::this_thread::get_id();
+  if (std::this_thread::get_id() != main_thread || !nb::is_alive()) return;
+  const nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 }  // namespace
 
 void bind_errors(nb::module_& m) {
@@ -73,6 +83,8 @@ void bind_errors(nb::module_& m) {
     row_types[i] = add_exception(m, rows[i].name, bases, rows[i].doc);
   }
   nb::register_exception_translator(translate);
+  check_signals();  // notes the thread that imports the module
+  set_interrupt_check(check_signals);
 }
 
 }  // namespace mica::python

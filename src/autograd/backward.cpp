@@ -5,6 +5,7 @@
 #include "mica/autograd/anomaly.h"
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
+#include "mica/core/interrupt.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
@@ -72,6 +73,7 @@ class Pass {
   void run(const Tensors& outputs) {
     count_hooked_leaves(outputs);
     while (!queue_.empty()) {
+      poll_interrupt();
       const Ref<GradNode> node = queue_.top().node;
       queue_.pop();
       Tensors cotangents = std::move(waiting_.extract(node.get()).mapped());

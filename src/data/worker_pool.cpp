@@ -2,6 +2,9 @@
 
 #include <omp.h>
 
+#include <chrono>
+
+#include "mica/core/interrupt.h"
 #include "mica/op/settings.h"
 
 namespace mica::data {
@@ -26,8 +29,13 @@ WorkerPool::~WorkerPool() {
 }
 
 Batch WorkerPool::take() {
+  constexpr auto kPatience = std::chrono::milliseconds(50);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return ready_.contains(taken_); });
+  while (!changed_.wait_for(lock, kPatience, [&] { return ready_.contains(taken_); })) {
+    lock.unlock();  // a worker may hold what the check waits for
+    poll_interrupt();
+    lock.lock();
+  }
   const auto found = ready_.find(taken_);
   if (found->second.error) std::rethrow_exception(found->second.error);  // again, if asked again
   Batch batch = std::move(found->second.batch);

@@ -289,6 +289,24 @@ def test_other_threads_run_meanwhile():
     assert ticks[0] - start > 20
 
 
+def long_chain(x, n):
+    for _ in range(n):
+        x = x.sin()
+    return x.sum()
+
+
+def test_keyboard_interrupt_in_backward():
+    x = mica.rand(200_000, requires_grad=True)
+    loss = long_chain(x, 2000)
+    interrupt_after(0.1)
+    began = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        loss.backward()
+    assert time.perf_counter() - began < 5
+    long_chain(x, 3).backward()  # what comes after is as ever
+    assert x.grad.shape == x.shape
+
+
 def interrupt_after(seconds):
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 
