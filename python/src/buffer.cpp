@@ -2,6 +2,7 @@
 #include <nanobind/stl/pair.h>
 
 #include <array>
+#include <new>
 
 #include "mica/runtime/cuda_library.h"
 #include "python/src/dlpack.h"
@@ -60,7 +61,11 @@ int get_buffer(PyObject* self, Py_buffer* out, int flags) noexcept {
     return -1;
   }
   t->storage()->hand_out();
-  auto* view = new View{*t};
+  auto* view = new (std::nothrow) View{*t};
+  if (!view) {
+    PyErr_NoMemory();
+    return -1;
+  }
   const auto size = static_cast<Py_ssize_t>(size_of(t->dtype()));
   for (int i = 0; i < t->rank(); ++i) {
     view->shape[static_cast<size_t>(i)] = t->shape()[i];

@@ -34,7 +34,7 @@ void print_axis(std::string& s, const TensorSpec& spec, const T* data, int axis,
   const int64_t n = spec.shape[axis];
   for (int64_t i = 0; i < n; ++i) {
     if (i > 0) {
-      const auto indent = static_cast<size_t>(axis + 1 + options.indent);
+      const size_t indent = static_cast<size_t>(axis) + 1 + static_cast<size_t>(options.indent);
       s += axis + 1 == rank ? ", " : ",\n" + std::string(indent, ' ');
     }
     if (n > 2 * kEdge && i == kEdge && spec.numel() > kLongAxis) {
