@@ -143,6 +143,16 @@ def test_in_place_with_gradients(device):
     assert x.tolist() == [2, 2] and x.is_leaf
 
 
+def test_in_place_is_captured(device):
+    def write(x):
+        y = alias = x * 2
+        y += 1
+        return y, alias
+
+    for call in (write, mica.compile(write)):
+        assert [t.tolist() for t in call(mica.ones(2, device=device))] == [[3, 3], [3, 3]]
+
+
 def test_large_integers_stay_exact(device):
     big = 2**62 + 1
     t = mica.tensor([1], device=device)
