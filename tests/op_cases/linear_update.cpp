@@ -121,6 +121,24 @@ std::vector<Sample> samples(const Make& of) {
   return all;
 }
 
+/// Of a layer with a weight (5, 6) and a bias.
+template <class P>
+std::vector<BadCall> bad_calls(const std::string& op, P params, int states) {
+  params.count = 2;
+  const auto call = [=](Device d, const Shape& x, int64_t layers) {
+    const TensorOptions o{.device = d};
+    Tensors in = {zeros({}, o), zeros({}, {.dtype = DType::i64, .device = d})};
+    in.insert(in.end(), {zeros({5, 6}, o), zeros({5}, o), zeros({4, 5}, o), zeros(x, o)});
+    for (int s = 0; s < states; ++s) in.insert(in.end(), {zeros({5, 6}, o), zeros({5}, o)});
+    call_op(op.c_str(), update::WithLayers<P>{params, layers}, in);
+  };
+  return {bad<ShapeError>(op + ": expected [rows, out] and [rows, in] for a weight [5, 6] and a "
+                               "bias [5], got [4, 5] and [3, 6]",
+                          [=](Device d) { call(d, {3, 6}, 1); }),
+          bad<Error>(op + ": expected two parameters for each of 2 layers, got 2 of ",
+                     [=](Device d) { call(d, {4, 6}, 2); })};
+}
+
 OpCase sgd_case() {
   const char* op = "linear_sgd_update";
   const auto with = [=](const SgdParams& p) -> Make {
@@ -131,19 +149,7 @@ OpCase sgd_case() {
   std::vector<Sample> all = samples(with({.momentum = 0.8, .dampening = 0.1, .weight_decay = 0.1}));
   all.push_back(with({})("plain", {{70, 20, 30}}, {{4}}));
   all.push_back(with({.momentum = 0.9, .nesterov = true})("nesterov", {{6, 20, 30}}, {{4}}));
-  const auto call = [=](Device d, const Shape& dy, const Shape& in, int64_t layers) {
-    const TensorOptions o{.device = d};
-    call_op(op, update::WithLayers<SgdParams>{{.count = 2}, layers},
-            {zeros({}, o), {}, zeros({5, 6}, o), zeros({5}, o), zeros(dy, o), zeros(in, o)});
-  };
-  return {.op = op,
-          .samples = std::move(all),
-          .bad = {bad<ShapeError>("linear_sgd_update: expected [rows, out] and [rows, in] for a "
-                                  "weight [5, 6] and a bias [5], got [4, 5] and [3, 6]",
-                                  [=](Device d) { call(d, {4, 5}, {3, 6}, 1); }),
-                  bad<Error>("linear_sgd_update: expected two parameters for each of 2 layers, "
-                             "got 2 of 6 inputs",
-                             [=](Device d) { call(d, {4, 5}, {4, 6}, 2); })}};
+  return {.op = op, .samples = std::move(all), .bad = bad_calls(op, SgdParams{}, 0)};
 }
 
 OpCase adam_case() {
@@ -156,7 +162,7 @@ OpCase adam_case() {
   std::vector<Sample> all = samples(with({.beta2 = 0.99, .weight_decay = 0.1}));
   all.push_back(with({.weight_decay = 0.1, .decoupled = true})("decoupled", {{6, 20, 30}}, {{4}}));
   all.push_back(with({.beta2 = 0.9, .amsgrad = true})("amsgrad", {{6, 20, 30}}, {{4}}));
-  return {.op = op, .samples = std::move(all)};
+  return {.op = op, .samples = std::move(all), .bad = bad_calls(op, AdamParams{}, 2)};
 }
 
 OpCase rmsprop_case() {
@@ -168,7 +174,7 @@ OpCase rmsprop_case() {
   };
   std::vector<Sample> all = samples(with({.alpha = 0.9, .weight_decay = 0.1, .momentum = 0.8}));
   all.push_back(with({})("defaults", {{6, 20, 30}}, {{4}}));
-  return {.op = op, .samples = std::move(all)};
+  return {.op = op, .samples = std::move(all), .bad = bad_calls(op, RmspropParams{}, 1)};
 }
 
 OpCase adagrad_case() {
@@ -177,7 +183,8 @@ OpCase adagrad_case() {
           .samples = samples([=](const char* name, const std::vector<Layer>& layers,
                                  const std::vector<Shape>& rest) {
             return update("linear_adagrad_update", name, layers, rest, 1, adagrad_formula(p), p);
-          })};
+          }),
+          .bad = bad_calls("linear_adagrad_update", p, 1)};
 }
 
 const Room kRoom([] {
