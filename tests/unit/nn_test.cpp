@@ -110,6 +110,33 @@ TEST(Module, RefusesBadNamesAndCycles) {
   EXPECT_THROW(nn::Module(nullptr), Error);
 }
 
+TEST(Module, ReplacingKeepsTheOrder) {
+  const nn::Sequential model{nn::Linear(2, 3), nn::ReLU(), nn::Linear(3, 2)};
+  nn::ModuleImpl& impl = *model.impl();
+  impl.replace_module("0", nn::Linear(2, 3));
+  impl.replace_module("1", nn::PReLU(3));
+  EXPECT_THAT(names_of(model.named_parameters()),
+              ElementsAre("0.weight", "0.bias", "1.weight", "2.weight", "2.bias"));
+  EXPECT_THROW(impl.replace_module("3", nn::ReLU()), Error);
+  EXPECT_THAT(message_of<Error>([&] { impl.replace_module("2", model); }),
+              HasSubstr("a part of itself"));
+
+  nn::ModuleImpl& linear = *model[0].impl();
+  const Tensor weight = ones({3, 2});
+  linear.replace_parameter("weight", weight);
+  EXPECT_TRUE(weight.requires_grad());
+  EXPECT_THAT(names_of(linear.own_parameters()), ElementsAre("weight", "bias"));
+  EXPECT_EQ(model.state_dict().at("0.weight").to_vector<float>(), std::vector<float>(6, 1.F));
+  model[0].reset_parameters();  // it has no initialiser any more
+  EXPECT_EQ(weight.to_vector<float>(), std::vector<float>(6, 1.F));
+  EXPECT_THROW(linear.replace_parameter("none", weight), Error);
+  EXPECT_THROW(linear.replace_parameter("bias", {}), Error);
+
+  linear.register_buffer("count", zeros({1}));
+  linear.replace_buffer("count", ones({2}));
+  EXPECT_EQ(model.state_dict().at("0.count").numel(), 2);
+}
+
 TEST(Module, ToMovesWhatEveryHandleSees) {
   const Net net;
   const Tensor weight = net->conv->weight;
