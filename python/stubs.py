@@ -7,6 +7,7 @@ nor the package's own list of names: that is done here.
 
 import ast
 import importlib
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -20,14 +21,25 @@ BARE = {
     "os.PathLike": "os.PathLike[str]",
     **{name: f"{name}[Any]" for name in ("list", "set", "Iterable", "Iterator", "Sequence")},
 }
+ARRAY, TENSOR, TENSORS = "_numpy.ndarray[Any, Any]", "mica._mica.Tensor", "tuple[Tensor, ...]"
+# What C++ returns as `object` or `tuple`; else Any. Operators and names ending in _ give tensors.
 RETURNS = {
-    "__array__": "_numpy.ndarray[Any, Any]",
-    "numpy": "_numpy.ndarray[Any, Any]",
-    "sort": "mica._mica.ValuesIndices",
-    "topk": "mica._mica.ValuesIndices",
+    **dict.fromkeys(("__array__", "numpy"), ARRAY),
+    **dict.fromkeys(("max", "min", "sort", "topk"), "mica._mica.ValuesIndices"),
+    **dict.fromkeys(("broadcast_tensors", "chunk", "meshgrid", "split", "unbind"), TENSORS),
+    "__index__": "builtins.int",
+    "__iter__": "Iterator[Tensor]",
+    "compile": "CompiledFunction",
 }
+OPERATOR = re.compile(
+    "__[ir]?(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor|lshift|rshift|eq|ne|lt|le|gt|ge)__"
+)
+# Methods of Module that return it.
+ITSELF = {"to", "cpu", "cuda", "train", "eval", "freeze", "unfreeze", "requires_grad_", "apply"}
+ITSELF |= {"float", "double", "half", "bfloat16"}
 HEADER = """import builtins
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
 
 import mica._mica
 import numpy as _numpy
@@ -63,7 +75,14 @@ class Stub(ast.NodeTransformer):
     """What stubgen wrote, with names that mean what they say and no untyped argument."""
 
     def __init__(self, module: str):
+        self.module = module
         self.annotation = Annotation(module)
+
+    def returned(self, function: str) -> str:
+        if self.module == "mica":
+            gives_tensor = OPERATOR.fullmatch(function) or re.fullmatch("[a-z].*_", function)
+            return TENSOR if gives_tensor else RETURNS.get(function, "Any")
+        return "Self" if self.module == "mica.nn" and function in ITSELF else "Any"
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
         return None if (node.module or "").split(".")[0] == "mica" else node
@@ -81,7 +100,7 @@ class Stub(ast.NodeTransformer):
                 for d in defaults
             ]
         if node.returns and ast.unparse(node.returns) in ("object", "tuple"):
-            node.returns = expression(RETURNS.get(node.name, "Any"))
+            node.returns = expression(self.returned(node.name))
         elif node.returns:
             node.returns = self.annotation.visit(node.returns)
         return node
