@@ -72,7 +72,7 @@ def measure_add_on(device):
                     times[name].append(seconds / calls * 1e6)
         what = f"a + b on {device}" + (", recorded" if grad else "")
         for name in libraries:
-            # The limit of what is not recorded is the other's figure, on the CPU also a microsecond.
+            # The limit of what is not recorded: the other's figure, on the CPU also a microsecond.
             others = [statistics.median(times[o]) for o in libraries if o != name]
             others += [1.0] if device == "cpu" else []
             limit = min(others) if name == "mica" and not grad and others else None

@@ -48,8 +48,8 @@ void collapse_views(Graph& graph);
 /// permutations go.
 void cancel_permutations(Graph& graph);
 
-/// Casts go where they move fewer bytes: after a view of less than there is and a joining of what is
-/// narrower, before a view of more and a joining of what gets narrower.
+/// Casts go where they move fewer bytes: after a view of less than there is and a joining of what
+/// is narrower, before a view of more and a joining of what gets narrower.
 void move_casts(Graph& graph);
 
 /// What leaves every bit of its operand alone: x * 1, x / 1, x - 0, x + 0 of integers, copies that
@@ -106,8 +106,8 @@ void fuse_conv_pool(Graph& graph);
 /// Makes dropout's gradient and that of the relu before it one node, under the same conditions.
 void fuse_dropout(Graph& graph);
 
-/// Makes a convolution, a sum that its result goes into and the activation of that, if there is one,
-/// one node, under the same conditions.
+/// Makes a convolution, a sum that its result goes into and the activation of that, if there is
+/// one, one node, under the same conditions.
 void fuse_residual(Graph& graph);
 
 /// Makes a convolution or a linear layer and the activation after it one node, under the same
