@@ -13,6 +13,9 @@ target_compile_options(mica_tool PRIVATE -O1)  # it parses arguments and calls t
 target_include_directories(mica_tool PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(mica_tool PRIVATE
   mica::mica CLI11::CLI11 nlohmann_json::nlohmann_json)
+if(MICA_PRECOMPILE)
+  target_precompile_headers(mica_tool PRIVATE <CLI/CLI.hpp> <nlohmann/json.hpp>)
+endif()
 if(TARGET mica_cuda)
   add_dependencies(mica_tool mica_cuda)
 endif()

@@ -1,6 +1,7 @@
 """The suite runs on the device that MICA_TEST_DEVICE names, the CPU by default."""
 
 import os
+import signal
 
 import mica
 import numpy as np
@@ -14,6 +15,12 @@ def pytest_collection_modifyitems(items):
         reason = f"no CUDA device: {mica.cuda.unavailable_reason()}"
         for item in items:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interrupts():
+    """A shell starts what runs in the background with Ctrl-C ignored, and programs inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
