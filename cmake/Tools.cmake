@@ -14,7 +14,7 @@ target_include_directories(mica_tool PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(mica_tool PRIVATE
   mica::mica CLI11::CLI11 nlohmann_json::nlohmann_json)
 if(MICA_PRECOMPILE)
-  target_precompile_headers(mica_tool PRIVATE <CLI/CLI.hpp> <nlohmann/json.hpp>)
+  target_precompile_headers(mica_tool PRIVATE <nlohmann/json.hpp> <mica/mica.h>)
 endif()
 if(TARGET mica_cuda)
   add_dependencies(mica_tool mica_cuda)
