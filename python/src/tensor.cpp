@@ -75,8 +75,6 @@ void bind_memory(nb::class_<Tensor>& tensor) {
   tensor.def(
       "data_ptr", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data()); },
       "The address of the first element.");
-  tensor.def("pin_memory", pin_memory, ReleaseGil());
-  tensor.def("is_pinned", is_pinned);
   const auto view = [](const Tensor& t, const Shape& shape) {
     const Tensor result = reshape(t, shape);
     check<ShapeError>(t.is_traced() || t.numel() == 0 || result.storage() == t.storage(),
