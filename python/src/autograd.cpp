@@ -266,7 +266,7 @@ void bind_autograd(nb::module_& m) {
   scope.def("checkpoint", run_checkpoint, "function"_a, "arguments"_a,
             "function(*arguments), keeping only the inputs for backward, which runs the function "
             "again: less memory for more time.");
-  scope.def("is_anomaly_enabled", detect_anomaly);
+  scope.def("is_anomaly_enabled", detect_anomaly, "Whether anomaly mode is on in this thread.");
   scope.def("_set_detect_anomaly", set_detect_anomaly, "mode"_a);
 }
 

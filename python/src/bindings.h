@@ -31,7 +31,6 @@ void bind_nn(nb::module_& m);
 void bind_layers(nb::module_& nn);
 void bind_init(nb::module_& nn);
 void bind_summary(nb::module_& nn);
-void bind_functional_layers(nb::module_& functional);
 void bind_optim(nb::module_& m);
 void bind_datasets(nb::module_& data);
 void bind_transforms(nb::module_& data);

@@ -47,7 +47,7 @@ void bind_streams(nb::module_& m) {
       .def("query", &Stream::query, "Whether everything sent to it is done.")
       .def("wait_event", &Stream::wait, "event"_a, "What is sent afterwards runs after the event.")
       .def("__eq__", [](const Stream& a, const Stream& b) { return a == b; });
-  nb::class_<StreamContext>(m, "StreamContext")
+  nb::class_<StreamContext>(m, "StreamContext", "What stream() returns.")
       .def("__enter__", &StreamContext::enter)
       .def("__exit__", [](StreamContext& self, const nb::args&) { self.exit(); });
   m.def(
@@ -56,10 +56,10 @@ void bind_streams(nb::module_& m) {
       "with stream(s): this thread sends its work for the device to s.");
   m.def(
       "current_stream", [](nb::handle device) { return current_stream(device_or_cuda(device)); },
-      "device"_a = nb::none());
+      "device"_a = nb::none(), "The stream to which this thread sends its work for the device.");
   m.def(
       "default_stream", [](nb::handle device) { return default_stream(device_or_cuda(device)); },
-      "device"_a = nb::none());
+      "device"_a = nb::none(), "The stream that a thread uses unless it names another.");
   m.def("record_stream", record_stream, "tensor"_a, "stream"_a,
         "Work on the stream uses the tensor's memory: it is not used again before that is done.");
 }
@@ -68,7 +68,7 @@ void bind_pinned() {
   auto tensor = nb::borrow<nb::class_<Tensor>>(nb::type<Tensor>());
   tensor.def("pin_memory", pin_memory, ReleaseGil(),
              "Itself, or a copy in memory that CUDA copies from while the program goes on.");
-  tensor.def("is_pinned", is_pinned);
+  tensor.def("is_pinned", is_pinned, "Whether its memory is pinned: see pin_memory.");
 }
 
 nb::dict properties(int index) {
@@ -88,16 +88,19 @@ nb::dict properties(int index) {
 
 void bind_cuda(nb::module_& m) {
   nb::module_ cuda = add_submodule(m, "cuda");
-  cuda.def("is_available", cuda_available, ReleaseGil());
+  cuda.def("is_available", cuda_available, ReleaseGil(), "Whether a CUDA device can be used.");
   cuda.def("unavailable_reason", cuda_unavailable_reason, ReleaseGil(),
            "Why CUDA cannot be used, in one sentence; empty when it can.");
   cuda.def(
       "device_count",
-      [] { return cuda_available() ? runtime(DeviceKind::cuda).device_count() : 0; }, ReleaseGil());
+      [] { return cuda_available() ? runtime(DeviceKind::cuda).device_count() : 0; }, ReleaseGil(),
+      "How many CUDA devices can be used; 0 where none can.");
   cuda.def(
       "get_device_name", [](int index) { return runtime(DeviceKind::cuda).properties(index).name; },
-      "index"_a = 0, ReleaseGil());
-  cuda.def("get_device_properties", properties, "index"_a = 0);
+      "index"_a = 0, ReleaseGil(), "The name of a CUDA device.");
+  cuda.def(
+      "get_device_properties", properties, "index"_a = 0,
+      "Name, memory in bytes, multiprocessors, compute capability and versions of a CUDA device.");
   cuda.def(
       "synchronize", [](int index) { synchronize(Device::cuda(index)); }, "index"_a = 0,
       ReleaseGil(), "Waits until everything sent to the device is done.");

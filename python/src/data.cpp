@@ -141,7 +141,7 @@ struct BatchSource {
 
 void bind_data(nb::module_& m) {
   nb::module_ scope = add_submodule(m, "data");
-  nb::class_<BatchIterator>(scope, "BatchIterator")
+  nb::class_<BatchIterator>(scope, "BatchIterator", "Goes through the batches (x, y) of one epoch.")
       .def("__iter__", [](nb::handle self) { return nb::borrow(self); })
       .def("__next__", [](BatchIterator& self) {
         auto batch = without_gil([&] { return self.next(); });

@@ -2,6 +2,7 @@
 
 // How operators are bound: as functions of mica, as methods of Tensor, or both, from tables.
 #include "python/src/bindings.h"
+#include "python/src/docstrings.h"
 
 namespace mica::python {
 
@@ -9,11 +10,21 @@ using MaybeTensor = std::optional<Tensor>;
 using MaybeDims = std::optional<Dims>;
 using MaybeInt = std::optional<int64_t>;
 
+/// A module or a class whose functions get their docstrings from the tables. Overloads share one.
+template <class Place>
+struct Documented : Place {
+  template <class F, class... Extra>
+  void def(const char* name, F&& f, const Extra&... extra) {
+    Place::def(name, std::forward<F>(f), doc_of(name), extra...);
+  }
+};
+using Functions = Documented<nb::module_>;
+
 /// Where operators go.
 struct Scope {
-  nb::module_ m;           ///< mica
-  nb::module_ functional;  ///< mica.nn.functional
-  nb::class_<Tensor> tensor;
+  Functions m;           ///< mica
+  Functions functional;  ///< mica.nn.functional
+  Documented<nb::class_<Tensor>> tensor;
 
   /// As mica.name(input, …) and Tensor.name(…).
   template <class F, class... Extra>
@@ -67,5 +78,6 @@ void bind_normalisation(Scope& scope);
 void bind_losses(Scope& scope);
 void bind_shapes(Scope& scope);
 void bind_indexing(Scope& scope);
+void bind_compositions(Scope& scope);
 
 }  // namespace mica::python

@@ -1,10 +1,11 @@
 // What nn.functional has as compositions of operators, which layers use too.
 #include "mica/nn/nn.h"
-#include "python/src/bindings.h"
+#include "python/src/def.h"
 
 namespace mica::python {
 
-void bind_functional_layers(nb::module_& f) {
+void bind_compositions(Scope& scope) {
+  Functions& f = scope.functional;
   namespace function = nn::function;
   using Unary = Tensor (*)(const Tensor&);
   for (const auto& [name, op] : {std::pair<const char*, Unary>{"relu6", function::relu6},

@@ -33,7 +33,7 @@ void def_fill(nb::module_& m, const char* name, void (*fill)(const Tensor&, Args
 }
 
 void def_kaiming(nb::module_& m, const char* name,
-                 void (*fill)(const Tensor&, const KaimingOptions&)) {
+                 void (*fill)(const Tensor&, const KaimingOptions&), const char* doc) {
   m.def(
       name,
       [name, fill](const Tensor& t, double slope, const std::string& mode,
@@ -45,30 +45,42 @@ void def_kaiming(nb::module_& m, const char* name,
                  .nonlinearity = nonlinearity_of(name, nonlinearity)});
         return t;
       },
-      "tensor"_a, "a"_a = 0.0, "mode"_a = "fan_in", "nonlinearity"_a = "leaky_relu");
+      "tensor"_a, "a"_a = 0.0, "mode"_a = "fan_in", "nonlinearity"_a = "leaky_relu", doc);
 }
 
 }  // namespace
 
 void bind_init(nb::module_& nn) {
   nb::module_ m = add_submodule(nn, "init");
-  def_fill(m, "zeros_", zeros_);
-  def_fill(m, "ones_", ones_);
-  def_fill(m, "constant_", constant_, "val"_a);
-  def_fill(m, "uniform_", uniform_, "a"_a = 0.0, "b"_a = 1.0);
-  def_fill(m, "normal_", normal_, "mean"_a = 0.0, "std"_a = 1.0);
-  def_fill(m, "xavier_uniform_", xavier_uniform_, "gain"_a = 1.0);
-  def_fill(m, "xavier_normal_", xavier_normal_, "gain"_a = 1.0);
-  def_fill(m, "orthogonal_", orthogonal_, "gain"_a = 1.0);
-  def_kaiming(m, "kaiming_uniform_", kaiming_uniform_);
-  def_kaiming(m, "kaiming_normal_", kaiming_normal_);
+  def_fill(m, "zeros_", zeros_, "Zeros.");
+  def_fill(m, "ones_", ones_, "Ones.");
+  def_fill(m, "constant_", constant_, "val"_a, "val everywhere.");
+  def_fill(m, "uniform_", uniform_, "a"_a = 0.0, "b"_a = 1.0, "Uniform between a and b.");
+  def_fill(m, "normal_", normal_, "mean"_a = 0.0, "std"_a = 1.0,
+           "Normal with this mean and deviation.");
+  def_fill(m, "xavier_uniform_", xavier_uniform_, "gain"_a = 1.0,
+           "Uniform with a deviation of gain · √(2 / (fan in + fan out)) of a weight (out, in, "
+           "kernel…).");
+  def_fill(m, "xavier_normal_", xavier_normal_, "gain"_a = 1.0,
+           "Normal with a deviation of gain · √(2 / (fan in + fan out)) of a weight (out, in, "
+           "kernel…).");
+  def_fill(m, "orthogonal_", orthogonal_, "gain"_a = 1.0,
+           "The rows of the tensor as a matrix (first axis, the others), or its columns where they "
+           "are fewer, become orthogonal with a length of gain.");
+  def_kaiming(m, "kaiming_uniform_", kaiming_uniform_,
+              "Uniform with a deviation of gain / √fan, of a weight (out, in, kernel…): mode names "
+              "the fan, a is leaky_relu's slope.");
+  def_kaiming(m, "kaiming_normal_", kaiming_normal_,
+              "Normal with a deviation of gain / √fan, of a weight (out, in, kernel…): mode names "
+              "the fan, a is leaky_relu's slope.");
   m.def(
       "trunc_normal_",
       [](const Tensor& t, double mean, double std, double low, double high) {
         trunc_normal_(t, {.mean = mean, .std = std, .low = low, .high = high});
         return t;
       },
-      "tensor"_a, "mean"_a = 0.0, "std"_a = 1.0, "a"_a = -2.0, "b"_a = 2.0);
+      "tensor"_a, "mean"_a = 0.0, "std"_a = 1.0, "a"_a = -2.0, "b"_a = 2.0,
+      "Normal numbers of those between a and b.");
   m.def(
       "calculate_gain",
       [](const std::string& nonlinearity, std::optional<double> slope) {

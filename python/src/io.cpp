@@ -50,7 +50,7 @@ void bind_tensors(nb::module_& m) {
       "path"_a, "checkpoint"_a, ReleaseGil(), "All or nothing.");
   m.def(
       "load_checkpoint", [](const Path& path) { return io::load_checkpoint(path.string()); },
-      "path"_a, ReleaseGil());
+      "path"_a, ReleaseGil(), "Reads what save_checkpoint wrote.");
   m.def(
       "random_state", [](nb::handle device) { return io::random_state(parse_device(device)); },
       "device"_a = "cpu", "The state of the random generators, as text.");
@@ -86,7 +86,7 @@ void bind_images(nb::module_& m) {
   m.def(
       "write_png",
       [](const Path& path, const Tensor& image) { io::write_png(path.string(), image); }, "path"_a,
-      "image"_a, ReleaseGil());
+      "image"_a, ReleaseGil(), "Writes a uint8 image (C, H, W) or (H, W) to a PNG file.");
 }
 
 void bind_logs(nb::module_& m) {

@@ -9,7 +9,7 @@ namespace {
 using namespace mica::nn;
 
 template <class L>
-void def_plain(nb::module_& nn, const char* name, const char* doc = "") {
+void def_plain(nb::module_& nn, const char* name, const char* doc) {
   using Impl = typename L::Impl;
   add_layer<Impl>(nn, name, doc).def("__init__", [](Impl* self) { construct(self, NoParams{}); });
 }
@@ -24,14 +24,15 @@ void def_along_axis(nb::module_& nn, const char* name, const char* doc) {
 void bind_plain(nb::module_& nn) {
   def_plain<ReLU>(nn, "ReLU", "max(x, 0).");
   def_plain<ReLU6>(nn, "ReLU6", "x in [0, 6].");
-  def_plain<SELU>(nn, "SELU");
+  def_plain<SELU>(nn, "SELU",
+                  "1.0507… · ELU(x) with alpha = 1.6732…: activations keep mean 0 and variance 1.");
   def_plain<SiLU>(nn, "SiLU", "x · sigmoid(x).");
   def_plain<Mish>(nn, "Mish", "x · tanh(softplus(x)).");
-  def_plain<Hardswish>(nn, "Hardswish");
-  def_plain<Hardsigmoid>(nn, "Hardsigmoid");
-  def_plain<Sigmoid>(nn, "Sigmoid");
-  def_plain<LogSigmoid>(nn, "LogSigmoid");
-  def_plain<Tanh>(nn, "Tanh");
+  def_plain<Hardswish>(nn, "Hardswish", "x · clamp(x + 3, 0, 6) / 6.");
+  def_plain<Hardsigmoid>(nn, "Hardsigmoid", "clamp(x + 3, 0, 6) / 6.");
+  def_plain<Sigmoid>(nn, "Sigmoid", "1 / (1 + exp(-x)).");
+  def_plain<LogSigmoid>(nn, "LogSigmoid", "log(sigmoid(x)).");
+  def_plain<Tanh>(nn, "Tanh", "The hyperbolic tangent.");
   def_plain<Softsign>(nn, "Softsign", "x / (1 + |x|).");
   def_plain<Tanhshrink>(nn, "Tanhshrink", "x - tanh(x).");
   def_along_axis<Softmax>(nn, "Softmax", "Probabilities along an axis.");

@@ -8,7 +8,7 @@
 namespace mica::python {
 
 void bind_summary(nb::module_& nn) {
-  nb::class_<nn::Summary::Row>(nn, "SummaryRow")
+  nb::class_<nn::Summary::Row>(nn, "SummaryRow", "One module of a Summary.")
       .def_ro("name", &nn::Summary::Row::name)
       .def_ro("type", &nn::Summary::Row::type)
       .def_ro("output", &nn::Summary::Row::output)

@@ -394,8 +394,6 @@ void bind_nn(nb::module_& m) {
   bind_layers(scope);
   bind_init(scope);
   bind_summary(scope);
-  auto functional = nb::borrow<nb::module_>(m.attr("functional"));
-  bind_functional_layers(functional);
 }
 
 }  // namespace mica::python

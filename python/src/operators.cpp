@@ -162,7 +162,7 @@ void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
 /// x.add_(y) and the like; x itself is returned.
 template <class Write>
 void def_write(nb::class_<Tensor>& tensor, const char* name, Write write, const char* argument,
-               const char* doc = "") {
+               const char* doc) {
   tensor.def(
       name,
       [write](nb::handle self, nb::handle value) {
@@ -186,14 +186,14 @@ void bind_writes(nb::class_<Tensor>& tensor) {
         fill_(t, value);
         return t;
       },
-      "value"_a, nb::rv_policy::reference, ReleaseGil());
+      "value"_a, nb::rv_policy::reference, ReleaseGil(), "Sets every element.");
   tensor.def(
       "zero_",
       [](Tensor& t) -> Tensor& {
         fill_(t, 0);
         return t;
       },
-      nb::rv_policy::reference, ReleaseGil());
+      nb::rv_policy::reference, ReleaseGil(), "Sets every element to 0.");
   constexpr std::pair<const char*, const char*> kArithmetic[] = {
       {"add_", "__add__"}, {"sub_", "__sub__"}, {"mul_", "__mul__"}, {"div_", "__truediv__"}};
   for (const auto& [name, operation] : kArithmetic) {
@@ -207,7 +207,9 @@ void bind_writes(nb::class_<Tensor>& tensor) {
             raise_type_error("{}: expected a tensor or a number, got {}", of, class_name(other));
           without_gil([&] { store(t, compute(*row, t, y)); });
         },
-        "other");
+        "other",
+        "Overwrites this tensor with the result of the method without _, which must have its "
+        "shape. other is a tensor or a number.");
   }
 }
 

@@ -23,8 +23,8 @@ nb::list list_ops() {
 }  // namespace
 
 void bind_ops(nb::module_& m) {
-  Scope scope{m, add_submodule(m, "functional"),
-              nb::borrow<nb::class_<Tensor>>(nb::type<Tensor>())};
+  Scope scope{
+      {m}, {add_submodule(m, "functional")}, {nb::borrow<nb::class_<Tensor>>(nb::type<Tensor>())}};
   bind_creation(scope);
   bind_elementwise(scope);
   bind_activations(scope);
@@ -38,6 +38,7 @@ void bind_ops(nb::module_& m) {
   bind_losses(scope);
   bind_shapes(scope);
   bind_indexing(scope);
+  bind_compositions(scope);
   m.def("_ops", list_ops);
 }
 

@@ -24,7 +24,7 @@ Tensor fill_like(const Tensor& like, TensorOptions options, std::optional<double
   return value ? full(like.shape(), *value, options) : empty(like.shape(), options);
 }
 
-void bind_filled(nb::module_& m) {
+void bind_filled(Functions& m) {
   using Create = Tensor (*)(const Shape&, TensorOptions);
   for (const auto& [name, create] :
        {std::pair<const char*, Create>{"zeros", zeros}, {"ones", ones}, {"empty", empty}}) {
@@ -60,8 +60,7 @@ void bind_filled(nb::module_& m) {
             [&, by = nb::cast<double>(step)] { return arange(first, last, by, options); });
       },
       "start"_a, "end"_a = nb::none(), "step"_a = 1, nb::kw_only(), "dtype"_a = nb::none(),
-      "device"_a = nb::none(),
-      "start, start + step, … without end; from 0 if there is one number.");
+      "device"_a = nb::none());
   m.def(
       "linspace",
       [](double start, double end, int64_t steps, nb::handle dtype, nb::handle device) {
@@ -99,7 +98,7 @@ void bind_filled(nb::module_& m) {
   }
 }
 
-void bind_random(nb::module_& m) {
+void bind_random(Functions& m) {
   using Draw = Tensor (*)(const Shape&, double, double, TensorOptions);
   const auto def_draw = [&](const char* name, Draw draw, const char* a, const char* b) {
     m.def(
@@ -132,7 +131,7 @@ void bind_random(nb::module_& m) {
     return without_gil([&] { return randint(low, high, size, options); });
   };
   m.def("randint", integers, "low"_a, "high"_a, "size"_a, nb::kw_only(), "dtype"_a = nb::none(),
-        "device"_a = nb::none(), "Integers in [low, high).");
+        "device"_a = nb::none());
   m.def(
       "randint",
       [integers](int64_t high, const Dims& size, nb::handle dtype, nb::handle device) {
@@ -140,12 +139,11 @@ void bind_random(nb::module_& m) {
       },
       "high"_a, "size"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
   using FromProbabilities = Tensor (*)(const Tensor&);
-  m.def("bernoulli", FromProbabilities(bernoulli), "input"_a, ReleaseGil(),
-        "1 with each element's probability, else 0.");
+  m.def("bernoulli", FromProbabilities(bernoulli), "input"_a, ReleaseGil());
   m.def("rand_like", [](const Tensor& x) { return uniform_like(x); }, "input"_a, ReleaseGil());
   m.def("randn_like", [](const Tensor& x) { return normal_like(x); }, "input"_a, ReleaseGil());
   m.def("randperm", randperm, "n"_a, ReleaseGil());
-  m.def("manual_seed", manual_seed, "seed"_a, ReleaseGil(), "Restarts every device's generator.");
+  m.def("manual_seed", manual_seed, "seed"_a, ReleaseGil());
   m.def(
       "rng_state", [](nb::handle device) { return rng_state(parse_device(device)); },
       "device"_a = "cpu");

@@ -94,7 +94,7 @@ void bind_binary(Scope& scope, const BinaryRow& row) {
 }
 
 void bind_where(Scope& scope) {
-  nb::module_& m = scope.m;
+  Functions& m = scope.m;
   using Three = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
   using LastNumber = Tensor (*)(const Tensor&, const Tensor&, double);
   using MiddleNumber = Tensor (*)(const Tensor&, double, const Tensor&);
@@ -132,7 +132,7 @@ void bind_elementwise(Scope& scope) {
 }
 
 void bind_activations(Scope& scope) {
-  nb::module_& f = scope.functional;
+  Functions& f = scope.functional;
   constexpr std::pair<const char*, Unary> kPlain[] = {
       {"relu", relu},
       {"sigmoid", sigmoid},
@@ -149,8 +149,7 @@ void bind_activations(Scope& scope) {
       "leaky_relu", [](const Tensor& x, double slope) { return leaky_relu(x, {.slope = slope}); },
       "input"_a, "negative_slope"_a = 0.01, ReleaseGil());
   f.def("prelu", prelu, "input"_a, "weight"_a, ReleaseGil());
-  f.def("clipped_relu", clipped_relu, "input"_a, "limit"_a = 6.0, ReleaseGil(),
-        "input in [0, limit].");
+  f.def("clipped_relu", clipped_relu, "input"_a, "limit"_a = 6.0, ReleaseGil());
   f.def(
       "elu", [](const Tensor& x, double alpha) { return elu(x, {.alpha = alpha}); }, "input"_a,
       "alpha"_a = 1.0, ReleaseGil());

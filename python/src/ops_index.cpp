@@ -37,7 +37,7 @@ void bind_indexing(Scope& scope) {
   scope.both("masked_select", masked_select, "mask"_a);
   scope.both("nonzero", nonzero);
 
-  nb::module_& f = scope.functional;
+  Functions& f = scope.functional;
   f.def("embedding", embedding, "input"_a, "weight"_a, "padding_idx"_a = nb::none(), ReleaseGil());
   f.def(
       "one_hot",

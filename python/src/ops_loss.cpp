@@ -13,7 +13,7 @@ Reduction reduction_of(const char* op, Word word) {
       {{"mean", Reduction::mean}, {"sum", Reduction::sum}, {"none", Reduction::none}});
 }
 
-void bind_plain(nb::module_& f) {
+void bind_plain(Functions& f) {
   using Loss = Tensor (*)(const Tensor&, const Tensor&, Reduction);
   for (const auto& [name, op] : {std::pair<const char*, Loss>{"mse_loss", mse_loss},
                                  {"l1_loss", l1_loss},
@@ -41,7 +41,7 @@ void bind_plain(nb::module_& f) {
       "input"_a, "target"_a, nb::kw_only(), "reduction"_a = "mean", "delta"_a = 1.0, ReleaseGil());
 }
 
-void bind_probabilities(nb::module_& f) {
+void bind_probabilities(Functions& f) {
   f.def(
       "binary_cross_entropy",
       [](const Tensor& input, const Tensor& target, const MaybeTensor& weight, Word reduction) {
@@ -76,7 +76,7 @@ void bind_probabilities(nb::module_& f) {
       ReleaseGil());
 }
 
-void bind_classes(nb::module_& f) {
+void bind_classes(Functions& f) {
   f.def(
       "nll_loss",
       [](const Tensor& input, const Tensor& target, const MaybeTensor& weight, int64_t ignore_index,
@@ -102,7 +102,7 @@ void bind_classes(nb::module_& f) {
       "reduction"_a = "mean", "label_smoothing"_a = 0.0, ReleaseGil());
 }
 
-void bind_distances(nb::module_& f) {
+void bind_distances(Functions& f) {
   f.def(
       "cosine_similarity",
       [](const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {

@@ -6,7 +6,7 @@ namespace mica::python {
 namespace {
 
 template <class Size>
-void def_conv(nb::module_& f, const char* name,
+void def_conv(Functions& f, const char* name,
               Tensor (*op)(const Tensor&, const Tensor&, const Tensor&, const ConvOptions<Size>&)) {
   f.def(
       name,
@@ -23,7 +23,7 @@ void def_conv(nb::module_& f, const char* name,
 }
 
 template <class Size>
-void def_conv_transpose(nb::module_& f, const char* name,
+void def_conv_transpose(Functions& f, const char* name,
                         Tensor (*op)(const Tensor&, const Tensor&, const Tensor&,
                                      const ConvTransposeOptions<Size>&)) {
   f.def(
@@ -42,7 +42,7 @@ void def_conv_transpose(nb::module_& f, const char* name,
 }
 
 template <class Size, class Options>
-void def_max_pool(nb::module_& f, const char* name, Tensor (*op)(const Tensor&, const Options&)) {
+void def_max_pool(Functions& f, const char* name, Tensor (*op)(const Tensor&, const Options&)) {
   f.def(
       name,
       [op](const Tensor& input, Size kernel, std::optional<Size> stride, Size padding,
@@ -58,7 +58,7 @@ void def_max_pool(nb::module_& f, const char* name, Tensor (*op)(const Tensor&, 
 }
 
 template <class Size, class Options>
-void def_avg_pool(nb::module_& f, const char* name, Tensor (*op)(const Tensor&, const Options&)) {
+void def_avg_pool(Functions& f, const char* name, Tensor (*op)(const Tensor&, const Options&)) {
   f.def(
       name,
       [op](const Tensor& input, Size kernel, std::optional<Size> stride, Size padding,
@@ -75,12 +75,12 @@ void def_avg_pool(nb::module_& f, const char* name, Tensor (*op)(const Tensor&, 
 }
 
 template <class Size>
-void def_adaptive_pool(nb::module_& f, const char* name, Tensor (*op)(const Tensor&, Size)) {
+void def_adaptive_pool(Functions& f, const char* name, Tensor (*op)(const Tensor&, Size)) {
   f.def(name, op, "input"_a, "output_size"_a, ReleaseGil());
 }
 
 template <class Size>
-void def_lp_pool(nb::module_& f, const char* name,
+void def_lp_pool(Functions& f, const char* name,
                  Tensor (*op)(const Tensor&, double, const LpPoolOptions<Size>&)) {
   f.def(
       name,
@@ -125,7 +125,7 @@ void bind_linear_algebra(Scope& scope) {
 }
 
 void bind_convolutions(Scope& scope) {
-  nb::module_& f = scope.functional;
+  Functions& f = scope.functional;
   def_conv<int64_t>(f, "conv1d", conv1d);
   def_conv<Size2>(f, "conv2d", conv2d);
   def_conv<Size3>(f, "conv3d", conv3d);
@@ -135,7 +135,7 @@ void bind_convolutions(Scope& scope) {
 }
 
 void bind_pooling(Scope& scope) {
-  nb::module_& f = scope.functional;
+  Functions& f = scope.functional;
   def_max_pool<int64_t>(f, "max_pool1d", max_pool1d);
   def_max_pool<Size2>(f, "max_pool2d", max_pool2d);
   def_max_pool<Size3>(f, "max_pool3d", max_pool3d);

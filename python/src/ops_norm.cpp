@@ -4,7 +4,7 @@
 namespace mica::python {
 
 void bind_normalisation(Scope& scope) {
-  nb::module_& f = scope.functional;
+  Functions& f = scope.functional;
   using AlongAxis = Tensor (*)(const Tensor&, int64_t);
   for (const auto& [name, op] :
        {std::pair<const char*, AlongAxis>{"softmax", softmax}, {"log_softmax", log_softmax}}) {

@@ -84,7 +84,7 @@ void bind_scans(Scope& scope) {
         return linear_scan(a, b, {.axis = dim, .exclusive = exclusive, .reverse = reverse});
       },
       "a"_a, "b"_a, "dim"_a, nb::kw_only(), "exclusive"_a = false, "reverse"_a = false,
-      ReleaseGil(), "h[i] = a[i] * h[i - 1] + b[i] along an axis, from 0.");
+      ReleaseGil());
 }
 
 }  // namespace
@@ -146,8 +146,7 @@ void bind_order(Scope& scope) {
         if (return_counts) results.append(u.counts);
         return nb::len(results) == 1 ? nb::object(results[0]) : nb::object(nb::tuple(results));
       },
-      nb::kw_only(), "return_inverse"_a = false, "return_counts"_a = false,
-      "The distinct values in order.");
+      nb::kw_only(), "return_inverse"_a = false, "return_counts"_a = false);
   scope.m.def("searchsorted", searchsorted, "sorted_sequence"_a, "input"_a, nb::kw_only(),
               "right"_a = false, ReleaseGil());
 }

@@ -58,7 +58,7 @@ Tensor make_grid(const Tensor& theta, const Dims& size, bool align_corners) {
 }  // namespace
 
 void bind_sampling(Scope& scope) {
-  nb::module_& f = scope.functional;
+  Functions& f = scope.functional;
   f.def("interpolate", interpolate, "input"_a, "size"_a = nb::none(), "scale_factor"_a = nb::none(),
         "mode"_a = "nearest", "align_corners"_a = false, ReleaseGil());
   f.def("grid_sample", sample, "input"_a, "grid"_a, "mode"_a = "bilinear",

@@ -9,19 +9,16 @@ void bind_views(Scope& scope) {
   scope.dims("permute", permute, "dims");
   scope.dims("expand", expand, "size");
   scope.both("broadcast_to", expand, "size"_a);
-  scope.m.def(
-      "broadcast_tensors",
-      [](const nb::args& args) {
-        Tensors tensors = parse_tensors(args, "broadcast_tensors");
-        return to_tuple(without_gil([&] {
-          Shape shape;
-          for (const Tensor& t : tensors)
-            shape = broadcast_shapes(shape, t.shape(), "broadcast_tensors");
-          for (Tensor& t : tensors) t = expand(t, shape);
-          return tensors;
-        }));
-      },
-      "The tensors, each expanded to the shape that all of them broadcast to.");
+  scope.m.def("broadcast_tensors", [](const nb::args& args) {
+    Tensors tensors = parse_tensors(args, "broadcast_tensors");
+    return to_tuple(without_gil([&] {
+      Shape shape;
+      for (const Tensor& t : tensors)
+        shape = broadcast_shapes(shape, t.shape(), "broadcast_tensors");
+      for (Tensor& t : tensors) t = expand(t, shape);
+      return tensors;
+    }));
+  });
   scope.both("flatten", flatten, "start_dim"_a = 0);
   scope.both("transpose", transpose, "dim0"_a, "dim1"_a);
   scope.both("swapaxes", swapaxes, "axis0"_a, "axis1"_a);
@@ -53,7 +50,7 @@ void bind_joins(Scope& scope) {
           return parts;
         }));
       },
-      "dim"_a = 0, "The parts at each index of an axis, which they have not.");
+      "dim"_a = 0);
   using Join = Tensor (*)(const Tensors&, int64_t);
   for (const auto& [name, join] :
        {std::pair<const char*, Join>{"cat", concat}, {"concat", concat}, {"stack", stack}}) {

@@ -48,29 +48,31 @@ void bind_memory(nb::module_& m) {
 
 void bind_settings(nb::module_& m) {
   m.def("set_deterministic", set_deterministic, "on"_a, "Same inputs, same machine, same bits.");
-  m.def("deterministic", deterministic);
+  m.def("deterministic", deterministic, "Whether it is on: see set_deterministic.");
   m.def("set_allow_tf32", set_allow_tf32, "on"_a,
         "Lets float32 products on CUDA use TF32 tensor cores.");
-  m.def("allow_tf32", allow_tf32);
+  m.def("allow_tf32", allow_tf32, "Whether it is on: see set_allow_tf32. Off at first.");
   m.def("set_autotune", set_autotune, "on"_a,
         "Times the kernels that can compute a convolution or a matrix product on CUDA once, and "
         "takes the fastest.");
-  m.def("autotune", autotune);
+  m.def("autotune", autotune, "Whether it is on: see set_autotune.");
   m.def("set_conv_workspace_limit", set_conv_workspace_limit, "bytes"_a,
         "The most scratch memory that a convolution's algorithm on CUDA may ask for.");
-  m.def("conv_workspace_limit", conv_workspace_limit);
+  m.def("conv_workspace_limit", conv_workspace_limit,
+        "The limit in bytes: see set_conv_workspace_limit. 1 GiB at first.");
   m.def("set_num_threads", set_num_threads, "threads"_a, "Threads used by CPU kernels.");
-  m.def("num_threads", num_threads);
+  m.def("num_threads", num_threads, "Threads used by CPU kernels; at first OpenMP's choice.");
   m.def("set_verbose_dispatch", set_verbose_dispatch, "on"_a,
         "Prints each kernel candidate, refusal and choice.");
   m.def("set_verbose_compile", set_verbose_compile, "on"_a,
         "Prints what compiled functions capture and why, what passes change and what is planned.");
   m.def("set_pass", set_pass, "name"_a, "on"_a,
         "Turns a pass over captured graphs off, or on again.");
-  m.def("verbose_dispatch", verbose_dispatch);
-  m.def("verbose_compile", verbose_compile);
+  m.def("verbose_dispatch", verbose_dispatch, "Whether it is on: see set_verbose_dispatch.");
+  m.def("verbose_compile", verbose_compile, "Whether it is on: see set_verbose_compile.");
   m.def("forced_kernel", forced_kernel, "op"_a, "The forced kernel's name; empty when none is.");
-  m.def("pass_is_on", pass_is_on, "name"_a);
+  m.def("pass_is_on", pass_is_on, "name"_a,
+        "Whether a pass over captured graphs is on: see set_pass.");
   m.def(
       "passes",
       [] {

@@ -32,43 +32,54 @@ Tensor to_python(const Tensor& t, const nb::args& args, nb::handle dtype, nb::ha
 }
 
 void bind_properties(nb::class_<Tensor>& tensor) {
-  tensor.def_prop_ro("shape", &Tensor::shape);
+  tensor.def_prop_ro("shape", &Tensor::shape, "The size of each axis.");
   tensor.def_prop_ro("strides", &Tensor::strides, "In elements.");
-  tensor.def_prop_ro("ndim", &Tensor::rank);
-  tensor.def_prop_ro("dtype", &Tensor::dtype);
-  tensor.def_prop_ro("device", &Tensor::device);
-  tensor.def_prop_ro("is_leaf", &Tensor::is_leaf);
-  tensor.def_prop_rw("requires_grad", &Tensor::requires_grad,
-                     [](const Tensor& t, bool value) { t.set_requires_grad(value); });
+  tensor.def_prop_ro("ndim", &Tensor::rank, "The number of axes.");
+  tensor.def_prop_ro("dtype", &Tensor::dtype, "The type of the elements.");
+  tensor.def_prop_ro("device", &Tensor::device, "Where the memory is.");
+  tensor.def_prop_ro("is_leaf", &Tensor::is_leaf, "Whether no recorded operation made it.");
+  tensor.def_prop_rw(
+      "requires_grad", &Tensor::requires_grad,
+      [](const Tensor& t, bool value) { t.set_requires_grad(value); },
+      "Whether backward computes a gradient for it.");
   tensor.def_prop_rw(
       "grad", [](const Tensor& t) { return or_none(t.grad()); },
       [](const Tensor& t, const std::optional<Tensor>& grad) { t.set_grad(or_undefined(grad)); },
-      nb::for_setter(nb::arg("grad").none()));
-  tensor.def_prop_ro("T", [](const Tensor& t) {
-    Dims axes;
-    for (int i = t.rank() - 1; i >= 0; --i) axes.push_back(i);
-    return permute(t, axes);
-  });
+      nb::for_setter(nb::arg("grad").none()),
+      "What backward has added up for this tensor, of its shape; None before.");
+  tensor.def_prop_ro(
+      "T",
+      [](const Tensor& t) {
+        Dims axes;
+        for (int i = t.rank() - 1; i >= 0; --i) axes.push_back(i);
+        return permute(t, axes);
+      },
+      "All axes in opposite order.");
   tensor.def_prop_ro(
       "mT", [](const Tensor& t) { return transpose(t, -2, -1); }, "The last two axes exchanged.");
   tensor.def_prop_ro("data", &Tensor::detach, "The same memory without history.");
-  tensor.def_prop_ro("is_cuda", [](const Tensor& t) { return t.device().is_cuda(); });
-  tensor.def_prop_ro("itemsize", [](const Tensor& t) { return size_of(t.dtype()); });
-  tensor.def_prop_ro("nbytes", [](const Tensor& t) {
-    return static_cast<size_t>(t.numel()) * size_of(t.dtype());
-  });
+  tensor.def_prop_ro(
+      "is_cuda", [](const Tensor& t) { return t.device().is_cuda(); },
+      "Whether it is on a CUDA device.");
+  tensor.def_prop_ro(
+      "itemsize", [](const Tensor& t) { return size_of(t.dtype()); }, "Bytes of one element.");
+  tensor.def_prop_ro(
+      "nbytes", [](const Tensor& t) { return static_cast<size_t>(t.numel()) * size_of(t.dtype()); },
+      "Bytes of all elements.");
 }
 
 void bind_memory(nb::class_<Tensor>& tensor) {
-  tensor.def("contiguous", contiguous, "memory_format"_a = MemoryFormat::contiguous, ReleaseGil());
+  tensor.def("contiguous", contiguous, "memory_format"_a = MemoryFormat::contiguous, ReleaseGil(),
+             "Itself, or a copy whose elements lie in the order of the format.");
   tensor.def(
       "is_contiguous",
       [](const Tensor& t, MemoryFormat format) {
         return format == MemoryFormat::contiguous ? t.spec().is_contiguous()
                                                   : t.spec().is_channels_last_dense();
       },
-      "memory_format"_a = MemoryFormat::contiguous);
-  tensor.def("clone", clone, ReleaseGil());
+      "memory_format"_a = MemoryFormat::contiguous,
+      "Whether the elements lie in the order of the format, without gaps.");
+  tensor.def("clone", clone, ReleaseGil(), "A copy that gradients pass through.");
   tensor.def("detach", &Tensor::detach, "The same memory without history.");
   tensor.def("element_size", [](const Tensor& t) { return size_of(t.dtype()); }, "In bytes.");
   tensor.def("storage_offset", &Tensor::offset, "In elements.");
@@ -90,20 +101,23 @@ void bind_memory(nb::class_<Tensor>& tensor) {
       "The same memory in another shape.");
   tensor.def(
       "view_as", [view](const Tensor& t, const Tensor& other) { return view(t, other.shape()); },
-      "other"_a, ReleaseGil());
+      "other"_a, ReleaseGil(), "The same memory in the shape of other.");
   tensor.def(
       "reshape_as", [](const Tensor& t, const Tensor& other) { return reshape(t, other.shape()); },
-      "other"_a, ReleaseGil());
+      "other"_a, ReleaseGil(), "reshape to the shape of other.");
   tensor.def(
       "expand_as", [](const Tensor& t, const Tensor& other) { return expand(t, other.shape()); },
-      "other"_a, ReleaseGil());
+      "other"_a, ReleaseGil(), "expand to the shape of other.");
   tensor.def(
       "type_as", [](const Tensor& t, const Tensor& other) { return cast(t, other.dtype()); },
-      "other"_a, ReleaseGil());
+      "other"_a, ReleaseGil(), "In the dtype of other.");
 }
 
 /// New tensors of a tensor's dtype and device.
 void bind_new(nb::class_<Tensor>& tensor) {
+  constexpr const char* kDoc =
+      "As mica's function of that name, with this tensor's dtype and device unless others are "
+      "named.";
   using Create = Tensor (*)(const Shape&, TensorOptions);
   for (const auto& [name, create] : {std::pair<const char*, Create>{"new_zeros", zeros},
                                      {"new_ones", ones},
@@ -115,7 +129,7 @@ void bind_new(nb::class_<Tensor>& tensor) {
           const TensorOptions options = parse_options(dtype, device, {t.dtype(), t.device()});
           return without_gil([&, s = parse_dims(shape)] { return make(s, options); });
         },
-        "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+        "shape"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(), kDoc);
   }
   tensor.def(
       "new_full",
@@ -123,14 +137,15 @@ void bind_new(nb::class_<Tensor>& tensor) {
         const TensorOptions options = parse_options(dtype, device, {t.dtype(), t.device()});
         return without_gil([&] { return full(shape, value, options); });
       },
-      "shape"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+      "shape"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(),
+      kDoc);
   tensor.def(
       "new_tensor",
       [](const Tensor& t, nb::handle data, nb::handle dtype, nb::handle device) {
         const TensorOptions options = parse_options(dtype, device, {t.dtype(), t.device()});
         return tensor_from(data, nb::cast(options.dtype), nb::cast(options.device));
       },
-      "data"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+      "data"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none(), kDoc);
 }
 
 /// Lets a result keep its gradient. The hook must not keep the tensor: the tensor's history holds
@@ -159,7 +174,8 @@ void bind_gradients(nb::class_<Tensor>& tensor) {
         t.set_requires_grad(value);
         return t;
       },
-      "requires_grad"_a = true, nb::rv_policy::reference);
+      "requires_grad"_a = true, nb::rv_policy::reference,
+      "Sets requires_grad and returns the tensor.");
   tensor.def("retain_grad", retain_grad,
              "Backward also keeps the gradient of this result, in its .grad.");
   tensor.def(
@@ -175,19 +191,23 @@ void bind_gradients(nb::class_<Tensor>& tensor) {
 }
 
 void bind_methods(nb::class_<Tensor>& tensor) {
-  tensor.def("numel", &Tensor::numel);
-  tensor.def("nelement", &Tensor::numel);
-  tensor.def("dim", &Tensor::rank);
-  tensor.def("size", [](const Tensor& t) { return t.shape(); });
-  tensor.def("size", &Tensor::size, "dim"_a);
-  tensor.def("stride", [](const Tensor& t) { return t.strides(); }, "In elements.");
+  constexpr const char* kSizeDoc = "The size of each axis, or of one.";
+  constexpr const char* kStrideDoc = "Elements from one index to the next, of each axis or of one.";
+  for (const char* name : {"numel", "nelement"})
+    tensor.def(name, &Tensor::numel, "The number of elements.");
+  tensor.def("dim", &Tensor::rank, "The number of axes.");
+  tensor.def("size", [](const Tensor& t) { return t.shape(); }, kSizeDoc);
+  tensor.def("size", &Tensor::size, "dim"_a, kSizeDoc);
+  tensor.def("stride", [](const Tensor& t) { return t.strides(); }, kStrideDoc);
   tensor.def(
       "stride",
       [](const Tensor& t, int64_t dim) {
         return t.strides()[normalize_axis(dim, t.rank(), "stride")];
       },
-      "dim"_a);
-  tensor.def("is_floating_point", [](const Tensor& t) { return is_floating(t.dtype()); });
+      "dim"_a, kStrideDoc);
+  tensor.def(
+      "is_floating_point", [](const Tensor& t) { return is_floating(t.dtype()); },
+      "Whether its dtype is a floating one.");
 
   tensor.def("to", to_python, "args"_a, nb::kw_only(), "dtype"_a = nb::none(),
              "device"_a = nb::none(), "memory_format"_a = nb::none(), "copy"_a = false,
@@ -199,7 +219,8 @@ void bind_methods(nb::class_<Tensor>& tensor) {
       {"byte", DType::u8},       {"bool", DType::boolean}};
   for (const auto& [name, dtype] : kCasts) {
     tensor.def(
-        name, [to_dtype = dtype](const Tensor& t) { return cast(t, to_dtype); }, ReleaseGil());
+        name, [to_dtype = dtype](const Tensor& t) { return cast(t, to_dtype); }, ReleaseGil(),
+        "In that dtype; itself if it has it.");
   }
   tensor.def(
       "to_device",
@@ -207,19 +228,23 @@ void bind_methods(nb::class_<Tensor>& tensor) {
         check<Unsupported>(stream.is_none(), "to_device: only stream=None is taken");
         return without_gil([&, d = parse_device(device)] { return to(t, d); });
       },
-      "device"_a, nb::kw_only(), "stream"_a = nb::none());
-  tensor.def("cpu", [](const Tensor& t) { return to(t, Device::cpu()); }, ReleaseGil());
+      "device"_a, nb::kw_only(), "stream"_a = nb::none(),
+      "On another device; itself if it is there.");
+  tensor.def(
+      "cpu", [](const Tensor& t) { return to(t, Device::cpu()); }, ReleaseGil(),
+      "In the CPU's memory; itself if it is there.");
   tensor.def(
       "cuda", [](const Tensor& t, int index) { return to(t, Device::cuda(index)); }, "index"_a = 0,
-      ReleaseGil());
+      ReleaseGil(), "On a CUDA device; itself if it is there.");
 }
 
 }  // namespace
 
 void bind_tensor(nb::module_& m) {
-  nb::class_<Tensor> tensor(m, "Tensor", nb::is_weak_referenceable(),
-                            nb::type_slots(buffer_slots()),
-                            "An n-dimensional array on one device.");
+  nb::class_<Tensor> tensor(
+      m, "Tensor", nb::is_weak_referenceable(), nb::type_slots(buffer_slots()),
+      "An n-dimensional array on one device. Where a method's text says input, it is this "
+      "tensor.");
   bind_properties(tensor);
   bind_memory(tensor);
   bind_methods(tensor);

@@ -138,14 +138,17 @@ void bind_trainer(nb::module_& m) {
             without_gil([&] { self.trainer->resume(path.string()); });
           },
           "path"_a, "Goes on from a checkpoint, or from last.safetensors of a directory.")
-      .def("kernels", [](const PythonTrainer& self) { return self.trainer->kernels(); })
+      .def(
+          "kernels", [](const PythonTrainer& self) { return self.trainer->kernels(); },
+          "Operators and their kernels in the compiled step, 'conv2d: onednn', as often as they "
+          "run; empty without one.")
       .def_ro("outcome", &PythonTrainer::outcome, "Of the last fit.");
 }
 
 void bind_results(nb::module_& m) {
   using train::EpochResult;
   using train::Evaluation;
-  nb::class_<EpochResult>(m, "EpochResult")
+  nb::class_<EpochResult>(m, "EpochResult", "What one epoch of a training run gave.")
       .def_ro("epoch", &EpochResult::epoch, "The first is 1.")
       .def_ro("steps", &EpochResult::steps)
       .def_ro("train_loss", &EpochResult::train_loss)
@@ -161,16 +164,22 @@ void bind_results(nb::module_& m) {
             "EpochResult(epoch={}, train_loss={:.4g}, test_loss={:.4g}, test_accuracy={:.4g})",
             r.epoch, r.train_loss, r.test_loss, r.test_accuracy);
       });
-  nb::class_<train::StepRecord>(m, "StepRecord")
+  nb::class_<train::StepRecord>(
+      m, "StepRecord",
+      "The mean loss of some steps of training, up to `step`, and the learning rate.")
       .def_ro("step", &train::StepRecord::step)
       .def_ro("loss", &train::StepRecord::loss)
       .def_ro("lr", &train::StepRecord::lr);
-  nb::class_<train::Mistake>(m, "Mistake")
+  nb::class_<train::Mistake>(
+      m, "Mistake", "An example that the model got wrong, with the probability of its guess.")
       .def_ro("index", &train::Mistake::index)
       .def_ro("truth", &train::Mistake::truth)
       .def_ro("guess", &train::Mistake::guess)
       .def_ro("confidence", &train::Mistake::confidence);
-  nb::class_<Evaluation>(m, "Evaluation")
+  nb::class_<Evaluation>(
+      m, "Evaluation",
+      "How a model does on the examples of a loader. `classes` is 0 where targets are no "
+      "class numbers, and then loss and examples are all there is.")
       .def_ro("examples", &Evaluation::examples)
       .def_ro("loss", &Evaluation::loss)
       .def_ro("classes", &Evaluation::classes)

@@ -229,7 +229,9 @@ void bind_types(nb::module_& m) {
       .def("__str__", [](Device d) { return to_string(d); })
       .def("__repr__", [](Device d) { return "device('" + to_string(d) + "')"; });
 
-  nb::enum_<MemoryFormat>(m, "memory_format")
+  nb::enum_<MemoryFormat>(m, "memory_format",
+                          "In which order the elements of a tensor lie: row-major, or (N, C, H, W) "
+                          "with the channels last.")
       .value("contiguous_format", MemoryFormat::contiguous)
       .value("channels_last", MemoryFormat::channels_last)
       .export_values();
