@@ -103,7 +103,7 @@ struct Source {
   }
 };
 
-struct Stage {
+struct alignas(16) Stage {
   float dy[kRows * kPitchOut];
   float x[kRows * kPitchIn];
 };
@@ -237,7 +237,7 @@ template <class Step, class Params>
 __global__ void __launch_bounds__(kThreads, Step::kStates <= 2 ? 5 : 4)
     take_linear_step(const __grid_constant__ Work<Step::kStates> work, Scalars scalars,
                      const __grid_constant__ Params params) {
-  __shared__ alignas(16) Stage stages[kStages];
+  __shared__ Stage stages[kStages];
   __shared__ typename Step::template Factors<float> factors;
   const unsigned tiles = work.layers == 0 ? 0 : work.layer_end[work.layers - 1];
   const bool in_layer = blockIdx.x < tiles;
