@@ -75,7 +75,7 @@ if(MICA_SANITIZE)
     -fsanitize=${MICA_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(mica PUBLIC -fsanitize=${MICA_SANITIZE} PRIVATE -Wl,-Bsymbolic-functions)
 endif()
-if(MICA_PRECOMPILE AND MICA_SANITIZE) # a plain build's objects serve the static one too, out of a compiler cache
+if(MICA_PRECOMPILE)
   target_precompile_headers(mica PRIVATE <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string> <vector>
     <mica/core/check.h> <mica/core/tensor.h> <mica/op/dispatch.h> <mica/op/kernel.h>)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cpu/cpu_check.cpp ${mica_avx512_sources}
