@@ -1,6 +1,7 @@
 #include "mica/op/composed.h"
 
 #include <algorithm>
+#include <array>
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
@@ -66,12 +67,16 @@ Arg ComposedState::arg(int value, const Call& call) const {
 void ComposedState::run(const Call& call) const {
   std::byte* inner =
       inner_bytes_ == 0 ? nullptr : static_cast<std::byte*>(call.workspace) + temporary_bytes_;
-  std::vector<Arg> args;
+  constexpr size_t kFew = 16;  // of these no memory is asked for; an update may have more
+  std::array<Arg, kFew> few;
+  std::vector<Arg> many;
   for (const Step& step : steps_) {
-    args.clear();
-    for (const int v : step.in) args.push_back(arg(v, call));
-    for (const int v : step.out) args.push_back(arg(v, call));
-    const std::span<const Arg> all(args);
+    const size_t count = step.in.size() + step.out.size();
+    if (count > kFew) many.resize(count);
+    const std::span<Arg> all(count > kFew ? many.data() : few.data(), count);
+    size_t i = 0;
+    for (const int v : step.in) all[i++] = arg(v, call);
+    for (const int v : step.out) all[i++] = arg(v, call);
     step.prepared->kernel->run(
         step.params.ref().data, *step.prepared->state,
         {all.first(step.in.size()), all.subspan(step.in.size()), inner, call.encoder});

@@ -8,11 +8,6 @@
 namespace mica {
 namespace {
 
-Activation activation_of(const Node& node) {
-  if (is(node, "relu")) return Activation::relu;
-  return is(node, "gelu") ? Activation::gelu : Activation::none;
-}
-
 /// The activation that a node is the gradient of.
 Activation gradient_of(const Node& node) {
   if (is(node, "relu_grad")) return Activation::relu;

@@ -11,15 +11,10 @@ namespace {
 int activation_after(const Graph& g, const Writes& writes, ValueId id) {
   if (!passes_on(g, writes, id)) return -1;
   const auto reads = [&](const Node& n) {
-    return (is(n, "relu") || is(n, "gelu")) && n.in[0] == id;
+    return activation_of(n) != Activation::none && n.in[0] == id;
   };
   const auto found = std::find_if(g.nodes.begin(), g.nodes.end(), reads);
   return found == g.nodes.end() ? -1 : static_cast<int>(found - g.nodes.begin());
-}
-
-Activation activation_of(const Node& node) {
-  if (is(node, "relu")) return Activation::relu;
-  return is(node, "gelu") ? Activation::gelu : Activation::none;
 }
 
 /// Puts the convolution, the sum and what `place` does (the sum itself, or the activation after it)

@@ -5,6 +5,7 @@
 #include "mica/op/settings.h"
 #include "mica/ops/elementwise/known_number.h"
 #include "mica/ops/fill/fill.h"
+#include "mica/ops/matmul/matmul.h"
 
 namespace mica {
 
@@ -63,6 +64,11 @@ std::vector<bool> constants(const Graph& graph) {
 }
 
 bool is(const Node& node, std::string_view op) { return node.op->name == op; }
+
+Activation activation_of(const Node& node) {
+  if (is(node, "relu")) return Activation::relu;
+  return is(node, "gelu") ? Activation::gelu : Activation::none;
+}
 
 bool writes_input(const Node& node) {
   const int n = static_cast<int>(node.in.size());

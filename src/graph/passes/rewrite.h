@@ -8,6 +8,8 @@
 
 namespace mica {
 
+enum class Activation : int64_t;
+
 /// Which nodes write to which memory. It counts nodes: right until some are added or removed.
 class Writes {
  public:
@@ -34,6 +36,8 @@ class Writes {
 std::vector<bool> constants(const Graph& graph);
 
 bool is(const Node& node, std::string_view op);
+/// Which activation a node is, of those that layers can have in them.
+Activation activation_of(const Node& node);
 /// True when the node writes to an input of it.
 bool writes_input(const Node& node);
 /// The node whose result a value is; null for one that exists outside, an argument, a version that
