@@ -75,9 +75,11 @@ double CudaTrial::microseconds(size_t workspace_bytes, const std::function<void(
       args[i] = {memory_[i] ? memory_[i]->data() : nullptr,
                  i < in_.size() ? &in_[i] : &out_[i - in_.size()]};
     const std::span<const Arg> all(args);
-    const Call call{all.first(in_.size()), all.subspan(in_.size()), workspace->data(),
-                    runtime(DeviceKind::cuda).encoder(device_.index)};
-    return device_microseconds(device_.index, [&] { run(call); }, 4 * best + kHostPart);
+    const auto launches = [&] {
+      run({all.first(in_.size()), all.subspan(in_.size()), workspace->data(),
+           runtime(DeviceKind::cuda).encoder(device_.index)});
+    };
+    return device_microseconds(device_.index, launches, 4 * best + kHostPart);
   } catch (const Error& e) {
     if (verbose_dispatch()) fmt::print(stderr, "mica: {}: {}\n", op_, e.what());
     return kNever;

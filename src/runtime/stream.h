@@ -11,8 +11,8 @@ class StreamState;  // runtime/runtime.h
 class EventState;   // runtime/runtime.h
 
 /// A handle to an order of work on a device. Work on one stream runs in the order it was sent,
-/// work on different ones may overlap. One thread at a time may send work to a stream. On the CPU
-/// and the null device a stream stands for the order of the calling thread.
+/// work on different ones may overlap. Threads may share a stream: each one's work keeps its order.
+/// On the CPU and the null device a stream stands for the order of the calling thread.
 ///
 /// A tensor belongs to the stream that was current when it was made. Before another stream reads
 /// it, that stream waits for an event of the first; `record_stream` (core/memory.h) keeps its

@@ -167,8 +167,6 @@ def test_trainers_are_collected(loaders, device):
 
 
 def test_two_threads_train_two_models(device):
-    if device != "cpu":
-        pytest.skip("threads that share CUDA's default stream are not safe yet")
     x, y = quadrants()
 
     def run(seed, compiled):

@@ -142,6 +142,52 @@ TEST(Threads, CompileAndRunBesideEachOther) {
   });
 }
 
+/// On devices whose stream the threads share.
+class ThreadsOn : public testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override {
+    if (GetParam().is_cuda() && !cuda_available())
+      GTEST_SKIP() << "skipped: no CUDA device: " << cuda_unavailable_reason();
+  }
+};
+
+TEST_P(ThreadsOn, TrainAsEachWouldAlone) {
+  const Device device = GetParam();
+  const auto train = [&](size_t seed) {
+    const auto values = [&](const Shape& shape, double scale) {
+      const Tensor t = mul(sin(arange(numel(shape), {.dtype = DType::f32})), scale);
+      return to(reshape(t, shape), device);
+    };
+    const double scale = 0.1 * static_cast<double>(1 + seed);
+    const Tensor conv = values({8, 1, 3, 3}, scale).set_requires_grad();
+    const Tensor w = values({10, 8 * 13 * 13}, scale).set_requires_grad();
+    const Tensor x = values({16, 1, 28, 28}, 1);
+    const Tensor target = to(remainder(arange(int64_t{16}), 10), device);
+    const auto step = [&] {
+      const Tensor h = flatten(max_pool2d(relu(conv2d(x, conv))), 1);
+      const Tensor loss = cross_entropy(linear(h, w), target);
+      loss.backward();
+      const NoGrad guard;
+      for (const Tensor& p : {conv, w}) {
+        sgd_update(scalar(0.1), {p}, {p.grad()}, {}, {});
+        p.set_grad({});
+      }
+    };
+    auto compiled = compile(step);
+    for (int i = 0; i < 20; ++i) seed % 2 ? compiled() : step();
+    return w.to_vector<float>();
+  };
+  std::vector<Floats> together(4);
+  in_threads(4, [&](size_t t) { together[t] = train(t); });
+  for (size_t t = 0; t < 4; ++t) {
+    const Floats alone = train(t);
+    for (size_t i = 0; i < alone.size(); ++i) ASSERT_NEAR(together[t][i], alone[i], 1e-5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ThreadsOn, testing::Values(Device::cpu(), Device::cuda()),
+                         [](const auto& on) { return on.param.is_cuda() ? "cuda" : "cpu"; });
+
 TEST(Threads, ACompiledFunctionMayBeShared) {
   const Tensor w = ones({8});
   auto f = compile([&](const Tensor& x) { return mul(add(x, w), 2); });

@@ -134,8 +134,9 @@ class GraphPlan : public ConvPlan {
   std::string name() const override { return name_of(*graph_, index_); }
   size_t workspace_bytes() const override { return bytes_; }
   void execute(Encoder& encoder, std::span<void*> pointers, void* workspace) const override {
+    const CudnnHandle cudnn = encoder.cudnn();
     auto status = graph_->execute_plan_at_index(
-        encoder.cudnn(), pointers.data(), static_cast<int>(pointers.size()), workspace, index_);
+        cudnn.handle, pointers.data(), static_cast<int>(pointers.size()), workspace, index_);
     if (status.is_bad()) fail<DeviceError>("{}: cuDNN: {}", op_, status.get_message());
   }
 
@@ -165,14 +166,14 @@ std::vector<std::shared_ptr<const ConvPlan>> find_conv_plans(const ConvProblem& 
                                                              std::string& reason) {
   std::vector<std::shared_ptr<const ConvPlan>> plans;
   const auto graph = describe_graph(p, bias);
-  const cudnnHandle_t handle = runtime(DeviceKind::cuda).encoder(p.device.index)->cudnn();
+  const CudnnHandle cudnn = runtime(DeviceKind::cuda).encoder(p.device.index)->cudnn();
   std::string message;
   const auto good = [&](fe::error_t status) {
     if (status.is_bad()) message = status.get_message();
     return status.is_good();
   };
   try {
-    if (good(graph->validate()) && good(graph->build_operation_graph(handle)) &&
+    if (good(graph->validate()) && good(graph->build_operation_graph(cudnn.handle)) &&
         good(graph->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}))) {
       deselect(*graph, p.dtype);
       const int64_t count = good(graph->check_support()) ? graph->get_execution_plan_count() : 0;

@@ -63,10 +63,6 @@ CachingAllocator::Pool& CachingAllocator::pool_of(cudaStream_t stream) {
   return pools_.emplace_back(Pool{.stream = stream});
 }
 
-bool CachingAllocator::any_recording() const {
-  return std::any_of(pools_.begin(), pools_.end(), [](const Pool& p) { return p.recording; });
-}
-
 void* CachingAllocator::allocate(size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return nullptr;
   check_cuda_usable();
@@ -107,10 +103,6 @@ cudaError_t CachingAllocator::reserve(void** data, size_t bytes) {
 }
 
 CachingAllocator::Block* CachingAllocator::take_segment(Pool& pool, size_t bytes, bool small) {
-  check<DeviceError>(
-      !pool.recording,
-      "cuda: {} bytes were asked for while a graph is recorded, and no cached block has them",
-      bytes);
   size_t segment = segment_bytes(bytes, small);
   void* data = nullptr;
   cudaError_t code = reserve(&data, segment);
@@ -118,7 +110,7 @@ CachingAllocator::Block* CachingAllocator::take_segment(Pool& pool, size_t bytes
     release_free_segments();
     code = reserve(&data, segment);
   }
-  if (code == cudaErrorMemoryAllocation && !pending_.empty() && !any_recording()) {
+  if (code == cudaErrorMemoryAllocation && !pending_.empty()) {
     collect_pending(true);
     if (Block* block = take_free(pool, bytes, small)) return block;
     release_free_segments();
@@ -175,17 +167,6 @@ void CachingAllocator::deallocate(void* data) noexcept {
   Block* block = found->second.get();
   stats_.allocated -= block->bytes;
   block->op = nullptr;
-  if (block->uses.empty()) {
-    make_free(block);
-  } else if (any_recording()) {
-    deferred_.push_back(block);
-  } else {
-    wait_for_uses(block);
-  }
-}
-
-/// The block becomes free when the other streams have passed this point.
-void CachingAllocator::wait_for_uses(Block* block) noexcept {
   for (cudaStream_t stream : block->uses) pending_.add(block, {device_, stream});
   block->uses.clear();
   if (block->pending == 0) make_free(block);
@@ -215,7 +196,6 @@ void CachingAllocator::absorb_after(Block* block) {
 }
 
 void CachingAllocator::collect_pending(bool wait) noexcept {
-  if (any_recording()) return;  // events must not be asked then
   pending_.collect(wait, [this](Block* block) { make_free(block); });
 }
 
@@ -293,7 +273,6 @@ void CachingAllocator::reset_peak() {
 
 void CachingAllocator::empty_cache() {
   const std::lock_guard lock(mutex_);
-  check<DeviceError>(!any_recording(), "cuda: empty_cache was called while a graph is recorded");
   collect_pending(true);
   release_free_segments();
 }
@@ -301,14 +280,6 @@ void CachingAllocator::empty_cache() {
 void CachingAllocator::set_limit(size_t bytes) {
   const std::lock_guard lock(mutex_);
   stats_.limit = bytes;
-}
-
-void CachingAllocator::set_recording(cudaStream_t stream, bool on) {
-  const std::lock_guard lock(mutex_);
-  pool_of(stream).recording = on;
-  if (any_recording()) return;
-  for (Block* block : deferred_) wait_for_uses(block);
-  deferred_.clear();
 }
 
 }  // namespace mica

@@ -41,9 +41,6 @@ class CachingAllocator {
   /// Gives segments that are free as a whole back to the driver.
   void empty_cache();
   void set_limit(size_t bytes);
-  /// While a graph is recorded on a stream, the driver must not be asked for memory there: a
-  /// request that the cache cannot serve raises instead.
-  void set_recording(cudaStream_t stream, bool on);
 
  private:
   struct Pool;
@@ -70,20 +67,17 @@ class CachingAllocator {
     cudaStream_t stream;
     FreeBlocks small = {};
     FreeBlocks large = {};
-    bool recording = false;
   };
 
   static FreeBlocks& free_blocks(const Block& block) {
     return block.small ? block.pool->small : block.pool->large;
   }
   Pool& pool_of(cudaStream_t stream);
-  bool any_recording() const;
   Block* take_free(Pool& pool, size_t bytes, bool small);
   Block* take_segment(Pool& pool, size_t bytes, bool small);
   cudaError_t reserve(void** data, size_t bytes);
   void split(Block* block, size_t bytes);
   void absorb_after(Block* block);
-  void wait_for_uses(Block* block) noexcept;
   void make_free(Block* block) noexcept;
   void collect_pending(bool wait) noexcept;
   void release_free_segments() noexcept;
@@ -95,7 +89,6 @@ class CachingAllocator {
   std::deque<Pool> pools_;                                    ///< few; their addresses stay
   std::unordered_map<void*, std::unique_ptr<Block>> blocks_;  ///< all blocks, by address
   PendingBlocks<Block> pending_;
-  std::vector<Block*> deferred_;  ///< freed while a graph is recorded, when no event can be made
   MemoryStats stats_;
 };
 

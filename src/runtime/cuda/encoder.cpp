@@ -90,7 +90,8 @@ Encoder::~Encoder() {
   cudaStreamDestroy(stream_);
 }
 
-cudnnHandle_t Encoder::cudnn() {
+CudnnHandle Encoder::cudnn() {
+  std::unique_lock alone(cudnn_mutex_);
   if (!cudnn_) {
     cudnnHandle_t handle = nullptr;
     check_cudnn(cudnnCreate(&handle));
@@ -98,16 +99,16 @@ cudnnHandle_t Encoder::cudnn() {
     check_cudnn(cudnnSetStream(handle, stream_));
     g_cudnn_used = true;
   }
-  return cudnn_.get();
+  return {std::move(alone), cudnn_.get()};
 }
 
 cublasLtHandle_t Encoder::cublas_lt() {
-  if (!cublas_lt_) {
+  std::call_once(cublas_lt_once_, [this] {
     cublasLtHandle_t handle = nullptr;
     check_cublas(cublasLtCreate(&handle));
     cublas_lt_.reset(handle);
     g_cublas_lt_used = true;
-  }
+  });
   return cublas_lt_.get();
 }
 
@@ -189,18 +190,20 @@ void Encoder::synchronize() {
 void Encoder::raise_fault() {
   if (!fault_->op) [[likely]]
     return;
-  const Fault f = std::exchange(*fault_, Fault{});
+  const Fault f = [&] {
+    const std::lock_guard lock(fault_mutex_);
+    return std::exchange(*fault_, Fault{});
+  }();
+  if (!f.op) return;  // another thread was told
   if (f.axis < 0) throw Error(f.op);
   fail<IndexError>("{}: index {} is out of range for axis {} of size {}", f.op, f.index, f.axis,
                    f.size);
 }
 
-void Encoder::set_recording(bool on) {
-  if (on) {
-    if (g_cudnn_used) cudnn();
-    if (g_cublas_lt_used) cublas_lt();
-  }
-  recording_.store(on, std::memory_order_relaxed);
+void Encoder::begin_recording(const Encoder& replays_on) {
+  if (g_cudnn_used) cudnn();
+  if (g_cublas_lt_used) cublas_lt();
+  replays_on_ = &replays_on;
 }
 
 std::string Encoder::recent_work() {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -16,9 +17,16 @@
 
 namespace mica {
 
+/// cuDNN's handle for one thread: others that ask for it wait while this lives.
+struct CudnnHandle {
+  std::unique_lock<std::mutex> alone;
+  cudnnHandle_t handle;
+};
+
 /// The one way to launch: owns a stream, the library handles that work on it and the error context.
-/// One thread at a time. With MICA_LAUNCH_BLOCKING=1 every launch is waited for, so that an error
-/// is raised by the op that made it.
+/// Several threads may launch; their work runs in the order it arrives in. With
+/// MICA_LAUNCH_BLOCKING=1 every launch is waited for, so that an error is raised by the op that
+/// made it.
 class Encoder {
  public:
   /// Creates a stream on a device, which becomes the thread's current one.
@@ -32,8 +40,8 @@ class Encoder {
   int multiprocessors() const { return multiprocessors_; }
 
   /// Created when first asked for, bound to the stream. Not while a graph is recorded: kernels ask
-  /// in `prepare`, and `set_recording` makes those that another stream has.
-  cudnnHandle_t cudnn();
+  /// in `prepare`, and `begin_recording` makes those that another stream has.
+  CudnnHandle cudnn();
   cublasLtHandle_t cublas_lt();
 
   /// Launches `kernel`; arguments convert to its parameters' types. An empty grid launches nothing.
@@ -56,7 +64,7 @@ class Encoder {
   }
 
   /// Where kernels note values that they cannot work with.
-  Fault* fault() const { return fault_.get(); }
+  Fault* fault() const { return replays_on_ ? replays_on_->fault() : fault_.get(); }
 
   /// Remembers an op whose launches a library made, and waits for it when launches block.
   void op_launched(const char* op);
@@ -64,9 +72,11 @@ class Encoder {
   /// from, a fault that one noted as itself.
   void synchronize();
 
-  /// While a graph is recorded nothing runs, and nothing can be waited for.
-  void set_recording(bool on);
-  bool recording() const { return recording_.load(std::memory_order_relaxed); }
+  /// While a graph is recorded nothing runs, and nothing can be waited for. What its kernels will
+  /// note is noted for `replays_on`. One thread at a time.
+  void begin_recording(const Encoder& replays_on);
+  void end_recording() { replays_on_ = nullptr; }
+  bool recording() const { return replays_on_ != nullptr; }
 
   /// Whether MICA_LAUNCH_BLOCKING asks to wait for every launch.
   static bool launches_block();
@@ -98,10 +108,13 @@ class Encoder {
   int device_;
   int multiprocessors_ = 0;
   cudaStream_t stream_ = nullptr;
+  std::mutex cudnn_mutex_;
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, CudnnDeleter> cudnn_;
+  std::once_flag cublas_lt_once_;
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, CublasLtDeleter> cublas_lt_;
+  std::mutex fault_mutex_;  ///< of taking it away; kernels write to it when they will
   std::unique_ptr<Fault, HostDeleter> fault_;
-  std::atomic<bool> recording_{false};
+  const Encoder* replays_on_ = nullptr;  ///< while a graph is recorded here
   std::array<Launch, kRemembered> recent_;
   std::atomic<uint64_t> launches_{0};  ///< since the stream was last waited for
 };

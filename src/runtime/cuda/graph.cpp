@@ -37,13 +37,13 @@ class GraphReplay : public Replay {
 /// Turns launches on a stream into nodes of a graph while it lives.
 class StreamCapture {
  public:
-  StreamCapture(Encoder& encoder, CachingAllocator& allocator)
-      : encoder_(encoder), stream_(encoder.stream()), allocator_(allocator) {
-    encoder_.set_recording(true);
-    const cudaError_t code = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
-    if (code != cudaSuccess) encoder_.set_recording(false);
+  StreamCapture(Encoder& encoder, const Encoder& replays_on)
+      : encoder_(encoder), stream_(encoder.stream()) {
+    encoder_.begin_recording(replays_on);
+    // Relaxed: nobody waits for this stream, and memory may be given back meanwhile.
+    const cudaError_t code = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed);
+    if (code != cudaSuccess) encoder_.end_recording();
     check_cuda(code);
-    allocator_.set_recording(stream_, true);
   }
   ~StreamCapture() {
     if (ended_) return;
@@ -79,24 +79,22 @@ class StreamCapture {
     ended_ = true;
     cudaGraph_t graph = nullptr;
     const cudaError_t code = cudaStreamEndCapture(stream_, &graph);
-    allocator_.set_recording(stream_, false);
-    encoder_.set_recording(false);
+    encoder_.end_recording();
     return {code, graph};
   }
 
   Encoder& encoder_;
   cudaStream_t stream_;
-  CachingAllocator& allocator_;
   bool ended_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<Replay> record_graph(Encoder& encoder, CachingAllocator& allocator,
+std::unique_ptr<Replay> record_graph(Encoder& encoder, const Encoder& replays_on,
                                      const std::vector<std::vector<int>>& after,
                                      const std::function<void(int step)>& launch) {
   const Graph graph = [&] {
-    StreamCapture capture(encoder, allocator);
+    StreamCapture capture(encoder, replays_on);
     std::vector<std::vector<cudaGraphNode_t>> last(after.size());  // nodes each step ends with
     for (size_t i = 0; i < after.size(); ++i) {
       std::vector<cudaGraphNode_t> waits;
@@ -113,7 +111,7 @@ std::unique_ptr<Replay> record_graph(Encoder& encoder, CachingAllocator& allocat
   cudaGraphExec_t raw = nullptr;
   check_cuda(cudaGraphInstantiate(&raw, graph.get(), 0));
   GraphExec exec(raw);
-  check_cuda(cudaGraphUpload(exec.get(), encoder.stream()));
+  check_cuda(cudaGraphUpload(exec.get(), replays_on.stream()));
   return std::make_unique<GraphReplay>(std::move(exec), encoder.device());
 }
 

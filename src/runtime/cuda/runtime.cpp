@@ -51,7 +51,9 @@ CudaRuntime::CudaRuntime(int device_count)
       slots_(std::make_unique<Slot[]>(static_cast<size_t>(device_count_))) {}
 
 CudaRuntime::PerDevice::PerDevice(int index)
-    : allocator(index), default_stream(std::make_shared<CudaStream>(index)) {
+    : allocator(index),
+      default_stream(std::make_shared<CudaStream>(index)),
+      recorder(std::make_shared<CudaStream>(index)) {
   streams.push_back(default_stream.get());
 }
 
@@ -89,7 +91,11 @@ DeviceProperties CudaRuntime::properties(int index) {
 
 void* CudaRuntime::allocate(size_t bytes, int index) {
   PerDevice& device = use(index);
-  return device.allocator.allocate(bytes, current(device, index).encoder.stream());
+  const Encoder& encoder = current(device, index).encoder;
+  // The graph would use the memory long after it was given back.
+  check<DeviceError>(bytes == 0 || !encoder.recording(),
+                     "cuda: {} bytes were asked for while a graph is recorded", bytes);
+  return device.allocator.allocate(bytes, encoder.stream());
 }
 
 void CudaRuntime::deallocate(void* data, size_t /*bytes*/, int index) noexcept {
@@ -206,8 +212,7 @@ void CudaRuntime::synchronize(int index) {
     const std::lock_guard lock(mutex_);
     return device.streams;
   }();
-  for (CudaStream* stream : streams)
-    if (!stream->encoder.recording()) stream->encoder.synchronize();
+  for (CudaStream* stream : streams) stream->encoder.synchronize();
 }
 
 std::shared_ptr<StreamState> CudaRuntime::create_stream(int index) {
@@ -255,7 +260,12 @@ std::unique_ptr<Replay> CudaRuntime::record(int index, const std::vector<std::ve
                                             const std::function<void(int step)>& launch) {
   if (Encoder::launches_block()) return nullptr;  // so that each step is waited for
   PerDevice& device = use(index);
-  return record_graph(current(device, index).encoder, device.allocator, after, launch);
+  const Encoder& replays_on = current(device, index).encoder;
+  check<DeviceError>(!replays_on.recording(), "cuda: a graph is being recorded already");
+  // On a stream of its own: what other threads send to the current one is not part of the graph.
+  const std::lock_guard lock(device.recording);
+  const StreamGuard guard(Stream(device.recorder));
+  return record_graph(device.recorder->encoder, replays_on, after, launch);
 }
 
 }  // namespace mica

@@ -83,8 +83,10 @@ class CudaRuntime : public DeviceRuntime {
     CachingAllocator allocator;
     HostStaging staging;
     std::shared_ptr<CudaStream> default_stream;
-    std::vector<CudaStream*> streams;  ///< all that were made; they live as long as the process
-    std::vector<CudaStream*> unused;   ///< those nobody has a handle to
+    std::mutex recording;                  ///< of `recorder`
+    std::shared_ptr<CudaStream> recorder;  ///< of graphs; nothing ever runs there
+    std::vector<CudaStream*> streams;      ///< all that were made; they live as long as the process
+    std::vector<CudaStream*> unused;       ///< those nobody has a handle to
   };
   struct Slot {
     std::once_flag once;
