@@ -56,6 +56,18 @@ std::string message_of(const std::function<void()>& f) {
   return "";
 }
 
+TEST_F(Cuda, GradientsFlowBetweenDevices) {
+  const Tensor x = full({2, 3}, 2).set_requires_grad();
+  const Tensor there = to(x, kCuda);
+  EXPECT_TRUE(there.requires_grad());
+  const Tensor y = sum(to(mul(there, there), Device::cpu()));
+  const Tensor once = grad({y}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_TRUE(once.device().is_cpu());
+  expect_all(once, 4);
+  expect_all(grad({sum(once)}, {x})[0], 2);
+  EXPECT_FALSE(to(x.detach(), kCuda).requires_grad());
+}
+
 TEST_F(Cuda, TheCurrentStreamIsTheThreadsOwn) {
   EXPECT_EQ(current_stream(kCuda), default_stream(kCuda));
   const Stream stream = Stream::create(kCuda);

@@ -163,13 +163,14 @@ TEST_P(ThreadsOn, TrainAsEachWouldAlone) {
     const Tensor w = values({10, 8 * 13 * 13}, scale).set_requires_grad();
     const Tensor x = values({16, 1, 28, 28}, 1);
     const Tensor target = to(remainder(arange(int64_t{16}), 10), device);
+    const Tensor rate = scalar(0.1, {.device = device});
     const auto step = [&] {
       const Tensor h = flatten(max_pool2d(relu(conv2d(x, conv))), 1);
       const Tensor loss = cross_entropy(linear(h, w), target);
       loss.backward();
       const NoGrad guard;
       for (const Tensor& p : {conv, w}) {
-        sgd_update(scalar(0.1), {p}, {p.grad()}, {}, {});
+        sgd_update(rate, {p}, {p.grad()}, {}, {});
         p.set_grad({});
       }
     };

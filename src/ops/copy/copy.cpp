@@ -1,6 +1,6 @@
 #include "mica/ops/copy/copy.h"
 
-#include "mica/autograd/autograd.h"
+#include "mica/autograd/function.h"
 #include "mica/core/check.h"
 #include "mica/core/memory.h"
 #include "mica/op/dispatch.h"
@@ -88,13 +88,14 @@ Tensor to(const Tensor& x, Device device, TransferOptions options) {
   check<Unsupported>(!current_recorder(),
                      "to: a copy from {} to {} cannot be part of a captured graph", x.device(),
                      device);
-  check<Unsupported>(!(grad_enabled() && x.requires_grad()),
-                     "to: gradients do not flow from {} to {}; detach() the tensor first",
-                     x.device(), device);
+  const Device from = x.device();
+  if (grad_enabled() && x.requires_grad())
+    return call_function(
+        "to", {x}, [&](FunctionContext&) -> Tensors { return {to(x, device, options)}; },
+        [from](FunctionContext&, const Tensors& g) -> Tensors { return {to(g[0], from)}; })[0];
   const Tensor dense = x.spec().is_channels_last() ? x : contiguous(x);
   TensorSpec spec = dense.spec();
   spec.device = device;
-  const Device from = x.device();
   const size_t bytes = static_cast<size_t>(x.numel()) * size_of(x.dtype());
   const bool arrives_later = options.non_blocking && from.is_cuda() && device.is_cpu();
   Tensor result = arrives_later ? empty_pinned(spec) : empty(spec);
