@@ -17,3 +17,12 @@ function(mica_set_flags target)
       "$<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings;-Xcompiler=-Werror>")
   endif()
 endfunction()
+
+# mica_precompile(target header…): with MICA_PRECOMPILE, headers that most files of the target include.
+function(mica_precompile target)
+  if(MICA_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+    # GCC 12 is mistaken about std::string, and in a precompiled header it says so.
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
+  endif()
+endfunction()

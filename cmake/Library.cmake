@@ -75,14 +75,10 @@ if(MICA_SANITIZE)
     -fsanitize=${MICA_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(mica PUBLIC -fsanitize=${MICA_SANITIZE} PRIVATE -Wl,-Bsymbolic-functions)
 endif()
-if(MICA_PRECOMPILE)
-  target_precompile_headers(mica PRIVATE <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string> <vector>
-    <mica/core/check.h> <mica/core/tensor.h> <mica/op/dispatch.h> <mica/op/kernel.h>)
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cpu/cpu_check.cpp ${mica_avx512_sources}
-    PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # their flags are others
-  # GCC 12 is mistaken about std::string, and in a precompiled header it says so.
-  target_compile_options(mica PRIVATE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
-endif()
+mica_precompile(mica <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string> <vector>
+  <mica/core/check.h> <mica/core/tensor.h> <mica/op/dispatch.h> <mica/op/kernel.h>)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cpu/cpu_check.cpp ${mica_avx512_sources}
+  PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # their flags are others
 target_compile_features(mica PUBLIC cxx_std_20)
 target_include_directories(mica PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

@@ -25,9 +25,7 @@ target_compile_options(_mica PRIVATE -Wno-maybe-uninitialized)
 target_include_directories(_mica PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(_mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(_mica PRIVATE mica::mica)
-if(MICA_PRECOMPILE)
-  target_precompile_headers(_mica PRIVATE ${PROJECT_SOURCE_DIR}/python/src/bindings.h)
-endif()
+mica_precompile(_mica ${PROJECT_SOURCE_DIR}/python/src/bindings.h)
 set_target_properties(_mica PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/mica
   INSTALL_RPATH "$ORIGIN;$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}")  # in a wheel, in the build tree
