@@ -45,14 +45,17 @@ class Function:
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
+        """The results of the arguments: a tensor or a tuple of them."""
         raise NotImplementedError("autograd.Function: forward(ctx, ...) is not defined")
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        """A gradient for each argument, of one for each result."""
         raise NotImplementedError("autograd.Function: backward(ctx, ...) is not defined")
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
+        """Calls forward and records backward."""
         return _autograd.apply_function(cls, *args)
 
 

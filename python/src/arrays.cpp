@@ -75,7 +75,8 @@ Tensor copy_array(nb::handle array) {
   check<ShapeError>(a.ndim() <= Dims::kMaxRank, "tensor: at most {} dimensions, got {}",
                     Dims::kMaxRank, a.ndim());
   const Shape shape(std::span(a.shape_ptr(), a.ndim()));
-  return tensor_from_bytes(a.data(), shape, {dtype_of(a.dtype()), Device::cpu()});
+  const TensorOptions options{dtype_of(a.dtype()), Device::cpu()};
+  return without_gil([&] { return tensor_from_bytes(a.data(), shape, options); });
 }
 
 /// Reads nested lists of numbers.

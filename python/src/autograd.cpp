@@ -181,7 +181,7 @@ nb::object run_checkpoint(nb::handle function, const nb::args& arguments) {
 
 void bind_checks(nb::module_& m) {
   nb::class_<GradcheckResult>(m, "GradcheckResult", "True where the gradients agree.")
-      .def_ro("ok", &GradcheckResult::ok)
+      .def_ro("ok", &GradcheckResult::ok, "Whether they agree.")
       .def_ro("worst", &GradcheckResult::worst, "The largest relative error met.")
       .def_ro("message", &GradcheckResult::message, "Where it is, with both values.")
       .def("__bool__", [](const GradcheckResult& self) { return self.ok; })
@@ -259,7 +259,7 @@ void bind_autograd(nb::module_& m) {
       "tensors"_a, "grad_tensors"_a = nb::none(), "retain_graph"_a = false,
       "create_graph"_a = false, "Adds the gradients of all of them together to the leaves' .grad.");
   nb::class_<HookHandle>(scope, "HookHandle", "Takes a hook away again.")
-      .def("remove", &HookHandle::remove);
+      .def("remove", &HookHandle::remove, "The hook is called no more.");
   bind_hooks();
   bind_function(scope);
   bind_checks(scope);

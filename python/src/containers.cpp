@@ -50,7 +50,7 @@ void def_list(Layer<Impl>& list) {
         nb::cast<Impl&>(self).push_back(module_from(module));
         return nb::borrow(self);
       },
-      "module"_a);
+      "module"_a, "Adds a module at the end, named by its number.");
   list.def(
       "extend",
       [](nb::handle self, nb::handle modules) {
@@ -58,7 +58,7 @@ void def_list(Layer<Impl>& list) {
           nb::cast<Impl&>(self).push_back(module_from(module));
         return nb::borrow(self);
       },
-      "modules"_a);
+      "modules"_a, "Adds modules at the end.");
   list.def("__len__", [](const Impl& self) { return self.children().size(); });
   list.def("__iter__", [](const Impl& self) { return nb::iter(children_of(self)); });
   list.def("__getitem__", get_item<Impl>);
@@ -89,7 +89,8 @@ void bind_dict(nb::module_& nn) {
         if (!modules.is_none()) update(*self, modules);
       },
       "modules"_a = nb::none());
-  dict.def("update", update, "modules"_a);
+  dict.def("update", update, "modules"_a,
+           "Takes in the modules of a dictionary, or of pairs (name, module).");
   dict.def("__len__", [](const ModuleDictImpl& self) { return self.children().size(); });
   dict.def("__setitem__", [update](ModuleDictImpl& self, nb::handle name, nb::handle module) {
     nb::dict one;
@@ -119,15 +120,18 @@ void bind_dict(nb::module_& nn) {
     for (const auto& [name, child] : self.children()) list.append(nb::cast(name));
     return list;
   };
-  dict.def("keys", keys);
+  dict.def("keys", keys, "The names.");
   dict.def("__iter__", [keys](const ModuleDictImpl& self) { return nb::iter(keys(self)); });
-  dict.def("values", [](const ModuleDictImpl& self) { return children_of(self); });
-  dict.def("items", [](const ModuleDictImpl& self) {
-    nb::list list;
-    for (const auto& [name, child] : self.children())
-      list.append(nb::make_tuple(name, module_to_python(child)));
-    return list;
-  });
+  dict.def("values", [](const ModuleDictImpl& self) { return children_of(self); }, "The modules.");
+  dict.def(
+      "items",
+      [](const ModuleDictImpl& self) {
+        nb::list list;
+        for (const auto& [name, child] : self.children())
+          list.append(nb::make_tuple(name, module_to_python(child)));
+        return list;
+      },
+      "Pairs (name, module).");
 }
 
 }  // namespace

@@ -39,11 +39,13 @@ void bind_streams(nb::module_& m) {
       .def(
           "__init__",
           [](Stream* self, nb::handle device) {
-            new (self) Stream(Stream::create(device_or_cuda(device)));
+            const Device d = device_or_cuda(device);
+            new (self) Stream(without_gil([&] { return Stream::create(d); }));
           },
           "device"_a = nb::none())
-      .def_prop_ro("device", &Stream::device)
-      .def("synchronize", &Stream::synchronize, ReleaseGil())
+      .def_prop_ro("device", &Stream::device, "Whose work it orders.")
+      .def("synchronize", &Stream::synchronize, ReleaseGil(),
+           "Waits until everything sent to it is done.")
       .def("query", &Stream::query, "Whether everything sent to it is done.")
       .def("wait_event", &Stream::wait, "event"_a, "What is sent afterwards runs after the event.")
       .def("__eq__", [](const Stream& a, const Stream& b) { return a == b; });
@@ -55,10 +57,16 @@ void bind_streams(nb::module_& m) {
       nb::rv_policy::take_ownership,
       "with stream(s): this thread sends its work for the device to s.");
   m.def(
-      "current_stream", [](nb::handle device) { return current_stream(device_or_cuda(device)); },
+      "current_stream",
+      [](nb::handle device) {
+        return without_gil([d = device_or_cuda(device)] { return current_stream(d); });
+      },
       "device"_a = nb::none(), "The stream to which this thread sends its work for the device.");
   m.def(
-      "default_stream", [](nb::handle device) { return default_stream(device_or_cuda(device)); },
+      "default_stream",
+      [](nb::handle device) {
+        return without_gil([d = device_or_cuda(device)] { return default_stream(d); });
+      },
       "device"_a = nb::none(), "The stream that a thread uses unless it names another.");
   m.def("record_stream", record_stream, "tensor"_a, "stream"_a,
         "Work on the stream uses the tensor's memory: it is not used again before that is done.");
@@ -72,7 +80,8 @@ void bind_pinned() {
 }
 
 nb::dict properties(int index) {
-  const DeviceProperties p = runtime(DeviceKind::cuda).properties(index);
+  const DeviceProperties p =
+      without_gil([&] { return runtime(DeviceKind::cuda).properties(index); });
   nb::dict d;
   d["name"] = p.name;
   d["memory"] = p.memory;

@@ -110,9 +110,15 @@ void bind_loader(nb::module_& m) {
         return walk(self.loader, epoch, first_batch);
       },
       "epoch"_a, "first_batch"_a = 0, "One walk over the batches of an epoch, the same each time.");
-  loader.def_prop_ro("examples", [](const PythonLoader& self) { return self.loader.examples(); });
-  loader.def_prop_ro("batch_size",
-                     [](const PythonLoader& self) { return self.loader.options().batch; });
+  loader.def_prop_ro(
+      "examples", [](const PythonLoader& self) { return self.loader.examples(); },
+      "How many there are in an epoch.");
+  loader.def_prop_ro(
+      "batch_size", [](const PythonLoader& self) { return self.loader.options().batch; },
+      "Examples in a batch; the last may have fewer.");
+  loader.def_prop_ro(
+      "dataset", [](const PythonLoader& self) { return self.loader.dataset(); },
+      "What it takes the examples from, as a Dataset.");
 
   nb::class_<data::Feed>(m, "Feed",
                          "The batches of a resident loader, for a compiled function without "
@@ -120,15 +126,16 @@ void bind_loader(nb::module_& m) {
       .def(
           "__init__",
           [](data::Feed* self, const PythonLoader& of) { new (self) data::Feed(of.loader); },
-          "loader"_a)
-      .def("start", &data::Feed::start, "epoch"_a, "first_batch"_a = 0, ReleaseGil())
+          "loader"_a, ReleaseGil())
+      .def("start", &data::Feed::start, "epoch"_a, "first_batch"_a = 0, ReleaseGil(),
+           "What comes next is this batch of this epoch.")
       .def(
           "next",
           [](const data::Feed& self, int64_t n) {
             const data::Batch batch = self.next(n);
             return Pair{batch.x, batch.y};
           },
-          "n"_a, ReleaseGil(), "The next n examples, at most a batch.");
+          "n"_a, ReleaseGil(), "The next n examples (x (n, …), y (n, …)), at most a batch.");
 }
 
 /// What Python iterates over; every walk starts anew.

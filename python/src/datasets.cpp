@@ -155,19 +155,26 @@ void bind_datasets(nb::module_& m) {
   dataset.def("map", mapped, "function"_a,
               "Each example as function(x, y) makes it, whenever it is asked for.");
   dataset.def(
-      "first", [](nb::handle self, int64_t n) { return as_dataset(self).first(n); }, "n"_a,
-      "The first n, or all where there are fewer.");
+      "first",
+      [](nb::handle self, int64_t n) {
+        return without_gil([&, set = as_dataset(self)] { return set.first(n); });
+      },
+      "n"_a, "The first n, or all where there are fewer.");
   dataset.def(
       "subset",
       [](nb::handle self, std::vector<int64_t> indices) {
-        return as_dataset(self).subset(std::move(indices));
+        return without_gil([&, set = as_dataset(self)] { return set.subset(std::move(indices)); });
       },
       "indices"_a, "Those at the indices, in their order.");
   dataset.def(
-      "shuffle", [](nb::handle self, uint64_t seed) { return as_dataset(self).shuffle(seed); },
+      "shuffle",
+      [](nb::handle self, uint64_t seed) {
+        return without_gil([&, set = as_dataset(self)] { return set.shuffle(seed); });
+      },
       "seed"_a, "All in another order: the same for the same seed.");
-  dataset.def_prop_ro("class_names",
-                      [](nb::handle self) { return as_dataset(self).class_names(); });
+  dataset.def_prop_ro(
+      "class_names", [](nb::handle self) { return as_dataset(self).class_names(); },
+      "Of class 0, 1, …; empty where they have none.");
   m.def(
       "TensorDataset",
       [](nb::handle x, nb::handle y, std::vector<std::string> class_names) {

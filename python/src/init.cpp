@@ -29,7 +29,7 @@ void def_fill(nb::module_& m, const char* name, void (*fill)(const Tensor&, Args
         fill(t, args...);
         return t;
       },
-      "tensor"_a, extra...);
+      "tensor"_a, extra..., ReleaseGil());
 }
 
 void def_kaiming(nb::module_& m, const char* name,
@@ -45,7 +45,8 @@ void def_kaiming(nb::module_& m, const char* name,
                  .nonlinearity = nonlinearity_of(name, nonlinearity)});
         return t;
       },
-      "tensor"_a, "a"_a = 0.0, "mode"_a = "fan_in", "nonlinearity"_a = "leaky_relu", doc);
+      "tensor"_a, "a"_a = 0.0, "mode"_a = "fan_in", "nonlinearity"_a = "leaky_relu", ReleaseGil(),
+      doc);
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ void bind_init(nb::module_& nn) {
         trunc_normal_(t, {.mean = mean, .std = std, .low = low, .high = high});
         return t;
       },
-      "tensor"_a, "mean"_a = 0.0, "std"_a = 1.0, "a"_a = -2.0, "b"_a = 2.0,
+      "tensor"_a, "mean"_a = 0.0, "std"_a = 1.0, "a"_a = -2.0, "b"_a = 2.0, ReleaseGil(),
       "Normal numbers of those between a and b.");
   m.def(
       "calculate_gain",

@@ -23,8 +23,8 @@ io::ByteSpan bytes_of(const nb::bytes& data) {
 
 void bind_tensors(nb::module_& m) {
   nb::class_<io::Safetensors>(m, "Safetensors", "What a safetensors file holds.")
-      .def_ro("tensors", &io::Safetensors::tensors)
-      .def_ro("metadata", &io::Safetensors::metadata);
+      .def_ro("tensors", &io::Safetensors::tensors, "By name.")
+      .def_ro("metadata", &io::Safetensors::metadata, "Texts by name.");
   m.def(
       "load_safetensors", [](const Path& path) { return io::load_safetensors(path.string()); },
       "path"_a, ReleaseGil(), "Reads a file by mapping it: the tensors are views of it.");
@@ -41,9 +41,9 @@ void bind_tensors(nb::module_& m) {
           [](io::Checkpoint* self, const Named& model, const Named& optimizer,
              const Texts& metadata) { new (self) io::Checkpoint{model, optimizer, metadata}; },
           "model"_a = Named(), "optimizer"_a = Named(), "metadata"_a = Texts())
-      .def_rw("model", &io::Checkpoint::model)
-      .def_rw("optimizer", &io::Checkpoint::optimizer)
-      .def_rw("metadata", &io::Checkpoint::metadata);
+      .def_rw("model", &io::Checkpoint::model, "The model's state_dict.")
+      .def_rw("optimizer", &io::Checkpoint::optimizer, "The optimizer's state_dict.")
+      .def_rw("metadata", &io::Checkpoint::metadata, "Texts by name.");
   m.def(
       "save_checkpoint",
       [](const Path& path, const io::Checkpoint& c) { io::save_checkpoint(path.string(), c); },
@@ -52,12 +52,16 @@ void bind_tensors(nb::module_& m) {
       "load_checkpoint", [](const Path& path) { return io::load_checkpoint(path.string()); },
       "path"_a, ReleaseGil(), "Reads what save_checkpoint wrote.");
   m.def(
-      "random_state", [](nb::handle device) { return io::random_state(parse_device(device)); },
+      "random_state",
+      [](nb::handle device) {
+        return without_gil([d = parse_device(device)] { return io::random_state(d); });
+      },
       "device"_a = "cpu", "The state of the random generators, as text.");
   m.def(
       "set_random_state",
       [](const std::string& text, nb::handle device) {
-        io::set_random_state(text, parse_device(device), "set_random_state");
+        without_gil(
+            [&, d = parse_device(device)] { io::set_random_state(text, d, "set_random_state"); });
       },
       "text"_a, "device"_a = "cpu", "Goes on from it.");
 }
@@ -73,13 +77,15 @@ void bind_images(nb::module_& m) {
   m.def(
       "decode_image",
       [](const nb::bytes& data, int64_t channels) {
-        return io::decode_image(bytes_of(data), "decode_image", {.channels = channels});
+        return without_gil([&, bytes = bytes_of(data)] {
+          return io::decode_image(bytes, "decode_image", {.channels = channels});
+        });
       },
       "data"_a, "channels"_a = 0, "The same from bytes.");
   m.def(
       "encode_png",
       [](const Tensor& image) {
-        const auto bytes = io::encode_png(image);
+        const auto bytes = without_gil([&] { return io::encode_png(image); });
         return nb::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
       },
       "image"_a, "A uint8 image (C, H, W) or (H, W) as the bytes of a PNG file.");
@@ -96,30 +102,30 @@ void bind_logs(nb::module_& m) {
           [](io::EventWriter* self, const Path& directory, int64_t first_step) {
             new (self) io::EventWriter(directory.string(), first_step);
           },
-          "directory"_a, "first_step"_a = 0)
+          "directory"_a, "first_step"_a = 0, ReleaseGil())
       .def(
           "scalar",
           [](io::EventWriter& self, const std::string& tag, double value, int64_t step) {
             self.scalar(tag, value, step);
           },
-          "tag"_a, "value"_a, "step"_a)
-      .def_prop_ro("path", &io::EventWriter::path);
+          "tag"_a, "value"_a, "step"_a, ReleaseGil(), "Writes the value of a curve at a step.")
+      .def_prop_ro("path", &io::EventWriter::path, "The file.");
   nb::class_<io::MetricsLog>(m, "MetricsLog", "A file of measurements, one JSON object a line.")
       .def(
           "__init__",
           [](io::MetricsLog* self, const Path& path, int64_t resume_step) {
             new (self) io::MetricsLog(path.string(), resume_step);
           },
-          "path"_a, "resume_step"_a = 0)
+          "path"_a, "resume_step"_a = 0, ReleaseGil())
       .def(
           "write",
           [](io::MetricsLog& self, int64_t step, const nb::kwargs& values) {
             std::vector<std::pair<std::string, double>> row;
             for (auto [name, value] : values)
               row.emplace_back(nb::cast<std::string>(name), nb::cast<double>(value));
-            self.write(step, row);
+            without_gil([&] { self.write(step, row); });
           },
-          "step"_a, "values"_a, "write(100, loss=0.5).");
+          "step"_a, "values"_a, "Writes a line: write(100, loss=0.5).");
 }
 
 }  // namespace

@@ -15,34 +15,39 @@ Layer<Impl> add_layer(nb::module_& nn, const char* name, const char* doc) {
   Layer<Impl> layer(nn, name, nb::type_slots(module_slots), doc);
   layer.def(
       "forward", [](Impl& self, const Tensor& x) { return self.Impl::forward(x); }, "input"_a,
-      ReleaseGil());
+      ReleaseGil(), doc);
   return layer;
 }
 
 /// Makes a layer in the memory of its Python object.
 template <class Impl, class Options>
 void construct(Impl* self, const Options& options) {
-  new (self) Overridable<Impl>(options);
+  new (self) Overridable<Impl>(WithoutGil(), options);
 }
 
-/// A parameter that may be missing is None then. Another one of its shape can take its place: so
-/// two layers share a weight.
-template <class Impl, std::derived_from<nn::ModuleImpl> Owner>
-void def_member(Layer<Impl>& layer, const char* name, Tensor Owner::* member) {
+/// A parameter (or a buffer, where Value is Tensor) that may be missing is None then. Another one
+/// of its shape can take its place: so two layers share a weight.
+template <class Value = Parameter, class Impl, std::derived_from<nn::ModuleImpl> Owner>
+void def_member(Layer<Impl>& layer, const char* name, Tensor Owner::* member, const char* doc) {
   layer.def_prop_rw(
       name,
       [member](const Impl& self) -> nb::object {
         const Tensor& t = self.*member;
-        return t.defined() ? nb::cast(Parameter(t)) : nb::none();
+        return t.defined() ? nb::cast(Value(t)) : nb::none();
       },
-      [name, member](Impl& self, const Parameter& value) {
+      [name, member](Impl& self, const Value& value) {
         Tensor& t = self.*member;
         check<ShapeError>(t.defined() && t.shape() == value.shape(),
                           "nn.{}: '{}' must have shape {}, got {}", self.type_name(), name,
                           t.defined() ? t.shape() : Shape(), value.shape());
-        replace_parameter(self, name, value);
+        if constexpr (std::is_same_v<Value, Parameter>) {
+          replace_parameter(self, name, value);
+        } else {
+          self.replace_buffer(name, value);
+        }
         t = value;
-      });
+      },
+      doc);
 }
 
 // One file per family.

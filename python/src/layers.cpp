@@ -27,8 +27,8 @@ void def_conv(nb::module_& nn, const char* name, const char* doc) {
       },
       "in_channels"_a, "out_channels"_a, "kernel_size"_a, "stride"_a = 1, "padding"_a = 0,
       "dilation"_a = 1, "groups"_a = 1, "bias"_a = true);
-  def_member(conv, "weight", &Impl::weight);
-  def_member(conv, "bias", &Impl::bias);
+  def_member(conv, "weight", &Impl::weight, "(out_channels, in_channels / groups, kernel…).");
+  def_member(conv, "bias", &Impl::bias, "(out_channels), or None.");
 }
 
 template <class Size>
@@ -51,13 +51,13 @@ void def_conv_transpose(nb::module_& nn, const char* name, const char* doc) {
       },
       "in_channels"_a, "out_channels"_a, "kernel_size"_a, "stride"_a = 1, "padding"_a = 0,
       "output_padding"_a = 0, "groups"_a = 1, "bias"_a = true, "dilation"_a = 1);
-  def_member(conv, "weight", &Impl::weight);
-  def_member(conv, "bias", &Impl::bias);
+  def_member(conv, "weight", &Impl::weight, "(in_channels, out_channels / groups, kernel…).");
+  def_member(conv, "bias", &Impl::bias, "(out_channels), or None.");
 }
 
 void bind_bilinear(nb::module_& nn) {
-  Layer<BilinearImpl> layer(nn, "Bilinear", nb::type_slots(module_slots),
-                            "a (…, in1_features) and b (…, in2_features) to (…, out_features).");
+  constexpr const char* kDoc = "(…, in1_features) and (…, in2_features) to (…, out_features).";
+  Layer<BilinearImpl> layer(nn, "Bilinear", nb::type_slots(module_slots), kDoc);
   layer.def(
       "__init__",
       [](BilinearImpl* self, int64_t in1, int64_t in2, int64_t out, bool bias) {
@@ -67,9 +67,9 @@ void bind_bilinear(nb::module_& nn) {
   layer.def(
       "forward",
       [](const BilinearImpl& self, const Tensor& a, const Tensor& b) { return self.forward(a, b); },
-      "input1"_a, "input2"_a, ReleaseGil());
-  def_member(layer, "weight", &BilinearImpl::weight);
-  def_member(layer, "bias", &BilinearImpl::bias);
+      "input1"_a, "input2"_a, ReleaseGil(), kDoc);
+  def_member(layer, "weight", &BilinearImpl::weight, "(out_features, in1_features, in2_features).");
+  def_member(layer, "bias", &BilinearImpl::bias, "(out_features), or None.");
 }
 
 }  // namespace
@@ -82,10 +82,14 @@ void bind_linear_layers(nb::module_& nn) {
         construct(self, LinearOptions{.in = in, .out = out, .bias = bias});
       },
       "in_features"_a, "out_features"_a, "bias"_a = true);
-  linear.def_prop_ro("in_features", [](const LinearImpl& self) { return self.options.in; });
-  linear.def_prop_ro("out_features", [](const LinearImpl& self) { return self.options.out; });
-  def_member(linear, "weight", &LinearImpl::weight);
-  def_member(linear, "bias", &LinearImpl::bias);
+  linear.def_prop_ro(
+      "in_features", [](const LinearImpl& self) { return self.options.in; },
+      "The last axis of its input.");
+  linear.def_prop_ro(
+      "out_features", [](const LinearImpl& self) { return self.options.out; },
+      "The last axis of its result.");
+  def_member(linear, "weight", &LinearImpl::weight, "(out_features, in_features).");
+  def_member(linear, "bias", &LinearImpl::bias, "(out_features), or None.");
   bind_bilinear(nn);
 
   auto embedding = add_layer<EmbeddingImpl>(
@@ -96,7 +100,7 @@ void bind_linear_layers(nb::module_& nn) {
         construct(self, EmbeddingOptions{.rows = rows, .dim = dim, .padding_idx = padding_idx});
       },
       "num_embeddings"_a, "embedding_dim"_a, "padding_idx"_a = nb::none());
-  def_member(embedding, "weight", &EmbeddingImpl::weight);
+  def_member(embedding, "weight", &EmbeddingImpl::weight, "(num_embeddings, embedding_dim).");
 }
 
 void bind_conv_layers(nb::module_& nn) {

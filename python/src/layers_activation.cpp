@@ -88,7 +88,7 @@ void bind_activation_layers(nb::module_& nn) {
         construct(self, PReLUOptions{parameters, init});
       },
       "num_parameters"_a = 1, "init"_a = 0.25);
-  def_member(prelu, "weight", &PReLUImpl::weight);
+  def_member(prelu, "weight", &PReLUImpl::weight, "(num_parameters).");
 }
 
 }  // namespace mica::python

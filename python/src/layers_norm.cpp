@@ -21,15 +21,19 @@ void def_channel_norm(nb::module_& nn, const char* name, const char* doc) {
       },
       "num_features"_a, "eps"_a = 1e-5, "momentum"_a = 0.1, "affine"_a = Options{}.affine,
       "track_running_stats"_a = Options{}.track_running_stats);
-  def_member(norm, "weight", &Impl::weight);
-  def_member(norm, "bias", &Impl::bias);
+  def_member(norm, "weight", &Impl::weight, "(num_features), or None.");
+  def_member(norm, "bias", &Impl::bias, "(num_features), or None.");
+  def_member<Tensor>(norm, "running_mean", &Impl::running_mean, "(num_features), or None.");
+  def_member<Tensor>(norm, "running_var", &Impl::running_var, "(num_features), or None.");
+  def_member<Tensor>(norm, "num_batches_tracked", &Impl::num_batches_tracked,
+                     "int64 (): how many batches the running statistics are of, or None.");
 }
 
-template <int kAxes>
-void def_channel_dropout(nb::module_& nn, const char* name) {
-  add_layer<ChannelDropoutImpl<kAxes>>(nn, name,
-                                       "Zeroes whole channels with probability p in training.")
-      .def(nb::init<double>(), "p"_a = 0.5);
+template <class Impl>
+void def_dropout(nb::module_& nn, const char* name, const char* doc) {
+  add_layer<Impl>(nn, name, doc)
+      .def(nb::init<double>(), "p"_a = 0.5)
+      .def_ro("p", &Impl::p, "The probability.");
 }
 
 }  // namespace
@@ -53,8 +57,8 @@ void bind_norm_layers(nb::module_& nn) {
                   LayerNormOptions{.shape = shape, .eps = eps, .affine = affine, .bias = bias});
       },
       "normalized_shape"_a, "eps"_a = 1e-5, "elementwise_affine"_a = true, "bias"_a = true);
-  def_member(layer_norm, "weight", &LayerNormImpl::weight);
-  def_member(layer_norm, "bias", &LayerNormImpl::bias);
+  def_member(layer_norm, "weight", &LayerNormImpl::weight, "normalized_shape, or None.");
+  def_member(layer_norm, "bias", &LayerNormImpl::bias, "normalized_shape, or None.");
 
   auto rms_norm = add_layer<RMSNormImpl>(
       nn, "RMSNorm", "Divides by the root of the mean square over the last axes.");
@@ -64,7 +68,7 @@ void bind_norm_layers(nb::module_& nn) {
         construct(self, RMSNormOptions{.shape = shape, .eps = eps, .affine = affine});
       },
       "normalized_shape"_a, "eps"_a = 1e-6, "elementwise_affine"_a = true);
-  def_member(rms_norm, "weight", &RMSNormImpl::weight);
+  def_member(rms_norm, "weight", &RMSNormImpl::weight, "normalized_shape, or None.");
 
   auto group_norm =
       add_layer<GroupNormImpl>(nn, "GroupNorm", "Normalises groups of channels of each image.");
@@ -75,8 +79,8 @@ void bind_norm_layers(nb::module_& nn) {
                             .groups = groups, .channels = channels, .eps = eps, .affine = affine});
       },
       "num_groups"_a, "num_channels"_a, "eps"_a = 1e-5, "affine"_a = true);
-  def_member(group_norm, "weight", &GroupNormImpl::weight);
-  def_member(group_norm, "bias", &GroupNormImpl::bias);
+  def_member(group_norm, "weight", &GroupNormImpl::weight, "(num_channels), or None.");
+  def_member(group_norm, "bias", &GroupNormImpl::bias, "(num_channels), or None.");
 
   using LocalImpl = LocalResponseNorm::Impl;
   add_layer<LocalImpl>(nn, "LocalResponseNorm", "Normalises by the channels around.")
@@ -87,11 +91,12 @@ void bind_norm_layers(nb::module_& nn) {
           },
           "size"_a, "alpha"_a = 1e-4, "beta"_a = 0.75, "k"_a = 1.0);
 
-  add_layer<DropoutImpl>(nn, "Dropout", "Zeroes elements with probability p in training.")
-      .def(nb::init<double>(), "p"_a = 0.5);
-  def_channel_dropout<1>(nn, "Dropout1d");
-  def_channel_dropout<2>(nn, "Dropout2d");
-  def_channel_dropout<3>(nn, "Dropout3d");
+  def_dropout<DropoutImpl>(nn, "Dropout", "Zeroes elements with probability p in training.");
+  constexpr const char* kChannels =
+      "Zeroes whole channels of (N, C, …) with probability p in training.";
+  def_dropout<ChannelDropoutImpl<1>>(nn, "Dropout1d", kChannels);
+  def_dropout<ChannelDropoutImpl<2>>(nn, "Dropout2d", kChannels);
+  def_dropout<ChannelDropoutImpl<3>>(nn, "Dropout3d", kChannels);
 }
 
 }  // namespace mica::python

@@ -9,16 +9,18 @@ namespace mica::python {
 
 void bind_summary(nb::module_& nn) {
   nb::class_<nn::Summary::Row>(nn, "SummaryRow", "One module of a Summary.")
-      .def_ro("name", &nn::Summary::Row::name)
-      .def_ro("type", &nn::Summary::Row::type)
-      .def_ro("output", &nn::Summary::Row::output)
-      .def_ro("parameters", &nn::Summary::Row::parameters)
-      .def_ro("multiply_adds", &nn::Summary::Row::multiply_adds);
+      .def_ro("name", &nn::Summary::Row::name, "Dotted; empty for the module itself.")
+      .def_ro("type", &nn::Summary::Row::type, "The layer with its options.")
+      .def_ro("output", &nn::Summary::Row::output, "The shape of its result.")
+      .def_ro("parameters", &nn::Summary::Row::parameters,
+              "How many numbers its own parameters are; shared ones count once.")
+      .def_ro("multiply_adds", &nn::Summary::Row::multiply_adds,
+              "Of convolutions and matrix products.");
   nb::class_<nn::Summary>(nn, "Summary", "Prints as a table.")
-      .def_ro("rows", &nn::Summary::rows)
-      .def_ro("parameters", &nn::Summary::parameters)
-      .def_ro("trainable", &nn::Summary::trainable)
-      .def_ro("multiply_adds", &nn::Summary::multiply_adds)
+      .def_ro("rows", &nn::Summary::rows, "In the order of the calls.")
+      .def_ro("parameters", &nn::Summary::parameters, "How many numbers the parameters are.")
+      .def_ro("trainable", &nn::Summary::trainable, "Those that require a gradient.")
+      .def_ro("multiply_adds", &nn::Summary::multiply_adds, "Of all rows.")
       .def("__repr__", [](const nn::Summary& self) { return nn::to_string(self); });
   nn.def(
       "summary",
@@ -39,7 +41,7 @@ void bind_models(nb::module_& m) {
         {"lenet6", models::lenet6, "LeNet with 6 and 16 channels, 120 hidden units."},
         {"simple_cnn", models::simple_cnn, "One convolution, pooling, one linear layer."},
         {"mnist_net", models::mnist_net, "Convolutions of 32 and 64 channels, dropout."}}) {
-    scope.def(name, [f = make] { return module_to_python(f()); }, doc);
+    scope.def(name, [f = make] { return module_to_python(without_gil(f)); }, doc);
   }
   scope.def(
       "mlp",
@@ -47,26 +49,31 @@ void bind_models(nb::module_& m) {
         const auto word = parse_word<Activation>(
             "mlp: activation", activation,
             {{"none", Activation::none}, {"relu", Activation::relu}, {"gelu", Activation::gelu}});
-        return module_to_python(models::mlp(
-            {.in = in, .hidden = std::move(hidden), .classes = classes, .activation = word}));
+        const models::MlpOptions options{
+            .in = in, .hidden = std::move(hidden), .classes = classes, .activation = word};
+        return module_to_python(without_gil([&] { return models::mlp(options); }));
       },
       "in_features"_a = 28 * 28, "hidden"_a = models::MlpOptions().hidden, "classes"_a = 10,
       "activation"_a = "relu", "Linear layers with an activation between them.");
   scope.def(
       "cnn",
       [](int64_t in, int64_t side, std::vector<int64_t> channels, int64_t classes, bool bias) {
-        return module_to_python(models::cnn({.in = in,
-                                             .side = side,
-                                             .channels = std::move(channels),
-                                             .classes = classes,
-                                             .bias = bias}));
+        const models::CnnOptions options{.in = in,
+                                         .side = side,
+                                         .channels = std::move(channels),
+                                         .classes = classes,
+                                         .bias = bias};
+        return module_to_python(without_gil([&] { return models::cnn(options); }));
       },
       "in_channels"_a = 3, "side"_a = 32, "channels"_a = models::CnnOptions().channels,
       "classes"_a = 10, "bias"_a = true,
       "Convolutions of 3 by 3 with ReLU and pooling, then a linear layer; square images.");
   scope.def("names", models::names, "The names that make() knows.");
   scope.def(
-      "make", [](const std::string& name) { return module_to_python(models::make(name)); },
+      "make",
+      [](const std::string& name) {
+        return module_to_python(without_gil([&] { return models::make(name); }));
+      },
       "name"_a, "A model by name.");
 }
 

@@ -34,11 +34,23 @@ extern PyType_Slot module_slots[];
 /// By the name of the Python class: "Net(extra_repr())", or what C++ says in the brackets.
 std::string describe_python(nb::handle self, const std::string& own);
 
+/// The value, with the GIL let go until the expression that it is used in ends.
+template <class T>
+const T& released(const T& value, const nb::gil_scoped_release& /*release*/ = {}) {
+  return value;
+}
+struct WithoutGil {};
+
 /// A module class that Python can derive from: where the derived class defines `forward`, C++ calls
 /// that.
 template <class Base>
 struct Overridable : Base {
   NB_TRAMPOLINE(Base);
+
+  Overridable() = default;
+  /// Layers draw their weights without the GIL; the trampoline behind them needs it again.
+  template <class Options>
+  Overridable(WithoutGil /*tag*/, const Options& given) : Base(released(given)) {}
 
   Tensor forward(const Tensor& x) override {
     try {
@@ -59,5 +71,10 @@ struct Overridable : Base {
     return describe_python(nb_trampoline.base(), Base::describe());
   }
 };
+
+using ModuleClass = nb::class_<nn::ModuleImpl, Overridable<nn::ModuleImpl>>;
+
+/// What switches a whole module: device, dtype, training, which parameters learn.
+void bind_modes(ModuleClass& module);
 
 }  // namespace mica::python

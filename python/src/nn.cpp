@@ -14,7 +14,6 @@ namespace mica::python {
 namespace {
 
 using nn::ModuleImpl;
-using ModuleClass = nb::class_<ModuleImpl, Overridable<ModuleImpl>>;
 
 template <class Members>
 auto* find_member(const Members& members, const std::string& name) {
@@ -191,19 +190,26 @@ nb::object load_state_dict(nb::handle self, const nn::StateDict& state, bool str
 }
 
 void bind_state(ModuleClass& module) {
-  module.def("named_parameters", named_parameters, "recurse"_a = true);
+  module.def("named_parameters", named_parameters, "recurse"_a = true,
+             "Pairs of dotted name and parameter, its own first, then its children's, each once.");
   module.def(
       "parameters",
       [](nb::handle self, bool recurse) { return values(named_parameters(self, recurse)); },
-      "recurse"_a = true);
-  module.def("named_buffers", named_buffers, "recurse"_a = true);
+      "recurse"_a = true, "Those of named_parameters.");
+  module.def("named_buffers", named_buffers, "recurse"_a = true,
+             "Pairs of dotted name and buffer: state that is not trained.");
   module.def(
       "buffers", [](nb::handle self, bool recurse) { return values(named_buffers(self, recurse)); },
-      "recurse"_a = true);
-  module.def("named_children", named_children);
-  module.def("children", [](const ModuleImpl& impl) { return values(named_children(impl)); });
-  module.def("named_modules", named_modules, "The module itself and all below it, each once.");
-  module.def("modules", [](nb::handle self) { return values(named_modules(self)); });
+      "recurse"_a = true, "Those of named_buffers.");
+  module.def("named_children", named_children, "Pairs of name and module right below this one.");
+  module.def(
+      "children", [](const ModuleImpl& impl) { return values(named_children(impl)); },
+      "The modules right below this one.");
+  module.def("named_modules", named_modules,
+             "Pairs of dotted name and module: itself and all below it, each once.");
+  module.def(
+      "modules", [](nb::handle self) { return values(named_modules(self)); },
+      "Those of named_modules.");
   module.def(
       "get_submodule",
       [](nb::handle self, const std::string& target) {
@@ -225,7 +231,8 @@ void bind_state(ModuleClass& module) {
       },
       "function"_a, "Calls a function with every module below this one and then with this one.");
   module.def(
-      "reset_parameters", [](nb::handle self) { module_from(self).reset_parameters(); },
+      "reset_parameters",
+      [](nb::handle self) { without_gil([m = module_from(self)] { m.reset_parameters(); }); },
       "Draws every parameter that has an initialiser anew.");
 }
 
@@ -233,91 +240,18 @@ void bind_registration(ModuleClass& module) {
   module.def("__setattr__", set_attribute, "name"_a, nb::arg("value").none());
   module.def("__getattr__", get_attribute);
   module.def("__delattr__", delete_attribute);
-  module.def("register_parameter", register_parameter, "name"_a, "param"_a);
-  module.def("register_buffer", &ModuleImpl::register_buffer, "name"_a, "tensor"_a);
+  module.def("register_parameter", register_parameter, "name"_a, "param"_a,
+             "As `self.name = Parameter(…)`.");
+  module.def("register_buffer", &ModuleImpl::register_buffer, "name"_a, "tensor"_a,
+             "A tensor that belongs to the state but is not trained.");
   for (const char* name : {"register_module", "add_module"}) {
     module.def(
         name,
         [](ModuleImpl& impl, const std::string& child, nb::handle value) {
           impl.register_module(child, module_from(value));
         },
-        "name"_a, "module"_a);
+        "name"_a, "module"_a, "As `self.name = module`.");
   }
-}
-
-void bind_modes(ModuleClass& module) {
-  // Each returns the module itself, so that calls can be chained.
-  const auto move = [](nb::handle self, Device device) {
-    const nn::Module m = module_from(self);
-    without_gil([&] { m.to(device); });
-    return nb::borrow(self);
-  };
-  const auto convert = [](nb::handle self, DType dtype) {
-    const nn::Module m = module_from(self);
-    without_gil([&] { m.to(dtype); });
-    return nb::borrow(self);
-  };
-  module.def(
-      "to",
-      [move, convert](nb::handle self, nb::handle to, nb::handle device, nb::handle dtype) {
-        if (nb::isinstance<DTypeObject>(to)) {
-          convert(self, parse_dtype(to));
-        } else if (!to.is_none()) {
-          move(self, parse_device(to));
-        }
-        if (!dtype.is_none()) convert(self, parse_dtype(dtype));
-        if (!device.is_none()) move(self, parse_device(device));
-        return nb::borrow(self);
-      },
-      nb::arg("to").none() = nb::none(), "device"_a = nb::none(), "dtype"_a = nb::none(),
-      "Moves parameters, gradients and buffers to a device, or what is floating of them to a "
-      "dtype; every handle to them stays valid.");
-  for (const auto& [name, dtype] : {std::pair{"float", DType::f32},
-                                    {"double", DType::f64},
-                                    {"half", DType::f16},
-                                    {"bfloat16", DType::bf16}}) {
-    module.def(name, [convert, to = dtype](nb::handle self) { return convert(self, to); });
-  }
-  module.def("cpu", [move](nb::handle self) { return move(self, Device::cpu()); });
-  module.def(
-      "cuda", [move](nb::handle self, int index) { return move(self, Device::cuda(index)); },
-      "index"_a = 0);
-
-  const auto set_training = [](nb::handle self, bool mode) {
-    module_from(self).train(mode);
-    return nb::borrow(self);
-  };
-  module.def("train", set_training, "mode"_a = true);
-  module.def("eval", [set_training](nb::handle self) { return set_training(self, false); });
-  module.def_prop_ro("training", &ModuleImpl::training);
-
-  const auto set_requires_grad = [](nb::handle self, bool value, const std::string& path) {
-    module_from(self).set_requires_grad(value, path);
-    return nb::borrow(self);
-  };
-  module.def(
-      "requires_grad_",
-      [set_requires_grad](nb::handle self, bool value) {
-        return set_requires_grad(self, value, "");
-      },
-      "requires_grad"_a = true);
-  module.def(
-      "freeze",
-      [set_requires_grad](nb::handle self, const std::string& path) {
-        return set_requires_grad(self, false, path);
-      },
-      "path"_a = "",
-      "Frozen parameters require no gradient, and optimizers leave them alone. With a path, those "
-      "of that part.");
-  module.def(
-      "unfreeze",
-      [set_requires_grad](nb::handle self, const std::string& path) {
-        return set_requires_grad(self, true, path);
-      },
-      "path"_a = "");
-  module.def(
-      "zero_grad", [](nb::handle self) { module_from(self).zero_grad(); },
-      "Makes all gradients None.");
 }
 
 nb::object call(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
@@ -383,7 +317,8 @@ void bind_nn(nb::module_& m) {
                      "forward(self, x).");
   module.def(nb::init<>());
   module.def("__call__", call);
-  module.def("forward", &ModuleImpl::forward, "input"_a, ReleaseGil());
+  module.def("forward", &ModuleImpl::forward, "input"_a, ReleaseGil(),
+             "What calling the module computes; a class of one's own defines it.");
   module.def("__repr__", [](nb::handle self) { return nn::to_string(module_from(self)); });
   module.def(
       "extra_repr", [](nb::handle) { return ""; },

@@ -145,7 +145,10 @@ void bind_random(Functions& m) {
   m.def("randperm", randperm, "n"_a, ReleaseGil());
   m.def("manual_seed", manual_seed, "seed"_a, ReleaseGil());
   m.def(
-      "rng_state", [](nb::handle device) { return rng_state(parse_device(device)); },
+      "rng_state",
+      [](nb::handle device) {
+        return without_gil([d = parse_device(device)] { return rng_state(d); });
+      },
       "device"_a = "cpu");
 }
 

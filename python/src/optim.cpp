@@ -66,30 +66,34 @@ std::vector<typename O::Group> parse_groups(nb::handle params, const Options& de
 
 template <class O, class Options>
 void make(O* self, nb::handle params, const Options& options, const char* what) {
-  new (self) O(parse_groups<O>(params, options, what));
+  const auto groups = parse_groups<O>(params, options, what);
+  without_gil([&] { new (self) O(groups); });
 }
 
 void bind_base(nb::module_& m) {
   nb::class_<Optimizer>(m, "Optimizer", "What all optimizers have.")
       .def("step", &Optimizer::step, ReleaseGil(),
            "Updates every parameter that requires a gradient and has one.")
-      .def("zero_grad", &Optimizer::zero_grad, "Makes all gradients None.")
+      .def("zero_grad", &Optimizer::zero_grad, ReleaseGil(), "Makes all gradients None.")
       .def_prop_rw(
           "lr", [](const Optimizer& o) { return o.lr(); },
-          [](Optimizer& o, double lr) { o.set_lr(lr); },
+          [](Optimizer& o, double lr) { without_gil([&] { o.set_lr(lr); }); },
           "The base learning rate (of the first group; set for all); a compiled step sees a new "
           "one.")
       .def(
           "set_lr", [](Optimizer& o, double lr, size_t group) { o.set_lr(group, lr); }, "lr"_a,
-          "group"_a, "Sets the base learning rate of one group.")
-      .def_prop_rw("schedule", &Optimizer::schedule, &Optimizer::set_schedule,
-                   "The learning rate as a function of the number of steps.")
+          "group"_a, ReleaseGil(), "Sets the base learning rate of one group.")
+      .def_prop_rw(
+          "schedule", &Optimizer::schedule,
+          [](Optimizer& o, const Schedule& s) { without_gil([&] { o.set_schedule(s); }); },
+          "The learning rate as a function of the number of steps.")
       .def("parameters", &Optimizer::parameters, "Of all groups.")
       .def_prop_ro("groups", &Optimizer::groups, "How many groups of parameters there are.")
-      .def_prop_ro("steps", &Optimizer::steps, "How many steps were made; waits for the device.")
+      .def_prop_ro("steps", &Optimizer::steps, ReleaseGil(),
+                   "How many steps were made; waits for the device.")
       .def(
           "current_lr", [](const Optimizer& o, size_t group) { return o.current_lr(group); },
-          "group"_a = 0, "The rate that the next step uses; waits for the device.")
+          "group"_a = 0, ReleaseGil(), "The rate that the next step uses; waits for the device.")
       .def("state_dict", &Optimizer::state_dict,
            "Step count, rates and moments by name; they share the optimizer's memory.")
       .def("load_state_dict", &Optimizer::load_state_dict, "state_dict"_a, ReleaseGil(),
@@ -202,14 +206,16 @@ void bind_optim(nb::module_& m) {
   scope.def(
       "clip_grad_norm_",
       [](nb::handle parameters, double max_norm) {
-        return clip_grad_norm_(parse_tensors(parameters, "clip_grad_norm_"), max_norm);
+        const Tensors of = parse_tensors(parameters, "clip_grad_norm_");
+        return without_gil([&] { return clip_grad_norm_(of, max_norm); });
       },
       "parameters"_a, "max_norm"_a,
       "Scales the gradients to a norm of at most max_norm; returns the norm they had.");
   scope.def(
       "clip_grad_value_",
       [](nb::handle parameters, double clip_value) {
-        clip_grad_value_(parse_tensors(parameters, "clip_grad_value_"), clip_value);
+        const Tensors of = parse_tensors(parameters, "clip_grad_value_");
+        without_gil([&] { clip_grad_value_(of, clip_value); });
       },
       "parameters"_a, "clip_value"_a, "Brings every element of the gradients within a limit.");
 }

@@ -119,8 +119,9 @@ void set_state(Tensor& self, const std::string& dtype, const Shape& shape, const
                         bytes.size() % size_of(options.dtype) == 0,
                     "unpickling a tensor: {} bytes are no {} tensor of shape {}", bytes.size(),
                     options.dtype, shape);
-  Tensor t = tensor_from_bytes(bytes.data(), shape, options);
-  t = without_gil([&] { return to(t, device_from_name(device)); });
+  const void* data = bytes.data();
+  Tensor t = without_gil(
+      [&] { return to(tensor_from_bytes(data, shape, options), device_from_name(device)); });
   if (requires_grad) t.set_requires_grad();
   new (&self) Tensor(std::move(t));
 }

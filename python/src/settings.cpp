@@ -35,7 +35,8 @@ void bind_memory(nb::module_& m) {
       "reset_peak", [](nb::handle device) { reset_peak(parse_device(device)); }, "device"_a = "cpu",
       "Starts both peaks again from what is in use now.");
   m.def(
-      "empty_cache", [](nb::handle device) { empty_cache(parse_device(device)); },
+      "empty_cache",
+      [](nb::handle device) { without_gil([d = parse_device(device)] { empty_cache(d); }); },
       "device"_a = "cpu", "Gives cached blocks back to the system.");
   m.def(
       "set_memory_limit",

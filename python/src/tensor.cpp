@@ -161,7 +161,8 @@ void retain_grad(nb::handle self) {
     if (const nb::object alive = (*reference)(); !alive.is_none()) {
       const Tensor& result = nb::cast<const Tensor&>(alive);
       const Tensor before = result.grad();
-      result.set_grad(before.defined() ? add(before, gradient) : gradient);
+      result.set_grad(before.defined() ? without_gil([&] { return add(before, gradient); })
+                                       : gradient);
     }
     return Tensor();
   });

@@ -150,15 +150,19 @@ void bind_results(nb::module_& m) {
   using train::Evaluation;
   nb::class_<EpochResult>(m, "EpochResult", "What one epoch of a training run gave.")
       .def_ro("epoch", &EpochResult::epoch, "The first is 1.")
-      .def_ro("steps", &EpochResult::steps)
-      .def_ro("train_loss", &EpochResult::train_loss)
-      .def_ro("test_loss", &EpochResult::test_loss)
-      .def_ro("test_accuracy", &EpochResult::test_accuracy)
-      .def_ro("top5", &EpochResult::top5)
-      .def_ro("lr", &EpochResult::lr)
-      .def_ro("images_per_s", &EpochResult::images_per_s)
-      .def_ro("seconds", &EpochResult::seconds)
-      .def_ro("best", &EpochResult::best)
+      .def_ro("steps", &EpochResult::steps, "Since the beginning.")
+      .def_ro("train_loss", &EpochResult::train_loss, "The mean while it was learning.")
+      .def_ro("test_loss", &EpochResult::test_loss, "The mean on the test data afterwards.")
+      .def_ro("test_accuracy", &EpochResult::test_accuracy,
+              "In [0, 1]; 0 where targets are no classes.")
+      .def_ro("top5", &EpochResult::top5,
+              "The part whose class is among the five largest outputs; 0 where targets are no "
+              "classes.")
+      .def_ro("lr", &EpochResult::lr, "Of the last step.")
+      .def_ro("images_per_s", &EpochResult::images_per_s, "In training.")
+      .def_ro("seconds", &EpochResult::seconds, "Of training alone.")
+      .def_ro("best", &EpochResult::best,
+              "Whether it is so far: by accuracy, or by loss where targets are no classes.")
       .def("__repr__", [](const EpochResult& r) {
         return fmt::format(
             "EpochResult(epoch={}, train_loss={:.4g}, test_loss={:.4g}, test_accuracy={:.4g})",
@@ -167,37 +171,38 @@ void bind_results(nb::module_& m) {
   nb::class_<train::StepRecord>(
       m, "StepRecord",
       "The mean loss of some steps of training, up to `step`, and the learning rate.")
-      .def_ro("step", &train::StepRecord::step)
-      .def_ro("loss", &train::StepRecord::loss)
-      .def_ro("lr", &train::StepRecord::lr);
+      .def_ro("step", &train::StepRecord::step, "The last of them, counted from 1.")
+      .def_ro("loss", &train::StepRecord::loss, "Their mean.")
+      .def_ro("lr", &train::StepRecord::lr, "Of the last of them.");
   nb::class_<train::Mistake>(
       m, "Mistake", "An example that the model got wrong, with the probability of its guess.")
-      .def_ro("index", &train::Mistake::index)
-      .def_ro("truth", &train::Mistake::truth)
-      .def_ro("guess", &train::Mistake::guess)
-      .def_ro("confidence", &train::Mistake::confidence);
+      .def_ro("index", &train::Mistake::index, "In the order the loader gave them.")
+      .def_ro("truth", &train::Mistake::truth, "Its class.")
+      .def_ro("guess", &train::Mistake::guess, "The class of the largest output.")
+      .def_ro("confidence", &train::Mistake::confidence,
+              "The probability of the guess, by softmax.");
   nb::class_<Evaluation>(
       m, "Evaluation",
       "How a model does on the examples of a loader. `classes` is 0 where targets are no "
       "class numbers, and then loss and examples are all there is.")
-      .def_ro("examples", &Evaluation::examples)
-      .def_ro("loss", &Evaluation::loss)
-      .def_ro("classes", &Evaluation::classes)
-      .def_ro("accuracy", &Evaluation::accuracy)
-      .def_ro("top5", &Evaluation::top5)
+      .def_ro("examples", &Evaluation::examples, "How many there were.")
+      .def_ro("loss", &Evaluation::loss, "The mean over the examples; NaN without any.")
+      .def_ro("classes", &Evaluation::classes, "How many there are.")
+      .def_ro("accuracy", &Evaluation::accuracy, "In [0, 1].")
+      .def_ro("top5", &Evaluation::top5, "The part whose class is among the five largest outputs.")
       .def_prop_ro(
           "confusion",
           [](const Evaluation& e) { return tensor(e.confusion, {e.classes, e.classes}); },
-          "(truth, guess): how many.")
+          "int64 (classes, classes): of each truth and guess how many.")
       .def_ro("mistakes", &Evaluation::mistakes, "The most confident first.");
   nb::class_<Outcome>(m, "Outcome", "What came of a training run.")
-      .def_ro("epochs", &Outcome::epochs)
+      .def_ro("epochs", &Outcome::epochs, "Of each an EpochResult.")
       .def_ro("steps", &Outcome::steps, "Every 50 steps the means since the last.")
-      .def_ro("evaluation", &Outcome::evaluation)
-      .def_ro("interrupted", &Outcome::interrupted)
-      .def_ro("stopped_early", &Outcome::stopped_early)
-      .def_ro("reached", &Outcome::reached)
-      .def_prop_ro("seconds", &Outcome::seconds);
+      .def_ro("evaluation", &Outcome::evaluation, "The last one; None without any.")
+      .def_ro("interrupted", &Outcome::interrupted, "By Ctrl-C.")
+      .def_ro("stopped_early", &Outcome::stopped_early, "As `patience` asked for.")
+      .def_ro("reached", &Outcome::reached, "Whether it came to `until_accuracy`.")
+      .def_prop_ro("seconds", &Outcome::seconds, "Of all epochs, training alone.");
 }
 
 }  // namespace

@@ -57,7 +57,24 @@ void bind_transforms(nb::module_& m) {
             return self(x, indices, {.seed = seed, .epoch = epoch, .position = position});
           },
           "x"_a, "indices"_a, "seed"_a = 0, "epoch"_a = 0, "position"_a = 0, ReleaseGil(),
-          "Images that are these numbers of their data set.");
+          "Images that are these numbers of their data set.")
+      .def(
+          "draw",
+          [](const Transform& self, const std::vector<int64_t>& indices, uint64_t seed,
+             int64_t epoch, int64_t position) {
+            return or_none(
+                self.draw(indices, {.seed = seed, .epoch = epoch, .position = position}));
+          },
+          "indices"_a, "seed"_a = 0, "epoch"_a = 0, "position"_a = 0, ReleaseGil(),
+          "The first step of a call: the parameters (n, count) of these images, on the CPU; None "
+          "where there are none.")
+      .def(
+          "apply",
+          [](const Transform& self, const Tensor& x, const std::optional<Tensor>& parameters) {
+            return self.apply(x, or_undefined(parameters));
+          },
+          "x"_a, "parameters"_a = nb::none(), ReleaseGil(),
+          "The second: images (n, C, H, W) with their parameters, which lie on the same device.");
   m.def("normalize", data::normalize, "mean"_a, "std"_a,
         "(x - mean) / std, with a number for each channel, or one for all.");
   m.def("pad_crop", data::pad_crop, "padding"_a, "Cuts out of the image with zeros around it.");

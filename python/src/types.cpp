@@ -90,13 +90,16 @@ void bind_dtype_rules(nb::module_& m) {
             new (self) FloatInfo(float_info(dtype_in(dtype)));
           },
           "dtype"_a)
-      .def_prop_ro("bits", [](const FloatInfo& f) { return 8 * size_of(f.dtype); })
-      .def_ro("dtype", &FloatInfo::dtype)
-      .def_ro("eps", &FloatInfo::eps)
-      .def_ro("max", &FloatInfo::max)
-      .def_prop_ro("min", [](const FloatInfo& f) { return -f.max; })
-      .def_ro("smallest_normal", &FloatInfo::smallest_normal)
-      .def_ro("tiny", &FloatInfo::smallest_normal);
+      .def_prop_ro(
+          "bits", [](const FloatInfo& f) { return 8 * size_of(f.dtype); }, "Of one element.")
+      .def_ro("dtype", &FloatInfo::dtype, "Whose limits these are.")
+      .def_ro("eps", &FloatInfo::eps, "From 1 to the next larger number.")
+      .def_ro("max", &FloatInfo::max, "The largest number.")
+      .def_prop_ro(
+          "min", [](const FloatInfo& f) { return -f.max; }, "The most negative number.")
+      .def_ro("smallest_normal", &FloatInfo::smallest_normal,
+              "The smallest positive number with all digits.")
+      .def_ro("tiny", &FloatInfo::smallest_normal, "smallest_normal.");
   nb::class_<IntegerInfo>(m, "iinfo", "The limits of an integer dtype.")
       .def(
           "__init__",
@@ -104,10 +107,11 @@ void bind_dtype_rules(nb::module_& m) {
             new (self) IntegerInfo(integer_info(dtype_in(dtype)));
           },
           "dtype"_a)
-      .def_prop_ro("bits", [](const IntegerInfo& i) { return 8 * size_of(i.dtype); })
-      .def_ro("dtype", &IntegerInfo::dtype)
-      .def_ro("max", &IntegerInfo::max)
-      .def_ro("min", &IntegerInfo::min);
+      .def_prop_ro(
+          "bits", [](const IntegerInfo& i) { return 8 * size_of(i.dtype); }, "Of one element.")
+      .def_ro("dtype", &IntegerInfo::dtype, "Whose limits these are.")
+      .def_ro("max", &IntegerInfo::max, "The largest number.")
+      .def_ro("min", &IntegerInfo::min, "The smallest number.");
   m.def("promote_types", promote, "type1"_a, "type2"_a,
         "The dtype of the result when tensors of two dtypes meet.");
   m.def(
@@ -200,9 +204,14 @@ nb::tuple to_tuple(const Tensors& tensors) {
 
 void bind_types(nb::module_& m) {
   nb::class_<DTypeObject>(m, "dtype", "The type of a tensor's elements: mica.float32 and so on.")
-      .def_prop_ro("name", [](const DTypeObject& d) { return python_name(d.value); })
-      .def_prop_ro("itemsize", [](const DTypeObject& d) { return size_of(d.value); })
-      .def_prop_ro("is_floating_point", [](const DTypeObject& d) { return is_floating(d.value); })
+      .def_prop_ro(
+          "name", [](const DTypeObject& d) { return python_name(d.value); }, "\"float32\".")
+      .def_prop_ro(
+          "itemsize", [](const DTypeObject& d) { return size_of(d.value); },
+          "Bytes of one element.")
+      .def_prop_ro(
+          "is_floating_point", [](const DTypeObject& d) { return is_floating(d.value); },
+          "Whether it is a floating one.")
       .def("__repr__",
            [](const DTypeObject& d) { return std::string("mica.") + python_name(d.value); });
   for (const auto& [name, value] : kDTypeNames) {
@@ -218,11 +227,13 @@ void bind_types(nb::module_& m) {
           "__init__",
           [](Device* self, nb::handle device) { new (self) Device(parse_device(device)); },
           "device"_a)
-      .def_prop_ro("type",
-                   [](Device d) {
-                     return to_string({d.kind, 0}).substr(0, d.is_cuda() ? 4 : std::string::npos);
-                   })
-      .def_ro("index", &Device::index)
+      .def_prop_ro(
+          "type",
+          [](Device d) {
+            return to_string({d.kind, 0}).substr(0, d.is_cuda() ? 4 : std::string::npos);
+          },
+          "\"cpu\", \"cuda\" or \"null\".")
+      .def_ro("index", &Device::index, "Which of them; 0 on the CPU.")
       .def(
           "__eq__", [](Device a, Device b) { return a == b; }, nb::is_operator())
       .def("__hash__", [](Device d) { return static_cast<int>(d.kind) * 256 + d.index; })

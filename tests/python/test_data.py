@@ -103,6 +103,7 @@ def test_methods():
     assert x.numpy()[0, 0] == 6 and y.item() == 10
     assert doubled[-1][1].item() == 362
     assert sorted(y.item() for _, y in squares.shuffle(1)) == [i * i for i in range(20)]
+    assert data.DataLoader(squares.first(5)).dataset[2][1].item() == 4
     named = data.TensorDataset(np.zeros((2, 1)), np.zeros(2), class_names=["a", "b"])
     assert named.class_names == ["a", "b"]
     with pytest.raises(IndexError):
@@ -237,6 +238,9 @@ def test_transforms(device):
     a = crop(t, [0, 1], seed=1).cpu().numpy()
     np.testing.assert_array_equal(a, crop(t, [0, 1], seed=1).cpu().numpy())
     np.testing.assert_array_equal(a[1:], crop(t[1:], [1], seed=1).cpu().numpy())
+    parameters = crop.draw([0, 1], seed=1)
+    assert parameters.shape[0] == 2 and data.normalize([0.0], [1.0]).draw([0, 1]) is None
+    np.testing.assert_array_equal(a, crop.apply(t, parameters.to(device)).cpu().numpy())
     assert data.rotate(10)(t, [0, 1]).shape == x.shape
     assert data.color_jitter(brightness=0.1)(t / 32, [0, 1]).shape == x.shape
 

@@ -203,7 +203,14 @@ def test_layers(device):
     mean = x.cpu().numpy().mean((0, 2, 3))
     np.testing.assert_allclose(norm.running_mean.cpu().numpy(), 0.5 * mean, rtol=1e-4)
     assert names(norm) == ["weight", "bias"]
-    assert norm.eval()(x).shape == x.shape
+    assert norm.num_batches_tracked.item() == 1
+    # What takes the place of a statistic is what the layer uses.
+    norm.running_mean = mica.full((3,), 100.0, device=device)
+    assert norm.eval()(x).mean().item() < -50 and norm.state_dict()["running_mean"][0] == 100
+    with pytest.raises(mica.ShapeError):
+        norm.running_mean = mica.zeros(4, device=device)
+    assert nn.InstanceNorm2d(3).running_var is None
+    assert nn.Dropout(0.25).p == nn.Dropout2d(0.25).p == 0.25
     assert nn.BatchNorm2d(3, affine=False).weight is None
     assert len(nn.Sequential(nn.ReLU()).append(nn.ReLU())) == 2
     with pytest.raises(IndexError):

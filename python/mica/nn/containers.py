@@ -21,10 +21,12 @@ class ParameterList(_nn.Module):
         self.extend(parameters)
 
     def append(self, parameter: Tensor) -> Self:
+        """Adds a parameter at the end, named by its number."""
         self.register_parameter(str(len(self)), _as_parameter(parameter))
         return self
 
     def extend(self, parameters: Iterable[Tensor]) -> Self:
+        """Adds parameters at the end."""
         for parameter in parameters:
             self.append(parameter)
         return self
@@ -42,6 +44,7 @@ class ParameterList(_nn.Module):
         setattr(self, str(range(len(self))[index]), _as_parameter(parameter))
 
     def extra_repr(self) -> str:
+        """The shapes."""
         return ", ".join(str(tuple(p.shape)) for p in self)
 
 
@@ -53,16 +56,20 @@ class ParameterDict(_nn.Module):
         self.update(parameters)
 
     def update(self, parameters: Parameters) -> None:
+        """Takes in the parameters of a dictionary, or of pairs (name, parameter)."""
         for name, parameter in dict(parameters).items():
             self[name] = parameter
 
     def keys(self) -> list[str]:
+        """The names."""
         return [name for name, _ in self.named_parameters()]
 
     def values(self) -> list[Tensor]:
+        """The parameters."""
         return self.parameters()
 
     def items(self) -> list[tuple[str, Tensor]]:
+        """Pairs (name, parameter)."""
         return self.named_parameters()
 
     def __len__(self) -> int:
@@ -88,4 +95,5 @@ class ParameterDict(_nn.Module):
         delattr(self, name)
 
     def extra_repr(self) -> str:
+        """The names and shapes."""
         return ", ".join(f"{name}: {tuple(p.shape)}" for name, p in self.items())

@@ -31,10 +31,12 @@ class _Loss(_nn.Module):
         self._options = list(options)
 
     def forward(self, *inputs: Tensor) -> Tensor:
+        """The loss of these inputs, of the shapes that the class names."""
         options = {name: getattr(self, name) for name in self._tensors + self._options}
         return type(self)._function(*inputs, **options)
 
     def extra_repr(self) -> str:
+        """The options."""
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._options)
 
 
