@@ -2,10 +2,13 @@
 
     python tests/python/surface.py
 
-prints the names by namespace.
+prints the names by namespace, classes with their members.
 """
 
 import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,14 +17,18 @@ INCLUDE = ROOT / "include"
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 DIRECTIVE = re.compile(r"^\s*#[^\n]*", re.MULTILINE)
+PIECE = re.compile(r"([{};]|\b(?:public|protected|private):(?!:))")
 NAMESPACE = re.compile(r"namespace\s+([\w:]+)\s*$")
-TYPE = re.compile(r"^(?:class|struct|enum class|enum)\s+(\w+)")
+TYPE = re.compile(r"^(class|struct|enum class|enum)\s+(\w+)([^:]*)")
 ALIAS = re.compile(r"^using\s+(\w+)\s*=")
 CONSTANT = re.compile(r"^(?:inline\s+)?constexpr\b.*?(\w+)\s*(?:=|\{|$)")
 FUNCTION = re.compile(r"(?:^|[\s&*>])(\w+)\s*\(")
 TEMPLATE = re.compile(r"^template\s*<")
 PASS = re.compile(r"[( ]Graph& graph")  # set_pass and pass_is_on are their switches
 ATTRIBUTE = re.compile(r"\[\[\w+\]\]\s*")
+# Classes that are one in Python.
+BASES = {"CompiledFunction": "Compiled", "Module": "ModuleImpl"}
+OPTIONS = re.compile(r"\w+(Options|Params)|RandomStream")
 
 
 # Headers that only include others, and folders that a program uses as a whole.
@@ -55,11 +62,18 @@ def without_template(text):
     return text
 
 
-def name_of(declaration):
+def plain(declaration):
+    """A declaration without attributes and templates; empty for one that gives no name."""
     text = without_template(ATTRIBUTE.sub("", declaration).strip())
-    if not text or text.startswith(("extern", "friend", "static_assert", "requires")):
-        return None
-    for pattern in (TYPE, ALIAS, CONSTANT):
+    nameless = text.startswith(("extern", "friend", "static_assert", "requires"))
+    return "" if nameless or (text.startswith("using") and "=" not in text) else text
+
+
+def name_of(text):
+    """The name that a plain declaration gives; None for operators and passes."""
+    if found := TYPE.search(text):
+        return found[2]
+    for pattern in (ALIAS, CONSTANT):
         if found := pattern.search(text):
             return found[1]
     found = FUNCTION.search(text)
@@ -68,49 +82,199 @@ def name_of(declaration):
     return found[1]
 
 
+@dataclass
+class Scope:
+    name: str
+    is_class: bool = False
+    is_public: bool = True
+
+
 def declarations(text):
-    """(namespace, declaration) for what stands directly in a namespace."""
+    """(scopes, declaration) for what stands in namespaces and in the public parts of classes."""
     text = STRING.sub('""', DIRECTIVE.sub("", COMMENT.sub("", text)))
-    scopes, current = [], ""
-    for piece in re.split(r"([{};])", text):
-        inside = all(scope is not None for scope in scopes)
+    scopes, current = [], ""  # None stands for the body of a function or an initialiser
+    for piece in PIECE.split(text):
+        inside = None not in scopes
+        public = inside and all(scope.is_public for scope in scopes)
         if piece == "{":
-            found = NAMESPACE.search(current.strip())
-            if inside and found:
-                scopes.append(found[1])
-                current = ""
-            elif inside:
-                # Default arguments hold braces too: the declaration goes on behind them.
-                depth = current.count("(") - current.count(")")
-                if depth == 0:
-                    yield "::".join(scopes), current
-                    scopes.append(None)
-                    current = ""
-                else:
-                    scopes.append(None)
+            # Default arguments hold braces too: the declaration goes on behind them.
+            whole = current.count("(") == current.count(")")
+            found, kind = NAMESPACE.search(current.strip()), TYPE.search(plain(current))
+            if public and whole and not found:
+                yield tuple(scopes), current
+            if not inside or not whole:
+                scopes.append(None)
+                continue
+            if found:
+                scopes.append(Scope(found[1]))
+            elif kind and not kind[1].startswith("enum"):
+                scopes.append(Scope(kind[2], is_class=True, is_public=kind[1] == "struct"))
             else:
                 scopes.append(None)
+            current = ""
         elif piece == "}":
             scopes.pop()
         elif piece == ";":
+            if public:
+                yield tuple(scopes), current
             if inside:
-                yield "::".join(scopes), current
+                current = ""
+        elif piece.endswith(":") and piece[:-1] in ("public", "protected", "private"):
+            if inside:
+                scopes[-1].is_public = piece == "public:"
                 current = ""
         elif inside:
             current += piece
 
 
-def cpp_names():
-    """The names of each namespace of mica: {"mica::nn": {"Linear", …}, …}."""
-    names = {}
-    for header in headers():
-        for namespace, declaration in declarations((INCLUDE / header).read_text()):
-            name = name_of(declaration)
-            if name and namespace.startswith("mica"):
-                names.setdefault(namespace, set()).add(name)
-    return names
+def between(text, opening="(<[", closing=")>]"):
+    """The parts of a list that commas divide."""
+    parts, depth = [""], 0
+    for c in text.replace("->", "  "):
+        depth += (c in opening) - (c in closing)
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [part.strip() for part in parts if part.strip()]
+
+
+def in_brackets(text):
+    """What stands in the first round brackets."""
+    start = text.index("(")
+    depth = 0
+    for i in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if depth == 0:
+            return text[start + 1 : i]
+    return ""
+
+
+def parameters(text):
+    """(type, name) of each parameter of a function's declaration."""
+    for parameter in between(in_brackets(text)):
+        found = re.fullmatch(r"(.*[\s&*>.])(\w+)", parameter.split("=")[0].strip(), re.DOTALL)
+        yield (found[1], found[2]) if found else (parameter, "")
+
+
+@dataclass
+class Class:
+    """A class, or an alias of one."""
+
+    name: str
+    namespace: str
+    kin: str  # its bases, or what it is an alias of
+    members: set = field(default_factory=set)
+    fields: list = field(default_factory=list)  # (type, name) of data members
+    constructors: list = field(default_factory=list)
+    methods: dict = field(default_factory=lambda: defaultdict(list))  # the overloads of each
+
+    def add(self, text):
+        """Takes in the declaration of a member."""
+        if not text or text.startswith("~") or "operator" in text.split("(")[0]:
+            return
+        name = name_of(text)
+        if name == self.name:
+            self.constructors.append(text)
+        elif name and not ALIAS.search(text):
+            self.members.add(name)
+            self.methods[name].append(text)
+        elif not name and not text.startswith("static") and "(" not in re.sub(r"<.*>", "", text):
+            first, *others = between(text.split("=")[0])
+            kind, first = re.fullmatch(r"(.*?)(\w+)(?:\[.*)?", first, re.DOTALL).groups()
+            for name in (first, *others):
+                self.fields.append((kind, name))
+                self.members.add(name)
+
+
+@cache
+def surface():
+    """The names of each namespace, the classes by (namespace, name) and the functions of each
+    name, as declarations of the overloads."""
+    names, classes, functions = defaultdict(set), {}, defaultdict(list)
+    public = set(headers())
+    for path in sorted((INCLUDE / "mica").glob("**/*.h")):
+        is_public = str(path.relative_to(INCLUDE)) in public
+        for scopes, declaration in declarations(path.read_text()):
+            text = plain(declaration)
+            namespace = "::".join(scope.name for scope in scopes if not scope.is_class)
+            around = "::".join(scope.name for scope in scopes if scope.is_class)
+            name = name_of(text)
+            if not namespace.startswith("mica"):
+                continue
+            if around:
+                classes[namespace, around].add(text)
+            elif name and is_public:
+                names[namespace].add(name)
+            full = f"{around}::{name}" if around else name
+            if (found := TYPE.search(text)) and not found[1].startswith("enum"):
+                bases = text.partition(":")[2] or BASES.get(name, "")
+                known = classes.get((namespace, full))
+                if not known or bases:
+                    classes[namespace, full] = Class(name, namespace, bases)
+            elif ALIAS.search(text):
+                classes[namespace, full] = Class(name, namespace, text.split("=", 1)[1])
+            elif name and not around and is_public and not CONSTANT.search(text):
+                functions[namespace, name].append(text)
+    return dict(names), classes, dict(functions)
+
+
+def find_class(namespace, name):
+    """The class of that name as a namespace sees it; None for other names."""
+    classes = surface()[1]
+    while True:
+        if found := classes.get((namespace, name)):
+            return found
+        if "::" not in namespace:
+            return None
+        namespace = namespace.rpartition("::")[0]
+
+
+def kin_of(cls):
+    """The class, its bases and what they are made of: Linear is a Handle of a LinearImpl, which is
+    a ModuleImpl."""
+    found, waiting = [], [cls]
+    while waiting:
+        each = waiting.pop()
+        found.append(each)
+        for name in re.findall(r"\w+", each.kin):
+            other = find_class(each.namespace, name)
+            if other and other not in found:
+                waiting.append(other)
+    return found
+
+
+def expand(namespace, entries):
+    """Names of parameters or fields, with the fields of option structs in their place."""
+    for kind, name in entries:
+        options = [find_class(namespace, word[0]) for word in OPTIONS.finditer(kind)]
+        if not any(options):
+            yield name
+        for cls in filter(None, options):
+            for each in kin_of(cls):
+                yield from expand(each.namespace, each.fields)
+
+
+def names_of(namespace, overloads):
+    """The names of the parameters of all overloads of a function."""
+    given = [text for text in overloads if not re.search(r"= (delete|default)$", text)]
+    return {name for text in given for name in expand(namespace, parameters(text))} - {""}
+
+
+def constructor_names(cls):
+    """What a class can be made with, by name: option structs may stand in the alias it is."""
+    made = names_of(cls.namespace, cls.constructors)
+    if not cls.constructors:
+        made.update(name for _, name in cls.fields)
+    for each in kin_of(cls):
+        if OPTIONS.fullmatch(each.name):
+            made.update(expand(each.namespace, each.fields))
+    return made
 
 
 if __name__ == "__main__":
-    for namespace, names in sorted(cpp_names().items()):
-        print(namespace, *sorted(names), sep="\n  ")
+    for namespace, names in sorted(surface()[0].items()):
+        print(namespace)
+        for name in sorted(names):
+            members = getattr(surface()[1].get((namespace, name)), "members", ())
+            print("  " + name, *sorted(members))

@@ -157,3 +157,251 @@ PYTHON_ONLY = {
     "mica.nn.init": {"PyTorch's name": "calculate_gain"},
     "mica.data": {"PyTorch's name": "DataLoader", "one line for a small loop": "Batches batches"},
 }
+
+# Members of classes.
+
+# C++ class: the Python class it is, from mica on, where the names differ.
+CLASSES = {
+    "CustomFunction": "autograd.Function",
+    "Device": "device",
+    "FunctionContext": "autograd.FunctionCtx",
+    "Loader": "data.DataLoader",
+    "Summary::Row": "nn.SummaryRow",
+}
+
+# C++ classes whose values are numbers, tuples or words in Python.
+VALUES = ("Padding", "Scale2", "Size2", "Size3")
+
+# C++ class: its member: Python's.
+MEMBERS_RENAMED = {
+    "Compiled": {"function": "__wrapped__"},
+    "Dataset": {"get": "__getitem__", "size": "__len__"},
+    "Device": {"kind": "type"},
+    "Event": {"elapsed_ms": "elapsed_time"},
+    "FunctionContext": {
+        "needs": "needs_input_grad",
+        "save": "save_for_backward",
+        "saved": "saved_tensors",
+    },
+    "ListOfModules": {"push_back": "append", "size": "__len__"},
+    "Loader": {"size": "__len__"},
+    "Module": {"at": "get_submodule", "set_requires_grad": "requires_grad_"},
+    "ModuleDict": {"contains": "__contains__", "insert": "__setitem__", "size": "__len__"},
+    "ModuleImpl": {
+        "own_buffers": "named_buffers",
+        "own_parameters": "named_parameters",
+        "replace_buffer": "__setattr__",
+        "replace_module": "__setattr__",
+        "replace_parameter": "__setattr__",
+        "set_training": "train",
+        "unregister": "__delattr__",
+    },
+    "ModuleListImpl": {"push_back": "append"},
+    "Optimizer": {"set_schedule": "schedule"},
+    "Stream": {"create": "__init__", "wait": "wait_event"},
+    "Tensor": {
+        "offset": "storage_offset",
+        "rank": "ndim",
+        "set_grad": "grad",
+        "set_requires_grad": "requires_grad_",
+        "to_vector": "tolist",
+    },
+}
+
+# Members of a C++ class, or of any (*), that Python has not, with the reason.
+MEMBERS_CPP_ONLY = {
+    "*": {
+        "what a shared handle of C++ points to": "impl",
+        "repr() shows them; keyword arguments make them": "describe options",
+        "how layers are made in C++": "kept_as type_name",
+    },
+    "CompiledFunction": {"kernels and is_one_launch tell of it": "plan"},
+    "Device": {
+        "device('cpu') and the like": "cpu cuda null",
+        "device.type says it": "is_cpu is_cuda is_null",
+    },
+    "FunctionContext": {"attributes of the context": "get set"},
+    "Module": {"a Python object knows its class": "as"},
+    "ModuleImpl": {"the inside of reset_parameters": "Initial own_initials"},
+    "Schedule": {"what it is in device memory": "curve"},
+    "Stream": {"the inside of streams": "defined state"},
+    "Summary": {"nn.SummaryRow": "Row"},
+    "Tensor": {
+        "None in Python": "defined",
+        "the inside of tensors": "data_as is_traced spec storage",
+    },
+}
+
+# Members of a Python class that C++ has under another name or not at all, with the reason.
+MEMBERS_PYTHON_ONLY = {
+    "CompiledFunction": {"of its plan": "is_one_launch kernels"},
+    "Tensor": {
+        "PyTorch's names for what C++ calls otherwise": (
+            "T amax amin bitwise_left_shift bitwise_right_shift broadcast_to data_ptr dim "
+            "element_size expand_as is_contiguous is_cuda is_floating_point mT nelement "
+            "register_hook register_post_accumulate_grad_hook reshape_as retain_grad stride "
+            "take_along_dim type_as unbind view view_as"
+        ),
+        "one name for each cast, which C++ tells by an argument": (
+            "bfloat16 bool byte cpu cuda double float half int long to_device"
+        ),
+        "with the dtype and device of this one": "new_empty new_full new_ones new_tensor new_zeros",
+        "NumPy's names": "itemsize nbytes numpy",
+        "in place; C++ writes `copy_(x, mul(x, y))`": "div_ mul_ sub_ zero_",
+    },
+    "autograd.Function": {"defined by one's own class": "apply backward forward"},
+    "data.DataLoader": {"of its options": "batch_size"},
+    "nn.Linear": {"of its options": "in_features out_features"},
+    "nn.Module": {
+        "PyTorch's names": (
+            "add_module bfloat16 buffers cpu cuda double extra_repr float half modules "
+            "named_children named_modules"
+        ),
+    },
+    "nn.ModuleDict": {"as a dictionary has": "items keys update values"},
+    "nn.ModuleList": {"as a list has": "extend"},
+    "nn.Sequential": {"as a list has": "extend"},
+    "train.Trainer": {"where Ctrl-C ends fit(), which then raises": "outcome"},
+}
+
+# Parameters of functions, constructors and methods; options count as parameters.
+
+# C++ name: PyTorch's, of which a Python function has one where it has not the C++ name.
+PARAMETER_WORDS = {
+    "a": "input",
+    "axes": "dim dims",
+    "axis": "dim",
+    "b": "other",
+    "cotangents": "grad_tensors grad_outputs",
+    "f": "function",
+    "features": "num_features",
+    "form": "approximate",
+    "groups": "num_groups",
+    "high": "b max max_val",
+    "in": "in_features in_channels",
+    "index": "input",
+    "kernel": "kernel_size",
+    "low": "a min min_val",
+    "out": "out_features out_channels",
+    "output": "output_size",
+    "p": "norm_type",
+    "parameters": "params num_parameters",
+    "shape": "size normalized_shape",
+    "slope": "negative_slope a",
+    "src": "source",
+    "state": "state_dict",
+    "stop": "end",
+    "t": "tensor",
+    "value": "fill_value val",
+    "x": "input",
+}
+
+# The same for one Python function.
+PARAMETERS_RENAMED = {
+    "Tensor.backward": {"cotangent": "gradient"},
+    "Tensor.contiguous": {"format": "memory_format"},
+    "Tensor.add_": {"source": "other"},
+    "atan2": {"y": "input", "x": "other"},
+    "autograd.backward": {"outputs": "tensors"},
+    "autograd.checkpoint": {"inputs": "arguments"},
+    "cuda.Stream": {"state": "device"},
+    "cuda.synchronize": {"device": "index"},
+    "data.DataLoader": {"batch": "batch_size", "workers": "num_workers"},
+    "diagonal": {"axis1": "dim1", "axis2": "dim2"},
+    "dot": {"b": "tensor"},
+    "eye": {"rows": "n", "columns": "m"},
+    "flatten": {"start": "start_dim"},
+    "io.decode_image": {"bytes": "data"},
+    "lerp": {"b": "end"},
+    "meshgrid": {"axes": "tensors"},
+    "movedim": {"from": "source", "to": "destination"},
+    "nn.Bilinear": {"in1": "in1_features", "in2": "in2_features"},
+    "nn.Bilinear.forward": {"a": "input1", "b": "input2"},
+    "nn.Embedding": {"rows": "num_embeddings", "dim": "embedding_dim"},
+    "nn.Flatten": {"start": "start_dim"},
+    "nn.GroupNorm": {"channels": "num_channels"},
+    "nn.LayerNorm": {"affine": "elementwise_affine"},
+    "nn.Module.register_buffer": {"value": "tensor"},
+    "nn.Module.register_parameter": {"value": "param"},
+    "nn.Module.train": {"on": "mode"},
+    "nn.RMSNorm": {"affine": "elementwise_affine"},
+    "nn.Unflatten": {"sizes": "unflattened_size"},
+    "nn.Upsample": {"scale": "scale_factor"},
+    "nn.functional.cosine_embedding_loss": {"a": "input1", "b": "input2"},
+    "nn.functional.cosine_similarity": {"a": "x1", "b": "x2"},
+    "nn.functional.cross_entropy": {"logits": "input"},
+    "nn.functional.grid_sample": {"padding": "padding_mode"},
+    "nn.functional.margin_ranking_loss": {"a": "input1", "b": "input2"},
+    "nn.functional.one_hot": {"classes": "num_classes", "index": "tensor"},
+    "nn.functional.pad": {"before": "pad"},
+    "nn.functional.pixel_shuffle": {"r": "upscale_factor"},
+    "nn.functional.pixel_unshuffle": {"r": "downscale_factor"},
+    "nn.summary": {"input": "input_size"},
+    "outer": {"b": "vec2"},
+    "pow": {"b": "exponent"},
+    "searchsorted": {"sorted": "sorted_sequence", "values": "input"},
+    "split": {"x": "tensor", "size": "split_size_or_sections"},
+    "swapaxes": {"a": "axis0", "b": "axis1"},
+    "tensor": {"values": "data"},
+    "tile": {"repeats": "dims"},
+    "train.accuracy": {"dataset": "data"},
+    "transpose": {"a": "dim0", "b": "dim1"},
+}
+
+# Parameters that Python has not, with the reason.
+PARAMETERS_CPP_ONLY = {
+    "the tensor itself": (
+        "Tensor.add_.destination Tensor.clone.x Tensor.contiguous.x Tensor.copy_.destination "
+        "Tensor.fill_.x Tensor.is_pinned.tensor Tensor.pin_memory.x Tensor.to.x"
+    ),
+    "another overload of C++ under the same Python name": (
+        "arange.n autograd.checkpoint.input nn.Bilinear.forward.x nn.Embedding.forward.x "
+        "nn.LayerNorm.size nn.RMSNorm.size nn.functional.pad.after nn.functional.pad.p "
+        "split.sizes"
+    ),
+    "probabilities are a tensor: bernoulli(full(shape, p))": (
+        "bernoulli.device bernoulli.dtype bernoulli.p bernoulli.shape"
+    ),
+    "what a shared handle of C++ points to": "data.Dataset.impl nn.Module.impl",
+    "data.TensorDataset(x, y)": "data.Dataset.tensors",
+    "device('cuda:1')": "device.index device.kind",
+    "dictionaries in a list": (
+        "optim.Adagrad.groups optim.Adam.groups optim.AdamW.groups optim.RMSprop.groups "
+        "optim.SGD.groups"
+    ),
+    "gradgradcheck has it set": (
+        "autograd.gradcheck.second_order autograd.gradgradcheck.second_order"
+    ),
+    "messages name the Python function": "io.decode_image.name io.set_random_state.name",
+    "the inside of tensors": "empty.spec",
+    "nested lists have a shape": "tensor.shape",
+}
+
+# Parameters that C++ has not, with the reason.
+PARAMETERS_PYTHON_ONLY = {
+    "set_requires_grad() of the result": (
+        "empty.requires_grad empty_like.requires_grad full.requires_grad full_like.requires_grad "
+        "ones.requires_grad ones_like.requires_grad tensor.requires_grad zeros.requires_grad "
+        "zeros_like.requires_grad"
+    ),
+    "C++ makes them with full(shape, value, options)": (
+        "empty_like.device empty_like.dtype full_like.device full_like.dtype ones_like.device "
+        "ones_like.dtype zeros_like.device zeros_like.dtype"
+    ),
+    "of the C++ type of the values": "tensor.dtype",
+    "several overloads of C++ in one": (
+        "Tensor.to.args Tensor.to.copy Tensor.to.dtype Tensor.to.memory_format nn.Module.to.to"
+    ),
+    "the free function backward has them": (
+        "Tensor.backward.create_graph Tensor.backward.retain_graph"
+    ),
+    "maximum and minimum by PyTorch's other names": "max.other min.other",
+    "C++ always gives all three": "unique.return_counts unique.return_inverse",
+    "own_parameters() and own_buffers() of C++ are without": (
+        "nn.Module.named_buffers.recurse nn.Module.named_parameters.recurse "
+        "nn.Module.parameters.recurse"
+    ),
+    "PyTorch's": (
+        "bernoulli.input device.device nn.Module.load_state_dict.strict train.accuracy.labels"
+    ),
+}

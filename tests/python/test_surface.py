@@ -1,8 +1,11 @@
-"""The C++ and the Python names are the same, but for what surface_differences.py says."""
+"""The names of C++ and Python are the same, with their members and parameters, but for what
+surface_differences.py says."""
 
+import inspect
 import re
 import types
-from functools import cache, reduce
+from collections import defaultdict
+from functools import reduce
 
 import mica
 import pytest
@@ -29,9 +32,8 @@ MODULES = {scope.__name__: scope for scopes in SCOPES.values() for scope in scop
 }
 
 
-@cache
 def cpp_names():
-    return surface.cpp_names()
+    return surface.surface()[0]
 
 
 def listed(table):
@@ -81,8 +83,128 @@ def test_cpp_has_what_python_has(module):
     assert known - own == set(), "these are no differences any more"
 
 
+def classes():
+    """(C++ class, path, Python class) of what both have."""
+    for namespace, scopes in SCOPES.items():
+        renamed = {path: name for name, path in differences.CLASSES.items()}
+        for scope in scopes:
+            for name in public_names(scope) if isinstance(scope, types.ModuleType) else ():
+                value, path = getattr(scope, name), path_of(scope, name)
+                found = surface.find_class(namespace, renamed.get(path, name))
+                if isinstance(value, type) and found:
+                    yield found, path, value
+
+
+def path_of(scope, name):
+    return f"{scope.__name__}.{name}".removeprefix("mica.")
+
+
+def members_of(cls):
+    """The public members of a C++ class by the class that declares them."""
+    kin = [each for each in surface.kin_of(cls) if not surface.OPTIONS.fullmatch(each.name)]
+    return {each.name: each.members for each in kin if each.name not in differences.VALUES}
+
+
+def flat(table):
+    """{"Tensor.item", …} of names, or of reasons and names, by class."""
+    return {f"{owner}.{name}" for owner, names in table.items() for name in names}
+
+
+def test_python_has_the_members_that_cpp_has():
+    absent = set()
+    for cls, _, value in classes():
+        for owner, members in members_of(cls).items():
+            absent |= {f"{owner}.{name}" for name in members if not hasattr(value, name)}
+    everywhere = listed(differences.MEMBERS_CPP_ONLY["*"])
+    absent = {path for path in absent if path.partition(".")[2] not in everywhere}
+    only = {o: listed(t) for o, t in differences.MEMBERS_CPP_ONLY.items() if o != "*"}
+    known = flat(only) | flat(differences.MEMBERS_RENAMED)
+    assert absent - known == set(), "give Python these members, or say why not"
+    assert known - absent == set(), "these are no differences any more"
+
+
+def test_cpp_has_the_members_that_python_has():
+    own = {}
+    for cls, path, value in classes():
+        members = members_of(cls)
+        renamed = [differences.MEMBERS_RENAMED.get(owner, {}).values() for owner in members]
+        known = set().union(*members.values(), *renamed)
+        assert all(hasattr(value, name) for names in renamed for name in names)
+        if value is mica.Tensor:
+            known |= cpp_names()["mica"]  # functions that are methods too
+        own[path] = {name for name in vars(value) if not name.startswith("_")} - known
+    known = {path: listed(table) for path, table in differences.MEMBERS_PYTHON_ONLY.items()}
+    assert flat(own) - flat(known) == set(), "C++ has no such members: say why Python has"
+    assert flat(known) - flat(own) == set(), "these are no differences any more"
+
+
+def parameter_names(function):
+    """Of a function of Python, or of all overloads of one that is bound."""
+    signatures = getattr(function, "__nb_signature__", None)
+    if signatures is None:
+        return set(inspect.signature(function).parameters) - {"self"}
+    given = {p for text, *_ in signatures for p in surface.between(surface.in_brackets(text))}
+    return {re.match(r"\**(\w*)", p)[1] for p in given} - {"self", ""}
+
+
+def callables():
+    """(path, names of the C++ parameters, Python function) of what can be called in both."""
+    for (namespace, name), overloads in surface.surface()[2].items():
+        for scope in SCOPES[namespace]:
+            value = getattr(scope, name, None)
+            if callable(value) and not isinstance(value, type):
+                yield path_of(scope, name), surface.names_of(namespace, overloads), value
+                break
+    for cls, path, value in classes():
+        if not isinstance(value.__init__, types.WrapperDescriptorType):  # object's
+            yield path, surface.constructor_names(cls), value.__init__
+        for owner in surface.kin_of(cls):
+            for name, overloads in owner.methods.items():
+                if callable(vars(value).get(name)):
+                    names = surface.names_of(owner.namespace, overloads)
+                    yield f"{path}.{name}", names, vars(value)[name]
+
+
+def test_parameters():
+    cpp_names_of, functions = defaultdict(set), {}
+    for path, cpp, function in callables():
+        cpp_names_of[path] |= cpp
+        functions[path] = function
+    assert len(functions) > 500
+    cpp_only, python_only, used = set(), set(), set()
+    for path, function in functions.items():
+        cpp, python = cpp_names_of[path], parameter_names(function)
+        if function.__name__ == "__init__" and not cpp and len(python) == 1:
+            continue  # a layer's single value has no name in C++
+        renamed = differences.PARAMETERS_RENAMED.get(path, {})
+        rest = python - cpp
+        for name in sorted(cpp - python, key=lambda name: (name not in renamed, name)):
+            words = renamed.get(name) or differences.PARAMETER_WORDS.get(name, "")
+            found = [word for word in words.split() if word in rest][:1]
+            rest -= set(found)
+            if not found:
+                cpp_only.add(f"{path}.{name}")
+            else:
+                used.add(f"{path}.{name}" if name in renamed else name)
+        python_only |= {f"{path}.{name}" for name in rest}
+    renamed = flat(differences.PARAMETERS_RENAMED) | set(differences.PARAMETER_WORDS)
+    for found, known, words in (
+        (cpp_only, listed(differences.PARAMETERS_CPP_ONLY), "give Python these, or say why not"),
+        (python_only, listed(differences.PARAMETERS_PYTHON_ONLY), "say why Python has these"),
+        (used, renamed, "these are not renamed"),
+    ):
+        assert found - known == set(), words
+        assert known - found == set(), "these are no differences any more"
+
+
+def test_dictionaries_have_what_structs_have():
+    assert set(mica.memory_stats()) == surface.find_class("mica", "MemoryStats").members
+
+
 def test_no_reason_is_given_twice():
-    for tables in (differences.CPP_ONLY, differences.PYTHON_ONLY):
-        for table in tables.values():
-            names = [name for text in table.values() for name in text.split()]
-            assert len(names) == len(set(names))
+    d = differences
+    by_place = (d.CPP_ONLY, d.PYTHON_ONLY, d.MEMBERS_CPP_ONLY, d.MEMBERS_PYTHON_ONLY)
+    tables = [table for tables in by_place for table in tables.values()]
+    for table in (*tables, d.PARAMETERS_CPP_ONLY, d.PARAMETERS_PYTHON_ONLY):
+        names = [name for text in table.values() for name in text.split()]
+        assert len(names) == len(set(names))
