@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
@@ -127,11 +128,11 @@ def declarations(text):
             current += piece
 
 
-def between(text, opening="(<[", closing=")>]"):
+def between(text):
     """The parts of a list that commas divide."""
     parts, depth = [""], 0
     for c in text.replace("->", "  "):
-        depth += (c in opening) - (c in closing)
+        depth += (c in "(<[") - (c in ")>]")
         if c == "," and depth == 0:
             parts.append("")
         else:
@@ -187,10 +188,15 @@ class Class:
                 self.members.add(name)
 
 
+class Surface(NamedTuple):
+    names: dict  # of each namespace of mica
+    classes: dict  # by (namespace, name), with those of other headers
+    functions: dict  # the overloads, by (namespace, name)
+
+
 @cache
-def surface():
-    """The names of each namespace, the classes by (namespace, name) and the functions of each
-    name, as declarations of the overloads."""
+def read():
+    """What the headers declare."""
     names, classes, functions = defaultdict(set), {}, defaultdict(list)
     public = set(headers())
     for path in sorted((INCLUDE / "mica").glob("**/*.h")):
@@ -216,12 +222,12 @@ def surface():
                 classes[namespace, full] = Class(name, namespace, text.split("=", 1)[1])
             elif name and not around and is_public and not CONSTANT.search(text):
                 functions[namespace, name].append(text)
-    return dict(names), classes, dict(functions)
+    return Surface(dict(names), classes, dict(functions))
 
 
 def find_class(namespace, name):
     """The class of that name as a namespace sees it; None for other names."""
-    classes = surface()[1]
+    classes = read().classes
     while True:
         if found := classes.get((namespace, name)):
             return found
@@ -273,8 +279,8 @@ def constructor_names(cls):
 
 
 if __name__ == "__main__":
-    for namespace, names in sorted(surface()[0].items()):
+    for namespace, names in sorted(read().names.items()):
         print(namespace)
         for name in sorted(names):
-            members = getattr(surface()[1].get((namespace, name)), "members", ())
+            members = getattr(read().classes.get((namespace, name)), "members", ())
             print("  " + name, *sorted(members))

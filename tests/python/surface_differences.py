@@ -298,9 +298,9 @@ PARAMETER_WORDS = {
 
 # The same for one Python function.
 PARAMETERS_RENAMED = {
+    "Tensor.add_": {"source": "other"},
     "Tensor.backward": {"cotangent": "gradient"},
     "Tensor.contiguous": {"format": "memory_format"},
-    "Tensor.add_": {"source": "other"},
     "atan2": {"y": "input", "x": "other"},
     "autograd.backward": {"outputs": "tensors"},
     "autograd.checkpoint": {"inputs": "arguments"},
@@ -311,6 +311,7 @@ PARAMETERS_RENAMED = {
     "dot": {"b": "tensor"},
     "eye": {"rows": "n", "columns": "m"},
     "flatten": {"start": "start_dim"},
+    "from_numpy": {"data": "array"},
     "io.decode_image": {"bytes": "data"},
     "lerp": {"b": "end"},
     "meshgrid": {"axes": "tensors"},
@@ -330,18 +331,22 @@ PARAMETERS_RENAMED = {
     "nn.functional.cosine_embedding_loss": {"a": "input1", "b": "input2"},
     "nn.functional.cosine_similarity": {"a": "x1", "b": "x2"},
     "nn.functional.cross_entropy": {"logits": "input"},
+    "nn.functional.fold": {"columns": "input", "size": "output_size"},
     "nn.functional.grid_sample": {"padding": "padding_mode"},
+    "nn.functional.interpolate": {"scale": "scale_factor"},
     "nn.functional.margin_ranking_loss": {"a": "input1", "b": "input2"},
     "nn.functional.one_hot": {"classes": "num_classes", "index": "tensor"},
     "nn.functional.pad": {"before": "pad"},
     "nn.functional.pixel_shuffle": {"r": "upscale_factor"},
     "nn.functional.pixel_unshuffle": {"r": "downscale_factor"},
+    "nn.init.calculate_gain": {"slope": "param"},
     "nn.summary": {"input": "input_size"},
     "outer": {"b": "vec2"},
     "pow": {"b": "exponent"},
     "searchsorted": {"sorted": "sorted_sequence", "values": "input"},
     "split": {"x": "tensor", "size": "split_size_or_sections"},
     "swapaxes": {"a": "axis0", "b": "axis1"},
+    "take_along_dim": {"index": "indices"},
     "tensor": {"values": "data"},
     "tile": {"repeats": "dims"},
     "train.accuracy": {"dataset": "data"},
@@ -356,8 +361,7 @@ PARAMETERS_CPP_ONLY = {
     ),
     "another overload of C++ under the same Python name": (
         "arange.n autograd.checkpoint.input nn.Bilinear.forward.x nn.Embedding.forward.x "
-        "nn.LayerNorm.size nn.RMSNorm.size nn.functional.pad.after nn.functional.pad.p "
-        "split.sizes"
+        "nn.LayerNorm.size nn.RMSNorm.size nn.functional.pad.after split.sizes"
     ),
     "probabilities are a tensor: bernoulli(full(shape, p))": (
         "bernoulli.device bernoulli.dtype bernoulli.p bernoulli.shape"
@@ -375,6 +379,11 @@ PARAMETERS_CPP_ONLY = {
     "messages name the Python function": "io.decode_image.name io.set_random_state.name",
     "the inside of tensors": "empty.spec",
     "nested lists have a shape": "tensor.shape",
+    "an array has them": "from_numpy.device from_numpy.dtype from_numpy.shape",
+    "x * (high - low) + low of what it gives": (
+        "rand_like.high rand_like.low randn_like.mean randn_like.std"
+    ),
+    "total_norm is what clip_grad_norm_ returns": "optim.clip_grad_norm_.tensors",
 }
 
 # Parameters that C++ has not, with the reason.

@@ -33,7 +33,7 @@ MODULES = {scope.__name__: scope for scopes in SCOPES.values() for scope in scop
 
 
 def cpp_names():
-    return surface.surface()[0]
+    return surface.read().names
 
 
 def listed(table):
@@ -106,7 +106,7 @@ def members_of(cls):
 
 
 def flat(table):
-    """{"Tensor.item", …} of names, or of reasons and names, by class."""
+    """{"Tensor.item", …} of names by class."""
     return {f"{owner}.{name}" for owner, names in table.items() for name in names}
 
 
@@ -149,12 +149,15 @@ def parameter_names(function):
 
 def callables():
     """(path, names of the C++ parameters, Python function) of what can be called in both."""
-    for (namespace, name), overloads in surface.surface()[2].items():
-        for scope in SCOPES[namespace]:
-            value = getattr(scope, name, None)
-            if callable(value) and not isinstance(value, type):
-                yield path_of(scope, name), surface.names_of(namespace, overloads), value
-                break
+    for (namespace, name), overloads in surface.read().functions.items():
+        if namespace == "mica::nn::function":
+            continue  # what layers call
+        paths = [path_of(scope, name) for scope in SCOPES[namespace] if hasattr(scope, name)]
+        renamed = differences.RENAMED.get(namespace, {}).get(name)
+        if renamed and isinstance(find(renamed), type(mica.relu)):  # no method
+            paths.append(renamed)
+        if paths and not isinstance(find(paths[0]), type):
+            yield paths[0], surface.names_of(namespace, overloads), find(paths[0])
     for cls, path, value in classes():
         if not isinstance(value.__init__, types.WrapperDescriptorType):  # object's
             yield path, surface.constructor_names(cls), value.__init__
