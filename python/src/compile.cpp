@@ -45,6 +45,14 @@ nb::object unflatten_result(const Structure& structure, std::span<const Tensor>&
 
 /// A Python function that is captured once per input specs and replayed.
 class PythonCompiled {
+  /// What f says of the last call, which another thread's does not replace meanwhile.
+  template <class F>
+  auto with_last(F f) const {
+    const nb::gil_scoped_release release;
+    const std::lock_guard lock(mutex_);
+    return f(compiled_);
+  }
+
  public:
   explicit PythonCompiled(nb::object function)
       : function_(std::move(function)),
@@ -79,11 +87,18 @@ class PythonCompiled {
   }
 
   const nb::object& function() const { return function_; }
-  int captures() const { return compiled_.captures(); }
-  std::vector<std::string> kernels() const {
-    return compiled_.plan() ? compiled_.plan()->kernels() : std::vector<std::string>();
+  int captures() const {
+    return with_last([](const CompiledFunction& c) { return c.captures(); });
   }
-  bool is_one_launch() const { return compiled_.plan() && compiled_.plan()->is_one_launch(); }
+  std::vector<std::string> kernels() const {
+    return with_last([](const CompiledFunction& c) {
+      return c.plan() ? c.plan()->kernels() : std::vector<std::string>();
+    });
+  }
+  bool is_one_launch() const {
+    return with_last(
+        [](const CompiledFunction& c) { return c.plan() && c.plan()->is_one_launch(); });
+  }
 
   // The function may hold this object, through a module's globals for one: the collector has to see
   // it.
@@ -111,7 +126,7 @@ class PythonCompiled {
 
   nb::object function_;
   CompiledFunction compiled_;
-  std::recursive_mutex mutex_;
+  mutable std::recursive_mutex mutex_;
   bool captured_ = false;
   Structure last_structure_;
   std::map<const Plan*, Structure> structures_;

@@ -36,7 +36,7 @@ std::string describe_python(nb::handle self, const std::string& own);
 
 /// The value, with the GIL let go until the expression that it is used in ends.
 template <class T>
-const T& released(const T& value, const nb::gil_scoped_release& /*release*/ = {}) {
+T released(T value, const nb::gil_scoped_release& /*release*/ = {}) {
   return value;
 }
 struct WithoutGil {};
