@@ -16,7 +16,7 @@ void bind_memory(nb::module_& m) {
   m.def(
       "memory_stats",
       [](nb::handle device) {
-        const MemoryStats s = memory_stats(parse_device(device));
+        const MemoryStats s = without_gil([d = parse_device(device)] { return memory_stats(d); });
         nb::dict d;
         d["allocated"] = s.allocated;
         d["reserved"] = s.reserved;
@@ -32,15 +32,18 @@ void bind_memory(nb::module_& m) {
       "device"_a = "cpu",
       "Bytes in use by tensors, taken from the device, and the most in use so far.");
   m.def(
-      "reset_peak", [](nb::handle device) { reset_peak(parse_device(device)); }, "device"_a = "cpu",
-      "Starts both peaks again from what is in use now.");
+      "reset_peak",
+      [](nb::handle device) { without_gil([d = parse_device(device)] { reset_peak(d); }); },
+      "device"_a = "cpu", "Starts both peaks again from what is in use now.");
   m.def(
       "empty_cache",
       [](nb::handle device) { without_gil([d = parse_device(device)] { empty_cache(d); }); },
       "device"_a = "cpu", "Gives cached blocks back to the system.");
   m.def(
       "set_memory_limit",
-      [](size_t bytes, nb::handle device) { set_memory_limit(parse_device(device), bytes); },
+      [](size_t bytes, nb::handle device) {
+        without_gil([&, d = parse_device(device)] { set_memory_limit(d, bytes); });
+      },
       "bytes"_a, "device"_a = "cpu",
       "The most bytes this process may take from a device; 0 lifts the limit.");
 }
