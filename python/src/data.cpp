@@ -84,10 +84,11 @@ void bind_loader(nb::module_& m) {
   loader.def(
       "__init__",
       [](PythonLoader* self, nb::handle dataset, int64_t batch_size, nb::handle shuffle,
-         int workers, int64_t prefetch, nb::handle device, std::vector<data::Transform> augment,
-         bool resident) {
+         int workers, bool drop_last, int64_t prefetch, nb::handle device,
+         std::vector<data::Transform> augment, bool resident) {
         const data::LoaderOptions options{.batch = batch_size,
                                           .shuffle = parse_shuffle(shuffle),
+                                          .drop_last = drop_last,
                                           .workers = workers,
                                           .prefetch = prefetch,
                                           .device = parse_options(nb::none(), device).device,
@@ -97,10 +98,11 @@ void bind_loader(nb::module_& m) {
         new (self) PythonLoader{without_gil([&] { return data::Loader(set, options); })};
       },
       "dataset"_a, "batch_size"_a = 64, "shuffle"_a = false, nb::kw_only(), "num_workers"_a = 0,
-      "prefetch"_a = 2, "device"_a = nb::none(), "augment"_a = std::vector<data::Transform>(),
-      "resident"_a = false,
+      "drop_last"_a = false, "prefetch"_a = 2, "device"_a = nb::none(),
+      "augment"_a = std::vector<data::Transform>(), "resident"_a = false,
       "dataset: of mica, a pair of arrays, or any object with __len__ and __getitem__. shuffle: "
       "True draws a seed, a number is the seed. num_workers: threads that prepare batches ahead. "
+      "drop_last: an epoch ends before a batch that would be smaller. "
       "resident: the whole data set lies on the device.");
   loader.def("__len__", [](const PythonLoader& self) { return self.loader.size(); });
   loader.def("__iter__", [](PythonLoader& self) { return walk(self.loader, self.next_epoch++); });
@@ -119,6 +121,9 @@ void bind_loader(nb::module_& m) {
   loader.def_prop_ro(
       "dataset", [](const PythonLoader& self) { return self.loader.dataset(); },
       "What it takes the examples from, as a Dataset.");
+  loader.def_prop_ro(
+      "drop_last", [](const PythonLoader& self) { return self.loader.options().drop_last; },
+      "Whether a last batch that would have fewer examples is left out.");
 
   nb::class_<data::Feed>(m, "Feed",
                          "The batches of a resident loader, for a compiled function without "

@@ -39,16 +39,17 @@ Batch moved(const Dataset& dataset, Device device) {
 struct Loader::State {
   Dataset dataset;
   LoaderOptions options;
-  int64_t examples = 0;
+  int64_t dataset_size = 0;
+  int64_t examples = 0;  ///< in an epoch, N
   int64_t batches = 0;
   /// In a piece, which is made and moved to the device at once.
   int64_t batches_per_piece = 1;
-  Batch resident = {};  ///< (N, …) on the device
+  Batch resident = {};  ///< the data set on the device
 
   /// (N) i64: the numbers of the examples as they come in an epoch.
   Tensor order(int64_t epoch, Device device) const {
-    return options.shuffle ? seeded_randperm(examples, *options.shuffle, epoch, device)
-                           : to(arange(examples), device);
+    if (!options.shuffle) return to(arange(examples), device);
+    return slice(seeded_randperm(dataset_size, *options.shuffle, epoch, device), 0, 0, examples);
   }
   RandomStream stream(int64_t epoch, size_t position) const {
     return {options.shuffle.value_or(0), epoch, static_cast<int64_t>(position)};
@@ -194,13 +195,19 @@ Loader::Loader(Dataset dataset, LoaderOptions options) {
   check(options.prefetch >= 1, "data::Loader: prefetch must be at least 1, got {}",
         options.prefetch);
   auto state = std::make_shared<State>(std::move(dataset), std::move(options));
-  state->examples = state->dataset.size();
-  state->batches = (state->examples + state->options.batch - 1) / state->options.batch;
+  const int64_t batch = state->options.batch;
+  state->dataset_size = state->dataset.size();
+  state->batches = state->dataset_size / batch;
+  state->examples = state->batches * batch;
+  if (!state->options.drop_last && state->examples < state->dataset_size) {
+    state->batches += 1;
+    state->examples = state->dataset_size;
+  }
   const TensorDataset* tensors = state->dataset.impl()->tensors();
   const bool only_gathered =
       tensors && tensors->x.dtype() != DType::u8 && state->options.augment.empty();
   if (only_gathered && !state->options.resident)
-    state->batches_per_piece = std::max<int64_t>(1, kChunkExamples / state->options.batch);
+    state->batches_per_piece = std::max<int64_t>(1, kChunkExamples / batch);
   if (state->options.resident && state->examples > 0)
     state->resident = moved(state->dataset, state->options.device);
   state_ = std::move(state);

@@ -13,6 +13,7 @@ namespace mica::data {
 struct LoaderOptions {
   int64_t batch = 64;
   std::optional<uint64_t> shuffle = {};  ///< seed of the order; without it, the data set's own
+  bool drop_last = false;                ///< an epoch ends before a batch that would be smaller
   int workers = 0;                       ///< threads that prepare batches beside the caller's
   int64_t prefetch = 2;                  ///< batches that they prepare ahead
   Device device = {};
@@ -65,8 +66,9 @@ class Epoch {
 /// A batch depends on the data set, its own number, the epoch, `batch`, `shuffle` and `augment`
 /// alone: not on workers, on where the walk began or on `resident` (transforms that are more than
 /// copies and single roundings, rotate and color_jitter, differ between the CPU and CUDA in the
-/// last bits). Each example comes once in an epoch; the last batch may be smaller. x of dtype u8 is
-/// taken for pixels and becomes f32 in [0, 1].
+/// last bits). Each example comes once in an epoch; the last batch may be smaller, unless it is
+/// dropped: then those that come last in the epoch's order do not come. x of dtype u8 is taken for
+/// pixels and becomes f32 in [0, 1].
 class Loader {
  public:
   Loader(Dataset dataset, LoaderOptions options = {});

@@ -80,6 +80,21 @@ def test_orders():
     assert order(data.DataLoader(Squares(), 6, shuffle=True)) == c != first
 
 
+@pytest.mark.parametrize("resident", [False, True])
+def test_drop_last(device, resident):
+    def labels(**options):
+        loader = data.DataLoader(
+            Squares(), 6, shuffle=3, device=device, resident=resident, **options
+        )
+        batches = [y for _, y in walk(loader)]
+        assert len(loader) == len(batches) and loader.examples == sum(map(len, batches))
+        return np.concatenate(batches).tolist()
+
+    assert len(labels()) == 20 and labels(drop_last=True) == labels()[:18]
+    loader = data.DataLoader(Squares(), 32, drop_last=True)
+    assert loader.drop_last and len(loader) == 0 and list(loader) == []
+
+
 def test_arrays_go_in_directly(device):
     x = np.arange(24, dtype=np.float32).reshape(8, 3)
     y = np.arange(8)

@@ -80,6 +80,24 @@ def test_resident_data_and_a_loss_of_python(device):
     assert trainer.fit(loader, loader).epochs[-1].test_loss < 1
 
 
+@pytest.mark.parametrize("resident", [False, True])
+def test_drop_last(device, resident, capfd):
+    """Steps, progress and images of an epoch are those of its whole batches."""
+    x, y = quadrants(100)
+    loader = data.DataLoader((x, y), 32, drop_last=True, device=device, resident=resident)
+    whole = data.DataLoader((x[:96], y[:96]), 32, device=device)
+    results = []
+    for source in (loader, whole):
+        mica.manual_seed(1)
+        net = Net().to(device)
+        optimizer = optim.SGD(net.parameters(), lr=0.1)
+        outcome = train.Trainer(net, optimizer, epochs=2, progress=True).fit(source, whole)
+        assert [r.steps for r in outcome.epochs] == [3, 6]
+        results.append((weights(net), [r.train_loss for r in outcome.epochs]))
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
+    assert results[0][1] == pytest.approx(results[1][1])
+
+
 def test_python_dataset_trains_as_arrays_do(device):
     x, y = quadrants(64)
 

@@ -112,6 +112,37 @@ TEST(Loader, LastBatchIsSmaller) {
   EXPECT_EQ(sizes, (Labels{8, 8, 4}));
 }
 
+TEST(Loader, DropsTheLastBatchThatWouldBeSmaller) {
+  for (const int64_t n : {0, 7, 8, 20, 10000}) {
+    for (const bool resident : {false, true}) {
+      LoaderOptions options = {.batch = 8, .shuffle = 9, .resident = resident};
+      Labels expected = labels_of(Loader(numbered(n), options).epoch(1));
+      expected.resize(static_cast<size_t>(n / 8 * 8));
+      options.drop_last = true;
+      const Loader dropping(numbered(n), options);
+      EXPECT_EQ(dropping.size(), n / 8);
+      EXPECT_EQ(dropping.examples(), n / 8 * 8);
+      EXPECT_EQ(labels_of(dropping.epoch(1)), expected);
+      options.workers = 2;
+      EXPECT_EQ(labels_of(Loader(numbered(n), options).epoch(1)), expected);
+    }
+  }
+  EXPECT_EQ(labels_of(Loader(numbered(20), {.batch = 8, .drop_last = true}).epoch(0)),
+            count_to(16));
+  const Loader augmented(
+      random_images(50),
+      {.batch = 8, .shuffle = 9, .drop_last = true, .augment = every_transform()});
+  const Loader resident(random_images(50), {.batch = 8,
+                                            .shuffle = 9,
+                                            .drop_last = true,
+                                            .augment = every_transform(),
+                                            .resident = true});
+  EXPECT_EQ(contents(augmented, 1), contents(resident, 1));
+  Feed feed(resident);
+  feed.start(1, 5);
+  EXPECT_EQ(feed.next(8).y.to_vector<int64_t>(), contents(augmented, 1, 5).second);
+}
+
 TEST(Loader, OrderDependsOnSeedAndEpochAlone) {
   const auto order = [](uint64_t seed, int64_t epoch, int64_t batch) {
     return labels_of(Loader(numbered(100), {.batch = batch, .shuffle = seed}).epoch(epoch));
