@@ -119,8 +119,8 @@ constexpr Docstring kDocstrings[] = {
      "(n, m), or (n, n): ones on the main diagonal, else zeros; float32 unless dtype says "
      "otherwise."},
     {"flatten",
-     "input with its axes from start_dim on as one: a view where its strides allow that. 0-d "
-     "becomes (1)."},
+     "input with its axes from start_dim to end_dim, both included, as one: a view where its "
+     "strides allow that. 0-d becomes (1)."},
     {"flip", "A copy with the elements of each of dims in opposite order."},
     {"floor", "The greatest whole number that is not above each element, in input's dtype."},
     {"floor_divide",

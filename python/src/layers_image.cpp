@@ -117,11 +117,13 @@ void bind_reshaping(nb::module_& nn) {
   add_layer<Identity::Impl>(nn, "Identity", "Its input.").def("__init__", [](Identity::Impl* self) {
     construct(self, NoParams{});
   });
-  add_layer<Flatten::Impl>(nn, "Flatten", "(N, …) to (N, the product of the others).")
+  add_layer<Flatten::Impl>(nn, "Flatten", "Makes the axes from start_dim to end_dim one.")
       .def(
           "__init__",
-          [](Flatten::Impl* self, int64_t start) { construct(self, FlattenOptions{start}); },
-          "start_dim"_a = 1);
+          [](Flatten::Impl* self, int64_t start, int64_t end) {
+            construct(self, FlattenOptions{start, end});
+          },
+          "start_dim"_a = 1, "end_dim"_a = -1);
   add_layer<Unflatten::Impl>(nn, "Unflatten", "One axis becomes several.")
       .def(
           "__init__",

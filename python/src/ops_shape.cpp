@@ -19,7 +19,7 @@ void bind_views(Scope& scope) {
       return tensors;
     }));
   });
-  scope.both("flatten", flatten, "start_dim"_a = 0);
+  scope.both("flatten", flatten, "start_dim"_a = 0, "end_dim"_a = -1);
   scope.both("transpose", transpose, "dim0"_a, "dim1"_a);
   scope.both("swapaxes", swapaxes, "axis0"_a, "axis1"_a);
   scope.both("movedim", movedim, "source"_a, "destination"_a);

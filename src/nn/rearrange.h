@@ -29,10 +29,12 @@ using Unfold = OpLayer<"Unfold", im2col, Im2colParams>;
 
 struct FlattenOptions {
   int64_t start = 1;  ///< the first axis that is flattened
+  int64_t end = -1;   ///< and the last
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     f("start", self.start);
+    f("end", self.end);
   }
 };
 
@@ -68,7 +70,7 @@ namespace function {
 
 inline Tensor identity(const Tensor& x) { return x; }
 inline Tensor flatten(const Tensor& x, const FlattenOptions& o) {
-  return mica::flatten(x, o.start);
+  return mica::flatten(x, o.start, o.end);
 }
 inline Tensor unflatten(const Tensor& x, const UnflattenOptions& o) {
   const int axis = normalize_axis(o.axis, x.rank(), "nn::Unflatten");
@@ -87,7 +89,7 @@ inline Tensor fold(const Tensor& x, const FoldOptions& o) {
 }  // namespace function
 
 using Identity = OpLayer<"Identity", function::identity>;
-/// (N, …) to (N, the product of the others).
+/// (N, …) to (N, the product of the others), or other axes: `Flatten({.start = 0, .end = 1})`.
 using Flatten = OpLayer<"Flatten", function::flatten, FlattenOptions>;
 /// `Unflatten({.axis = 1, .sizes = {50, 4, 4}})`.
 using Unflatten = OpLayer<"Unflatten", function::unflatten, UnflattenOptions>;

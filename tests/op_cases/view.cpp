@@ -118,16 +118,22 @@ Sample reshaped(const char* name, const Shape& from, const Shape& to,
 }
 
 OpCase flatten_case() {
-  const auto sample = [](const char* name, const Shape& from, const Shape& to, int64_t start) {
-    return reshaped(name, from, to, [start](const Tensor& t) { return flatten(t, start); });
+  const auto sample = [](const char* name, const Shape& from, const Shape& to, int64_t start,
+                         int64_t end = -1) {
+    return reshaped(name, from, to,
+                    [start, end](const Tensor& t) { return flatten(t, start, end); });
   };
   return {.op = "flatten",
           .samples = {sample("everything", {2, 3, 4}, {24}, 0),
                       sample("images", {2, 3, 4, 5}, {2, 60}, 1),
+                      sample("first axes", {2, 3, 4, 5}, {6, 4, 5}, 0, 1),
+                      sample("inner axes", {2, 3, 4, 5}, {2, 12, 5}, -3, -2),
                       sample("last axis", {2, 3}, {2, 3}, -1), sample("0-d", {}, {1}, 0),
                       sample("one element", {1, 1}, {1}, 0), sample("empty", {3, 0}, {0}, 0)},
           .bad = {bad<IndexError>("flatten: axis must be in [-2, 2), got 2",
-                                  [](Device d) { flatten(zeros({2, 3}, {.device = d}), 2); })}};
+                                  [](Device d) { flatten(zeros({2, 3}, {.device = d}), 2); }),
+                  bad<ShapeError>("flatten: start must not come after end, got axes 1 and 0",
+                                  [](Device d) { flatten(zeros({2, 3}, {.device = d}), 1, 0); })}};
 }
 
 OpCase squeeze_case() {

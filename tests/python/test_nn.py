@@ -198,6 +198,7 @@ def test_layers(device):
     assert conv(x).shape == (2, 6, 4, 4) and conv.weight.shape == (6, 1, 3, 3)
     assert nn.MaxPool2d(kernel_size=3, stride=2, padding=1)(x).shape == (2, 3, 4, 4)
     assert nn.Flatten()(x).shape == (2, 192)
+    assert nn.Flatten(0, 1)(x).shape == nn.Flatten(start_dim=-4, end_dim=-3)(x).shape == (6, 8, 8)
     norm = nn.BatchNorm2d(num_features=3, momentum=0.5).to(device)
     norm(x)
     mean = x.cpu().numpy().mean((0, 2, 3))

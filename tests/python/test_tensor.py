@@ -126,6 +126,10 @@ def test_shapes(pair):
     assert t.size() == (2, 3, 4) and t.size(-1) == 4 and t.stride() == t.strides == (12, 4, 1)
     assert t.reshape(6, -1).shape == t.reshape((6, -1)).shape == (6, 4)
     assert t.flatten().shape == (24,) and t.flatten(1).shape == (2, 12)
+    assert t.flatten(0, 1).shape == t.flatten(end_dim=-2).shape == (6, 4)
+    assert mica.flatten(t, 1, 1).shape == (2, 3, 4)
+    with pytest.raises(mica.ShapeError, match="start must not come after end"):
+        t.flatten(2, 1)
     assert t.permute(2, 0, 1).shape == t.permute([2, 0, 1]).shape == (4, 2, 3)
     assert t[:, :1].expand(2, 5, 4).shape == (2, 5, 4)
     np.testing.assert_array_equal(

@@ -215,6 +215,10 @@ TEST(Layers, RearrangersCallTheirOps) {
   const Tensor x = uniform({2, 4, 6, 6}, -1, 1);
   EXPECT_EQ(nn::Flatten()(x).shape(), Shape({2, 144}));
   EXPECT_EQ(nn::Flatten({.start = 2})(x).shape(), Shape({2, 4, 36}));
+  EXPECT_EQ(nn::Flatten({.start = 0, .end = 1})(x).shape(), Shape({8, 6, 6}));
+  EXPECT_EQ(nn::Flatten({.start = -3, .end = -2})(x).shape(), Shape({2, 24, 6}));
+  EXPECT_THROW(nn::Flatten({.start = 2, .end = 1})(x), ShapeError);
+  EXPECT_EQ(to_string(nn::Flatten({.start = 0, .end = 1})), "Flatten(start=0, end=1)");
   EXPECT_EQ(nn::Unflatten({.axis = 1, .sizes = {2, -1}})(x).shape(), Shape({2, 2, 2, 6, 6}));
   EXPECT_EQ(nn::Unflatten({.axis = -1, .sizes = {3, 2}})(x).shape(), Shape({2, 4, 6, 3, 2}));
   expect_equal(nn::Identity()(x), x);

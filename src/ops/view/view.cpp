@@ -130,19 +130,20 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   return dispatch(reshape_op(), DimsParams{full}, {possible ? x : contiguous(x)})[0];
 }
 
-Tensor flatten(const Tensor& x, int64_t start) {
+Tensor flatten(const Tensor& x, int64_t start, int64_t end) {
   if (x.rank() == 0) return reshape(x, {1});
-  Shape shape;
   const int first = normalize_axis(start, x.rank(), "flatten");
-  int64_t rest = 1;
+  const int last = normalize_axis(end, x.rank(), "flatten");
+  check<ShapeError>(first <= last, "flatten: start must not come after end, got axes {} and {}",
+                    first, last);
+  Shape shape;
   for (int i = 0; i < x.rank(); ++i) {
-    if (i < first) {
+    if (i <= first || i > last) {
       shape.push_back(x.shape()[i]);
     } else {
-      rest *= x.shape()[i];
+      shape[first] *= x.shape()[i];
     }
   }
-  shape.push_back(rest);
   return reshape(x, shape);
 }
 

@@ -71,8 +71,8 @@ struct DiagonalGradParams {
 
 /// The same elements in another shape; one size may be -1.
 Tensor reshape(const Tensor& x, const Shape& shape);
-/// Flattens the axes from `start` on into one.
-Tensor flatten(const Tensor& x, int64_t start = 0);
+/// Flattens the axes from `start` to `end`, both included, into one.
+Tensor flatten(const Tensor& x, int64_t start = 0, int64_t end = -1);
 /// Without those of `axes` that have size 1; of all axes when none is named.
 Tensor squeeze(const Tensor& x, const Dims& axes = {});
 /// With a new axis of size 1 that becomes axis `axis` of the result.
