@@ -64,6 +64,61 @@ std::vector<typename O::Group> parse_groups(nb::handle params, const Options& de
   return groups;
 }
 
+/// What optimizer.param_groups gives: a dictionary that reads and sets the rate in the optimizer.
+struct ParamGroup {
+  nb::object optimizer;
+  size_t index;
+  nb::dict options;  ///< but "params" and "lr"
+
+  Optimizer& of() const { return nb::cast<Optimizer&>(optimizer); }
+  nb::dict all() const {
+    nb::dict dict;
+    dict["params"] = of().parameters(index);
+    dict["lr"] = of().lr(index);
+    dict.update(options);
+    return dict;
+  }
+  void set(const std::string& key, nb::handle value) const {
+    if (key != "lr")
+      raise_type_error("param_groups: '{}' cannot be set, only 'lr'; make another optimizer", key);
+    of().set_lr(index, nb::cast<double>(value));
+  }
+};
+
+template <class O>
+nb::list param_groups(nb::handle self) {
+  const O& optimizer = nb::cast<const O&>(self);
+  nb::list groups;
+  for (size_t i = 0; i < optimizer.groups(); ++i) {
+    nb::dict options;
+    auto given = optimizer.options(i);
+    fields(given, [&](const char* name, const auto& value) {
+      const nb::object object = nb::cast(value);
+      if (std::string_view(name) != "lr")
+        options[name] = nb::isinstance<nb::list>(object) ? nb::tuple(object) : object;
+    });
+    groups.append(ParamGroup{nb::borrow(self), i, options});
+  }
+  return groups;
+}
+
+void bind_param_group(nb::module_& m) {
+  nb::class_<ParamGroup>(m, "ParamGroup",
+                         "One of optimizer.param_groups: 'params', 'lr', which may be set, and the "
+                         "other options.")
+      .def("__getitem__",
+           [](const ParamGroup& self, nb::handle key) { return nb::object(self.all()[key]); })
+      .def("__setitem__", &ParamGroup::set)
+      .def("__contains__",
+           [](const ParamGroup& self, nb::handle key) { return self.all().contains(key); })
+      .def("__len__", [](const ParamGroup& self) { return self.all().size(); })
+      .def("__iter__", [](const ParamGroup& self) { return nb::iter(self.all()); })
+      .def("keys", [](const ParamGroup& self) { return self.all().keys(); })
+      .def("values", [](const ParamGroup& self) { return self.all().values(); })
+      .def("items", [](const ParamGroup& self) { return self.all().items(); })
+      .def("__repr__", [](const ParamGroup& self) { return nb::repr(self.all()); });
+}
+
 template <class O, class Options>
 void make(O* self, nb::handle params, const Options& options, const char* what) {
   const auto groups = parse_groups<O>(params, options, what);
@@ -87,7 +142,8 @@ void bind_base(nb::module_& m) {
           "schedule", &Optimizer::schedule,
           [](Optimizer& o, const Schedule& s) { without_gil([&] { o.set_schedule(s); }); },
           "The learning rate as a function of the number of steps.")
-      .def("parameters", &Optimizer::parameters, "Of all groups.")
+      .def(
+          "parameters", [](const Optimizer& o) { return o.parameters(); }, "Of all groups.")
       .def_prop_ro("groups", &Optimizer::groups, "How many groups of parameters there are.")
       .def_prop_ro("steps", &Optimizer::steps, ReleaseGil(),
                    "How many steps were made; waits for the device.")
@@ -101,8 +157,17 @@ void bind_base(nb::module_& m) {
            "changed.");
 }
 
+template <class O>
+nb::class_<O, Optimizer> add_optimizer(nb::module_& m, const char* name, const char* doc) {
+  nb::class_<O, Optimizer> optimizer(m, name, doc);
+  optimizer.def_prop_ro("param_groups", param_groups<O>,
+                        "The groups of parameters as dictionaries. group['lr'] may be set: the "
+                        "base rate, from which the schedule starts; a compiled step sees it.");
+  return optimizer;
+}
+
 void bind_optimizers(nb::module_& m) {
-  nb::class_<SGD, Optimizer>(m, "SGD", "Stochastic gradient descent.")
+  add_optimizer<SGD>(m, "SGD", "Stochastic gradient descent.")
       .def(
           "__init__",
           [](SGD* self, nb::handle params, double lr, double momentum, double dampening,
@@ -111,7 +176,7 @@ void bind_optimizers(nb::module_& m) {
           },
           "params"_a, "lr"_a = 1e-3, "momentum"_a = 0.0, "dampening"_a = 0.0,
           "weight_decay"_a = 0.0, nb::kw_only(), "nesterov"_a = false);
-  nb::class_<Adam, Optimizer>(m, "Adam", "Adam.")
+  add_optimizer<Adam>(m, "Adam", "Adam.")
       .def(
           "__init__",
           [](Adam* self, nb::handle params, double lr, Betas betas, double eps, double weight_decay,
@@ -120,7 +185,7 @@ void bind_optimizers(nb::module_& m) {
           },
           "params"_a, "lr"_a = 1e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
           "weight_decay"_a = 0.0, "amsgrad"_a = false);
-  nb::class_<AdamW, Optimizer>(m, "AdamW", "Adam whose weight decay shrinks the parameters.")
+  add_optimizer<AdamW>(m, "AdamW", "Adam whose weight decay shrinks the parameters.")
       .def(
           "__init__",
           [](AdamW* self, nb::handle params, double lr, Betas betas, double eps,
@@ -129,7 +194,7 @@ void bind_optimizers(nb::module_& m) {
           },
           "params"_a, "lr"_a = 1e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
           "weight_decay"_a = 1e-2, "amsgrad"_a = false);
-  nb::class_<RMSprop, Optimizer>(m, "RMSprop", "RMSprop.")
+  add_optimizer<RMSprop>(m, "RMSprop", "RMSprop.")
       .def(
           "__init__",
           [](RMSprop* self, nb::handle params, double lr, double alpha, double eps,
@@ -139,7 +204,7 @@ void bind_optimizers(nb::module_& m) {
           },
           "params"_a, "lr"_a = 1e-2, "alpha"_a = 0.99, "eps"_a = 1e-8, "weight_decay"_a = 0.0,
           "momentum"_a = 0.0, "centered"_a = false);
-  nb::class_<Adagrad, Optimizer>(m, "Adagrad", "Adagrad.")
+  add_optimizer<Adagrad>(m, "Adagrad", "Adagrad.")
       .def(
           "__init__",
           [](Adagrad* self, nb::handle params, double lr, double lr_decay, double weight_decay,
@@ -202,6 +267,7 @@ void bind_optim(nb::module_& m) {
   nb::module_ scope = add_submodule(m, "optim");
   bind_schedules(scope);
   bind_base(scope);
+  bind_param_group(scope);
   bind_optimizers(scope);
   scope.def(
       "clip_grad_norm_",

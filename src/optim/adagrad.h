@@ -18,6 +18,8 @@ class Adagrad final : public Optimizer {
   using Group = ParameterGroup<AdagradOptions>;
   explicit Adagrad(Tensors parameters, const AdagradOptions& options = {});
   explicit Adagrad(const std::vector<Group>& groups);
+  /// As they were given; lr(group) is the rate now.
+  const AdagradOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;

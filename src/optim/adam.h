@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "mica/ops/optimizer_update/optimizer_update.h"
 #include "mica/optim/optimizer.h"
 
 namespace mica::optim {
@@ -22,11 +21,13 @@ class Adam final : public Optimizer {
   using Group = ParameterGroup<AdamOptions>;
   explicit Adam(Tensors parameters, const AdamOptions& options = {});
   explicit Adam(const std::vector<Group>& groups);
+  /// As they were given; lr(group) is the rate now.
+  const AdamOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
 
-  std::vector<AdamParams> options_;
+  std::vector<AdamOptions> options_;
 };
 
 struct AdamWOptions {
@@ -43,11 +44,13 @@ class AdamW final : public Optimizer {
   using Group = ParameterGroup<AdamWOptions>;
   explicit AdamW(Tensors parameters, const AdamWOptions& options = {});
   explicit AdamW(const std::vector<Group>& groups);
+  /// As they were given; lr(group) is the rate now.
+  const AdamWOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
 
-  std::vector<AdamParams> options_;
+  std::vector<AdamWOptions> options_;
 };
 
 }  // namespace mica::optim

@@ -85,11 +85,13 @@ Tensors Optimizer::parameters() const {
   return all;
 }
 
-double Optimizer::lr(size_t group) const {
+size_t Optimizer::checked(size_t group) const {
   check<IndexError>(group < groups_.size(), "{}: expected a group below {}, got {}", name_,
                     groups_.size(), group);
-  return groups_[group].lr;
+  return group;
 }
+
+double Optimizer::lr(size_t group) const { return groups_[checked(group)].lr; }
 
 void Optimizer::set_lr(double lr) {
   check_lr(lr);
@@ -99,9 +101,7 @@ void Optimizer::set_lr(double lr) {
 
 void Optimizer::set_lr(size_t group, double lr) {
   check_lr(lr);
-  check<IndexError>(group < groups_.size(), "{}: expected a group below {}, got {}", name_,
-                    groups_.size(), group);
-  groups_[group].lr = lr;
+  groups_[checked(group)].lr = lr;
   fill_(select(base_lr_, 0, static_cast<int64_t>(group)), lr);
 }
 

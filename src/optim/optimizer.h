@@ -32,6 +32,7 @@ class Optimizer {
   /// Makes all gradients undefined.
   void zero_grad() const;
   Tensors parameters() const;
+  const Tensors& parameters(size_t group) const { return groups_[checked(group)].parameters; }
 
   size_t groups() const { return groups_.size(); }
   /// The base rate of a group, which the schedule starts from.
@@ -75,6 +76,8 @@ class Optimizer {
   /// Updates the parameters of a group. step: i64 [], this one's number, from 1.
   virtual void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) = 0;
 
+  /// The number of a group; raises IndexError where there is none.
+  size_t checked(size_t group) const;
   /// "optim::SGD", for messages.
   const char* name() const { return name_; }
 

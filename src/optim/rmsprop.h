@@ -20,6 +20,8 @@ class RMSprop final : public Optimizer {
   using Group = ParameterGroup<RMSpropOptions>;
   explicit RMSprop(Tensors parameters, const RMSpropOptions& options = {});
   explicit RMSprop(const std::vector<Group>& groups);
+  /// As they were given; lr(group) is the rate now.
+  const RMSpropOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;

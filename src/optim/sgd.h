@@ -18,6 +18,8 @@ class SGD final : public Optimizer {
   using Group = ParameterGroup<SGDOptions>;
   explicit SGD(Tensors parameters, const SGDOptions& options = {});
   explicit SGD(const std::vector<Group>& groups);
+  /// As they were given; lr(group) is the rate now.
+  const SGDOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;

@@ -52,6 +52,49 @@ def test_parameter_groups(device):
         optim.SGD([{"params": a}, b])
 
 
+def test_param_groups(device, tmp_path):
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)).to(device)
+    groups = [{"params": net[0].parameters()}, {"params": net[1].parameters(), "lr": 0.25}]
+    optimizer = optim.SGD(groups, lr=0.5, momentum=0.9)
+    first, second = optimizer.param_groups
+    assert [g["lr"] for g in optimizer.param_groups] == [0.5, 0.25]
+    assert [len(g["params"]) for g in optimizer.param_groups] == [2, 2]
+    assert first["momentum"] == 0.9 and "nesterov" in first and "betas" not in first
+    assert sorted(first) == sorted(dict(first)) == sorted(first.keys()) and len(first) == 6
+    assert dict(second.items())["lr"] == 0.25 and "'lr': 0.25" in repr(second)
+    assert optim.Adam(net.parameters(), betas=(0.5, 0.6)).param_groups[0]["betas"] == (0.5, 0.6)
+    with pytest.raises(KeyError):
+        first["betas"]
+    with pytest.raises(TypeError, match="'momentum' cannot be set"):
+        first["momentum"] = 0.5
+    with pytest.raises(mica.Error, match="lr must not be negative"):
+        first["lr"] = -1
+
+    # As PyTorch's users do; a step that was compiled before sees it, and so does the schedule.
+    @mica.compile
+    def step(x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    optimizer.schedule = optim.exponential(0.5)
+    step(mica.ones(1, 2, device=device))
+    for group in optimizer.param_groups:
+        group["lr"] *= 0.5
+    assert second["lr"] == 0.125 and optimizer.current_lr(1) == 0.0625
+    second["lr"] = 0.0
+    before = [p.detach().cpu().tolist() for p in net.parameters()]
+    step(mica.ones(1, 2, device=device))
+    after = [p.detach().cpu().tolist() for p in net.parameters()]
+    assert step.captures == 1 and after[2:] == before[2:] and after[0] != before[0]
+
+    path = str(tmp_path / "state.safetensors")
+    mica.io.save_safetensors(path, optimizer.state_dict())
+    other = optim.SGD(groups, lr=0.5, momentum=0.9)
+    other.load_state_dict(mica.io.load_safetensors(path).tensors)
+    assert [g["lr"] for g in other.param_groups] == [0.25, 0.0]
+
+
 def test_schedules():
     schedule = optim.cosine(steps=10, min_lr=0.1).warmup(5, start=0)
     assert schedule.at(0) == 0

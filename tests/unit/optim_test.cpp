@@ -414,6 +414,10 @@ TEST(Optim, GroupsHaveRatesOfTheirOwn) {
   EXPECT_EQ(optimizer.lr(0), 0.5);
   EXPECT_EQ(optimizer.lr(1), 0.5);
   EXPECT_EQ(optimizer.groups(), 2U);
+  EXPECT_EQ(optimizer.options(1).lr, 0.25);  // as it was given
+  EXPECT_EQ(optimizer.parameters(1).at(0).impl(), b.impl());
+  EXPECT_THROW(optimizer.options(2), IndexError);
+  EXPECT_THROW(optimizer.parameters(2), IndexError);
 }
 
 TEST(Optim, OneUpdateTakesParametersOfSeveralDtypes) {
