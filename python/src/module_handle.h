@@ -25,6 +25,9 @@ nn::Module module_from(nb::handle object);
 /// The Python object of a module: the one it came from, or one that shares a module made in C++.
 nb::object module_to_python(const nn::Module& module);
 
+/// What is inside a Python object of a module; raises where super().__init__() was not called.
+nn::ModuleImpl& impl_of(nb::handle self);
+
 /// Parameters that Python makes keep whether they require a gradient.
 void replace_parameter(nn::ModuleImpl& impl, const std::string& name, const Tensor& value);
 
@@ -76,5 +79,6 @@ using ModuleClass = nb::class_<nn::ModuleImpl, Overridable<nn::ModuleImpl>>;
 
 /// What switches a whole module: device, dtype, training, which parameters learn.
 void bind_modes(ModuleClass& module);
+void bind_module_call(ModuleClass& module);
 
 }  // namespace mica::python

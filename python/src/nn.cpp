@@ -42,12 +42,6 @@ nb::list named_children(const ModuleImpl& impl) {
   return list;
 }
 
-ModuleImpl& impl_of(nb::handle self) {
-  check(nb::inst_ready(self),
-        "nn.Module: call super().__init__() before the first member is assigned");
-  return *nb::inst_ptr<ModuleImpl>(self);
-}
-
 void register_parameter(ModuleImpl& impl, const std::string& name, const Tensor& value) {
   const bool requires_grad = value.requires_grad();
   impl.register_parameter(name, value);
@@ -127,18 +121,6 @@ void delete_attribute(nb::handle self, nb::handle key) {
   } else if (PyObject_GenericSetAttr(self.ptr(), key.ptr(), nullptr) < 0) {
     nb::raise_python_error();
   }
-}
-
-// A child may hold its parent (self.parent = parent): the collector has to see the C++ side's
-// references. A handle that other C++ code shares is not the parent's alone, so it is left out.
-int traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  if (!nb::inst_ready(self)) return 0;
-  for (const auto& [name, child] : nb::inst_ptr<ModuleImpl>(self)->children()) {
-    const auto* owner = std::get_deleter<PythonOwner>(child.impl());
-    if (owner && child.impl().use_count() == 1) Py_VISIT(owner->object);
-  }
-  return 0;
 }
 
 /// The module and all below it with their names, each once, as PyTorch's named_modules.
@@ -254,18 +236,13 @@ void bind_registration(ModuleClass& module) {
   }
 }
 
-nb::object call(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
-  nn::CallWatcher* watcher = nn::exchange_call_watcher(nullptr);
-  nn::exchange_call_watcher(watcher);
-  if (!watcher) return self.attr("forward")(*args, **kwargs);
-  const ModuleImpl& impl = impl_of(self);
-  watcher->enter(impl);
-  nb::object result = self.attr("forward")(*args, **kwargs);
-  watcher->leave(impl, nb::isinstance<Tensor>(result) ? nb::cast<Tensor>(result) : Tensor());
-  return result;
-}
-
 }  // namespace
+
+ModuleImpl& impl_of(nb::handle self) {
+  check(nb::inst_ready(self),
+        "nn.Module: call super().__init__() before the first member is assigned");
+  return *nb::inst_ptr<ModuleImpl>(self);
+}
 
 void replace_parameter(ModuleImpl& impl, const std::string& name, const Tensor& value) {
   const bool requires_grad = value.requires_grad();
@@ -277,8 +254,6 @@ std::string describe_python(nb::handle self, const std::string& own) {
   const auto extra = nb::cast<std::string>(self.attr("extra_repr")());
   return class_name(self) + (extra.empty() ? own.substr(own.find('(')) : "(" + extra + ")");
 }
-
-PyType_Slot module_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {0, nullptr}};
 
 void PythonOwner::operator()(nn::ModuleImpl*) const noexcept {
   if (!nb::is_alive()) return;
@@ -316,7 +291,6 @@ void bind_nn(nb::module_& m) {
                      "parts and defines "
                      "forward(self, x).");
   module.def(nb::init<>());
-  module.def("__call__", call);
   module.def("forward", &ModuleImpl::forward, "input"_a, ReleaseGil(),
              "What calling the module computes; a class of one's own defines it.");
   module.def("__repr__", [](nb::handle self) { return nn::to_string(module_from(self)); });
@@ -326,6 +300,7 @@ void bind_nn(nb::module_& m) {
   bind_state(module);
   bind_registration(module);
   bind_modes(module);
+  bind_module_call(module);
   bind_layers(scope);
   bind_init(scope);
   bind_summary(scope);

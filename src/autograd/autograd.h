@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "mica/core/tensor.h"
 
@@ -59,13 +60,14 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& cotan
 class HookHandle {
  public:
   HookHandle() = default;
-  HookHandle(std::weak_ptr<GradHooks> hooks, uint64_t id) : hooks_(std::move(hooks)), id_(id) {}
-  /// Does nothing when the hook or its tensor is gone.
-  void remove();
+  explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
+  /// Does nothing when the hook or what it belongs to is gone.
+  void remove() {
+    if (const auto remove = std::exchange(remove_, {})) remove();
+  }
 
  private:
-  std::weak_ptr<GradHooks> hooks_;
-  uint64_t id_ = 0;
+  std::function<void()> remove_;
 };
 
 /// Gets a tensor's gradient and returns what takes its place; undefined leaves it as it is.

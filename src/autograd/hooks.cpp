@@ -10,9 +10,13 @@ namespace {
 std::atomic<uint64_t> g_id{0};
 std::atomic<int64_t> g_leaf_hooks{0};
 
-template <class Hooks>
-bool remove_from(Hooks& hooks, uint64_t id) {
-  return std::erase_if(hooks, [id](const auto& h) { return h.id == id; }) > 0;
+/// Takes the hook `id` of one of the lists of `hooks` away.
+template <class List>
+HookHandle handle_of(const std::shared_ptr<GradHooks>& hooks, List GradHooks::* list, uint64_t id) {
+  return HookHandle([of = std::weak_ptr(hooks), list, id] {
+    if (const auto there = of.lock())
+      std::erase_if((*there).*list, [id](const auto& h) { return h.id == id; });
+  });
 }
 
 /// Hooks of a leaf are counted while they are there.
@@ -48,21 +52,13 @@ Tensor GradHooks::apply(const Tensor& gradient) const {
   return now;
 }
 
-void HookHandle::remove() {
-  const std::shared_ptr<GradHooks> hooks = hooks_.lock();
-  if (!hooks) return;
-  remove_from(hooks->replace, id_);
-  remove_from(hooks->after, id_);
-  hooks_.reset();
-}
-
 HookHandle add_hook(const Tensor& tensor, GradHook hook) {
   const GradEdge edge = edge_of(tensor);
   check(!edge.empty(), "add_hook: the tensor does not require a gradient");
   const auto& hooks =
       edge.node ? edge.node->make_hooks(static_cast<size_t>(edge.output)) : leaf_hooks(tensor);
   hooks->replace.push_back({++g_id, std::move(hook)});
-  return {hooks, hooks->replace.back().id};
+  return handle_of(hooks, &GradHooks::replace, hooks->replace.back().id);
 }
 
 HookHandle add_post_accumulate_hook(const Tensor& leaf,
@@ -71,7 +67,7 @@ HookHandle add_post_accumulate_hook(const Tensor& leaf,
         "add_post_accumulate_hook: expected a leaf that requires a gradient");
   const auto& hooks = leaf_hooks(leaf);
   hooks->after.push_back({++g_id, std::move(hook)});
-  return {hooks, hooks->after.back().id};
+  return handle_of(hooks, &GradHooks::after, hooks->after.back().id);
 }
 
 }  // namespace mica

@@ -41,6 +41,30 @@ auto& member(Members& members, const std::string& name) {
   return it->second;
 }
 
+Tensor call_with_hooks(const Module& module, const Tensor& x) {
+  const std::shared_ptr<ForwardHooks> hooks = module.impl()->forward_hooks();
+  if (!hooks) return module.impl()->forward(x);
+  Tensor input = x;
+  // Copies, since a hook may take itself away.
+  for (const auto& [id, hook] : std::map(hooks->before))
+    if (const Tensor other = hook(module, input); other.defined()) input = other;
+  Tensor output = module.impl()->forward(input);
+  for (const auto& [id, hook] : std::map(hooks->after))
+    if (const Tensor other = hook(module, input, output); other.defined()) output = other;
+  return output;
+}
+
+template <class Hook>
+HookHandle add_hook(ModuleImpl& impl, std::map<uint64_t, Hook> ForwardHooks::* list, Hook hook) {
+  check(hook != nullptr, "nn::Module: expected a hook, got an empty function");
+  ForwardHooks& hooks = impl.make_forward_hooks();
+  const uint64_t id = hooks.next++;
+  (hooks.*list).emplace(id, std::move(hook));
+  return HookHandle([of = std::weak_ptr(impl.forward_hooks()), list, id] {
+    if (const auto there = of.lock()) ((*there).*list).erase(id);
+  });
+}
+
 /// Gives a tensor other memory; every handle to it sees that.
 void replace_memory(const Tensor& tensor, const Tensor& with) {
   TensorImpl& impl = *tensor.impl();
@@ -56,11 +80,24 @@ Module::Module(std::shared_ptr<ModuleImpl> impl) : impl_(std::move(impl)) {
 }
 
 Tensor Module::operator()(const Tensor& x) const {
-  if (!t_watcher) return impl_->forward(x);
-  t_watcher->enter(*impl_);
-  Tensor result = impl_->forward(x);
-  t_watcher->leave(*impl_, result);
+  if (!t_watcher && !impl_->forward_hooks()) return impl_->forward(x);
+  if (t_watcher) t_watcher->enter(*impl_);
+  Tensor result = call_with_hooks(*this, x);
+  if (t_watcher) t_watcher->leave(*impl_, result);
   return result;
+}
+
+HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) const {
+  return add_hook(*impl_, &ForwardHooks::before, std::move(hook));
+}
+
+HookHandle Module::register_forward_hook(ForwardHook hook) const {
+  return add_hook(*impl_, &ForwardHooks::after, std::move(hook));
+}
+
+ForwardHooks& ModuleImpl::make_forward_hooks() {
+  if (!hooks_) hooks_ = std::make_shared<ForwardHooks>();
+  return *hooks_;
 }
 
 CallWatcher* exchange_call_watcher(CallWatcher* watcher) {

@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "mica/autograd/autograd.h"
 #include "mica/core/tensor.h"
 #include "mica/ops/random/random.h"
 
 namespace mica::nn {
 
+class Module;
 class ModuleImpl;
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
@@ -21,6 +23,10 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 using StateDict = std::map<std::string, Tensor>;
 /// Gives a parameter its first values, in place: see nn/init.h.
 using Initializer = std::function<void(const Tensor&)>;
+/// What a hook returns takes the place of the input, or of the output; undefined leaves it.
+using ForwardPreHook = std::function<Tensor(const Module& module, const Tensor& input)>;
+using ForwardHook =
+    std::function<Tensor(const Module& module, const Tensor& input, const Tensor& output)>;
 
 /// A shared handle to a layer or a network. Copies of the handle are the same module.
 class Module {
@@ -28,6 +34,12 @@ class Module {
   explicit Module(std::shared_ptr<ModuleImpl> impl);
 
   Tensor operator()(const Tensor& x) const;
+
+  // Called before and after each forward of this module, wherever a call comes from, in the order
+  // they were added, each with what the one before made of it. A compiled function runs them
+  // at capture, those that were there then. A hook that holds its own module keeps it alive.
+  HookHandle register_forward_pre_hook(ForwardPreHook hook) const;
+  HookHandle register_forward_hook(ForwardHook hook) const;
 
   /// The module's own parameters, then its children's, in the order they were registered. A
   /// parameter that two modules share comes once.
@@ -86,6 +98,13 @@ class Module {
   std::shared_ptr<ModuleImpl> impl_;
 };
 
+/// The hooks of one module by number, in the order they were added.
+struct ForwardHooks {
+  std::map<uint64_t, ForwardPreHook> before;
+  std::map<uint64_t, ForwardHook> after;
+  uint64_t next = 0;
+};
+
 /// The module and what is in it, one line each.
 std::string to_string(const Module& module);
 
@@ -97,7 +116,9 @@ std::string to_string(const Module& module);
 ///       Tensor forward(const Tensor& x) override { return fc(flatten(relu(conv(x)), 1)); }
 ///     };
 ///     using Net = nn::Handle<NetImpl>;
-class ModuleImpl {
+///
+/// How many share one is what Python's garbage collector asks weak_from_this().
+class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
  public:
   ModuleImpl() = default;
   ModuleImpl(const ModuleImpl&) = delete;
@@ -145,6 +166,9 @@ class ModuleImpl {
     bool untouched() const;
   };
   std::vector<Initial>& own_initials() { return initials_; }
+  /// Null where there never was one.
+  const std::shared_ptr<ForwardHooks>& forward_hooks() const { return hooks_; }
+  ForwardHooks& make_forward_hooks();
 
   /// A compiled function that asked is captured again when the answer changes.
   bool training() const;
@@ -177,6 +201,7 @@ class ModuleImpl {
   NamedTensors parameters_;
   NamedTensors buffers_;
   std::vector<Initial> initials_;
+  std::shared_ptr<ForwardHooks> hooks_;
   std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
 };
 

@@ -104,10 +104,11 @@ CPP_ONLY = {
         ),
     },
     "mica::nn": {
+        "any callable in Python": "ForwardHook ForwardPreHook",
         "how layers are made in C++": (
-            "CallWatcher ChannelNorm ConvLayer FixedString Handle Initializer ListOfModules Loss "
-            "NamedModules NamedTensors OpLayer PadLayer StateDict describe dims_of draw_in_order "
-            "exchange_call_watcher field_texts text_of"
+            "CallWatcher ChannelNorm ConvLayer FixedString ForwardHooks Handle Initializer "
+            "ListOfModules Loss NamedModules NamedTensors OpLayer PadLayer StateDict describe "
+            "dims_of draw_in_order exchange_call_watcher field_texts text_of"
         ),
     },
     "mica::nn::init": {

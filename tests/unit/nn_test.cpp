@@ -88,6 +88,70 @@ TEST(Module, WorksInsideASequential) {
   EXPECT_EQ(model.named_parameters()[0].first, "0.scale");
 }
 
+TEST(Module, HooksSeeEachCallAndMayReplaceItsInputAndOutput) {
+  const nn::Linear layer(2, 2);
+  const nn::Sequential model{nn::Identity(), layer};
+  const Tensor x = uniform({3, 2});
+  const Tensor plain = model(x);
+  std::vector<std::string> calls;
+  HookHandle before = layer.register_forward_pre_hook([&](const nn::Module& m, const Tensor& in) {
+    EXPECT_EQ(m.impl(), layer.impl());
+    EXPECT_EQ(in.to_vector<float>(), x.to_vector<float>());
+    calls.emplace_back("before");
+    return zeros_like(in);
+  });
+  HookHandle after = layer.register_forward_hook(
+      [&](const nn::Module&, const Tensor& in, const Tensor& out) -> Tensor {
+        EXPECT_EQ(in.to_vector<float>(), std::vector<float>(6, 0));
+        calls.emplace_back("after");
+        return out * 2;
+      });
+  const HookHandle last = layer.register_forward_hook([&](const nn::Module&, const Tensor&,
+                                                          const Tensor& out) -> Tensor {
+    EXPECT_FLOAT_EQ(select(out, 0, 0).to_vector<float>()[0], 2 * layer->bias.to_vector<float>()[0]);
+    calls.emplace_back("last");
+    return {};
+  });
+  model(x);
+  EXPECT_THAT(calls, ElementsAre("before", "after", "last"));
+  before.remove();
+  before.remove();  // nothing is there to remove
+  after.remove();
+  EXPECT_EQ(layer.impl()->forward_hooks()->after.size(), 1U);
+  layer.impl()->make_forward_hooks().after.clear();
+  EXPECT_EQ(model(x).to_vector<float>(), plain.to_vector<float>());
+  EXPECT_THROW(layer.register_forward_hook({}), Error);
+}
+
+TEST(Module, AHookMayTakeItselfAwayAndOutliveItsModule) {
+  HookHandle handle;
+  int calls = 0;
+  {
+    const nn::ReLU layer;
+    handle =
+        layer.register_forward_hook([&](const nn::Module&, const Tensor&, const Tensor&) -> Tensor {
+          ++calls;
+          handle.remove();
+          return {};
+        });
+    layer(ones({1}));
+    layer(ones({1}));
+    handle = layer.register_forward_pre_hook(
+        [](const nn::Module&, const Tensor&) -> Tensor { return {}; });
+  }
+  EXPECT_EQ(calls, 1);
+  handle.remove();
+}
+
+TEST(Module, ACompiledFunctionHasItsHooksResults) {
+  const nn::Linear layer(2, 2);
+  layer.register_forward_hook(
+      [](const nn::Module&, const Tensor&, const Tensor& out) { return out * 3; });
+  auto f = compile([&](const Tensor& in) { return layer(in).detach(); });
+  const Tensor x = uniform({3, 2});
+  EXPECT_EQ(f(x).to_vector<float>(), layer(x).to_vector<float>());
+}
+
 TEST(Module, SharedModuleIsListedOnce) {
   const nn::Linear layer(4, 4);
   const nn::Sequential model{layer, nn::ReLU(), layer};

@@ -1,0 +1,158 @@
+// How a module is called from Python, its hooks, and how the garbage collector looks into both.
+#include "python/src/callback.h"
+#include "python/src/module_handle.h"
+
+namespace mica::python {
+namespace {
+
+using nn::ForwardHooks;
+using nn::ModuleImpl;
+
+/// The result of a hook as a tensor, for C++: a pre-hook may return a tuple of arguments too.
+Tensor replacement(nb::handle value, nb::handle module) {
+  if (value.is_none()) return {};
+  if (nb::isinstance<Tensor>(value)) return nb::cast<Tensor>(value);
+  if (nb::isinstance<nb::tuple>(value) && nb::len(value) == 1 && nb::isinstance<Tensor>(value[0]))
+    return nb::cast<Tensor>(value[0]);
+  raise_type_error(
+      "nn.Module: a hook of {} must return a tensor or None where a C++ module calls it, got {}",
+      class_name(module), class_name(value));
+}
+
+/// A hook as C++ calls it: with one tensor.
+struct PythonHook {
+  Shared function;
+
+  template <class... Output>
+  Tensor operator()(const nn::Module& module, const Tensor& input, const Output&... output) const {
+    const nb::gil_scoped_acquire acquire;
+    const nb::object self = module_to_python(module);
+    return replacement(function.get()(self, nb::make_tuple(input), output...), self);
+  }
+};
+
+PythonHook python_hook(nb::handle function) {
+  if (!PyCallable_Check(function.ptr()))
+    raise_type_error("nn.Module: expected a function as a hook, got {}", class_name(function));
+  return {Shared(function)};
+}
+
+/// A hook as Python calls it, with what it returns: a Python one has all that the module was called
+/// with.
+template <class Hook, class... Output>
+nb::object run(const Hook& hook, nb::handle self, const nb::tuple& args, const Output&... output) {
+  if (const auto* python = hook.template target<PythonHook>())
+    return python->function.get()(self, args, output...);
+  if (args.size() != 1 || !nb::isinstance<Tensor>(args[0]) ||
+      !(nb::isinstance<Tensor>(output) && ...))
+    raise_type_error("nn.Module: a hook of {} made in C++ takes one tensor and the result as one",
+                     class_name(self));
+  const Tensor other =
+      hook(module_from(self), nb::cast<Tensor>(args[0]), nb::cast<Tensor>(output)...);
+  return other.defined() ? nb::cast(other) : nb::none();
+}
+
+nb::object call_with_hooks(nb::handle self, nb::tuple args, const nb::kwargs& kwargs) {
+  const std::shared_ptr<ForwardHooks> hooks = impl_of(self).forward_hooks();
+  if (!hooks) return self.attr("forward")(*args, **kwargs);
+  // Copies, since a hook may take itself away.
+  for (const auto& [id, hook] : std::map(hooks->before)) {
+    const nb::object other = run(hook, self, args);
+    if (other.is_none()) continue;
+    args = nb::isinstance<nb::tuple>(other) ? nb::tuple(other) : nb::make_tuple(other);
+  }
+  nb::object output = self.attr("forward")(*args, **kwargs);
+  for (const auto& [id, hook] : std::map(hooks->after)) {
+    const nb::object other = run(hook, self, args, output);
+    if (!other.is_none()) output = other;
+  }
+  return output;
+}
+
+nb::object call(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
+  nn::CallWatcher* watcher = nn::exchange_call_watcher(nullptr);
+  nn::exchange_call_watcher(watcher);
+  const ModuleImpl& impl = impl_of(self);
+  if (!watcher && !impl.forward_hooks()) return self.attr("forward")(*args, **kwargs);
+  if (watcher) watcher->enter(impl);
+  nb::object result = call_with_hooks(self, args, kwargs);
+  if (watcher)
+    watcher->leave(impl, nb::isinstance<Tensor>(result) ? nb::cast<Tensor>(result) : Tensor());
+  return result;
+}
+
+// A child may hold its parent (self.parent = parent), and a hook its module: the collector has to
+// see the C++ side's references. What other C++ code shares is not this object's alone, so it is
+// left out.
+
+bool is_alone(nb::handle self, const ModuleImpl& impl) {
+  const bool inside = nb::inst_state(self).second;  // else made in C++, and the object shares it
+  return inside || impl.weak_from_this().use_count() == 1;
+}
+
+int visit_parts(const ModuleImpl& impl, visitproc visit, void* arg) {
+  for (const auto& [name, child] : impl.children()) {
+    if (child.impl().use_count() > 1) continue;
+    if (const auto* owner = std::get_deleter<PythonOwner>(child.impl())) {
+      Py_VISIT(owner->object);
+    } else if (const int stop = visit_parts(*child.impl(), visit, arg)) {
+      return stop;
+    }
+  }
+  if (!impl.forward_hooks()) return 0;
+  for (const auto& [id, hook] : impl.forward_hooks()->before)
+    if (const auto* python = hook.target<PythonHook>()) Py_VISIT(python->function.get().ptr());
+  for (const auto& [id, hook] : impl.forward_hooks()->after)
+    if (const auto* python = hook.target<PythonHook>()) Py_VISIT(python->function.get().ptr());
+  return 0;
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const ModuleImpl& impl = *nb::inst_ptr<ModuleImpl>(self);
+  return is_alone(self, impl) ? visit_parts(impl, visit, arg) : 0;
+}
+
+void clear_hooks(const ModuleImpl& impl) {
+  for (const auto& [name, child] : impl.children())
+    if (child.impl().use_count() == 1 && !std::get_deleter<PythonOwner>(child.impl()))
+      clear_hooks(*child.impl());
+  if (impl.forward_hooks()) const ForwardHooks gone = std::exchange(*impl.forward_hooks(), {});
+}
+
+int clear(PyObject* self) {
+  if (!nb::inst_ready(self)) return 0;
+  const ModuleImpl& impl = *nb::inst_ptr<ModuleImpl>(self);
+  if (is_alone(self, impl)) clear_hooks(impl);
+  return 0;
+}
+
+}  // namespace
+
+PyType_Slot module_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                              {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                              {0, nullptr}};
+
+void bind_module_call(ModuleClass& module) {
+  module.def("__call__", call);
+  module.def(
+      "register_forward_pre_hook",
+      [](nb::handle self, nb::handle hook) {
+        return module_from(self).register_forward_pre_hook(python_hook(hook));
+      },
+      "hook"_a,
+      "Calls hook(module, args) before each forward; what it returns, a value or a tuple, takes "
+      "the arguments' place, None leaves them. Returns a handle whose remove() takes the hook "
+      "away.");
+  module.def(
+      "register_forward_hook",
+      [](nb::handle self, nb::handle hook) {
+        return module_from(self).register_forward_hook(python_hook(hook));
+      },
+      "hook"_a,
+      "Calls hook(module, args, output) after each forward; what it returns takes the output's "
+      "place, None leaves it. Returns a handle whose remove() takes the hook away.");
+}
+
+}  // namespace mica::python
