@@ -92,6 +92,9 @@ inline const Tensor* tensor_or_null(nb::handle value) {
   Tensor* t = nullptr;
   return nb::try_cast(value, t, false) ? t : nullptr;
 }
+/// What copy.deepcopy makes of a tensor, once for each that `memo` knows: many Python objects may
+/// stand for one.
+Tensor deep_copy(const Tensor& t, nb::dict memo, bool with_grad);
 /// t[key] as NumPy has it: a view but for arrays of indices and negative steps.
 Tensor get_item(const Tensor& t, nb::handle key);
 

@@ -71,6 +71,7 @@ void def_list(Layer<Impl>& list) {
 void bind_dict(nb::module_& nn) {
   Layer<ModuleDictImpl> dict(nn, "ModuleDict", nb::type_slots(module_slots),
                              "Modules by name, which their owner calls itself.");
+  allow_copies<ModuleDictImpl>();
   const auto update = [](ModuleDictImpl& self, nb::handle modules) {
     const nb::object items =
         nb::hasattr(modules, "items") ? nb::object(modules.attr("items")()) : nb::borrow(modules);
@@ -153,6 +154,7 @@ void bind_containers(nb::module_& nn) {
 
   Layer<ModuleListImpl> list(nn, "ModuleList", nb::type_slots(module_slots),
                              "Modules that their owner calls itself, named \"0\", \"1\", ….");
+  allow_copies<ModuleListImpl>();
   list.def(
       "__init__",
       [](ModuleListImpl* self, nb::handle modules) {

@@ -13,6 +13,7 @@ using Layer = nb::class_<Impl, nn::ModuleImpl, Overridable<Impl>>;
 template <class Impl>
 Layer<Impl> add_layer(nb::module_& nn, const char* name, const char* doc) {
   Layer<Impl> layer(nn, name, nb::type_slots(module_slots), doc);
+  allow_copies<Impl>();
   layer.def(
       "forward", [](Impl& self, const Tensor& x) { return self.Impl::forward(x); }, "input"_a,
       ReleaseGil(), doc);

@@ -58,6 +58,7 @@ void def_conv_transpose(nb::module_& nn, const char* name, const char* doc) {
 void bind_bilinear(nb::module_& nn) {
   constexpr const char* kDoc = "(…, in1_features) and (…, in2_features) to (…, out_features).";
   Layer<BilinearImpl> layer(nn, "Bilinear", nb::type_slots(module_slots), kDoc);
+  allow_copies<BilinearImpl>();
   layer.def(
       "__init__",
       [](BilinearImpl* self, int64_t in1, int64_t in2, int64_t out, bool bias) {

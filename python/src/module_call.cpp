@@ -134,6 +134,20 @@ PyType_Slot module_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)
                               {Py_tp_clear, reinterpret_cast<void*>(clear)},
                               {0, nullptr}};
 
+void copy_hooks(const ModuleImpl& from, ModuleImpl& to,
+                const std::function<nb::object(nb::handle)>& copy_of) {
+  if (!from.forward_hooks()) return;
+  ForwardHooks& hooks = to.make_forward_hooks();
+  hooks = *from.forward_hooks();
+  // Each module has a reference of its own: the collector counts them.
+  const auto renew = [&](auto& hook) {
+    if (const auto* python = hook.template target<PythonHook>())
+      hook = PythonHook{Shared(copy_of(python->function.get()))};
+  };
+  for (auto& [id, hook] : hooks.before) renew(hook);
+  for (auto& [id, hook] : hooks.after) renew(hook);
+}
+
 void bind_module_call(ModuleClass& module) {
   module.def("__call__", call);
   module.def(

@@ -3,6 +3,8 @@
 // How modules cross between Python and C++.
 #include <nanobind/trampoline.h>
 
+#include <typeindex>
+
 #include "mica/nn/module.h"
 #include "python/src/bindings.h"
 
@@ -28,8 +30,12 @@ nb::object module_to_python(const nn::Module& module);
 /// What is inside a Python object of a module; raises where super().__init__() was not called.
 nn::ModuleImpl& impl_of(nb::handle self);
 
-/// Parameters that Python makes keep whether they require a gradient.
+// Parameters that Python makes keep whether they require a gradient.
+void register_parameter(nn::ModuleImpl& impl, const std::string& name, const Tensor& value);
 void replace_parameter(nn::ModuleImpl& impl, const std::string& name, const Tensor& value);
+
+/// Whether assigning goes to a property of a layer made in C++, which keeps its own handle.
+bool has_setter(nb::handle self, nb::handle key);
 
 /// How the garbage collector looks into a module; for every class that is bound.
 extern PyType_Slot module_slots[];
@@ -49,6 +55,8 @@ struct WithoutGil {};
 template <class Base>
 struct Overridable : Base {
   NB_TRAMPOLINE(Base);
+  Overridable() = default;
+  explicit Overridable(const Base& other) : Base(other) {}
 
   Overridable() = default;
   /// Layers draw their weights without the GIL; the trampoline behind them needs it again.
@@ -75,10 +83,33 @@ struct Overridable : Base {
   }
 };
 
+/// A new object of the class of `self`: a module with the same options and no parts yet.
+template <class Impl>
+nb::object copy_without_parts(nb::handle self) {
+  nb::object copy = nb::inst_alloc(self.type());
+  new (nb::inst_ptr<Impl>(copy)) Overridable<Impl>(*nb::inst_ptr<Impl>(self));
+  nb::inst_mark_ready(copy);
+  return copy;
+}
+
+/// By the type of the module in C++.
+using Copiers = std::map<std::type_index, nb::object (*)(nb::handle self)>;
+Copiers& copiers();
+
+/// For every class that is bound.
+template <class Impl>
+void allow_copies() {
+  copiers()[typeid(Impl)] = copiers()[typeid(Overridable<Impl>)] = copy_without_parts<Impl>;
+}
+
 using ModuleClass = nb::class_<nn::ModuleImpl, Overridable<nn::ModuleImpl>>;
 
 /// What switches a whole module: device, dtype, training, which parameters learn.
 void bind_modes(ModuleClass& module);
 void bind_module_call(ModuleClass& module);
+void bind_module_copies(ModuleClass& module);
+/// The hooks of a module for another, Python's as `copy_of` gives them.
+void copy_hooks(const nn::ModuleImpl& from, nn::ModuleImpl& to,
+                const std::function<nb::object(nb::handle)>& copy_of);
 
 }  // namespace mica::python

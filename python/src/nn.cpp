@@ -42,22 +42,9 @@ nb::list named_children(const ModuleImpl& impl) {
   return list;
 }
 
-void register_parameter(ModuleImpl& impl, const std::string& name, const Tensor& value) {
-  const bool requires_grad = value.requires_grad();
-  impl.register_parameter(name, value);
-  value.set_requires_grad(requires_grad);
-}
-
 bool is_member(const ModuleImpl& impl, const std::string& name) {
   return find_member(impl.own_parameters(), name) || find_member(impl.children(), name) ||
          find_member(impl.own_buffers(), name);
-}
-
-/// Whether assigning goes to a property of a layer made in C++, which keeps its own handle.
-bool has_setter(nb::handle self, nb::handle key) {
-  const nb::object type = nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr())));
-  const nb::object found = nb::getattr(type, key, nb::none());
-  return nb::hasattr(found, "fset") && !found.attr("fset").is_none();
 }
 
 /// Puts a value in the place of the member of that name; false when it is to be a plain attribute.
@@ -244,6 +231,18 @@ ModuleImpl& impl_of(nb::handle self) {
   return *nb::inst_ptr<ModuleImpl>(self);
 }
 
+void register_parameter(ModuleImpl& impl, const std::string& name, const Tensor& value) {
+  const bool requires_grad = value.requires_grad();
+  impl.register_parameter(name, value);
+  value.set_requires_grad(requires_grad);
+}
+
+bool has_setter(nb::handle self, nb::handle key) {
+  const nb::object type = nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr())));
+  const nb::object found = nb::getattr(type, key, nb::none());
+  return nb::hasattr(found, "fset") && !found.attr("fset").is_none();
+}
+
 void replace_parameter(ModuleImpl& impl, const std::string& name, const Tensor& value) {
   const bool requires_grad = value.requires_grad();
   impl.replace_parameter(name, value);
@@ -284,7 +283,12 @@ void bind_nn(nb::module_& m) {
             new (self) Parameter(data.detach());
             self->set_requires_grad(requires_grad);
           },
-          "data"_a, "requires_grad"_a = true);
+          "data"_a, "requires_grad"_a = true)
+      .def("__copy__", [](const Parameter& p) { return p; })
+      .def(
+          "__deepcopy__",
+          [](const Parameter& p, nb::dict memo) { return Parameter(deep_copy(p, memo, false)); },
+          "memo"_a);
 
   ModuleClass module(scope, "Module", nb::type_slots(module_slots), nb::is_weak_referenceable(),
                      "Base of layers and networks. One's own calls super().__init__(), assigns its "
@@ -301,6 +305,7 @@ void bind_nn(nb::module_& m) {
   bind_registration(module);
   bind_modes(module);
   bind_module_call(module);
+  bind_module_copies(module);
   bind_layers(scope);
   bind_init(scope);
   bind_summary(scope);

@@ -89,16 +89,6 @@ void check_is_leaf(const Tensor& t, const char* what) {
         "{}: this tensor is a result whose history cannot be copied; detach() it first", what);
 }
 
-Tensor deep_copy(const Tensor& t, nb::handle /*memo*/) {
-  check_is_leaf(t, "deepcopy");
-  return without_gil([&] {
-    Tensor copy = clone(t.detach());
-    if (t.requires_grad()) copy.set_requires_grad();
-    if (const Tensor g = t.grad(); g.defined()) copy.set_grad(clone(g.detach()));
-    return copy;
-  });
-}
-
 // A pickled tensor is its dtype's name, shape, row-major bytes, device's name and whether it
 // requires a gradient: plain values that nothing is executed for.
 nb::tuple get_state(const Tensor& t) {
@@ -137,6 +127,20 @@ nb::object array_namespace(nb::handle /*self*/, nb::handle api_version) {
 
 }  // namespace
 
+Tensor deep_copy(const Tensor& t, nb::dict memo, bool with_grad) {
+  const nb::int_ key(reinterpret_cast<uintptr_t>(t.impl()));
+  if (memo.contains(key)) return nb::cast<Tensor>(memo[key]);
+  check_is_leaf(t, "deepcopy");
+  const Tensor copy = without_gil([&] {
+    const Tensor values = clone(t.detach());
+    if (t.requires_grad()) values.set_requires_grad();
+    if (const Tensor g = t.grad(); with_grad && g.defined()) values.set_grad(clone(g.detach()));
+    return values;
+  });
+  memo[key] = copy;
+  return copy;
+}
+
 void bind_protocols(nb::class_<Tensor>& tensor) {
   tensor.def("item", item, "The value of a one-element tensor as a Python number.");
   tensor.def("tolist", to_list, "The values as nested lists; a number for a 0-d tensor.");
@@ -160,7 +164,9 @@ void bind_protocols(nb::class_<Tensor>& tensor) {
   tensor.def("__format__", format_as, "spec"_a);
   tensor.def("__array_namespace__", array_namespace, nb::kw_only(), "api_version"_a = nb::none());
   tensor.def("__copy__", [](const Tensor& t) { return t; });
-  tensor.def("__deepcopy__", deep_copy, "memo"_a);
+  tensor.def(
+      "__deepcopy__", [](const Tensor& t, nb::dict memo) { return deep_copy(t, memo, true); },
+      "memo"_a);
   tensor.def("__getstate__", get_state);
   tensor.def("__setstate__", [](Tensor& self, const nb::tuple& state) {
     check<ShapeError>(state.size() == 5, "unpickling a tensor: expected 5 values, got {}",

@@ -121,7 +121,6 @@ std::string to_string(const Module& module);
 class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
  public:
   ModuleImpl() = default;
-  ModuleImpl(const ModuleImpl&) = delete;
   ModuleImpl& operator=(const ModuleImpl&) = delete;
   virtual ~ModuleImpl() = default;
 
@@ -176,6 +175,11 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   void set_training(bool on) { *training_ = on; }
 
  protected:
+  /// A layer's options and mode without its parts, which whoever copies registers: Python's
+  /// copy.deepcopy does.
+  ModuleImpl(const ModuleImpl& other)
+      : enable_shared_from_this(other), training_(std::make_shared<bool>(*other.training_)) {}
+
   template <std::derived_from<Module> M>
   M add(const std::string& name, M module) {
     register_module(name, module);

@@ -1,5 +1,6 @@
 """Forward hooks: what they see and replace, wherever a call comes from."""
 
+import copy
 import gc
 import weakref
 
@@ -116,6 +117,32 @@ def test_models_of_cpp_have_hooks_too():
         handle.remove()
     net(mica.rand(2, 1, 28, 28))
     assert len(shapes) == 2
+
+
+def test_copies_keep_their_hooks():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = []
+            self.register_forward_hook(self.count)
+
+        def count(self, module, args, out):
+            self.calls.append(module)
+
+        def forward(self, x):
+            return x
+
+    net = Counting()
+    other = copy.deepcopy(net)
+    other(ones(1))
+    assert other.calls == [other] and net.calls == []
+    shallow = copy.copy(net)
+    shallow(ones(1))
+    assert net.calls == [shallow]
+    gone = [weakref.ref(m) for m in (net, other, shallow)]
+    del net, other, shallow
+    gc.collect()
+    assert [r() for r in gone] == [None] * 3
 
 
 def test_cycles_through_hooks_are_collected():

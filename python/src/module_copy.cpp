@@ -1,0 +1,86 @@
+// copy.copy and copy.deepcopy of modules.
+#include "python/src/module_handle.h"
+
+namespace mica::python {
+namespace {
+
+using nn::ModuleImpl;
+
+/// A part of a module, or what is to stand for it in the copy.
+using CopyOf = std::function<nb::object(nb::handle part)>;
+
+nb::object new_like(nb::handle self) {
+  const ModuleImpl& impl = impl_of(self);
+  const auto copier = copiers().find(typeid(impl));
+  check<Unsupported>(copier != copiers().end(),
+                     "copy: {} is a module of C++ that Python does not know", impl.type_name());
+  return copier->second(self);
+}
+
+/// reset_parameters() goes on working.
+void copy_initials(ModuleImpl& from, ModuleImpl& to) {
+  for (const ModuleImpl::Initial& initial : from.own_initials())
+    for (size_t i = 0; i < from.own_parameters().size(); ++i)
+      if (from.own_parameters()[i].second.impl() == initial.parameter.impl())
+        to.own_initials().push_back(
+            {.parameter = to.own_parameters()[i].second, .initialize = initial.initialize});
+}
+
+void copy_parts(nb::handle self, nb::handle copy, const CopyOf& copy_of) {
+  ModuleImpl& from = impl_of(self);
+  ModuleImpl& to = impl_of(copy);
+  // A layer's own handle follows by its property.
+  const auto set_handle = [&](const std::string& name, nb::handle value) {
+    if (has_setter(copy, nb::cast(name))) nb::setattr(copy, name.c_str(), value);
+  };
+  for (const auto& [name, parameter] : from.own_parameters()) {
+    const nb::object part = copy_of(nb::cast(Parameter(parameter)));
+    register_parameter(to, name, nb::cast<Tensor>(part));
+    set_handle(name, part);
+  }
+  for (const auto& [name, buffer] : from.own_buffers()) {
+    const nb::object part = copy_of(nb::cast(buffer));
+    to.register_buffer(name, nb::cast<Tensor>(part));
+    set_handle(name, part);
+  }
+  copy_initials(from, to);
+  for (const auto& [name, child] : from.children())
+    to.register_module(name, module_from(copy_of(module_to_python(child))));
+  copy_hooks(from, to, copy_of);
+  if (!nb::hasattr(self, "__dict__")) return;
+  for (auto [name, value] : nb::borrow<nb::dict>(self.attr("__dict__")))
+    copy.attr("__dict__")[name] = copy_of(value);
+}
+
+nb::object copy_module(nb::handle self) {
+  nb::object other = new_like(self);
+  copy_parts(self, other, [](nb::handle part) { return nb::borrow(part); });
+  return other;
+}
+
+nb::object deep_copy_module(nb::handle self, nb::dict memo) {
+  nb::object other = new_like(self);
+  memo[nb::int_(reinterpret_cast<uintptr_t>(self.ptr()))] = other;  // a part may hold the whole
+  const nb::object deepcopy = nb::module_::import_("copy").attr("deepcopy");
+  copy_parts(self, other, [&](nb::handle part) { return deepcopy(part, memo); });
+  return other;
+}
+
+}  // namespace
+
+Copiers& copiers() {
+  static Copiers all;
+  return all;
+}
+
+void bind_module_copies(ModuleClass& module) {
+  allow_copies<ModuleImpl>();
+  module.def("__copy__", copy_module);
+  module.def("__deepcopy__", deep_copy_module, "memo"_a);
+  module.def("__reduce_ex__", [](nb::handle self, int /*protocol*/) {
+    raise_type_error("{} cannot be pickled: save its state_dict(), and load that into another",
+                     class_name(self));
+  });
+}
+
+}  // namespace mica::python
