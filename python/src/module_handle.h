@@ -57,8 +57,6 @@ struct Overridable : Base {
   NB_TRAMPOLINE(Base);
   Overridable() = default;
   explicit Overridable(const Base& other) : Base(other) {}
-
-  Overridable() = default;
   /// Layers draw their weights without the GIL; the trampoline behind them needs it again.
   template <class Options>
   Overridable(WithoutGil /*tag*/, const Options& given) : Base(released(given)) {}
