@@ -223,7 +223,10 @@ MEMBERS_CPP_ONLY = {
     },
     "FunctionContext": {"attributes of the context": "get set"},
     "Module": {"a Python object knows its class": "as"},
-    "ModuleImpl": {"the inside of reset_parameters": "Initial own_initials"},
+    "ModuleImpl": {
+        "the inside of reset_parameters": "Initial own_initials",
+        "the inside of register_forward_hook": "forward_hooks make_forward_hooks",
+    },
     "Schedule": {"what it is in device memory": "curve"},
     "Stream": {"the inside of streams": "defined state"},
     "Summary": {"nn.SummaryRow": "Row"},
@@ -251,7 +254,7 @@ MEMBERS_PYTHON_ONLY = {
         "in place; C++ writes `copy_(x, mul(x, y))`": "div_ mul_ sub_ zero_",
     },
     "autograd.Function": {"defined by one's own class": "apply backward forward"},
-    "data.DataLoader": {"of its options": "batch_size"},
+    "data.DataLoader": {"of its options": "batch_size drop_last"},
     "nn.Linear": {"of its options": "in_features out_features"},
     "nn.Module": {
         "PyTorch's names": (
@@ -262,6 +265,10 @@ MEMBERS_PYTHON_ONLY = {
     "nn.ModuleDict": {"as a dictionary has": "items keys update values"},
     "nn.ModuleList": {"as a list has": "extend"},
     "nn.Sequential": {"as a list has": "extend"},
+    **{
+        f"optim.{name}": {"parameters(group) and options(group) in C++": "param_groups"}
+        for name in ("Adagrad", "Adam", "AdamW", "RMSprop", "SGD")
+    },
     "train.Trainer": {"where Ctrl-C ends fit(), which then raises": "outcome"},
 }
 
@@ -311,7 +318,7 @@ PARAMETERS_RENAMED = {
     "diagonal": {"axis1": "dim1", "axis2": "dim2"},
     "dot": {"b": "tensor"},
     "eye": {"rows": "n", "columns": "m"},
-    "flatten": {"start": "start_dim"},
+    "flatten": {"start": "start_dim", "end": "end_dim"},
     "from_numpy": {"data": "array"},
     "io.decode_image": {"bytes": "data"},
     "lerp": {"b": "end"},
@@ -320,7 +327,7 @@ PARAMETERS_RENAMED = {
     "nn.Bilinear": {"in1": "in1_features", "in2": "in2_features"},
     "nn.Bilinear.forward": {"a": "input1", "b": "input2"},
     "nn.Embedding": {"rows": "num_embeddings", "dim": "embedding_dim"},
-    "nn.Flatten": {"start": "start_dim"},
+    "nn.Flatten": {"start": "start_dim", "end": "end_dim"},
     "nn.GroupNorm": {"channels": "num_channels"},
     "nn.LayerNorm": {"affine": "elementwise_affine"},
     "nn.Module.register_buffer": {"value": "tensor"},
@@ -374,6 +381,7 @@ PARAMETERS_CPP_ONLY = {
         "optim.Adagrad.groups optim.Adam.groups optim.AdamW.groups optim.RMSprop.groups "
         "optim.SGD.groups"
     ),
+    "param_groups has them": "optim.Optimizer.parameters.group",
     "gradgradcheck has it set": (
         "autograd.gradcheck.second_order autograd.gradgradcheck.second_order"
     ),
