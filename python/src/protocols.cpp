@@ -40,10 +40,9 @@ nb::object to_list(const Tensor& t) {
 }
 
 std::string represent(const Tensor& t) {
-  constexpr int kIndent = 7;  // behind "tensor("
   const bool has_values = !t.is_traced() && !t.device().is_null();
-  std::string s = has_values ? print_values(t, {"True", "False", kIndent})
-                             : fmt::format("<{}>", to_string(t.spec()));
+  std::string s =
+      has_values ? print_values(t, {"True", "False"}) : fmt::format("<{}>", to_string(t.spec()));
   if (has_values) {
     const bool obvious =
         t.dtype() == DType::f32 || t.dtype() == DType::i64 || t.dtype() == DType::boolean;

@@ -1,5 +1,6 @@
 #include "mica/core/print.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "mica/core/dtype_switch.h"
@@ -8,57 +9,131 @@
 namespace mica {
 namespace {
 
-constexpr int64_t kEdge = 3;         // entries shown at each end of a long axis
-constexpr int64_t kLongAxis = 1000;  // tensors with more elements are shortened
+constexpr int64_t kEdge = 3;          // entries shown at each end of a long axis
+constexpr int64_t kMostShown = 1000;  // tensors with more elements are shortened
+constexpr size_t kLine = 80;          // characters
+constexpr size_t kIndent = 7;         // behind "tensor("
 
-template <class T>
-std::string number(T v, const PrintOptions& options) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return v ? options.true_word : options.false_word;
-  } else if constexpr (std::is_integral_v<T>) {
-    return fmt::format("{}", v);
-  } else {
-    return fmt::format("{:.5g}", static_cast<double>(v));
+/// Calls f(i) for each entry of an axis that is shown, f(-1) where some are left out.
+template <class F>
+void each_shown(int64_t n, bool shorten, F&& f) {
+  for (int64_t i = 0; i < n; ++i) {
+    const bool left_out = shorten && n > 2 * kEdge && i == kEdge;
+    f(left_out ? -1 : i);
+    if (left_out) i = n - kEdge - 1;
   }
 }
 
 template <class T>
-void print_axis(std::string& s, const TensorSpec& spec, const T* data, int axis,
-                const PrintOptions& options) {
-  const int rank = spec.rank();
-  if (axis == rank) {
-    s += number(*data, options);
-    return;
+void collect(const TensorSpec& spec, bool shorten, const T* data, int axis,
+             std::vector<T>& values) {
+  if (axis == spec.rank()) return values.push_back(*data);
+  each_shown(spec.shape[axis], shorten, [&](int64_t i) {
+    if (i >= 0) collect(spec, shorten, data + i * spec.strides[axis], axis + 1, values);
+  });
+}
+
+/// All floats of a tensor alike: "1." where they are whole, "0.5000", and "1.0000e-06" where they
+/// are too far apart for that.
+template <class T>
+std::string (*float_style(const std::vector<T>& values))(double) {
+  double least = INFINITY;
+  double most = 0;
+  bool whole = true;
+  for (const T v : values) {
+    const double size = std::abs(static_cast<double>(v));
+    if (!std::isfinite(size)) continue;
+    whole = whole && size == std::floor(size);
+    most = std::max(most, size);
+    if (size > 0) least = std::min(least, size);
   }
-  s += '[';
-  const int64_t n = spec.shape[axis];
-  for (int64_t i = 0; i < n; ++i) {
-    if (i > 0) {
-      const size_t indent = static_cast<size_t>(axis) + 1 + static_cast<size_t>(options.indent);
-      s += axis + 1 == rank ? ", " : ",\n" + std::string(indent, ' ');
-    }
-    if (n > 2 * kEdge && i == kEdge && spec.numel() > kLongAxis) {
-      s += "...";
-      i = n - kEdge - 1;
-      continue;
-    }
-    print_axis(s, spec, data + i * spec.strides[axis], axis + 1, options);
+  const bool fits = most < 1e8;
+  if (fits && whole) return [](double v) { return fmt::format("{:.0f}.", v); };
+  if (fits && least >= 1e-4 && most <= 1000 * least)
+    return [](double v) { return fmt::format("{:.4f}", v); };
+  return [](double v) { return fmt::format("{:.4e}", v); };
+}
+
+template <class T>
+std::vector<std::string> texts_of(const std::vector<T>& values, const PrintOptions& options) {
+  std::vector<std::string> texts;
+  const auto write = [&](const auto& text) {
+    for (const T v : values) texts.push_back(text(v));
+  };
+  if constexpr (std::is_same_v<T, bool>) {
+    write([&](bool v) -> std::string { return v ? options.true_word : options.false_word; });
+  } else if constexpr (std::is_integral_v<T>) {
+    write([](T v) { return fmt::format("{}", v); });
+  } else {
+    const auto style = float_style(values);
+    write([&](T value) {
+      const auto v = static_cast<double>(value);
+      return std::isfinite(v) ? style(v) : fmt::format("{}", v);
+    });
   }
-  s += ']';
+  return texts;
+}
+
+/// Puts the texts into brackets, in columns.
+class Layout {
+ public:
+  Layout(const TensorSpec& spec, bool shorten, const std::vector<std::string>& texts)
+      : spec_(spec), shorten_(shorten), next_(texts.begin()) {
+    for (const std::string& text : texts) width_ = std::max(width_, text.size());
+  }
+
+  void print(std::string& s, int axis) {
+    if (axis == spec_.rank()) {
+      s.append(width_ - next_->size(), ' ');
+      s += *next_++;
+      return;
+    }
+    const size_t margin = kIndent + static_cast<size_t>(axis) + 1;
+    const bool last = axis + 1 == spec_.rank();
+    const size_t columns = last ? std::max<size_t>((kLine - margin) / (width_ + 2), 1) : 1;
+    size_t column = 0;
+    s += '[';
+    each_shown(spec_.shape[axis], shorten_, [&](int64_t i) {
+      if (column > 0) s += column % columns == 0 ? ",\n" + std::string(margin, ' ') : ", ";
+      ++column;
+      if (i < 0) {
+        s += "...";
+      } else {
+        print(s, axis + 1);
+      }
+    });
+    s += ']';
+  }
+
+ private:
+  const TensorSpec& spec_;
+  bool shorten_;
+  std::vector<std::string>::const_iterator next_;
+  size_t width_ = 0;
+};
+
+/// The bytes of memory from a tensor's first to its last element, on the host.
+std::vector<std::byte> host_bytes(const Tensor& t) {
+  if (t.numel() == 0) return {};
+  int64_t last = 0;
+  for (int i = 0; i < t.rank(); ++i) last += (t.shape()[i] - 1) * t.spec().strides[i];
+  std::vector<std::byte> host((static_cast<size_t>(last) + 1) * size_of(t.dtype()));
+  runtime(t.device()).copy_to_host(host.data(), t.data(), host.size(), t.device().index);
+  return host;
 }
 
 }  // namespace
 
 std::string print_values(const Tensor& t, const PrintOptions& options) {
-  // The whole storage comes to the host: printing needs no operator that way.
-  std::vector<std::byte> host(t.storage()->bytes());
-  if (!host.empty()) {
-    runtime(t.device())
-        .copy_to_host(host.data(), t.storage()->data(), host.size(), t.device().index);
-  }
+  const std::vector<std::byte> host = host_bytes(t);
+  const bool shorten = t.numel() > kMostShown;
   std::string s;
   switch_all(t.dtype(), [&]<class T>() {
-    print_axis(s, t.spec(), reinterpret_cast<const T*>(host.data()) + t.offset(), 0, options);
+    std::vector<T> values;
+    if (!host.empty())
+      collect(t.spec(), shorten, reinterpret_cast<const T*>(host.data()), 0, values);
+    const std::vector<std::string> texts = texts_of(values, options);
+    Layout(t.spec(), shorten, texts).print(s, 0);
   });
   return s;
 }

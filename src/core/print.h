@@ -10,10 +10,10 @@ namespace mica {
 struct PrintOptions {
   const char* true_word = "true";
   const char* false_word = "false";
-  int indent = 0;  ///< spaces before each line but the first
 };
 
-/// The values alone, in brackets, shortened in the middle when long. The tensor has memory.
+/// The values alone, in brackets and columns, shortened in the middle when long. The tensor has
+/// memory.
 std::string print_values(const Tensor& tensor, const PrintOptions& options = {});
 
 }  // namespace mica

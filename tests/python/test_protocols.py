@@ -10,20 +10,21 @@ import pytest
 
 
 def test_repr():
-    assert repr(mica.tensor([[1.5, 2], [3, 4]])) == "tensor([[1.5, 2],\n        [3, 4]])"
-    assert repr(mica.tensor([True, False])) == "tensor([True, False])"
+    text = "tensor([[1.5000, 2.0000],\n        [3.0000, 4.0000]])"
+    assert repr(mica.tensor([[1.5, 2], [3, 4]])) == text
+    assert repr(mica.tensor([True, False])) == "tensor([ True, False])"
     assert repr(mica.tensor([1, 2], dtype=mica.int32)) == "tensor([1, 2], dtype=mica.int32)"
     assert repr(mica.tensor(3)) == "tensor(3)"
-    assert repr(mica.ones(1, requires_grad=True)) == "tensor([1], requires_grad=True)"
+    assert repr(mica.ones(1, requires_grad=True)) == "tensor([1.], requires_grad=True)"
     assert repr(mica.zeros(0, 3)) == "tensor([], shape=[0, 3])"
-    assert repr(mica.arange(2000)) == "tensor([0, 1, 2, ..., 1997, 1998, 1999])"
+    assert repr(mica.arange(2000)) == "tensor([   0,    1,    2, ..., 1997, 1998, 1999])"
     assert repr(mica.zeros(2, device="null")) == "tensor(<f32[2] on null>)"
     assert repr(mica.float32) == "mica.float32" and repr(mica.device("cpu")) == "device('cpu')"
 
 
 def test_repr_names_the_device(device):
     text = repr(mica.ones(2, device=device))
-    assert text == ("tensor([1, 1])" if device == "cpu" else "tensor([1, 1], device='cuda:0')")
+    assert text == ("tensor([1., 1.])" if device == "cpu" else "tensor([1., 1.], device='cuda:0')")
 
 
 def test_format(device):

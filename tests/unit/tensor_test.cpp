@@ -46,14 +46,19 @@ TEST(Tensor, ReadsItsValuesInItsDtypeOnly) {
 
 TEST(Tensor, Printing) {
   EXPECT_EQ(to_string(tensor({1.0F, 2.5F, -3.0F, 1e-3F}, {2, 2})),
-            "tensor([[1, 2.5],\n [-3, 0.001]])");
+            "tensor([[ 1.0000e+00,  2.5000e+00],\n        [-3.0000e+00,  1.0000e-03]])");
+  EXPECT_EQ(to_string(tensor({0.5F, -2.0F, INFINITY}, {3})), "tensor([ 0.5000, -2.0000,     inf])");
   EXPECT_EQ(to_string(tensor({int64_t{1}, int64_t{2}}, {2})), "tensor([1, 2], i64[2])");
-  EXPECT_EQ(to_string(tensor({true, false}, {2})), "tensor([true, false], bool[2])");
-  EXPECT_EQ(to_string(scalar(3)), "tensor(3)");
+  EXPECT_EQ(to_string(tensor({true, false}, {2})), "tensor([ true, false], bool[2])");
+  EXPECT_EQ(to_string(scalar(3)), "tensor(3.)");
   EXPECT_EQ(to_string(zeros({0, 2})), "tensor([], f32[0, 2])");
-  EXPECT_EQ(to_string(arange(2000)), "tensor([0, 1, 2, ..., 1997, 1998, 1999], i64[2000])");
+  EXPECT_EQ(to_string(arange(2000)),
+            "tensor([   0,    1,    2, ..., 1997, 1998, 1999], i64[2000])");
+  EXPECT_EQ(to_string(zeros({2, 0})), "tensor([[],\n        []], f32[2, 0])");
+  const std::string line = "0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0.";
+  EXPECT_EQ(to_string(zeros({19})), "tensor([" + line + ",\n        0.])");
   EXPECT_EQ(to_string(transpose(tensor({1.0F, 2.0F, 3.0F, 4.0F}, {2, 2}), 0, 1)),
-            "tensor([[1, 3],\n [2, 4]])");
+            "tensor([[1., 3.],\n        [2., 4.]])");
   EXPECT_EQ(to_string(zeros({2}, {.device = Device::null()})), "tensor(<f32[2] on null>)");
 }
 
