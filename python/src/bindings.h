@@ -56,6 +56,16 @@ nb::module_ add_submodule(nb::module_& m, const char* name);
 
 /// The name of a value's class.
 std::string class_name(nb::handle value);
+/// For __repr__: "Name(a=1, b=2)" with some of an object's properties.
+inline auto shows(std::vector<const char*> properties) {
+  return [properties = std::move(properties)](nb::handle self) {
+    std::string text;
+    for (const char* name : properties)
+      text +=
+          fmt::format("{}{}={}", text.empty() ? "" : ", ", name, nb::repr(self.attr(name)).c_str());
+    return fmt::format("{}({})", class_name(self), text);
+  };
+}
 /// A plain TypeError: an argument of a class that cannot be used.
 template <class... Args>
 [[noreturn]] void raise_type_error(fmt::format_string<Args...> format, Args&&... args) {

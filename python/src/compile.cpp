@@ -153,7 +153,8 @@ void bind_compile(nb::module_& m) {
       .def_prop_ro("kernels", &PythonCompiled::kernels,
                    "The kernels of the last call, \"conv2d: onednn\", as often as they run.")
       .def_prop_ro("is_one_launch", &PythonCompiled::is_one_launch,
-                   "Whether the last call was one CUDA graph.");
+                   "Whether the last call was one CUDA graph.")
+      .def("__repr__", shows({"__wrapped__", "captures"}));
   m.def(
       "compile", [](nb::handle function) { return nb::type<PythonCompiled>()(function); },
       "function"_a,

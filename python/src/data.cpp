@@ -124,6 +124,7 @@ void bind_loader(nb::module_& m) {
   loader.def_prop_ro(
       "drop_last", [](const PythonLoader& self) { return self.loader.options().drop_last; },
       "Whether a last batch that would have fewer examples is left out.");
+  loader.def("__repr__", shows({"examples", "batch_size", "drop_last"}));
 
   nb::class_<data::Feed>(m, "Feed",
                          "The batches of a resident loader, for a compiled function without "

@@ -24,7 +24,8 @@ io::ByteSpan bytes_of(const nb::bytes& data) {
 void bind_tensors(nb::module_& m) {
   nb::class_<io::Safetensors>(m, "Safetensors", "What a safetensors file holds.")
       .def_ro("tensors", &io::Safetensors::tensors, "By name.")
-      .def_ro("metadata", &io::Safetensors::metadata, "Texts by name.");
+      .def_ro("metadata", &io::Safetensors::metadata, "Texts by name.")
+      .def("__repr__", shows({"tensors", "metadata"}));
   m.def(
       "load_safetensors", [](const Path& path) { return io::load_safetensors(path.string()); },
       "path"_a, ReleaseGil(), "Reads a file by mapping it: the tensors are views of it.");

@@ -36,9 +36,10 @@ Operand read_operand(nb::handle value, const Tensor& like) {
   if (const Tensor* t = tensor_or_null(value)) return {.tensor = *t};
   if (PyFloat_Check(value.ptr())) return {.number = PyFloat_AsDouble(value.ptr())};
   if (PyLong_Check(value.ptr())) return read_integer(value, like);
-  // Numbers of NumPy, but no arrays of them.
-  if (!nb::hasattr(value, "ndim") || !value.attr("ndim").equal(nb::int_(0)))
-    return {.valid = false};
+  if (!nb::hasattr(value, "__array_interface__")) return {.valid = false};
+  // Of NumPy: an array becomes a tensor beside this one, what has no axes is a number.
+  if (!value.attr("ndim").equal(nb::int_(0)))
+    return {.tensor = tensor_from(value, nb::none(), nb::cast(like.device()))};
   if (PyIndex_Check(value.ptr())) return read_integer(nb::int_(nb::handle(value)), like);
   const double number = PyFloat_AsDouble(value.ptr());
   if (number != -1 || !PyErr_Occurred()) return {.number = number};

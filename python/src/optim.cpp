@@ -160,6 +160,7 @@ void bind_base(nb::module_& m) {
 template <class O>
 nb::class_<O, Optimizer> add_optimizer(nb::module_& m, const char* name, const char* doc) {
   nb::class_<O, Optimizer> optimizer(m, name, doc);
+  optimizer.def("__repr__", shows({"lr", "groups"}));
   optimizer.def_prop_ro("param_groups", param_groups<O>,
                         "The groups of parameters as dictionaries. group['lr'] may be set: the "
                         "base rate, from which the schedule starts; a compiled step sees it.");

@@ -11,6 +11,15 @@ bool names_device(nb::handle value) {
   return name == "cpu" || name == "null" || name.starts_with("cuda");
 }
 
+DType dtype_for_to(nb::handle value) {
+  try {
+    return parse_dtype(value);
+  } catch (const DTypeError& e) {
+    fail<DTypeError>("to: '{}' is no device (cpu, cuda, cuda:<index>, null), and {}",
+                     nb::str(value).c_str(), e.what());
+  }
+}
+
 /// t.to("cuda"), t.to(mica.float16), t.to("cuda", mica.float16), t.to(other), and by keyword.
 Tensor to_python(const Tensor& t, const nb::args& args, nb::handle dtype, nb::handle device,
                  std::optional<MemoryFormat> format, bool copy, bool non_blocking) {
@@ -21,7 +30,7 @@ Tensor to_python(const Tensor& t, const nb::args& args, nb::handle dtype, nb::ha
     } else if (names_device(a)) {
       options.device = parse_device(a);
     } else {
-      options.dtype = parse_dtype(a);
+      options.dtype = dtype_for_to(a);
     }
   }
   return without_gil([&] {

@@ -163,24 +163,22 @@ void bind_results(nb::module_& m) {
       .def_ro("seconds", &EpochResult::seconds, "Of training alone.")
       .def_ro("best", &EpochResult::best,
               "Whether it is so far: by accuracy, or by loss where targets are no classes.")
-      .def("__repr__", [](const EpochResult& r) {
-        return fmt::format(
-            "EpochResult(epoch={}, train_loss={:.4g}, test_loss={:.4g}, test_accuracy={:.4g})",
-            r.epoch, r.train_loss, r.test_loss, r.test_accuracy);
-      });
+      .def("__repr__", shows({"epoch", "train_loss", "test_loss", "test_accuracy"}));
   nb::class_<train::StepRecord>(
       m, "StepRecord",
       "The mean loss of some steps of training, up to `step`, and the learning rate.")
       .def_ro("step", &train::StepRecord::step, "The last of them, counted from 1.")
       .def_ro("loss", &train::StepRecord::loss, "Their mean.")
-      .def_ro("lr", &train::StepRecord::lr, "Of the last of them.");
+      .def_ro("lr", &train::StepRecord::lr, "Of the last of them.")
+      .def("__repr__", shows({"step", "loss", "lr"}));
   nb::class_<train::Mistake>(
       m, "Mistake", "An example that the model got wrong, with the probability of its guess.")
       .def_ro("index", &train::Mistake::index, "In the order the loader gave them.")
       .def_ro("truth", &train::Mistake::truth, "Its class.")
       .def_ro("guess", &train::Mistake::guess, "The class of the largest output.")
       .def_ro("confidence", &train::Mistake::confidence,
-              "The probability of the guess, by softmax.");
+              "The probability of the guess, by softmax.")
+      .def("__repr__", shows({"index", "truth", "guess", "confidence"}));
   nb::class_<Evaluation>(
       m, "Evaluation",
       "How a model does on the examples of a loader. `classes` is 0 where targets are no "
@@ -194,7 +192,8 @@ void bind_results(nb::module_& m) {
           "confusion",
           [](const Evaluation& e) { return tensor(e.confusion, {e.classes, e.classes}); },
           "int64 (classes, classes): of each truth and guess how many.")
-      .def_ro("mistakes", &Evaluation::mistakes, "The most confident first.");
+      .def_ro("mistakes", &Evaluation::mistakes, "The most confident first.")
+      .def("__repr__", shows({"examples", "loss", "accuracy"}));
   nb::class_<Outcome>(m, "Outcome", "What came of a training run.")
       .def_ro("epochs", &Outcome::epochs, "Of each an EpochResult.")
       .def_ro("steps", &Outcome::steps, "Every 50 steps the means since the last.")
@@ -202,7 +201,8 @@ void bind_results(nb::module_& m) {
       .def_ro("interrupted", &Outcome::interrupted, "By Ctrl-C.")
       .def_ro("stopped_early", &Outcome::stopped_early, "As `patience` asked for.")
       .def_ro("reached", &Outcome::reached, "Whether it came to `until_accuracy`.")
-      .def_prop_ro("seconds", &Outcome::seconds, "Of all epochs, training alone.");
+      .def_prop_ro("seconds", &Outcome::seconds, "Of all epochs, training alone.")
+      .def("__repr__", shows({"seconds", "evaluation"}));
 }
 
 }  // namespace

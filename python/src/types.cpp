@@ -99,7 +99,8 @@ void bind_dtype_rules(nb::module_& m) {
           "min", [](const FloatInfo& f) { return -f.max; }, "The most negative number.")
       .def_ro("smallest_normal", &FloatInfo::smallest_normal,
               "The smallest positive number with all digits.")
-      .def_ro("tiny", &FloatInfo::smallest_normal, "smallest_normal.");
+      .def_ro("tiny", &FloatInfo::smallest_normal, "smallest_normal.")
+      .def("__repr__", shows({"bits", "eps", "max", "smallest_normal"}));
   nb::class_<IntegerInfo>(m, "iinfo", "The limits of an integer dtype.")
       .def(
           "__init__",
@@ -111,7 +112,8 @@ void bind_dtype_rules(nb::module_& m) {
           "bits", [](const IntegerInfo& i) { return 8 * size_of(i.dtype); }, "Of one element.")
       .def_ro("dtype", &IntegerInfo::dtype, "Whose limits these are.")
       .def_ro("max", &IntegerInfo::max, "The largest number.")
-      .def_ro("min", &IntegerInfo::min, "The smallest number.");
+      .def_ro("min", &IntegerInfo::min, "The smallest number.")
+      .def("__repr__", shows({"bits", "max", "min"}));
   m.def("promote_types", promote, "type1"_a, "type2"_a,
         "The dtype of the result when tensors of two dtypes meet.");
   m.def(

@@ -252,3 +252,11 @@ def test_gradients_of_results_can_be_kept(device):
     assert not x.requires_grad_(False).requires_grad and x.data.is_leaf
     with pytest.raises(mica.Error, match="retain_grad"):
         x.retain_grad()
+
+
+def test_objects_show_what_they_are():
+    optimizer = mica.optim.Adam([mica.ones(2, requires_grad=True)], lr=0.5)
+    assert repr(optimizer) == "Adam(lr=0.5, groups=1)"
+    loader = mica.data.DataLoader((np.zeros((4, 2), np.float32), np.zeros(4, np.int64)), 2)
+    assert repr(loader) == "DataLoader(examples=4, batch_size=2, drop_last=False)"
+    assert repr(mica.iinfo(mica.uint8)) == "iinfo(bits=8, max=255, min=0)"
