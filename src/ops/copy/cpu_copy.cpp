@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "mica/core/switch_bytes.h"
 #include "mica/runtime/cpu/convert.h"
 #include "mica/runtime/cpu/stream.h"
 
@@ -76,19 +77,9 @@ void move_words(Word* to, int64_t to_step, const Word* from, int64_t from_step, 
 }
 
 void move(int64_t size, void* to, int64_t to_step, const void* from, int64_t from_step, int64_t n) {
-  const auto as = [&]<class Word>() {
+  switch_bytes(static_cast<size_t>(size), [&]<class Word>() {
     move_words(static_cast<Word*>(to), to_step, static_cast<const Word*>(from), from_step, n);
-  };
-  switch (size) {
-    case 1:
-      return as.operator()<uint8_t>();
-    case 2:
-      return as.operator()<uint16_t>();
-    case 4:
-      return as.operator()<uint32_t>();
-    default:
-      return as.operator()<uint64_t>();
-  }
+  });
 }
 
 /// The axes in the order of the destination's strides. Whole runs are copied in the source's order:

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "mica/core/switch_bytes.h"
+
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -210,20 +212,10 @@ Transpose::Tile Transpose::tile(int64_t i) const {
 
 void transpose_matrix(size_t size, int64_t rows, int64_t columns, void* to, int64_t to_row,
                       const void* from, int64_t from_column, bool stream) {
-  const auto as = [&]<class Word>() {
+  switch_bytes(size, [&]<class Word>() {
     transpose_words(rows, columns, static_cast<Word*>(to), to_row, static_cast<const Word*>(from),
                     from_column, stream);
-  };
-  switch (size) {
-    case 1:
-      return as.operator()<uint8_t>();
-    case 2:
-      return as.operator()<uint16_t>();
-    case 4:
-      return as.operator()<uint32_t>();
-    default:
-      return as.operator()<uint64_t>();
-  }
+  });
 }
 
 }  // namespace mica

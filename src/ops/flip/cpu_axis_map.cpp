@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "mica/core/switch_bytes.h"
 #include "mica/runtime/cpu/parallel.h"
 #include "mica/runtime/cpu/stream.h"
 
@@ -137,21 +138,11 @@ void MappedCopy::run_as(Word* out, const Word* in, Word constant) const {
 
 void MappedCopy::run(const Arg& out, const Arg& in, const void* constant) const {
   if (numel_ == 0) return;
-  const auto with_word = [&]<class Word>() {
+  switch_bytes(size_of(out.dtype()), [&]<class Word>() {
     Word value = 0;
     if (constant) std::memcpy(&value, constant, sizeof value);
     run_as(out.as<Word>(), in.as<const Word>(), value);
-  };
-  switch (size_of(out.dtype())) {
-    case 1:
-      return with_word.operator()<uint8_t>();
-    case 2:
-      return with_word.operator()<uint16_t>();
-    case 4:
-      return with_word.operator()<uint32_t>();
-    default:
-      return with_word.operator()<uint64_t>();
-  }
+  });
 }
 
 }  // namespace mica

@@ -2,27 +2,13 @@
 
 #include <cstring>
 
+#include "mica/core/switch_bytes.h"
 #include "mica/ops/copy/cpu_copy.h"
 #include "mica/ops/gather/cpu_walk.h"
 #include "mica/runtime/cpu/stream.h"
 
 namespace mica {
 namespace {
-
-/// Elements are moved as words of their size, whatever they mean.
-template <class F>
-void switch_word(DType t, F&& f) {
-  switch (size_of(t)) {
-    case 1:
-      return f.template operator()<uint8_t>();
-    case 2:
-      return f.template operator()<uint16_t>();
-    case 4:
-      return f.template operator()<uint32_t>();
-    default:
-      return f.template operator()<uint64_t>();
-  }
-}
 
 /// Elements of a row that a thread reads at once. Where neighbours in a row have indices of their
 /// own, the part of the table that they reach should stay in a cache.
@@ -208,13 +194,13 @@ bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 }  // namespace
 
 void read_indexed(const Indexed& how, const void* table, void* dense, DType dtype) {
-  switch_word(dtype, [&]<class W>() {
+  switch_bytes(size_of(dtype), [&]<class W>() {
     read_words(how, static_cast<const W*>(table), static_cast<W*>(dense));
   });
 }
 
 void write_indexed(const Indexed& how, const void* dense, void* table, DType dtype) {
-  switch_word(dtype, [&]<class W>() {
+  switch_bytes(size_of(dtype), [&]<class W>() {
     combine_indexed<Assign>(how, static_cast<const W*>(dense), static_cast<W*>(table));
   });
 }

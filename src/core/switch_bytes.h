@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mica {
+
+/// Calls `f.template operator()<Word>()` with the unsigned type of 1, 2, 4 or 8 bytes: code that
+/// only moves values is compiled for each size, not for each dtype.
+template <class F>
+decltype(auto) switch_bytes(size_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f.template operator()<uint8_t>();
+    case 2:
+      return f.template operator()<uint16_t>();
+    case 4:
+      return f.template operator()<uint32_t>();
+    default:
+      return f.template operator()<uint64_t>();
+  }
+}
+
+}  // namespace mica
