@@ -124,26 +124,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Calls f with the unsigned type of x's size and the bits that make an element of it not zero:
-/// those of floats but the sign, so that -0 is zero.
-template <class F>
-void switch_bits(DType t, F&& f) {
-  const auto call = [&]<class W>() {
-    const auto all = static_cast<W>(~W{0});
-    f(is_floating(t) ? static_cast<W>(all >> 1) : all);
-  };
-  switch (size_of(t)) {
-    case 1:
-      return call.template operator()<uint8_t>();
-    case 2:
-      return call.template operator()<uint16_t>();
-    case 4:
-      return call.template operator()<uint32_t>();
-    default:
-      return call.template operator()<uint64_t>();
-  }
-}
-
 Support supports_ends(const NoParams&, const Specs&) { return Support::yes().with_contiguous(0b1); }
 
 void run_ends(const NoParams&, const Call& c) {

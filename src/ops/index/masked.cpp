@@ -57,26 +57,6 @@ void each_run(const Arg& x, int64_t block, F&& f) {
   }
 }
 
-/// Calls f with the unsigned type of x's size and the bits that make an element of it not zero:
-/// those of floats but the sign, so that -0 is zero.
-template <class F>
-void switch_bits(DType t, F&& f) {
-  const auto call = [&]<class W>() {
-    const auto all = static_cast<W>(~W{0});
-    f(is_floating(t) ? static_cast<W>(all >> 1) : all);
-  };
-  switch (size_of(t)) {
-    case 1:
-      return call.template operator()<uint8_t>();
-    case 2:
-      return call.template operator()<uint16_t>();
-    case 4:
-      return call.template operator()<uint32_t>();
-    default:
-      return call.template operator()<uint64_t>();
-  }
-}
-
 void run_ends(const NoParams&, const Call& c) {
   const Arg& x = c.in[0];
   auto* ends = c.out[0].as<int64_t>();
