@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "mica/ops/batch_norm/statistics.h"
+#include "mica/ops/layouts.h"
 #include "mica/runtime/cpu/parallel.h"
 #include "mica/runtime/cpu/runs.h"
 
@@ -30,13 +31,6 @@ struct State : KernelState {
   }
 };
 
-// The large inputs in the order of the large output.
-Support supports_layouts(const Specs& specs, uint32_t inputs) {
-  const TensorSpec& out = specs.out[0];
-  if (out.is_channels_last()) return Support::yes().with_channels_last(inputs);
-  if (out.is_contiguous()) return Support::yes().with_contiguous(inputs);
-  return Support::no("writes row-major and channels_last results only");
-}
 template <class P>
 Support supports(const P&, const Specs& specs) {
   constexpr uint32_t kLarge = 0b100001;  // x and the residual

@@ -1,6 +1,7 @@
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
 #include "mica/ops/grid_sample/taps.h"
+#include "mica/ops/layouts.h"
 #include "mica/runtime/cpu/parallel.h"
 
 // The taps of a chunk of points are found once and serve all channels. A row-major image is planes
@@ -230,28 +231,16 @@ void with_type_and_taps(const GridSampleParams& p, DType dtype, F&& f) {
   with_type.template operator()<float>();
 }
 
-// Images in the first output's format, the grid row-major.
-Support supports_layouts(const Specs& specs, uint32_t images, uint32_t grid) {
-  const TensorSpec& out = specs.out[0];
-  if (out.dtype != DType::f32 && out.dtype != DType::f64)
-    return Support::no("computes f32 and f64 only");
-  if (out.is_channels_last())
-    return Support::yes().with_channels_last(images).with_contiguous(grid);
-  if (!out.is_contiguous()) return Support::no("writes row-major and channels_last results only");
-  return Support::yes().with_contiguous(images | grid);
-}
-
+template <uint32_t images, uint32_t grid>
 Support supports(const GridSampleParams&, const Specs& specs) {
-  return supports_layouts(specs, 1, 2);
+  const DType dtype = specs.out[0].dtype;
+  if (dtype != DType::f32 && dtype != DType::f64) return Support::no("computes f32 and f64 only");
+  return supports_layouts(specs, images, grid);
 }
 
 void run(const GridSampleParams& p, const Call& call) {
   if (call.out[0].numel() == 0) return;
   with_type_and_taps(p, call.out[0].dtype(), [&]<class T, int K>() { sample<T, K>(p, call); });
-}
-
-Support supports_grad(const GridSampleParams&, const Specs& specs) {
-  return supports_layouts(specs, 3, 4);
 }
 
 void run_grad(const GridSampleParams& p, const Call& call) {
@@ -261,7 +250,9 @@ void run_grad(const GridSampleParams& p, const Call& call) {
 
 }  // namespace
 
-Kernel grid_sample_tabulated_kernel() { return kernel<supports, run>("tabulated"); }
-Kernel grid_sample_grad_tabulated_kernel() { return kernel<supports_grad, run_grad>("tabulated"); }
+Kernel grid_sample_tabulated_kernel() { return kernel<supports<0b1, 0b10>, run>("tabulated"); }
+Kernel grid_sample_grad_tabulated_kernel() {
+  return kernel<supports<0b11, 0b100>, run_grad>("tabulated");
+}
 
 }  // namespace mica

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "mica/ops/grid_sample/taps.h"
+#include "mica/ops/layouts.h"
 #include "mica/runtime/cuda/types.cuh"
 
 // What the CUDA kernels of grid_sample and its gradient share.
@@ -46,15 +47,6 @@ inline Layout layout_of(const TensorSpec& x, const TensorSpec& grid, const Tenso
   const auto v = static_cast<int>(16 / size_of(x.dtype));
   const bool last = out.is_channels_last();
   return {x, grid, last, last && aligned && x.shape[1] % v == 0 ? v : 1};
-}
-
-/// Images in the first output's format, the grid row-major.
-inline Support supports_layouts(const Specs& specs, uint32_t images, uint32_t grid) {
-  const TensorSpec& out = specs.out[0];
-  if (out.is_channels_last())
-    return Support::yes().with_channels_last(images).with_contiguous(grid);
-  if (!out.is_contiguous()) return Support::no("writes row-major and channels_last results only");
-  return Support::yes().with_contiguous(images | grid);
 }
 
 /// Threads that share the channels of a point: few, since each finds its taps.

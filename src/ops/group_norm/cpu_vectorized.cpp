@@ -2,6 +2,7 @@
 
 #include "mica/ops/group_norm/cpu.h"
 #include "mica/ops/layer_norm/parameter.h"
+#include "mica/ops/layouts.h"
 #include "mica/runtime/cpu/parallel.h"
 #include "mica/runtime/cpu/runs.h"
 
@@ -45,13 +46,6 @@ struct State : KernelState {
   }
 };
 
-Support supports_layouts(const Specs& specs, uint32_t inputs, uint32_t others) {
-  const TensorSpec& out = specs.out[0];
-  if (out.is_contiguous()) return Support::yes().with_contiguous(inputs | others);
-  if (out.is_channels_last())
-    return Support::yes().with_channels_last(inputs).with_contiguous(others);
-  return Support::no("writes row-major and channels_last results only");
-}
 Support supports(const GroupNormParams&, const Specs& specs) {
   return supports_layouts(specs, 0b1, 0b110);
 }

@@ -5,6 +5,7 @@
 #include "mica/op/kernel.h"
 #include "mica/ops/group_norm/cpu.h"
 #include "mica/ops/layer_norm/cuda_parameter.cuh"
+#include "mica/ops/layouts.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/rows.cuh"
 #include "mica/runtime/cuda/strided.cuh"
@@ -276,13 +277,6 @@ struct GroupNormState : KernelState {
   int parts = 0;      ///< of each channel, added up apart
 };
 
-Support supports_layouts(const Specs& specs, uint32_t images, uint32_t others) {
-  const TensorSpec& out = specs.out[0];
-  if (out.is_contiguous()) return Support::yes().with_contiguous(images | others);
-  if (out.is_channels_last())
-    return Support::yes().with_channels_last(images).with_contiguous(others);
-  return Support::no("writes row-major and channels_last results only");
-}
 Support supports(const GroupNormParams&, const Specs& specs) {
   return supports_layouts(specs, 0b1, 0b110);
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "mica/ops/layouts.h"
 #include "mica/ops/softmax/cpu.h"
 #include "mica/ops/softmax/row.h"
 #include "mica/runtime/cpu/cpu_features.h"
@@ -25,21 +26,17 @@ struct State : KernelState {
   int64_t block = 1;  ///< neighbouring lines at once
 };
 
-Support supports(const Specs& specs, uint32_t inputs) {
-  const TensorSpec& out = specs.out[0];
-  if (out.is_contiguous()) return Support::yes().with_contiguous(inputs);
-  if (out.is_channels_last()) return Support::yes().with_channels_last(inputs);
-  return Support::no("writes row-major and channels_last results only");
-}
-Support supports_forward(const SoftmaxParams&, const Specs& specs) { return supports(specs, 0b1); }
+Support supports(const SoftmaxParams&, const Specs& specs) { return supports_layouts(specs, 0b1); }
 Support supports_avx512(const SoftmaxParams& p, const Specs& specs) {
   if (!has_avx512()) return Support::no("this processor has no AVX-512 (x86-64-v4)");
   const TensorSpec& out = specs.out[0];
   if (p.axis != (out.is_contiguous() ? out.rank() - 1 : 1))
     return Support::no("computes lines that are contiguous only");
-  return supports(specs, 0b1);
+  return supports_layouts(specs, 0b1);
 }
-Support supports_grad(const SoftmaxParams&, const Specs& specs) { return supports(specs, 0b11); }
+Support supports_grad(const SoftmaxParams&, const Specs& specs) {
+  return supports_layouts(specs, 0b11);
+}
 
 std::shared_ptr<State> prepare(const SoftmaxParams& p, const Specs& specs) {
   const TensorSpec& out = specs.out[0];
@@ -293,7 +290,7 @@ KernelList forward_kernels(const Kernel& reference) {
   KernelList list;
   if constexpr (kAvx512Files)
     list.push_back(kernel<supports_avx512, prepare, run<logarithm, Vectors::avx512>>("avx512"));
-  list.push_back(kernel<supports_forward, prepare, run<logarithm>>("vectorized"));
+  list.push_back(kernel<supports, prepare, run<logarithm>>("vectorized"));
   list.push_back(reference);
   return list;
 }

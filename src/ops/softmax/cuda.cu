@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mica/op/kernel.h"
+#include "mica/ops/layouts.h"
 #include "mica/ops/softmax/cuda_columns.cuh"
 #include "mica/ops/softmax/cuda_line.cuh"
 #include "mica/ops/softmax/cuda_row.cuh"
@@ -186,12 +187,6 @@ struct SoftmaxState : KernelState {
   int shares = 1;  ///< threads of a column
 };
 
-Support supports_layouts(const Specs& specs, uint32_t inputs) {
-  const TensorSpec& out = specs.out[0];
-  if (out.is_contiguous()) return Support::yes().with_contiguous(inputs);
-  if (out.is_channels_last()) return Support::yes().with_channels_last(inputs);
-  return Support::no("writes row-major and channels_last results only");
-}
 Support supports(const SoftmaxParams&, const Specs& specs) { return supports_layouts(specs, 0b1); }
 Support supports_grad(const SoftmaxParams&, const Specs& specs) {
   return supports_layouts(specs, 0b11);

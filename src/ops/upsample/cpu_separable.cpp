@@ -3,6 +3,7 @@
 
 #include "mica/core/dtype_switch.h"
 #include "mica/op/settings.h"
+#include "mica/ops/layouts.h"
 #include "mica/ops/upsample/taps.h"
 #include "mica/runtime/cpu/parallel.h"
 
@@ -61,10 +62,7 @@ void plan(State& state, const TensorSpec& out, int64_t scratch) {
 
 template <class P>
 Support supports(const P&, const Specs& specs) {
-  const TensorSpec& out = specs.out[0];
-  if (out.is_channels_last()) return Support::yes().with_channels_last(1);
-  if (out.is_contiguous()) return Support::yes().with_contiguous(1);
-  return Support::no("writes row-major and channels_last results only");
+  return supports_layouts(specs, 1);
 }
 
 std::shared_ptr<State> prepare(const Upsample2dParams& p, const Specs& specs) {
