@@ -3,6 +3,7 @@
 
 #include "mica/ops/layouts.h"
 #include "mica/ops/softmax/cpu.h"
+#include "mica/ops/softmax/lines.h"
 #include "mica/ops/softmax/row.h"
 #include "mica/runtime/cpu/cpu_features.h"
 #include "mica/runtime/cpu/parallel.h"
@@ -21,8 +22,8 @@ constexpr int64_t kBlockBytes = 1 << 19;  // of a block of lines: it is passed o
 constexpr int64_t kStreamed = 512;        // lines of a block that does not stay in cache
 constexpr int64_t kRowBuffer = 4096;      // elements of a row of f16 or bf16 that is kept as float
 
-struct State : KernelState {
-  int64_t outer = 1, n = 1, inner = 1;
+struct State : SoftmaxLines {
+  using SoftmaxLines::SoftmaxLines;
   int64_t block = 1;  ///< neighbouring lines at once
 };
 
@@ -39,19 +40,7 @@ Support supports_grad(const SoftmaxParams&, const Specs& specs) {
 }
 
 std::shared_ptr<State> prepare(const SoftmaxParams& p, const Specs& specs) {
-  const TensorSpec& out = specs.out[0];
-  const Dims images = {0, 2, 3, 1};
-  auto state = std::make_shared<State>();
-  bool behind = false;
-  for (int i = 0; i < out.rank(); ++i) {
-    const auto axis = out.is_contiguous() ? i : static_cast<int>(images[i]);
-    if (axis == p.axis) {
-      state->n = out.shape[axis];
-      behind = true;
-    } else {
-      (behind ? state->inner : state->outer) *= out.shape[axis];
-    }
-  }
+  auto state = std::make_shared<State>(specs.out[0], p.axis);
   // As many lines as stay in cache between the passes; where those are few, long runs instead.
   const int64_t fitting = kBlockBytes / (8 * std::max<int64_t>(state->n, 1)) / 16 * 16;
   state->block = fitting < 32 ? kStreamed : std::min(fitting, kRunLength);

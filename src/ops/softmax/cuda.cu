@@ -8,6 +8,7 @@
 #include "mica/ops/softmax/cuda_columns.cuh"
 #include "mica/ops/softmax/cuda_line.cuh"
 #include "mica/ops/softmax/cuda_row.cuh"
+#include "mica/ops/softmax/lines.h"
 #include "mica/ops/softmax/softmax.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/rows.cuh"
@@ -178,8 +179,8 @@ __global__ void __launch_bounds__(kMostGradThreads)
   }
 }
 
-struct SoftmaxState : KernelState {
-  int64_t outer = 1, n = 1, inner = 1;
+struct SoftmaxState : SoftmaxLines {
+  using SoftmaxLines::SoftmaxLines;
   bool aligned = false;
   bool exact = false;  ///< rows are whole vectors
   bool held = true;    ///< they are in registers
@@ -202,18 +203,7 @@ void plan_rows(SoftmaxState& s, int64_t v, int most_threads) {
 template <int most_threads>
 std::shared_ptr<SoftmaxState> prepare(const SoftmaxParams& p, const Specs& specs) {
   const TensorSpec& out = specs.out[0];
-  const Dims images = {0, 2, 3, 1};
-  auto state = std::make_shared<SoftmaxState>();
-  bool behind = false;
-  for (int i = 0; i < out.rank(); ++i) {
-    const auto axis = out.is_contiguous() ? i : static_cast<int>(images[i]);
-    if (axis == p.axis) {
-      state->n = out.shape[axis];
-      behind = true;
-    } else {
-      (behind ? state->inner : state->outer) *= out.shape[axis];
-    }
-  }
+  auto state = std::make_shared<SoftmaxState>(out, p.axis);
   state->aligned = out.aligned && std::all_of(specs.in.begin(), specs.in.end(),
                                               [](const TensorSpec& s) { return s.aligned; });
   if (state->inner == 1) {
