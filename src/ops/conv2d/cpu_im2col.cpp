@@ -4,6 +4,7 @@
 #include "mica/core/dtype_switch.h"
 #include "mica/op/settings.h"
 #include "mica/ops/conv/shape.h"
+#include "mica/ops/conv2d/cpu_strips.h"
 #include "mica/ops/conv2d/cpu_windows.h"
 #include "mica/ops/matmul/cpu_gemm.h"
 #include "mica/runtime/cpu/parallel.h"
@@ -13,30 +14,15 @@
 namespace mica {
 namespace {
 
-constexpr int64_t kStripElements = 1 << 17;
-constexpr int64_t kFlopsPerThread = 1 << 18;
+using namespace strips;
 
-template <class F>
-decltype(auto) switch_dtype(DType dtype, F&& f) {
-  if (dtype == DType::f64) return f.template operator()<double>();
-  return f.template operator()<float>();
-}
-
-// Workspace: the weight as the products want it, then for each thread its windows, the scratch
-// memory of gemm and (wgrad) its sum of the weight's gradient. All counts are in elements.
-struct State : KernelState {
+struct State : Workspace {
   Conv2dGeometry g;
   bool channels_last = false;
-  int64_t threads = 1;
-  int64_t strip = 1;         ///< output rows
-  int64_t group_weight = 0;  ///< of the weight's part for one group
-  int64_t weight = 0, windows = 0, scratch = 0, sum = 0;
+  int64_t strip = 1;  ///< output rows
 
   int64_t strips() const { return (g.oh + strip - 1) / strip; }
-  int64_t per_thread() const { return windows + scratch + sum; }
 };
-
-int64_t padded(size_t elements) { return static_cast<int64_t>((elements + 15) / 16 * 16); }
 
 Support supports_dtype(DType dtype) {
   if (dtype != DType::f32 && dtype != DType::f64) return Support::no("computes f32 and f64 only");
@@ -79,21 +65,10 @@ std::shared_ptr<State> make_state(const Conv2dGeometry& g, bool channels_last, D
     state->scratch = padded(
         std::max({gemm_scratch<T>(m, n, k), gemm_scratch<T>(n, m, k), gemm_scratch<T>(n, k, m),
                   gemm_scratch<T>(k, n, m), gemm_scratch<T>(k, m, n)}));
-    state->workspace_bytes =
-        static_cast<size_t>(state->weight + state->threads * state->per_thread()) * sizeof(T);
+    state->workspace_bytes = state->elements() * sizeof(T);
   });
   return state;
 }
-
-// One thread's part of the workspace.
-template <class T>
-struct Scratch {
-  T *windows, *gemm, *sum;
-  Scratch(const State& s, void* workspace, int64_t thread)
-      : windows(static_cast<T*>(workspace) + s.weight + thread * s.per_thread()),
-        gemm(windows + s.windows),
-        sum(gemm + s.scratch) {}
-};
 
 // A strip of one image: the address of its windows' pixels in x and of its rows in y.
 struct Strip {

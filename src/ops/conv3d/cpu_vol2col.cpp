@@ -2,6 +2,7 @@
 #include <array>
 
 #include "mica/op/settings.h"
+#include "mica/ops/conv2d/cpu_strips.h"
 #include "mica/ops/conv2d/cpu_windows.h"
 #include "mica/ops/conv3d/geometry.h"
 #include "mica/ops/matmul/cpu_gemm.h"
@@ -12,34 +13,19 @@
 namespace mica {
 namespace {
 
-constexpr int64_t kStripElements = 1 << 17;
-constexpr int64_t kFlopsPerThread = 1 << 18;
+using namespace strips;
 
-template <class F>
-decltype(auto) switch_dtype(DType dtype, F&& f) {
-  if (dtype == DType::f64) return f.template operator()<double>();
-  return f.template operator()<float>();
-}
-
-// Workspace: the packed weight, then for each thread its windows, the scratch memory of gemm and
-// (wgrad) its sum of the weight's gradient. All counts are in elements.
-struct State : KernelState {
+struct State : Workspace {
   Conv3dGeometry g;
   Conv2dGeometry plane;  ///< what happens in one plane of one channel
-  int64_t threads = 1;
-  int64_t strip = 1;         ///< output rows
-  int64_t group_weight = 0;  ///< of the weight's part for one group
-  int64_t weight = 0, windows = 0, scratch = 0, sum = 0;
+  int64_t strip = 1;     ///< output rows
 
   int64_t strips() const { return (g.out.h + strip - 1) / strip; }
-  int64_t per_thread() const { return windows + scratch + sum; }
   int64_t in_plane() const { return g.in.h * g.in.w; }
   int64_t out_plane() const { return g.out.h * g.out.w; }
   int64_t in_volume() const { return g.in.d * in_plane(); }
   int64_t out_volume() const { return g.out.d * out_plane(); }
 };
-
-int64_t padded(size_t elements) { return static_cast<int64_t>((elements + 15) / 16 * 16); }
 
 template <class P>
 Support supports(const P&, const Specs& specs) {
@@ -80,21 +66,10 @@ std::shared_ptr<State> make_state(const Conv3dGeometry& g, DType dtype, Product 
     state->scratch = padded(std::max({gemm_scratch<T>(g.group_out(), p, g.window()),
                                       gemm_scratch<T>(g.window(), p, g.group_out()),
                                       gemm_scratch<T>(g.group_out(), g.window(), p)}));
-    state->workspace_bytes =
-        static_cast<size_t>(state->weight + state->threads * state->per_thread()) * sizeof(T);
+    state->workspace_bytes = state->elements() * sizeof(T);
   });
   return state;
 }
-
-// One thread's part of the workspace.
-template <class T>
-struct Scratch {
-  T *windows, *gemm, *sum;
-  Scratch(const State& s, void* workspace, int64_t thread)
-      : windows(static_cast<T*>(workspace) + s.weight + thread * s.per_thread()),
-        gemm(windows + s.windows),
-        sum(gemm + s.scratch) {}
-};
 
 // Rows [row, row + rows) of one output plane of one image.
 struct Strip {
