@@ -10,12 +10,9 @@ namespace mica::nn {
 
 template <>
 inline std::string text_of(const Scale2& s) {
-  if (s.h == s.w) return print_field(s.h);
-  return std::string("{")
-      .append(print_field(s.h))
-      .append(", ")
-      .append(print_field(s.w))
-      .append("}");
+  const std::string h = print_field(s.h);
+  const std::string w = print_field(s.w);
+  return h == w ? h : "{" + h + ", " + w + "}";
 }
 
 /// (N, C * r², H, W) to (N, C, H * r, W * r), and back: `PixelShuffle(2)`.
