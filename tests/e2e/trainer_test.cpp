@@ -7,6 +7,7 @@
 
 #include "mica/mica.h"
 #include "tests/e2e/device.h"
+#include "tests/e2e/values_of.h"
 #include "tests/temporary_directory.h"
 
 namespace mica {
@@ -14,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::device;
+using test::values_of;
 
 class TrainerTest : public testing::Test {
  protected:
@@ -43,15 +45,6 @@ nn::Sequential net() {
                        nn::MaxPool2d(2), nn::Flatten(), nn::Dropout(0.2), nn::Linear(54, 3));
   model.to(device());
   return model;
-}
-
-std::vector<float> values_of(const nn::Module& model) {
-  std::vector<float> all;
-  for (const auto& [name, tensor] : model.state_dict()) {
-    const auto values = cast(tensor, DType::f32).to_vector<float>();
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
 }
 
 /// Ends a run like Ctrl-C after so many batches.

@@ -5,11 +5,13 @@
 
 #include "mica/mica.h"
 #include "tests/e2e/device.h"
+#include "tests/e2e/values_of.h"
 
 namespace mica {
 namespace {
 
 using test::device;
+using test::values_of;
 
 /// Skips where the device is not there; restores the settings.
 class Training : public testing::Test {
@@ -61,15 +63,6 @@ nn::Sequential noisy_net() {
                        nn::Linear(8 * 13 * 13, 10)};
   model.to(device());
   return model;
-}
-
-std::vector<float> values_of(const nn::Module& model) {
-  std::vector<float> all;
-  for (const auto& [name, tensor] : model.state_dict()) {
-    const auto values = cast(tensor, DType::f32).to_vector<float>();
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
 }
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
