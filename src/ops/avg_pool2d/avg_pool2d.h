@@ -3,27 +3,11 @@
 #include "mica/core/tensor.h"
 #include "mica/op/params.h"
 #include "mica/ops/pool/adaptive.h"
+#include "mica/ops/pool/options.h"
 
 namespace mica {
 
-struct AvgPool2dParams {
-  Size2 kernel = 2;
-  Size2 stride = 0;  ///< 0 means the kernel's size
-  Size2 padding = 0;
-  bool ceil_mode = false;         ///< a last window that reaches past the end counts too
-  bool count_include_pad = true;  ///< the padding counts in the divisor
-  int64_t divisor_override = 0;   ///< divides every sum, where it is not 0
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("kernel", self.kernel);
-    f("stride", self.stride);
-    f("padding", self.padding);
-    f("ceil_mode", self.ceil_mode);
-    f("count_include_pad", self.count_include_pad);
-    f("divisor_override", self.divisor_override);
-  }
-};
+using AvgPool2dParams = AvgPoolOptions<Size2>;
 
 /// Parameters of the gradient: the pooling's own and the input's shape.
 struct AvgPool2dGradParams {

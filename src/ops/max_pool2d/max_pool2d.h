@@ -3,25 +3,11 @@
 #include "mica/core/tensor.h"
 #include "mica/op/params.h"
 #include "mica/ops/pool/adaptive.h"
+#include "mica/ops/pool/options.h"
 
 namespace mica {
 
-struct MaxPool2dParams {
-  Size2 kernel = 2;
-  Size2 stride = 0;  ///< 0 means the kernel's size
-  Size2 padding = 0;
-  Size2 dilation = 1;
-  bool ceil_mode = false;  ///< a last window that reaches past the end counts too
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("kernel", self.kernel);
-    f("stride", self.stride);
-    f("padding", self.padding);
-    f("dilation", self.dilation);
-    f("ceil_mode", self.ceil_mode);
-  }
-};
+using MaxPool2dParams = MaxPoolOptions<Size2>;
 
 /// Parameters of the gradient: the pooling's own and the input's shape.
 struct MaxPool2dGradParams {
