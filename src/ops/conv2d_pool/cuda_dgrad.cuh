@@ -8,6 +8,7 @@
 // So a tap is a shift by whole rows of dy, which lie one after the other in shared memory: sixteen
 // places are sixteen neighbours there, whatever the width, and nothing is spent on padding columns.
 #include "mica/runtime/cuda/ahead.cuh"
+#include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
 #include "mica/runtime/cuda/types.cuh"
 
@@ -41,31 +42,14 @@ struct Plan {
 
 extern __shared__ __align__(16) float dgrad_shared[];
 
-template <int Bytes>
-__device__ inline void copy_async(float* to, const float* from) {
-  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  if constexpr (Bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(Bytes)
-                 : "memory");
-  }
-}
-
 __device__ inline void copy_async(int floats, float* to, const float* from) {
   if (floats == 4) {
-    copy_async<16>(to, from);
+    cuda::copy_async<16>(to, from);
   } else if (floats == 2) {
-    copy_async<8>(to, from);
+    cuda::copy_async<8>(to, from);
   } else {
-    copy_async<4>(to, from);
+    cuda::copy_async<4>(to, from);
   }
-}
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until no more than `Groups` committed groups of the thread's copies are under way.
-template <int Groups>
-__device__ inline void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Groups) : "memory");
 }
 
 /// Rows [first, last) of the weight (C_out, channels · window), zeros past the last channel. Each
@@ -270,7 +254,7 @@ __global__ void __launch_bounds__(Warps * 32, 1)
 #pragma unroll 1
   for (int k = 0; k < kWeightGroups; ++k) {
     load_weight(p, weight, channel0, k * half * 8, min((k + 1) * half, p.steps) * 8, ws);
-    commit_copies();
+    cuda::commit_copies();
   }
   __syncthreads();
   const int before = first_y * p.ow;
@@ -335,7 +319,7 @@ __global__ void __launch_bounds__(Warps * 32, 1)
   float sum[MT][NT][4] = {};
 #pragma unroll 1
   for (int group = 0; group < kWeightGroups; ++group) {
-    group == 0 ? wait_copies<kWeightGroups - 1>() : wait_copies<0>();
+    group == 0 ? cuda::wait_copies<kWeightGroups - 1>() : cuda::wait_copies<0>();
     __syncthreads();
     const int begin = group * half;
     const int end = min(begin + half, p.steps);

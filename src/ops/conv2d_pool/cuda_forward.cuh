@@ -2,6 +2,7 @@
 
 #include "mica/ops/conv2d_pool/cuda_forward.h"
 #include "mica/runtime/cuda/ahead.cuh"
+#include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
 
 // Loops that run a few times are kept rolled: code that runs once is fetched from L2, which takes
@@ -14,13 +15,6 @@ __device__ inline int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ inline int block_threads() { return static_cast<int>(blockDim.x); }
 __device__ inline int divide(int n, const cuda::Divider& d) {
   return static_cast<int>(d.quotient(static_cast<uint32_t>(n)));
-}
-
-/// Loads 4 bytes into shared memory without waiting for them; a zero where not `inside`.
-__device__ inline void load_async(float* to, const float* from, bool inside) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
-               "r"(inside ? 4 : 0));
 }
 
 /// Loads the weight of a block's channels without waiting for it, in the order in which lanes read
@@ -44,7 +38,7 @@ __device__ inline void load_weight(const ForwardPlan& p, const float* __restrict
     float* to = ws + s / 2 * (p.step_bytes / 4) + first * 8 + t * 2 + s % 2;
     int o = first;
     const auto load = [&] {
-      load_async(to, from, true);
+      cuda::copy_async<4>(to, from);
       from += stride * p.taps;
       to += stride * 8;
       o += stride;
@@ -151,7 +145,7 @@ __device__ inline void load_x(const ForwardPlan& p, const float* __restrict__ x,
 #pragma unroll
       for (int i = 0; i < kEach; ++i)
         if (place + i * lanes < places)
-          load_async(to_plane + to[i], from_plane + from[i], inside[i]);
+          cuda::copy_async<4>(to_plane + to[i], from_plane + from[i], inside[i] ? 4 : 0);
     }
   }
 }
@@ -355,7 +349,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
         biases[i] = bias && channel0 + i < p.o ? __ldg(bias + channel0 + i) : 0.0F;
       load_weight(p, weight, channel0, ws);
     }
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    cuda::wait_all_copies();
     __syncthreads();
     round_all(first ? ws : xs, p.x_floats / 4 + (first ? p.x_at / 16 : 0));
     __syncthreads();

@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(most_threads<MT, NT>(), 1)
 #pragma unroll 1
   for (int i = -2; unit_of(i) < s.end; ++i) {
     if (i > -2) {
-      wait_for_copies();
+      cuda::wait_all_copies();
       __syncthreads();
     }
     copy_chunk(i + 2);

@@ -2,6 +2,7 @@
 
 // How the weight gradient's operands come to shared memory: x as it is, dy that was pooled spread
 // out, both rounded to TF32.
+#include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
 #include "mica/runtime/cuda/types.cuh"
 
@@ -69,23 +70,6 @@ __device__ inline Unit unit_at(const Plan& p, int unit) {
   return {image, unit - image * p.bands};
 }
 
-__device__ inline uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-/// Copies N floats in the background, or writes zeros.
-template <int N>
-__device__ inline void copy(float* to, const void* from, bool inside = true) {
-  const int bytes = inside ? 4 * N : 0;
-  if constexpr (N == 4)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-                 "l"(from), "r"(bytes));
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)),
-                 "l"(from), "n"(4 * N), "r"(bytes));
-}
-/// Waits for the thread's own copies.
-__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
 /// Rows of x with the padding around them.
 template <int N>
 __device__ inline void copy_x_rows(const Plan& p, const Share& s, const Unit& at, const float* from,
@@ -100,8 +84,9 @@ __device__ inline void copy_x_rows(const Plan& p, const Share& s, const Unit& at
     const int row = line - c * p.x_rows;
     const int col = (j - line * line_length) * N;
     const bool inside = first + row >= 0 && first + row < p.h;
-    copy<N>(to + c * p.x_plane + row * p.x_pitch + p.x_left + col,
-            from + (inside ? (c * p.h + first + row) * p.w + col : 0), inside);
+    cuda::copy_async<4 * N>(to + c * p.x_plane + row * p.x_pitch + p.x_left + col,
+                            from + (inside ? (c * p.h + first + row) * p.w + col : 0),
+                            inside ? 4 * N : 0);
   }
 }
 
@@ -123,7 +108,8 @@ __device__ inline void copy_x(const Plan& p, const Share& s, const Unit& at, int
   for (int u = 0; u < count; ++u, from += image, to += p.x_unit)
 #pragma unroll 1
     for (int j = threadIdx.x; j < total; j += blockDim.x)
-      copy<4>(to + j * 4, from + (skipped == 0 ? 0 : divided(p.by_x_line, j) * skipped) + j * 4);
+      cuda::copy_async<16>(to + j * 4,
+                           from + (skipped == 0 ? 0 : divided(p.by_x_line, j) * skipped) + j * 4);
 }
 
 /// dy, or pooled dy and half a unit further its positions, which wait in `raw` to be spread.
@@ -142,8 +128,8 @@ __device__ inline void copy_dy(const Plan& p, const Share& s, const Unit& at, in
       for (int j = threadIdx.x; j < total; j += blockDim.x) {
         const int64_t from =
             first + (skipped == 0 ? 0 : divided(p.by_dy_copy, j) * skipped) + j * N;
-        copy<N>(raw + j * N, dy + from);
-        copy<N>(raw + p.raw_unit / 2 + j * N, positions + from);
+        cuda::copy_async<4 * N>(raw + j * N, dy + from);
+        cuda::copy_async<4 * N>(raw + p.raw_unit / 2 + j * N, positions + from);
       }
   } else {
 #pragma unroll 1
@@ -151,7 +137,8 @@ __device__ inline void copy_dy(const Plan& p, const Share& s, const Unit& at, in
 #pragma unroll 1
       for (int j = threadIdx.x; j < total; j += blockDim.x) {
         const int o = divided(p.by_dy_copy, j);
-        copy<N>(ds + o * (p.dy_pitch - p.dy_each) + j * N, dy + first + o * skipped + j * N);
+        cuda::copy_async<4 * N>(ds + o * (p.dy_pitch - p.dy_each) + j * N,
+                                dy + first + o * skipped + j * N);
       }
   }
 }

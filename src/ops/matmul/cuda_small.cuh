@@ -13,7 +13,6 @@ using cuda::cluster_arrive;
 using cuda::cluster_wait;
 using cuda::of_block;
 using cuda::send;
-using cuda::shared_address;
 
 /// The tensor core cuts the last 13 bits off. An exact rounding takes three instructions for each
 /// operand, which would take longer than the products; enlarging by a third to two thirds of the

@@ -3,6 +3,7 @@
 // other their sums through shared memory. One launch, and one order of every sum.
 #include "mica/ops/matmul/cuda_small.cuh"
 #include "mica/runtime/cuda/ahead.cuh"
+#include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/tf32.cuh"
 
@@ -10,6 +11,9 @@ namespace mica {
 namespace {
 
 using namespace small_product;
+using cuda::commit_copies;
+using cuda::copy_async;
+using cuda::wait_copies;
 
 constexpr int kStep = kSplitKStep;  ///< a warp takes two steps of its instruction at a time
 constexpr int kWarpTile = 32;       ///< a warp computes 32 × 32 elements
@@ -37,21 +41,6 @@ struct Blocks {
     return static_cast<int>(sizeof(float)) * (kPipeFloats + splits * sent);
   }
 };
-
-/// 16 bytes, of which the ones past `bytes` are zeros.
-__device__ inline void copy16(float* to, const float* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(bytes));
-}
-__device__ inline void copy4(float* to, const float* from, bool inside) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(inside ? 4 : 0));
-}
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;"); }
-template <int n>
-__device__ inline void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(n));
-}
 
 /// `rows` of an operand and a chunk of K in shared memory. Where K lies together (along_k): steps
 /// of K, rows, 16 values, so that 8 lanes read two rows whole. Otherwise: K, rows, with 16-byte
@@ -108,7 +97,7 @@ struct Operand {
     for (int i = 0; i < kTurns; ++i) {
       float* target = to + (along_k ? place(row + i * kEach, k) : place(row, k + i * kEach));
       if (simple && (along_k || rows_left >= 4 || rows_left <= 0)) {
-        copy16(target, source + i * turn, (whole >> i & 1U) != 0 ? 16 : 0);
+        copy_async<16>(target, source + i * turn, (whole >> i & 1U) != 0 ? 16 : 0);
       } else {
         copy_edge(target, source + i * turn, i, k_left);
       }
@@ -120,10 +109,10 @@ struct Operand {
     const int across = along_k ? rows_left - turn * kEach : k_left - k - turn * kEach;
     const int count = across > 0 ? min(max(along, 0), 4) : 0;
     if (vectors) {
-      copy16(target, source, count * 4);
+      copy_async<16>(target, source, count * 4);
     } else {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) copy4(target + e, source + e, e < count);
+      for (int e = 0; e < 4; ++e) copy_async<4>(target + e, source + e, e < count ? 4 : 0);
     }
   }
 

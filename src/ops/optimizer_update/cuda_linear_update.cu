@@ -7,7 +7,7 @@
 #include "mica/ops/matmul/cuda_small.cuh"
 #include "mica/ops/optimizer_update/cuda_step.cuh"
 #include "mica/ops/optimizer_update/linear_update.h"
-#include "mica/runtime/cuda/cluster.cuh"
+#include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
 
 namespace mica {
@@ -52,16 +52,6 @@ struct Work {
   Entry<float, kStates> other[kMostOthers];
 };
 
-/// 16 bytes, of which the ones past `bytes` are zeros.
-__device__ inline void copy16(float* to, const float* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(bytes));
-}
-__device__ inline void copy4(float* to, const float* from, bool inside) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(inside ? 4 : 0));
-}
-
 /// Where a thread copies from: quads of a matrix (rows, width), one below the other.
 template <int kTile, int kPitch>
 struct Source {
@@ -94,10 +84,11 @@ struct Source {
       float* target = to + place + i * kPitch;
       const float* at = count > 0 ? source + int64_t{i} * width : from;
       if (quads) {
-        copy16(target, at, count * 4);
+        copy_async<16>(target, at, count * 4);
       } else {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) copy4(target + e, at + (e < count ? e : 0), e < count);
+        for (int e = 0; e < 4; ++e)
+          copy_async<4>(target + e, at + (e < count ? e : 0), e < count ? 4 : 0);
       }
     }
   }
@@ -132,7 +123,7 @@ __device__ void step_tile(const Layer<Step::kStates>& l, int tile, Stage* stages
       dy.load(to.dy, chunk * kRows);
       x.load(to.x, chunk * kRows);
     }
-    asm volatile("cp.async.commit_group;");
+    commit_copies();
   };
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) load(i);
@@ -173,7 +164,7 @@ __device__ void step_tile(const Layer<Step::kStates>& l, int tile, Stage* stages
   const int at_dy = t * kPitchOut + warp_row + 2 * g;
   const int at_x = t * kPitchIn + warp_col + 2 * g;
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
+    wait_copies<kStages - 2>();
     __syncthreads();
     load(chunk + kStages - 1);
     const Stage& stage = stages[chunk % kStages];
