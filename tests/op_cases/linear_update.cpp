@@ -66,26 +66,12 @@ Sample update(const char* op, const char* name, const std::vector<Layer>& layers
                },
            .oracle =
                [=](const HostArgs& in) {
-                 std::vector<HostArray> given(in.in.begin() + 2 + static_cast<int64_t>(n),
-                                              in.in.begin() + 2 + static_cast<int64_t>(2 * n));
+                 std::vector<HostArray> given = inputs(in, 2 + n, n);
                  for (size_t k = 0; k < of_layers; k += 2) {
                    const std::vector<HostArray> made = gradients(given[k], given[k + 1]);
                    std::copy(made.begin(), made.end(), given.begin() + static_cast<int64_t>(k));
                  }
-                 std::vector<HostArray> results(in.in.begin() + 2,
-                                                in.in.begin() + 2 + static_cast<int64_t>(n));
-                 for (size_t k = 0; k < states * n; ++k) results.push_back(in[2 + 2 * n + k]);
-                 for (size_t i = 0; i < n; ++i)
-                   for (size_t e = 0; e < results[i].values.size(); ++e) {
-                     double own[3] = {};
-                     for (size_t k = 0; k < states; ++k)
-                       own[k] = results[(1 + k) * n + i].values[e];
-                     formula(in[0].values[0], in[1].values[0], results[i].values[e],
-                             given[i].values[e], own);
-                     for (size_t k = 0; k < states; ++k)
-                       results[(1 + k) * n + i].values[e] = own[k];
-                   }
-                 return results;
+                 return updated(in, given, states, formula);
                },
            .gradient = false};
   for (const Shape& shape : shapes) s.in.push_back(x(shape));

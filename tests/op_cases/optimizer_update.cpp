@@ -13,42 +13,26 @@ Sample update(
     const std::function<void(const Tensor& lr, const Tensor& step, const Tensors& params,
                              const Tensors& grads, const std::vector<Tensors>& states)>& call) {
   const size_t n = shapes.size();
-  Sample s{.name = name,
-           .in = {x({}).of({0.1}).as<DType::f32>(), x({}).of({3}).as<DType::i64>()},
-           .call =
-               [=](const Args& a) {
-                 Tensors params;
-                 Tensors grads;
-                 std::vector<Tensors> kept(states);
-                 for (size_t i = 0; i < n; ++i) {
-                   params.push_back(clone(a[2 + i]));
-                   grads.push_back(a[2 + n + i]);
-                   for (size_t k = 0; k < states; ++k)
-                     kept[k].push_back(clone(a[2 + (2 + k) * n + i]));
-                 }
-                 call(a[0], a[1], params, grads, kept);
-                 for (const Tensors& list : kept)
-                   params.insert(params.end(), list.begin(), list.end());
-                 return params;
-               },
-           .oracle =
-               [=](const HostArgs& in) {
-                 std::vector<HostArray> results(in.in.begin() + 2,
-                                                in.in.begin() + 2 + static_cast<int64_t>(n));
-                 for (size_t k = 0; k < states * n; ++k) results.push_back(in[2 + 2 * n + k]);
-                 for (size_t i = 0; i < n; ++i)
-                   for (size_t e = 0; e < results[i].values.size(); ++e) {
-                     double own[3] = {};
-                     for (size_t k = 0; k < states; ++k)
-                       own[k] = results[(1 + k) * n + i].values[e];
-                     formula(in[0].values[0], in[1].values[0], results[i].values[e],
-                             in[2 + n + i].values[e], own);
-                     for (size_t k = 0; k < states; ++k)
-                       results[(1 + k) * n + i].values[e] = own[k];
-                   }
-                 return results;
-               },
-           .gradient = false};
+  Sample s{
+      .name = name,
+      .in = {x({}).of({0.1}).as<DType::f32>(), x({}).of({3}).as<DType::i64>()},
+      .call =
+          [=](const Args& a) {
+            Tensors params;
+            Tensors grads;
+            std::vector<Tensors> kept(states);
+            for (size_t i = 0; i < n; ++i) {
+              params.push_back(clone(a[2 + i]));
+              grads.push_back(a[2 + n + i]);
+              for (size_t k = 0; k < states; ++k) kept[k].push_back(clone(a[2 + (2 + k) * n + i]));
+            }
+            call(a[0], a[1], params, grads, kept);
+            for (const Tensors& list : kept) params.insert(params.end(), list.begin(), list.end());
+            return params;
+          },
+      .oracle =
+          [=](const HostArgs& in) { return updated(in, inputs(in, 2 + n, n), states, formula); },
+      .gradient = false};
   for (int list = 0; list < 2; ++list)
     for (const Shape& shape : shapes) s.in.push_back(x(shape));
   for (size_t k = 0; k < states; ++k)

@@ -6,11 +6,34 @@
 #include <functional>
 
 #include "mica/ops/optimizer_update/optimizer_update.h"
+#include "tests/op_cases/op_case.h"
 
 namespace mica::cases {
 
 /// One step of one element, in double: changes p and the states.
 using Formula = std::function<void(double lr, double step, double& p, double g, double* s)>;
+
+inline std::vector<HostArray> inputs(const HostArgs& args, size_t first, size_t n) {
+  const auto begin = args.in.begin() + static_cast<int64_t>(first);
+  return {begin, begin + static_cast<int64_t>(n)};
+}
+
+/// The parameters and states after an update. Inputs: lr, step, parameters, what their gradients
+/// are or are made of, states.
+inline std::vector<HostArray> updated(const HostArgs& in, const std::vector<HostArray>& grads,
+                                      size_t states, const Formula& formula) {
+  const size_t n = grads.size();
+  std::vector<HostArray> results = inputs(in, 2, n);
+  for (size_t k = 0; k < states * n; ++k) results.push_back(in[2 + 2 * n + k]);
+  for (size_t i = 0; i < n; ++i)
+    for (size_t e = 0; e < results[i].values.size(); ++e) {
+      double own[3] = {};
+      for (size_t k = 0; k < states; ++k) own[k] = results[(1 + k) * n + i].values[e];
+      formula(in[0].values[0], in[1].values[0], results[i].values[e], grads[i].values[e], own);
+      for (size_t k = 0; k < states; ++k) results[(1 + k) * n + i].values[e] = own[k];
+    }
+  return results;
+}
 
 inline Formula sgd_formula(const SgdParams& p) {
   return [=](double lr, double step, double& w, double g, double* s) {
