@@ -34,21 +34,9 @@ void infer(const GroupNormParams& p, std::span<const TensorSpec> in, OutSpecs& o
 void infer_grad(const GroupNormGradParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   const TensorSpec& x = in[1];
   check_input(out.op(), x, p.groups);
-  check<DTypeError>(in[0].dtype == x.dtype, "{}: dy must be {} as the input, got {}", out.op(),
-                    x.dtype, in[0].dtype);
-  check<ShapeError>(in[0].shape == x.shape, "{}: dy must be {} as the input, got {}", out.op(),
-                    x.shape, in[0].shape);
-  check_parameter(out.op(), "weight", in[2], x.dtype, {x.shape[1]});
-  const Shape shape = {x.shape[0], p.groups};
-  const DType statistics = statistics_dtype(x.dtype);
-  for (const TensorSpec& s : in.subspan(3)) {
-    check<DTypeError>(s.dtype == statistics, "{}: statistics must be {}, got {}", out.op(),
-                      statistics, s.dtype);
-    check<ShapeError>(s.shape == shape, "{}: statistics must be {}, got {}", out.op(), shape,
-                      s.shape);
-  }
+  check_grad_inputs(out.op(), in, {x.shape[1]}, {x.shape[0], p.groups});
   out.add(x.shape, x.dtype);
-  for (int i = 0; p.parameters && i < 2; ++i) out.add({x.shape[1]}, statistics);
+  for (int i = 0; p.parameters && i < 2; ++i) out.add({x.shape[1]}, statistics_dtype(x.dtype));
 }
 
 /// (N, C, …) as (N, groups, values), and a number per group, (N, groups), against it.

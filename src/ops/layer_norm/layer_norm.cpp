@@ -51,22 +51,11 @@ template <bool centred>
 void infer_grad(const LayerNormGradParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   const TensorSpec& x = in[1];
   check_input(out.op(), x, p.normalized_shape);
-  check<DTypeError>(in[0].dtype == x.dtype, "{}: dy must be {} as the input, got {}", out.op(),
-                    x.dtype, in[0].dtype);
-  check<ShapeError>(in[0].shape == x.shape, "{}: dy must be {} as the input, got {}", out.op(),
-                    x.shape, in[0].shape);
-  check_parameter(out.op(), "weight", in[2], x.dtype, p.normalized_shape);
-  const Shape shape = statistics_shape(x.shape, p.normalized_shape);
-  const DType statistics = statistics_dtype(x.dtype);
-  for (const TensorSpec& s : in.subspan(3)) {
-    check<DTypeError>(s.dtype == statistics, "{}: statistics must be {}, got {}", out.op(),
-                      statistics, s.dtype);
-    check<ShapeError>(s.shape == shape, "{}: statistics must be {}, got {}", out.op(), shape,
-                      s.shape);
-  }
+  check_grad_inputs(out.op(), in, p.normalized_shape,
+                    statistics_shape(x.shape, p.normalized_shape));
   add_row_major(out, x.shape, x.dtype);
   for (int i = 0; p.parameters && i < (centred ? 2 : 1); ++i)
-    add_row_major(out, p.normalized_shape, statistics);
+    add_row_major(out, p.normalized_shape, statistics_dtype(x.dtype));
 }
 
 template <bool centred>
