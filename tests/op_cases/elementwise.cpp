@@ -72,7 +72,9 @@ double remainder_doubles(double a, double b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 double floor_divide_doubles(double a, double b) {
-  return b == 0 ? a / b : std::round((a - remainder_doubles(a, b)) / b);
+  const double r = std::fmod(a, b);
+  const double whole = std::round((a - r) / b);
+  return b == 0 ? a / b : r != 0 && (r < 0) != (b < 0) ? whole - 1 : whole;
 }
 
 OpCase choice_case(const char* op, const Call2& call, const Double2& f) {
@@ -136,6 +138,11 @@ OpCase division_case(const char* op, const Call2& call, const Double2& f) {
   threads.dtypes = {DType::f64};
   threads.gradient = false;
   c.samples.push_back(threads);
+  std::vector<double> infinite(40, INFINITY);
+  for (size_t i = 0; i < infinite.size(); i += 2) infinite[i] = -INFINITY;
+  Sample by_infinity = sample("by infinity", x({40}).in(-9, 9), x({40}).of(infinite));
+  by_infinity.gradient = false;
+  c.samples.push_back(by_infinity);
   Sample whole = sample("integers", x({6}).of({7, 6, 0, 100, 5, 5}).constant(),
                         x({6}).of({2, 3, 5, 7, 1, 9}).constant());
   whole.dtypes = kIntegers;

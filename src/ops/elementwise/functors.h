@@ -102,7 +102,10 @@ struct FloorDivide {
       const T q = a / b;
       return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
     } else {
-      const T q = (a - Remainder()(a, b)) / b;
+      const T r = fmod(a, b);
+      const T whole = (a - r) / b;
+      const T q =
+          select(((r < T(0)) & (b > T(0))) | ((r > T(0)) & (b < T(0))), whole - T(1), whole);
       const T down = floor(q);
       return select(b == T(0), a / b, select(q - down > T(0.5), down + T(1), down));
     }

@@ -81,6 +81,7 @@ MICA_VECTOR_FUNCTIONS_F64(MICA_F64_FUNCTION)
 
 /// The remainder of x / y with the sign of x, exact: while the quotient is small, the product of
 /// its whole part with y is taken off in one rounding; a quotient rounded up is seen by the sign.
+/// Where the whole part is 0, y may be infinite, and nothing is taken off.
 template <class T>
 Vec<T> fmod(Vec<T> x, Vec<T> y) {
   const Vec<T> whole = trunc(x / y);
@@ -88,8 +89,8 @@ Vec<T> fmod(Vec<T> x, Vec<T> y) {
     for (int i = 0; i < Vec<T>::kWidth; ++i) x.v[i] = std::fmod(x.v[i], y.v[i]);
     return x;
   }
-  const Vec<T> r = fma(-whole, y, x);
   const Vec<T> zero(0);
+  const Vec<T> r = select(whole == zero, x, fma(-whole, y, x));
   const Vec<T> step = select(x < zero, -abs(y), abs(y));
   return select(((r < zero) & (x > zero)) | ((r > zero) & (x < zero)), r + step, r);
 }
