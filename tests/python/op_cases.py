@@ -1,0 +1,68 @@
+"""Every function and method that PyTorch has too, with arguments that both are called with.
+
+    PYTHONPATH=build/release/python python tests/python/op_cases.py torch
+
+writes tests/golden/ops.json from PyTorch's results in float64; `mica` instead of `torch` writes
+mica's. It holds a random projection of each output and gradient, as op_calls.py makes it.
+"""
+
+import functools
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import op_cases_elementwise  # noqa: F401
+import op_cases_nn  # noqa: F401
+import op_cases_tensor  # noqa: F401
+from op_calls import CASES, project, run
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "ops.json"
+
+# What has no case, and why.
+LEFT_OUT = {
+    "random, of other numbers than PyTorch's": (
+        "bernoulli normal rand rand_like randint randn randn_like randperm uniform"
+    ),
+    "not in PyTorch": (
+        "allow_tf32 autotune clipped_relu conv_workspace_limit deterministic devices empty_cache "
+        "force_kernel forced_kernel linear_scan memory_stats num_threads pass_is_on passes "
+        "reset_peak rng_state set_allow_tf32 set_autotune set_conv_workspace_limit "
+        "set_deterministic set_memory_limit set_num_threads set_pass set_verbose_compile "
+        "set_verbose_dispatch strides to_device verbose_compile verbose_dispatch "
+        "__array_namespace__ __copy__"
+    ),
+    "a setting or a mode, not values": "compile is_grad_enabled manual_seed",
+    "gradients, which every case asks for": (
+        "backward grad register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad"
+    ),
+    "where memory is, and protocols on it": (
+        "cuda data_ptr device is_cuda is_pinned numpy pin_memory __array__ __array_ufunc__ "
+        "__cuda_array_interface__ __dlpack__ __dlpack_device__"
+    ),
+    "told in words or by pickle": "dtype __format__ __setstate__ __module__",
+}
+
+# Where PyTorch itself is less exact: the sixth in its hardsigmoid's gradient is a float.
+OF_TORCH = {"hardsigmoid": 1e-7}
+
+
+def golden(library):
+    made = {}
+    for key, case in CASES.items():
+        _, arrays, dtypes = next(run(library, key, case))
+        made[key] = {
+            label: float(f"{value:.10g}") for label, value in project(key, arrays, dtypes).items()
+        }
+    return made
+
+
+def main():
+    made = golden(importlib.import_module(sys.argv[1]))
+    short = functools.partial(json.dumps, separators=(",", ":"))
+    lines = [f"{short(key)}:{short(entry)}" for key, entry in made.items()]
+    GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()
