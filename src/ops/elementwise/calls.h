@@ -8,8 +8,8 @@
 
 namespace mica::elementwise {
 
-/// A number as a 0-d tensor for an operand `like`: of its dtype, or f32 where it has a fraction and
-/// the operand is of integers.
+/// A number as a 0-d tensor for an operand `like`: of its dtype, of f32 where it has a fraction and
+/// the operand is of integers, and i64 beside bools.
 Tensor number(double value, const Tensor& like);
 
 /// A call with operands brought to one dtype by promotion.

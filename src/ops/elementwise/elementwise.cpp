@@ -54,8 +54,12 @@ bool is_whole(double value) {
 }  // namespace
 
 Tensor number(double value, const Tensor& like) {
-  const bool fits = is_floating(like.dtype()) || is_whole(value);
-  return constants().get(value, fits ? like.dtype() : DType::f32, like.device());
+  const auto dtype_beside = [value](DType t) {
+    if (is_floating(t)) return t;
+    if (!is_whole(value)) return DType::f32;
+    return t == DType::boolean ? DType::i64 : t;
+  };
+  return constants().get(value, dtype_beside(like.dtype()), like.device());
 }
 
 std::optional<double> known_number(const Tensor& x) {
