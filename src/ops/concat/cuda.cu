@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "mica/core/switch_bytes.h"
 #include "mica/ops/concat/concat.h"
 #include "mica/ops/view/cuda_part.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -111,7 +112,7 @@ void run_rows(const ConcatParams&, const RowsState& state, const Call& c) {
     c.encoder->launch(join_rows<Word>, grid, kThreads, 0, rows, c.out[0].as<Word>());
   };
   if (state.word == 16) return launch.operator()<uint4>();
-  cuda_switch_bytes(static_cast<size_t>(state.word), launch);
+  switch_bytes(static_cast<size_t>(state.word), launch);
 }
 
 /// Each input is copied to its part of the output.

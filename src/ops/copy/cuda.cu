@@ -1,3 +1,4 @@
+#include "mica/core/switch_bytes.h"
 #include "mica/ops/copy/copy.h"
 
 #include <algorithm>
@@ -252,9 +253,8 @@ void launch_cast(const CopyState& s, Encoder& encoder, void* out, const Arg& in)
 void copy(const CopyState& s, Encoder& encoder, const Arg& out, const Arg& in) {
   if (s.loop.count == 0) return;
   if (out.dtype() == in.dtype()) {
-    return cuda_switch_bytes(size_of(out.dtype()), [&]<class Word>() {
-      launch_same<Word>(s, encoder, out.data, in.data);
-    });
+    return switch_bytes(size_of(out.dtype()),
+                        [&]<class Word>() { launch_same<Word>(s, encoder, out.data, in.data); });
   }
   cuda_switch_all(out.dtype(), [&]<class To>() {
     switch (s.vector) {

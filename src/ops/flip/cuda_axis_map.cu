@@ -1,3 +1,4 @@
+#include "mica/core/switch_bytes.h"
 #include "mica/ops/flip/cuda_axis_map.h"
 
 #include <algorithm>
@@ -176,7 +177,7 @@ void MappedCopyState::run(const Call& c, uint64_t constant) const {
     c.encoder->launch(copy_mapped<Word>, grid, kThreads, 0, loop, c.out[0].as<Word>(),
                       c.in[0].as<const Word>(), static_cast<Word>(constant), aligned);
   };
-  cuda_switch_bytes(size_of(c.out[0].dtype()), launch);
+  switch_bytes(size_of(c.out[0].dtype()), launch);
 }
 
 }  // namespace mica::cuda

@@ -1,3 +1,4 @@
+#include "mica/core/switch_bytes.h"
 #include "mica/ops/gather/cuda_indexed.cuh"
 
 namespace mica::cuda {
@@ -77,7 +78,7 @@ void ReadPlan::run(Encoder& encoder, IndexReader index, const void* table, void*
                    static_cast<const Word*>(table));
   };
   if (word == 16) return launch.operator()<uint4>();
-  cuda_switch_bytes(static_cast<size_t>(word), launch);
+  switch_bytes(static_cast<size_t>(word), launch);
 }
 
 }  // namespace mica::cuda

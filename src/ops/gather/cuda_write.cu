@@ -1,3 +1,4 @@
+#include "mica/core/switch_bytes.h"
 #include "mica/ops/gather/cuda_indexed.cuh"
 
 // Writing to a table. Every element of the table knows the last element that is to be written to
@@ -85,7 +86,7 @@ void WritePlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, co
       launch<Word, unsigned long long>(*this, encoder, index, x, dense, out, workspace);
     }
   };
-  cuda_switch_bytes(size_of(out.dtype()), with_word);
+  switch_bytes(size_of(out.dtype()), with_word);
 }
 
 }  // namespace mica::cuda

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "mica/core/switch_bytes.h"
 #include "mica/op/kernel.h"
 #include "mica/ops/triangle/triangle.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -97,7 +98,7 @@ void launch(const TriangleParams& p, const Call& c) {
 
 template <bool upper>
 void run(const TriangleParams& p, const Call& c) {
-  cuda_switch_bytes(size_of(c.out[0].dtype()), [&]<class Word>() { launch<upper, Word>(p, c); });
+  switch_bytes(size_of(c.out[0].dtype()), [&]<class Word>() { launch<upper, Word>(p, c); });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "mica/core/switch_bytes.h"
 #include "mica/ops/flip/cuda_axis_map.h"
 #include "mica/ops/view/cuda_part.h"
 #include "mica/ops/view/view.h"
@@ -49,7 +50,7 @@ void PartCopy::run(Encoder& encoder, void* part, const void* in) const {
     encoder.launch(vectors ? copy_part<Word, kVec16<Word>> : copy_part<Word, 1>, grid, kThreads, 0,
                    loop, static_cast<Word*>(part), static_cast<const Word*>(in));
   };
-  cuda_switch_bytes(element, launch);
+  switch_bytes(element, launch);
 }
 
 void clear_memory(Encoder& encoder, void* data, size_t bytes) {

@@ -1,3 +1,4 @@
+#include "mica/core/switch_bytes.h"
 #include "mica/ops/elementwise/kernels.cuh"
 #include "mica/ops/where/where.h"
 
@@ -72,7 +73,7 @@ std::shared_ptr<WhereState> prepare(const NoParams&, const Specs& s) {
 }
 
 void run(const NoParams&, const WhereState& state, const Call& c) {
-  cuda_switch_bytes(size_of(c.out[0].dtype()), [&]<class Bits>() { launch<Bits>(state, c); });
+  switch_bytes(size_of(c.out[0].dtype()), [&]<class Bits>() { launch<Bits>(state, c); });
 }
 
 }  // namespace

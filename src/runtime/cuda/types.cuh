@@ -102,22 +102,6 @@ decltype(auto) cuda_switch_all(DType t, F&& f) {
   return f.template operator()<bool>();
 }
 
-/// The same with an unsigned type of 1, 2, 4 or 8 bytes: kernels that only move values are compiled
-/// for each size, not for each dtype.
-template <class F>
-decltype(auto) cuda_switch_bytes(size_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f.template operator()<uint8_t>();
-    case 2:
-      return f.template operator()<uint16_t>();
-    case 4:
-      return f.template operator()<uint32_t>();
-    default:
-      return f.template operator()<uint64_t>();
-  }
-}
-
 template <class T>
 __host__ __device__ constexpr T ceil_div(T a, T b) {
   return (a + b - 1) / b;
