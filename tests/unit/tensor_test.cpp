@@ -121,6 +121,9 @@ TEST(Tensor, MixedDtypesPromote) {
   EXPECT_EQ(add(i, 1).dtype(), DType::i64);
   EXPECT_EQ(mul(i, 0.5).dtype(), DType::f32);
   EXPECT_EQ((arange(3) + 1).to_vector<int64_t>(), (std::vector<int64_t>{1, 2, 3}));
+  const Tensor mask = tensor({true, false}, {2});
+  EXPECT_EQ(add(mask, 1).to_vector<int64_t>(), (std::vector<int64_t>{2, 1}));
+  EXPECT_FALSE(any(eq(mask, 2)).item());
 }
 
 TEST(Tensor, WritesReachEveryView) {
