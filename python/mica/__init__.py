@@ -3,8 +3,10 @@
 Everything is computed in C++; this package gives it Python's names.
 """
 
+from math import e, inf, nan, pi
+
 from mica import autograd, cuda, data, io, models, nn, optim, train
-from mica._grad_mode import enable_grad, no_grad, set_grad_enabled
+from mica._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Tensors and their types
 from mica._mica import (
@@ -24,7 +26,10 @@ from mica._mica import (
     iinfo,
     int32,
     int64,
+    is_floating_point,
+    is_tensor,
     memory_format,
+    numel,
     promote_types,
     result_type,
     uint8,
@@ -63,6 +68,7 @@ from mica._mica import (
     empty_cache,
     force_kernel,
     forced_kernel,
+    get_num_threads,
     memory_stats,
     num_threads,
     pass_is_on,
@@ -87,6 +93,7 @@ from mica._mica import (
     arange,
     as_tensor,
     asarray,
+    clone,
     empty,
     empty_like,
     eye,
@@ -107,10 +114,12 @@ from mica._mica import (
 from mica._mica import (
     bernoulli,
     manual_seed,
+    multinomial,
     normal,
     rand,
     rand_like,
     randint,
+    randint_like,
     randn,
     randn_like,
     randperm,
@@ -122,6 +131,7 @@ from mica._mica import (
 # Functions of one number
 from mica._mica import (
     abs,
+    absolute,
     acos,
     acosh,
     asin,
@@ -130,9 +140,13 @@ from mica._mica import (
     atanh,
     ceil,
     clamp,
+    clamp_max,
+    clamp_min,
+    clip,
     cos,
     cosh,
     erf,
+    erfc,
     exp,
     exp2,
     expm1,
@@ -141,7 +155,9 @@ from mica._mica import (
     log1p,
     log2,
     log10,
+    nan_to_num,
     neg,
+    negative,
     reciprocal,
     relu,
     round,
@@ -161,22 +177,33 @@ from mica._mica import (
 # Functions of two and three
 from mica._mica import (
     add,
+    addcdiv,
+    addcmul,
     atan2,
     div,
+    divide,
     floor_divide,
+    fmod,
+    hypot,
     lerp,
+    logaddexp,
     maximum,
     minimum,
     mul,
+    multiply,
     pow,
     remainder,
     sub,
+    subtract,
+    true_divide,
     where,
+    xlogy,
 )
 
 # isort: split
 # Comparisons, logic and bits
 from mica._mica import (
+    allclose,
     bitwise_and,
     bitwise_left_shift,
     bitwise_not,
@@ -184,18 +211,25 @@ from mica._mica import (
     bitwise_right_shift,
     bitwise_xor,
     eq,
+    equal,
     ge,
+    greater,
+    greater_equal,
     gt,
+    isclose,
     isfinite,
     isinf,
     isnan,
     le,
+    less,
+    less_equal,
     logical_and,
     logical_not,
     logical_or,
     logical_xor,
     lt,
     ne,
+    not_equal,
 )
 
 # isort: split
@@ -210,6 +244,7 @@ from mica._mica import (
     count_nonzero,
     cumprod,
     cumsum,
+    diff,
     linear_scan,
     logsumexp,
     max,
@@ -218,8 +253,10 @@ from mica._mica import (
     norm,
     prod,
     std,
+    std_mean,
     sum,
     var,
+    var_mean,
 )
 
 # isort: split
@@ -227,6 +264,7 @@ from mica._mica import (
 from mica._mica import (
     ValuesIndices,
     argsort,
+    median,
     searchsorted,
     sort,
     topk,
@@ -243,11 +281,19 @@ from mica._mica import (
 # isort: split
 # Linear algebra
 from mica._mica import (
+    addmm,
+    baddbmm,
+    bmm,
+    diag,
     dot,
     einsum,
     inner,
     matmul,
+    mm,
+    mv,
     outer,
+    tensordot,
+    trace,
     tril,
     triu,
 )
@@ -255,19 +301,29 @@ from mica._mica import (
 # isort: split
 # Shapes
 from mica._mica import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
     broadcast_tensors,
     broadcast_to,
     cat,
     chunk,
     concat,
+    concatenate,
     diagonal,
+    dstack,
     expand,
     flatten,
     flip,
+    fliplr,
+    flipud,
+    hstack,
     meshgrid,
+    moveaxis,
     movedim,
     narrow,
     permute,
+    ravel,
     repeat,
     repeat_interleave,
     reshape,
@@ -277,26 +333,35 @@ from mica._mica import (
     squeeze,
     stack,
     swapaxes,
+    swapdims,
+    t,
     tile,
     transpose,
     unbind,
+    unflatten,
     unsqueeze,
+    vstack,
 )
 
 # isort: split
 # Indexing
 from mica._mica import (
+    argwhere,
     gather,
     index_add,
     index_copy,
+    index_fill,
     index_put,
     index_select,
     masked_fill,
+    masked_scatter,
     masked_select,
     nonzero,
     scatter,
     scatter_add,
     take_along_dim,
 )
+
+newaxis = None  # x[:, mica.newaxis], as NumPy and PyTorch write it
 
 __all__ = [name for name in globals() if not name.startswith("_") or name == "__version__"]

@@ -41,6 +41,9 @@ class no_grad(_Mode):  # noqa: N801
     _value = False
 
 
+inference_mode = no_grad
+
+
 class enable_grad(_Mode):  # noqa: N801
     """The opposite of no_grad, inside it."""
 

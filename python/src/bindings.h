@@ -22,6 +22,7 @@ void bind_types(nb::module_& m);
 void bind_tensor(nb::module_& m);
 void bind_arrays(nb::module_& m, nb::class_<Tensor>& tensor);
 void bind_operators(nb::class_<Tensor>& tensor);
+void bind_writes(nb::class_<Tensor>& tensor);
 void bind_indexing_methods(nb::class_<Tensor>& tensor);
 void bind_protocols(nb::class_<Tensor>& tensor);
 void bind_ops(nb::module_& m);
@@ -97,6 +98,8 @@ nb::tuple to_tuple(const Tensors& tensors);
 Tensor tensor_from(nb::handle data, nb::handle dtype, nb::handle device);
 /// A value to write: a tensor, or anything a tensor can be made of, of the destination's dtype.
 Tensor source_for(const Tensor& destination, nb::handle value);
+/// Overwrites a tensor with a result, whose kind of number it must be able to hold.
+void store(const Tensor& destination, const Tensor& result);
 /// The tensor in a Python object; null for any other object.
 inline const Tensor* tensor_or_null(nb::handle value) {
   Tensor* t = nullptr;

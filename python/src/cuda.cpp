@@ -1,4 +1,6 @@
 // mica.cuda: devices, streams and events. Streams of the CPU stand for the order of a thread.
+#include <nanobind/stl/pair.h>
+
 #include "mica/core/memory.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/runtime/runtime.h"
@@ -93,6 +95,80 @@ nb::dict properties(int index) {
   return d;
 }
 
+/// What PyTorch asks of the allocator; 0 where there is no CUDA.
+void bind_memory(nb::module_& m) {
+  struct Row {
+    const char* name;
+    size_t MemoryStats::* value;
+    const char* doc;
+  };
+  constexpr Row kRows[] = {
+      {"memory_allocated", &MemoryStats::allocated, "Bytes in use by tensors; 0 without CUDA."},
+      {"max_memory_allocated", &MemoryStats::peak,
+       "The most bytes in use by tensors so far; 0 without CUDA."},
+      {"memory_reserved", &MemoryStats::reserved, "Bytes taken from the device; 0 without CUDA."},
+      {"max_memory_reserved", &MemoryStats::peak_reserved,
+       "The most bytes taken from the device so far; 0 without CUDA."},
+  };
+  for (const Row& row : kRows) {
+    m.def(
+        row.name,
+        [value = row.value](nb::handle device) {
+          return without_gil([&, d = device_or_cuda(device)] {
+            return cuda_available() ? memory_stats(d).*value : 0;
+          });
+        },
+        "device"_a = nb::none(), row.doc);
+  }
+  m.def(
+      "reset_peak_memory_stats",
+      [](nb::handle device) {
+        without_gil([d = device_or_cuda(device)] {
+          if (cuda_available()) reset_peak(d);
+        });
+      },
+      "device"_a = nb::none(), "Starts both peaks again from what is in use now.");
+  m.def(
+      "empty_cache",
+      [] {
+        if (!cuda_available()) return;
+        for (int i = 0; i < runtime(DeviceKind::cuda).device_count(); ++i)
+          empty_cache(Device::cuda(i));
+      },
+      ReleaseGil(), "Gives cached blocks of all CUDA devices back.");
+  m.def(
+      "mem_get_info",
+      [](nb::handle device) {
+        return without_gil([d = device_or_cuda(device)] {
+          const DeviceProperties p = runtime(DeviceKind::cuda).properties(d.index);
+          return std::pair(p.free_memory, p.memory);
+        });
+      },
+      "device"_a = nb::none(), "(free, total) bytes of a CUDA device.");
+}
+
+/// Restarts a CUDA device's generator alone.
+void seed(int index, uint64_t value) {
+  const auto first = static_cast<int64_t>(value);
+  copy_(rng_state(Device::cuda(index)), tensor({first, int64_t{0}}, {2}));
+}
+
+void bind_seeds(nb::module_& m) {
+  m.def(
+      "manual_seed",
+      [](uint64_t value) {
+        if (cuda_available()) seed(0, value);
+      },
+      "seed"_a, ReleaseGil(), "Restarts the first CUDA device's generator; nothing without CUDA.");
+  m.def(
+      "manual_seed_all",
+      [](uint64_t value) {
+        if (!cuda_available()) return;
+        for (int i = 0; i < runtime(DeviceKind::cuda).device_count(); ++i) seed(i, value);
+      },
+      "seed"_a, ReleaseGil(), "Restarts every CUDA device's generator; nothing without CUDA.");
+}
+
 }  // namespace
 
 void bind_cuda(nb::module_& m) {
@@ -113,6 +189,15 @@ void bind_cuda(nb::module_& m) {
   cuda.def(
       "synchronize", [](int index) { synchronize(Device::cuda(index)); }, "index"_a = 0,
       ReleaseGil(), "Waits until everything sent to the device is done.");
+  cuda.def(
+      "current_device",
+      [] {
+        check<DeviceError>(cuda_available(), "current_device: {}", cuda_unavailable_reason());
+        return 0;
+      },
+      ReleaseGil(), "0: the CUDA device that is meant where none is named.");
+  bind_memory(cuda);
+  bind_seeds(cuda);
   bind_streams(cuda);
   bind_pinned();
 }

@@ -370,9 +370,11 @@ const char* find(std::span<const Docstring> table, std::string_view name) {
 }  // namespace
 
 const char* doc_of(std::string_view name) {
-  if (const char* text = find(kDocstrings, name)) return text;
-  const char* text = find(functional_docstrings(), name);
-  return text ? text : "";
+  const std::span<const Docstring> tables[] = {kDocstrings, composition_docstrings(),
+                                               functional_docstrings()};
+  for (const std::span<const Docstring> table : tables)
+    if (const char* text = find(table, name)) return text;
+  return "";
 }
 
 }  // namespace mica::python

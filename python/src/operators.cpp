@@ -1,4 +1,6 @@
 // Python's operators. A Python number is weak: it takes the tensor's dtype.
+#include <nanobind/stl/pair.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -106,18 +108,6 @@ Tensor compute(const Row& row, const Tensor& x, const Operand& y) {
   return y.tensor.defined() ? row.op(x, y.tensor) : row.op_number(x, y.number);
 }
 
-/// Overwrites a tensor with a result, whose kind of number it must be able to hold.
-void store(const Tensor& destination, const Tensor& result) {
-  check<DTypeError>(promote(destination.dtype(), result.dtype()) == destination.dtype() ||
-                        is_floating(destination.dtype()) == is_floating(result.dtype()),
-                    "{} values cannot be written to a {} tensor in place", result.dtype(),
-                    destination.dtype());
-  check<ShapeError>(result.shape() == destination.shape(),
-                    "a result of shape {} cannot be written to a tensor of shape {} in place",
-                    result.shape(), destination.shape());
-  copy_(destination, result);
-}
-
 void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
   tensor.def(
       row.name,
@@ -161,65 +151,28 @@ void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
 }
 
 /// x.add_(y) and the like; x itself is returned.
-template <class Write>
-void def_write(nb::class_<Tensor>& tensor, const char* name, Write write, const char* argument,
-               const char* doc) {
-  tensor.def(
-      name,
-      [write](nb::handle self, nb::handle value) {
-        write(nb::cast<const Tensor&>(self), value);
-        return nb::borrow(self);
-      },
-      nb::arg(argument), doc);
-}
-
-void bind_writes(nb::class_<Tensor>& tensor) {
-  def_write(
-      tensor, "copy_",
-      [](const Tensor& t, nb::handle source) {
-        const Tensor s = source_for(t, source);
-        without_gil([&] { copy_(t, s); });
-      },
-      "source", "Overwrites this tensor, broadcasting and casting.");
-  tensor.def(
-      "fill_",
-      [](Tensor& t, double value) -> Tensor& {
-        fill_(t, value);
-        return t;
-      },
-      "value"_a, nb::rv_policy::reference, ReleaseGil(), "Sets every element.");
-  tensor.def(
-      "zero_",
-      [](Tensor& t) -> Tensor& {
-        fill_(t, 0);
-        return t;
-      },
-      nb::rv_policy::reference, ReleaseGil(), "Sets every element to 0.");
+void bind_arithmetic_in_place(nb::class_<Tensor>& tensor) {
   constexpr std::pair<const char*, const char*> kArithmetic[] = {
       {"add_", "__add__"}, {"sub_", "__sub__"}, {"mul_", "__mul__"}, {"div_", "__truediv__"}};
   for (const auto& [name, operation] : kArithmetic) {
     const std::string_view wanted = operation;
     const Row* row = std::ranges::find_if(kRows, [&](const Row& r) { return r.name == wanted; });
-    def_write(
-        tensor, name,
-        [row, of = name](const Tensor& t, nb::handle other) {
+    tensor.def(
+        name,
+        [row, of = name](Tensor& t, nb::handle other) -> Tensor& {
           const Operand y = read_operand(other, t);
           if (!y.valid)
             raise_type_error("{}: expected a tensor or a number, got {}", of, class_name(other));
           without_gil([&] { store(t, compute(*row, t, y)); });
+          return t;
         },
-        "other",
+        "other"_a, nb::rv_policy::reference,
         "Overwrites this tensor with the result of the method without _, which must have its "
         "shape. other is a tensor or a number.");
   }
 }
 
 }  // namespace
-
-Tensor source_for(const Tensor& destination, nb::handle value) {
-  if (nb::isinstance<Tensor>(value)) return nb::cast<Tensor>(value);
-  return tensor_from(value, nb::cast(destination.dtype()), nb::cast(destination.device()));
-}
 
 void bind_operators(nb::class_<Tensor>& tensor) {
   for (const Row& row : kRows) bind_row(tensor, row);
@@ -229,9 +182,19 @@ void bind_operators(nb::class_<Tensor>& tensor) {
   tensor.def("__matmul__", matmul, "other"_a, nb::is_operator(), ReleaseGil());
   tensor.def("__neg__", neg, ReleaseGil());
   tensor.def("__pos__", [](const Tensor& t) { return t; });
+  tensor.def(
+      "__divmod__",
+      [](const Tensor& x, const Tensor& y) {
+        return std::pair(floor_divide(x, y), remainder(x, y));
+      },
+      "other"_a, nb::is_operator(), ReleaseGil());
+  tensor.def(
+      "__divmod__",
+      [](const Tensor& x, double y) { return std::pair(floor_divide(x, y), remainder(x, y)); },
+      "other"_a, nb::is_operator(), ReleaseGil());
   tensor.def("__abs__", abs, ReleaseGil());
   tensor.def("__invert__", bitwise_not, ReleaseGil());
-  bind_writes(tensor);
+  bind_arithmetic_in_place(tensor);
 }
 
 }  // namespace mica::python

@@ -20,6 +20,16 @@ nb::list list_ops() {
   return list;
 }
 
+/// What can be asked of a tensor, as functions; the methods stand with the others of Tensor.
+void bind_questions(Functions& m) {
+  m.def(
+      "is_tensor", [](nb::handle value) { return tensor_or_null(value) != nullptr; },
+      nb::arg("obj").none());
+  m.def("is_floating_point", [](const Tensor& x) { return is_floating(x.dtype()); }, "input"_a);
+  m.def("numel", &Tensor::numel, "input"_a);
+  m.def("clone", clone, "input"_a, ReleaseGil());
+}
+
 }  // namespace
 
 void bind_ops(nb::module_& m) {
@@ -39,6 +49,7 @@ void bind_ops(nb::module_& m) {
   bind_shapes(scope);
   bind_indexing(scope);
   bind_compositions(scope);
+  bind_questions(scope.m);
   m.def("_ops", list_ops);
 }
 

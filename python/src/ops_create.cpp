@@ -138,6 +138,14 @@ void bind_random(Functions& m) {
         return integers(0, high, size, dtype, device);
       },
       "high"_a, "size"_a, nb::kw_only(), "dtype"_a = nb::none(), "device"_a = nb::none());
+  const auto integers_like = [](const Tensor& x, int64_t low, int64_t high) {
+    return randint(low, high, x.shape(), {x.dtype(), x.device()});
+  };
+  m.def("randint_like", integers_like, "input"_a, "low"_a, "high"_a, ReleaseGil());
+  m.def(
+      "randint_like",
+      [integers_like](const Tensor& x, int64_t high) { return integers_like(x, 0, high); },
+      "input"_a, "high"_a, ReleaseGil());
   using FromProbabilities = Tensor (*)(const Tensor&);
   m.def("bernoulli", FromProbabilities(bernoulli), "input"_a, ReleaseGil());
   m.def("rand_like", [](const Tensor& x) { return uniform_like(x); }, "input"_a, ReleaseGil());
@@ -157,6 +165,7 @@ void bind_random(Functions& m) {
 void bind_creation(Scope& scope) {
   bind_filled(scope.m);
   bind_random(scope.m);
+  scope.both("multinomial", multinomial, "num_samples"_a, "replacement"_a = false);
 }
 
 }  // namespace mica::python

@@ -49,6 +49,10 @@ constexpr std::pair<const char*, Unary> kUnary[] = {
     {"isfinite", isfinite},
     {"logical_not", logical_not},
     {"bitwise_not", bitwise_not},
+    {"erfc", erfc},
+    // PyTorch's second names
+    {"absolute", abs},
+    {"negative", neg},
 };
 
 struct BinaryRow {
@@ -84,6 +88,20 @@ constexpr BinaryRow kBinary[] = {
     {"bitwise_xor", bitwise_xor},
     {"bitwise_left_shift", left_shift},
     {"bitwise_right_shift", right_shift},
+    {"fmod", fmod, fmod},
+    {"hypot", hypot},
+    {"logaddexp", logaddexp},
+    {"xlogy", xlogy},
+    // PyTorch's second names
+    {"subtract", sub, sub, sub},
+    {"multiply", mul, mul},
+    {"divide", div, div, div},
+    {"true_divide", div, div, div},
+    {"not_equal", ne, ne},
+    {"less", lt, lt},
+    {"less_equal", le, le},
+    {"greater", gt, gt},
+    {"greater_equal", ge, ge},
 };
 
 void bind_binary(Scope& scope, const BinaryRow& row) {
@@ -111,16 +129,51 @@ void bind_where(Scope& scope) {
   scope.tensor.def("where", method_number, "condition"_a, "other"_a, ReleaseGil());
   scope.both("lerp", Three(lerp), "end"_a, "weight"_a);
   scope.both("lerp", LastNumber(lerp), "end"_a, "weight"_a);
+  scope.both("addcmul", addcmul, "tensor1"_a, "tensor2"_a, nb::kw_only(), "value"_a = 1.0);
+  scope.both("addcdiv", addcdiv, "tensor1"_a, "tensor2"_a, nb::kw_only(), "value"_a = 1.0);
+}
+
+Tensor clamp_between(const Tensor& x, std::optional<double> min, std::optional<double> max) {
+  ClampParams params;
+  params.low = min.value_or(params.low);
+  params.high = max.value_or(params.high);
+  return clamp(x, params);
+}
+
+void bind_bounds(Scope& scope) {
+  using Three = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
+  for (const char* name : {"clamp", "clip"}) {
+    scope.both(name, clamp_between, "min"_a = nb::none(), "max"_a = nb::none());
+    scope.both(name, Three(clamp), "min"_a, "max"_a);
+  }
   scope.both(
-      "clamp",
-      [](const Tensor& x, std::optional<double> min, std::optional<double> max) {
-        ClampParams params;
-        params.low = min.value_or(params.low);
-        params.high = max.value_or(params.high);
-        return clamp(x, params);
+      "clamp_min", [](const Tensor& x, double min) { return clamp_between(x, min, {}); }, "min"_a);
+  scope.both("clamp_min", Binary(maximum), "min"_a);
+  scope.both(
+      "clamp_max", [](const Tensor& x, double max) { return clamp_between(x, {}, max); }, "max"_a);
+  scope.both("clamp_max", Binary(minimum), "max"_a);
+  scope.both(
+      "nan_to_num",
+      [](const Tensor& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
+        return nan_to_num(x, {.nan = nan, .posinf = posinf, .neginf = neginf});
       },
-      "min"_a = nb::none(), "max"_a = nb::none());
-  scope.both("clamp", Three(clamp), "min"_a, "max"_a);
+      "nan"_a = 0.0, "posinf"_a = nb::none(), "neginf"_a = nb::none());
+}
+
+void bind_close(Scope& scope) {
+  scope.both(
+      "isclose",
+      [](const Tensor& x, const Tensor& y, double rtol, double atol, bool equal_nan) {
+        return isclose(x, y, {.rtol = rtol, .atol = atol, .equal_nan = equal_nan});
+      },
+      "other"_a, "rtol"_a = 1e-5, "atol"_a = 1e-8, "equal_nan"_a = false);
+  scope.both(
+      "allclose",
+      [](const Tensor& x, const Tensor& y, double rtol, double atol, bool equal_nan) {
+        return allclose(x, y, {.rtol = rtol, .atol = atol, .equal_nan = equal_nan});
+      },
+      "other"_a, "rtol"_a = 1e-5, "atol"_a = 1e-8, "equal_nan"_a = false);
+  scope.both("equal", mica::equal, "other"_a);
 }
 
 }  // namespace
@@ -129,6 +182,8 @@ void bind_elementwise(Scope& scope) {
   for (const auto& [name, f] : kUnary) scope.both(name, f);
   for (const BinaryRow& row : kBinary) bind_binary(scope, row);
   bind_where(scope);
+  bind_bounds(scope);
+  bind_close(scope);
 }
 
 void bind_activations(Scope& scope) {

@@ -27,6 +27,7 @@ void bind_indexing(Scope& scope) {
   scope.both("index_select", index_select, "dim"_a, "index"_a);
   scope.both("index_add", index_add, "dim"_a, "index"_a, "source"_a);
   scope.both("index_copy", index_copy, "dim"_a, "index"_a, "source"_a);
+  scope.both("index_fill", index_fill, "dim"_a, "index"_a, "value"_a);
   scope.both("take_along_dim", take_along_axis, "indices"_a, "dim"_a);
   scope.both_with_gil("index_put", put, "indices"_a, "values"_a, "accumulate"_a = false);
 
@@ -35,7 +36,8 @@ void bind_indexing(Scope& scope) {
   scope.both("masked_fill", FillTensor(masked_fill), "mask"_a, "value"_a);
   scope.both("masked_fill", FillNumber(masked_fill), "mask"_a, "value"_a);
   scope.both("masked_select", masked_select, "mask"_a);
-  scope.both("nonzero", nonzero);
+  scope.both("masked_scatter", masked_scatter, "mask"_a, "source"_a);
+  for (const char* name : {"nonzero", "argwhere"}) scope.both(name, nonzero);
 
   Functions& f = scope.functional;
   f.def("embedding", embedding, "input"_a, "weight"_a, "padding_idx"_a = nb::none(), ReleaseGil());

@@ -1,4 +1,6 @@
 // Products of matrices, convolutions and pooling, with PyTorch's argument names.
+#include <nanobind/stl/pair.h>
+
 #include "python/src/def.h"
 #include "python/src/padding.h"
 
@@ -99,6 +101,33 @@ void bind_linear_algebra(Scope& scope) {
   scope.both("outer", outer, "vec2"_a);
   scope.both("inner", inner, "other"_a);
   scope.both("dot", dot, "tensor"_a);
+  scope.both("mm", mm, "mat2"_a);
+  scope.both("bmm", bmm, "mat2"_a);
+  scope.both("mv", mv, "vec"_a);
+  using AddProduct =
+      Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const AddProductOptions&);
+  const auto def_add_product = [&](const char* name, AddProduct op, const char* a, const char* b) {
+    scope.both(
+        name,
+        [op](const Tensor& x, const Tensor& left, const Tensor& right, double beta, double alpha) {
+          return op(x, left, right, {.beta = beta, .alpha = alpha});
+        },
+        nb::arg(a), nb::arg(b), nb::kw_only(), "beta"_a = 1.0, "alpha"_a = 1.0);
+  };
+  def_add_product("addmm", addmm, "mat1", "mat2");
+  def_add_product("baddbmm", baddbmm, "batch1", "batch2");
+  scope.m.def(
+      "tensordot",
+      [](const Tensor& a, const Tensor& b, int64_t dims) { return tensordot(a, b, dims); }, "a"_a,
+      "b"_a, "dims"_a = 2, ReleaseGil());
+  scope.m.def(
+      "tensordot",
+      [](const Tensor& a, const Tensor& b, const std::pair<Dims, Dims>& dims) {
+        return tensordot(a, b, dims.first, dims.second);
+      },
+      "a"_a, "b"_a, "dims"_a, ReleaseGil());
+  scope.both("diag", diag, "diagonal"_a = 0);
+  scope.both("trace", trace);
   scope.both("tril", tril, "diagonal"_a = 0);
   scope.both("triu", triu, "diagonal"_a = 0);
   scope.m.def(

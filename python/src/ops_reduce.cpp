@@ -1,4 +1,6 @@
 // Reductions over a set of axes, all of them for dim=None; scans and order along one axis.
+#include <nanobind/stl/pair.h>
+
 #include "python/src/def.h"
 
 namespace mica::python {
@@ -59,6 +61,18 @@ void bind_moments(Scope& scope) {
         },
         "dim"_a = nb::none(), nb::kw_only(), "correction"_a = 1.0, "keepdim"_a = false);
   }
+  // Both at once, as a tuple.
+  for (const auto& [name, op] :
+       {std::pair<const char*, Moment>{"var_mean", var}, {"std_mean", mica::std}}) {
+    scope.m.def(
+        name,
+        [f = op](const Tensor& x, const MaybeDims& dim, double correction, bool keepdim) {
+          const Dims axes = dim.value_or(Dims());
+          return std::pair(f(x, axes, keepdim, correction), mean(x, axes, keepdim));
+        },
+        "input"_a, "dim"_a = nb::none(), nb::kw_only(), "correction"_a = 1.0, "keepdim"_a = false,
+        ReleaseGil());
+  }
   scope.both(
       "norm",
       [](const Tensor& x, double p, const MaybeDims& dim, bool keepdim) {
@@ -78,6 +92,13 @@ void bind_scans(Scope& scope) {
         },
         "dim"_a, nb::kw_only(), "exclusive"_a = false, "reverse"_a = false);
   }
+  scope.both(
+      "diff",
+      [](const Tensor& x, int64_t n, int64_t dim, const MaybeTensor& prepend,
+         const MaybeTensor& append) {
+        return diff(x, n, dim, or_undefined(prepend), or_undefined(append));
+      },
+      "n"_a = 1, "dim"_a = -1, "prepend"_a = nb::none(), "append"_a = nb::none());
   scope.m.def(
       "linear_scan",
       [](const Tensor& a, const Tensor& b, int64_t dim, bool exclusive, bool reverse) {
@@ -128,6 +149,14 @@ void bind_order(Scope& scope) {
         return values_and_indices(s.values, s.indices);
       },
       "dim"_a = -1, "descending"_a = false);
+  scope.both("median", [](const Tensor& x) { return median(x); });
+  scope.both_with_gil(
+      "median",
+      [](const Tensor& x, int64_t dim, bool keepdim) {
+        const Sorted s = without_gil([&] { return median(x, dim, keepdim); });
+        return values_and_indices(s.values, s.indices);
+      },
+      "dim"_a, "keepdim"_a = false);
   scope.both("argsort", argsort, "dim"_a = -1, "descending"_a = false);
   scope.both_with_gil(
       "topk",

@@ -20,9 +20,14 @@ void bind_views(Scope& scope) {
     }));
   });
   scope.both("flatten", flatten, "start_dim"_a = 0, "end_dim"_a = -1);
+  scope.both("ravel", [](const Tensor& x) { return flatten(x); });
+  scope.both("unflatten", unflatten, "dim"_a, "sizes"_a);
   scope.both("transpose", transpose, "dim0"_a, "dim1"_a);
   scope.both("swapaxes", swapaxes, "axis0"_a, "axis1"_a);
-  scope.both("movedim", movedim, "source"_a, "destination"_a);
+  scope.both("swapdims", swapaxes, "dim0"_a, "dim1"_a);
+  scope.both("t", mica::t);
+  for (const char* name : {"movedim", "moveaxis"})
+    scope.both(name, movedim, "source"_a, "destination"_a);
   scope.both(
       "squeeze",
       [](const Tensor& x, const MaybeDims& dim) { return dim ? squeeze(x, *dim) : squeeze(x); },
@@ -52,14 +57,42 @@ void bind_joins(Scope& scope) {
       },
       "dim"_a = 0);
   using Join = Tensor (*)(const Tensors&, int64_t);
-  for (const auto& [name, join] :
-       {std::pair<const char*, Join>{"cat", concat}, {"concat", concat}, {"stack", stack}}) {
+  for (const auto& [name, join] : {std::pair<const char*, Join>{"cat", concat},
+                                   {"concat", concat},
+                                   {"concatenate", concat},
+                                   {"stack", stack}}) {
     scope.m.def(
         name,
         [name, f = join](nb::handle tensors, int64_t dim) {
           return without_gil([&, t = parse_tensors(tensors, name)] { return f(t, dim); });
         },
         "tensors"_a, "dim"_a = 0);
+  }
+  using Stack = Tensor (*)(const Tensors&);
+  for (const auto& [name, join] :
+       {std::pair<const char*, Stack>{"hstack", hstack}, {"vstack", vstack}, {"dstack", dstack}}) {
+    scope.m.def(
+        name,
+        [name, f = join](nb::handle tensors) {
+          return without_gil([&, t = parse_tensors(tensors, name)] { return f(t); });
+        },
+        "tensors"_a);
+  }
+  using AtLeast = Tensor (*)(const Tensor&);
+  for (const auto& [name, widen] : {std::pair<const char*, AtLeast>{"atleast_1d", atleast_1d},
+                                    {"atleast_2d", atleast_2d},
+                                    {"atleast_3d", atleast_3d}}) {
+    scope.m.def(
+        name,
+        [name, f = widen](const nb::args& args) {
+          // One tensor, several, or a list of them: those are a tuple then.
+          const bool one = args.size() == 1;
+          Tensors tensors = parse_tensors(one ? nb::object(args[0]) : nb::object(args), name);
+          for (Tensor& t : tensors) t = without_gil([&] { return f(t); });
+          return one && nb::isinstance<Tensor>(args[0]) ? nb::cast(tensors[0])
+                                                        : nb::object(to_tuple(tensors));
+        },
+        "tensors"_a);
   }
   const auto split_evenly = [](const Tensor& x, int64_t size, int64_t dim) {
     return to_tuple(without_gil([&] { return split(x, size, dim); }));
@@ -128,6 +161,8 @@ void bind_shapes(Scope& scope) {
   bind_joins(scope);
   bind_repetitions(scope);
   scope.dims("flip", flip, "dims");
+  scope.both("fliplr", [](const Tensor& x) { return flip(x, {1}); });
+  scope.both("flipud", [](const Tensor& x) { return flip(x, {0}); });
   scope.both(
       "roll",
       [](const Tensor& x, const Dims& shifts, const MaybeDims& dims) {

@@ -65,7 +65,8 @@ void bind_settings(nb::module_& m) {
   m.def("conv_workspace_limit", conv_workspace_limit,
         "The limit in bytes: see set_conv_workspace_limit. 1 GiB at first.");
   m.def("set_num_threads", set_num_threads, "threads"_a, "Threads used by CPU kernels.");
-  m.def("num_threads", num_threads, "Threads used by CPU kernels; at first OpenMP's choice.");
+  for (const char* name : {"num_threads", "get_num_threads"})
+    m.def(name, num_threads, "Threads used by CPU kernels; at first OpenMP's choice.");
   m.def("set_verbose_dispatch", set_verbose_dispatch, "on"_a,
         "Prints each kernel candidate, refusal and choice.");
   m.def("set_verbose_compile", set_verbose_compile, "on"_a,

@@ -186,6 +186,17 @@ void bind_gradients(nb::class_<Tensor>& tensor) {
       },
       "requires_grad"_a = true, nb::rv_policy::reference,
       "Sets requires_grad and returns the tensor.");
+  tensor.def(
+      "detach_",
+      [](Tensor& t) -> Tensor& {
+        if (t.is_leaf()) {
+          t.set_requires_grad(false);
+        } else {
+          t = t.detach();
+        }
+        return t;
+      },
+      nb::rv_policy::reference, "Forgets this tensor's history; it requires no gradient then.");
   tensor.def("retain_grad", retain_grad,
              "Backward also keeps the gradient of this result, in its .grad.");
   tensor.def(
@@ -205,7 +216,8 @@ void bind_methods(nb::class_<Tensor>& tensor) {
   constexpr const char* kStrideDoc = "Elements from one index to the next, of each axis or of one.";
   for (const char* name : {"numel", "nelement"})
     tensor.def(name, &Tensor::numel, "The number of elements.");
-  tensor.def("dim", &Tensor::rank, "The number of axes.");
+  for (const char* name : {"dim", "ndimension"})
+    tensor.def(name, &Tensor::rank, "The number of axes.");
   tensor.def("size", [](const Tensor& t) { return t.shape(); }, kSizeDoc);
   tensor.def("size", &Tensor::size, "dim"_a, kSizeDoc);
   tensor.def("stride", [](const Tensor& t) { return t.strides(); }, kStrideDoc);
@@ -218,6 +230,10 @@ void bind_methods(nb::class_<Tensor>& tensor) {
   tensor.def(
       "is_floating_point", [](const Tensor& t) { return is_floating(t.dtype()); },
       "Whether its dtype is a floating one.");
+  tensor.def("is_complex", [](const Tensor&) { return false; }, "False: no dtype is complex.");
+  tensor.def(
+      "get_device", [](const Tensor& t) { return t.device().is_cuda() ? t.device().index : -1; },
+      "The number of its CUDA device; -1 on the CPU.");
 
   tensor.def("to", to_python, "args"_a, nb::kw_only(), "dtype"_a = nb::none(),
              "device"_a = nb::none(), "memory_format"_a = nb::none(), "copy"_a = false,
@@ -261,6 +277,7 @@ void bind_tensor(nb::module_& m) {
   bind_new(tensor);
   bind_gradients(tensor);
   bind_operators(tensor);
+  bind_writes(tensor);
   bind_indexing_methods(tensor);
   bind_protocols(tensor);
   bind_arrays(m, tensor);

@@ -4,6 +4,7 @@
 #include "mica/ops/im2col/im2col.h"
 #include "mica/ops/pixel_shuffle/pixel_shuffle.h"
 #include "mica/ops/upsample/upsample.h"
+#include "mica/ops/view/rearrange.h"
 #include "mica/ops/view/view.h"
 
 namespace mica::nn {
@@ -70,14 +71,7 @@ inline Tensor flatten(const Tensor& x, const FlattenOptions& o) {
   return mica::flatten(x, o.start, o.end);
 }
 inline Tensor unflatten(const Tensor& x, const UnflattenOptions& o) {
-  const int axis = normalize_axis(o.axis, x.rank(), "nn::Unflatten");
-  Shape shape;
-  for (int i = 0; i < x.rank(); ++i) {
-    if (i != axis) shape.push_back(x.size(i));
-    if (i == axis)
-      for (const int64_t size : o.sizes) shape.push_back(size);
-  }
-  return reshape(x, shape);
+  return mica::unflatten(x, o.axis, o.sizes);
 }
 inline Tensor fold(const Tensor& x, const FoldOptions& o) {
   return col2im(x, {{o.kernel, o.stride, o.padding, o.dilation}, o.output});

@@ -130,6 +130,16 @@ PYTHON_ONLY = {
             "channels_last contiguous_format enable_grad is_grad_enabled memory_format no_grad "
             "promote_types rand rand_like randn randn_like take_along_dim unbind"
         ),
+        "PyTorch's second names": (
+            "absolute argwhere clip concatenate divide fliplr flipud get_num_threads greater "
+            "greater_equal inference_mode less less_equal moveaxis multiply negative not_equal "
+            "ravel subtract swapdims true_divide"
+        ),
+        "two functions of C++ at once, or one with arguments of its own": (
+            "clamp_max clamp_min randint_like std_mean var_mean"
+        ),
+        "questions, of a tensor's members in C++": "is_floating_point is_tensor numel",
+        "numbers, from <numbers> and <limits> in C++; None as an index": "e inf nan newaxis pi",
         "dtypes and devices, enumerations in C++": (
             "bfloat16 bool device devices dtype float16 float32 float64 int32 int64 uint8"
         ),
@@ -148,6 +158,10 @@ PYTHON_ONLY = {
         "PyTorch's names": (
             "device_count get_device_name get_device_properties is_available stream "
             "unavailable_reason"
+        ),
+        "PyTorch's names for memory_stats() and the like of the first CUDA device": (
+            "current_device manual_seed_all max_memory_allocated max_memory_reserved mem_get_info "
+            "memory_allocated memory_reserved reset_peak_memory_stats"
         ),
     },
     "mica.nn": {
@@ -251,7 +265,19 @@ MEMBERS_PYTHON_ONLY = {
         ),
         "with the dtype and device of this one": "new_empty new_full new_ones new_tensor new_zeros",
         "NumPy's names": "itemsize nbytes numpy",
-        "in place; C++ writes `copy_(x, mul(x, y))`": "div_ mul_ sub_ zero_",
+        "PyTorch's second names": (
+            "absolute argwhere clip divide fliplr flipud greater greater_equal less less_equal "
+            "moveaxis multiply ndimension negative not_equal ravel subtract swapdims true_divide"
+        ),
+        "clamp with one bound": "clamp_max clamp_min",
+        "answers that a device or a dtype gives": "get_device is_complex",
+        "in place; C++ writes `copy_(x, mul(x, y))`": (
+            "abs_ addcdiv_ addcmul_ bernoulli_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ "
+            "detach_ div_ erf_ exp_ floor_ floor_divide_ fmod_ index_add_ index_copy_ index_fill_ "
+            "index_put_ lerp_ log_ masked_fill_ masked_scatter_ mul_ nan_to_num_ neg_ normal_ pow_ "
+            "random_ reciprocal_ relu_ remainder_ round_ rsqrt_ scatter_ scatter_add_ sigmoid_ "
+            "sign_ sin_ sqrt_ square_ sub_ tanh_ tril_ triu_ trunc_ uniform_ zero_"
+        ),
     },
     "autograd.Function": {"defined by one's own class": "apply backward forward"},
     "data.DataLoader": {"of its options": "batch_size drop_last"},
@@ -315,6 +341,11 @@ PARAMETERS_RENAMED = {
     "cuda.Stream": {"state": "device"},
     "cuda.synchronize": {"device": "index"},
     "data.DataLoader": {"batch": "batch_size", "workers": "num_workers"},
+    "addcdiv": {"a": "tensor1", "b": "tensor2"},
+    "addcmul": {"a": "tensor1", "b": "tensor2"},
+    "addmm": {"a": "mat1", "b": "mat2"},
+    "baddbmm": {"a": "batch1", "b": "batch2"},
+    "bmm": {"b": "mat2"},
     "diagonal": {"axis1": "dim1", "axis2": "dim2"},
     "dot": {"b": "tensor"},
     "eye": {"rows": "n", "columns": "m"},
@@ -323,7 +354,10 @@ PARAMETERS_RENAMED = {
     "io.decode_image": {"bytes": "data"},
     "lerp": {"b": "end"},
     "meshgrid": {"axes": "tensors"},
+    "mm": {"b": "mat2"},
     "movedim": {"from": "source", "to": "destination"},
+    "multinomial": {"weights": "input", "samples": "num_samples"},
+    "mv": {"b": "vec"},
     "nn.Bilinear": {"in1": "in1_features", "in2": "in2_features"},
     "nn.Bilinear.forward": {"a": "input1", "b": "input2"},
     "nn.Embedding": {"rows": "num_embeddings", "dim": "embedding_dim"},
@@ -356,6 +390,8 @@ PARAMETERS_RENAMED = {
     "swapaxes": {"a": "axis0", "b": "axis1"},
     "take_along_dim": {"index": "indices"},
     "tensor": {"values": "data"},
+    "tensordot": {"n": "dims"},
+    **{f"atleast_{n}d": {"x": "tensors"} for n in (1, 2, 3)},
     "tile": {"repeats": "dims"},
     "train.accuracy": {"dataset": "data"},
     "transpose": {"a": "dim0", "b": "dim1"},
@@ -364,12 +400,13 @@ PARAMETERS_RENAMED = {
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
     "the tensor itself": (
-        "Tensor.add_.destination Tensor.clone.x Tensor.contiguous.x Tensor.copy_.destination "
+        "Tensor.add_.destination Tensor.contiguous.x Tensor.copy_.destination "
         "Tensor.fill_.x Tensor.is_pinned.tensor Tensor.pin_memory.x Tensor.to.x"
     ),
     "another overload of C++ under the same Python name": (
         "arange.n autograd.checkpoint.input nn.Bilinear.forward.x nn.Embedding.forward.x "
-        "nn.LayerNorm.size nn.RMSNorm.size nn.functional.pad.after split.sizes"
+        "nn.LayerNorm.size nn.RMSNorm.size nn.functional.pad.after split.sizes "
+        "tensordot.axes_a tensordot.axes_b"
     ),
     "probabilities are a tensor: bernoulli(full(shape, p))": (
         "bernoulli.device bernoulli.dtype bernoulli.p bernoulli.shape"

@@ -1,0 +1,127 @@
+// What overwrites a tensor: x.copy_(y), x.clamp_(0, 1), x.normal_(). x itself is returned.
+#include "python/src/bindings.h"
+
+namespace mica::python {
+namespace {
+
+/// Methods that exist without the _ too: x.name_(…) is x.name(…) written to x.
+constexpr std::string_view kInPlace[] = {
+    "abs_",         "addcdiv_",        "addcmul_",      "ceil_",  "clamp_",
+    "clamp_max_",   "clamp_min_",      "clip_",         "cos_",   "erf_",
+    "exp_",         "floor_",          "floor_divide_", "fmod_",  "index_add_",
+    "index_copy_",  "index_fill_",     "index_put_",    "lerp_",  "log_",
+    "masked_fill_", "masked_scatter_", "nan_to_num_",   "neg_",   "pow_",
+    "reciprocal_",  "relu_",           "remainder_",    "round_", "rsqrt_",
+    "scatter_",     "scatter_add_",    "sigmoid_",      "sign_",  "sin_",
+    "sqrt_",        "square_",         "tanh_",         "tril_",  "triu_",
+    "trunc_",
+};
+
+void bind_in_place(nb::class_<Tensor>& tensor) {
+  for (const std::string_view name : kInPlace) {
+    tensor.def(
+        name.data(),
+        [method = std::string(name.substr(0, name.size() - 1))](
+            nb::handle_t<Tensor> self, const nb::args& args,
+            const nb::kwargs& kwargs) -> nb::handle_t<Tensor> {
+          const auto result = nb::cast<Tensor>(self.attr(method.c_str())(*args, **kwargs));
+          const auto& destination = nb::cast<const Tensor&>(self);
+          without_gil([&] { store(destination, result); });
+          return self;
+        },
+        "Overwrites this tensor with what the method without _ gives for the same arguments; that "
+        "must have its shape.");
+  }
+}
+
+/// Random numbers in place of the values.
+void bind_draws(nb::class_<Tensor>& tensor) {
+  tensor.def(
+      "uniform_",
+      [](Tensor& t, double low, double high) -> Tensor& {
+        copy_(t, uniform_like(t, low, high));
+        return t;
+      },
+      "a"_a = 0.0, "b"_a = 1.0, nb::rv_policy::reference, ReleaseGil(),
+      "Overwrites this tensor with random numbers, uniform between a and b.");
+  tensor.def(
+      "normal_",
+      [](Tensor& t, double mean, double std) -> Tensor& {
+        copy_(t, normal_like(t, mean, std));
+        return t;
+      },
+      "mean"_a = 0.0, "std"_a = 1.0, nb::rv_policy::reference, ReleaseGil(),
+      "Overwrites this tensor with random numbers from the normal distribution.");
+  constexpr const char* kBernoulli =
+      "Overwrites this tensor with 1 with probability p, a number or one for each element, else 0.";
+  tensor.def(
+      "bernoulli_",
+      [](Tensor& t, double p) -> Tensor& {
+        copy_(t, bernoulli(t.shape(), p, {t.dtype(), t.device()}));
+        return t;
+      },
+      "p"_a = 0.5, nb::rv_policy::reference, ReleaseGil(), kBernoulli);
+  tensor.def(
+      "bernoulli_",
+      [](Tensor& t, const Tensor& p) -> Tensor& {
+        copy_(t, bernoulli(expand(p, t.shape())));
+        return t;
+      },
+      "p"_a, nb::rv_policy::reference, ReleaseGil(), kBernoulli);
+  tensor.def(
+      "random_",
+      [](Tensor& t, int64_t low, std::optional<int64_t> high) -> Tensor& {
+        const int64_t first = high ? low : 0;
+        copy_(t, randint(first, high.value_or(low), t.shape(), {DType::i64, t.device()}));
+        return t;
+      },
+      "low"_a, "high"_a = nb::none(), nb::rv_policy::reference, ReleaseGil(),
+      "Overwrites this tensor with random integers in [low, high), or in [0, low).");
+}
+
+}  // namespace
+
+void store(const Tensor& destination, const Tensor& result) {
+  check<DTypeError>(promote(destination.dtype(), result.dtype()) == destination.dtype() ||
+                        is_floating(destination.dtype()) == is_floating(result.dtype()),
+                    "{} values cannot be written to a {} tensor in place", result.dtype(),
+                    destination.dtype());
+  check<ShapeError>(result.shape() == destination.shape(),
+                    "a result of shape {} cannot be written to a tensor of shape {} in place",
+                    result.shape(), destination.shape());
+  copy_(destination, result);
+}
+
+Tensor source_for(const Tensor& destination, nb::handle value) {
+  if (nb::isinstance<Tensor>(value)) return nb::cast<Tensor>(value);
+  return tensor_from(value, nb::cast(destination.dtype()), nb::cast(destination.device()));
+}
+
+void bind_writes(nb::class_<Tensor>& tensor) {
+  tensor.def(
+      "copy_",
+      [](Tensor& t, nb::handle source) -> Tensor& {
+        const Tensor s = source_for(t, source);
+        without_gil([&] { copy_(t, s); });
+        return t;
+      },
+      "source"_a, nb::rv_policy::reference, "Overwrites this tensor, broadcasting and casting.");
+  tensor.def(
+      "fill_",
+      [](Tensor& t, double value) -> Tensor& {
+        fill_(t, value);
+        return t;
+      },
+      "value"_a, nb::rv_policy::reference, ReleaseGil(), "Sets every element.");
+  tensor.def(
+      "zero_",
+      [](Tensor& t) -> Tensor& {
+        fill_(t, 0);
+        return t;
+      },
+      nb::rv_policy::reference, ReleaseGil(), "Sets every element to 0.");
+  bind_in_place(tensor);
+  bind_draws(tensor);
+}
+
+}  // namespace mica::python

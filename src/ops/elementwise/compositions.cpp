@@ -1,0 +1,61 @@
+#include "mica/ops/elementwise/compositions.h"
+
+#include <cmath>
+#include <limits>
+
+#include "mica/ops/compare/compare.h"
+#include "mica/ops/concat/concat.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/math/math_ops.h"
+#include "mica/ops/reduce/reduce.h"
+#include "mica/ops/view/view.h"
+#include "mica/ops/where/where.h"
+
+namespace mica {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// From remainders of |a|, which are exact; `b` is not negative.
+template <class B>
+Tensor with_sign_of(const Tensor& a, const B& b) {
+  return where(lt(a, 0.0), neg(remainder(neg(a), b)), remainder(a, b));
+}
+
+}  // namespace
+
+Tensor fmod(const Tensor& a, const Tensor& b) { return with_sign_of(a, abs(b)); }
+Tensor fmod(const Tensor& a, double b) { return with_sign_of(a, std::abs(b)); }
+
+Tensor hypot(const Tensor& a, const Tensor& b) {
+  // The result does not depend on the scale, so neither does its gradient.
+  const Tensor larger = maximum(abs(a.detach()), abs(b.detach()));
+  const Tensor usable = logical_and(gt(larger, 0.0), lt(larger, kInfinity));
+  const Tensor scale = where(usable, larger, 1.0);
+  return mul(scale, sqrt(add(square(div(a, scale)), square(div(b, scale)))));
+}
+
+Tensor logaddexp(const Tensor& a, const Tensor& b) {
+  const Shape shape = broadcast_shapes(a.shape(), b.shape(), "logaddexp");
+  return logsumexp(stack({expand(a, shape), expand(b, shape)}), {0});
+}
+
+Tensor xlogy(const Tensor& a, const Tensor& b) {
+  // With 1 for b where the logarithm is infinite or NaN, values and gradients there are 0.
+  const Tensor outside = logical_or(le(b, 0.0), eq(b, kInfinity));
+  return mul(a, log(where(logical_and(eq(a, 0.0), outside), 1.0, b)));
+}
+
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
+  const Tensor product = mul(a, b);
+  return add(x, value == 1 ? product : mul(product, value));
+}
+
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
+  const Tensor quotient = div(a, b);
+  return add(x, value == 1 ? quotient : mul(quotient, value));
+}
+
+Tensor erfc(const Tensor& x) { return sub(1.0, erf(x)); }
+
+}  // namespace mica
