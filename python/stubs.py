@@ -25,7 +25,7 @@ ARRAY, TENSOR, TENSORS = "_numpy.ndarray[Any, Any]", "mica._mica.Tensor", "tuple
 # What C++ returns as `object` or `tuple`; else Any. Operators and names ending in _ give tensors.
 RETURNS = {
     **dict.fromkeys(("__array__", "numpy"), ARRAY),
-    **dict.fromkeys(("max", "min", "sort", "topk"), "mica._mica.ValuesIndices"),
+    **dict.fromkeys(("max", "median", "min", "sort", "topk"), "mica._mica.ValuesIndices"),
     **dict.fromkeys(("broadcast_tensors", "chunk", "meshgrid", "split", "unbind"), TENSORS),
     "__index__": "builtins.int",
     "__iter__": "Iterator[Tensor]",
@@ -136,6 +136,8 @@ def reexports(package: ModuleType, extension: ModuleType) -> str:
         value = getattr(package, name)
         if isinstance(value, ModuleType):
             lines.append(f"from mica import {name} as {name}\n")
+        elif value is None or isinstance(value, float):
+            lines.append(f"{name}: {'None' if value is None else 'float'}\n")
         elif value is getattr(extension, name, None):
             lines.append(f"from mica._mica import {name} as {name}\n")
         else:
