@@ -1,4 +1,5 @@
-// Python's operators. A Python number is weak: it takes the tensor's dtype.
+// Python's operators. A Python number is weak: it takes the tensor's dtype, unless it is of another
+// kind. A float makes integers float32, an integer makes bools int64.
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ using NumberBinary = Tensor (*)(double, const Tensor&);
 struct Operand {
   Tensor tensor = {};
   double number = 0;
+  bool is_float = false;
   bool valid = true;
 };
 
@@ -36,7 +38,8 @@ Operand read_integer(nb::handle value, const Tensor& like) {
 
 Operand read_operand(nb::handle value, const Tensor& like) {
   if (const Tensor* t = tensor_or_null(value)) return {.tensor = *t};
-  if (PyFloat_Check(value.ptr())) return {.number = PyFloat_AsDouble(value.ptr())};
+  if (PyFloat_Check(value.ptr()))
+    return {.number = PyFloat_AsDouble(value.ptr()), .is_float = true};
   if (PyLong_Check(value.ptr())) return read_integer(value, like);
   if (!nb::hasattr(value, "__array_interface__")) return {.valid = false};
   // Of NumPy: an array becomes a tensor beside this one, what has no axes is a number.
@@ -44,7 +47,7 @@ Operand read_operand(nb::handle value, const Tensor& like) {
     return {.tensor = tensor_from(value, nb::none(), nb::cast(like.device()))};
   if (PyIndex_Check(value.ptr())) return read_integer(nb::int_(nb::handle(value)), like);
   const double number = PyFloat_AsDouble(value.ptr());
-  if (number != -1 || !PyErr_Occurred()) return {.number = number};
+  if (number != -1 || !PyErr_Occurred()) return {.number = number, .is_float = true};
   PyErr_Clear();
   return {.valid = false};
 }
@@ -104,8 +107,14 @@ constexpr Row kRows[] = {
      "__irshift__"},
 };
 
+/// The tensor beside a number: comparisons take integers as they are, whatever the number.
+Tensor beside(const Row& row, const Tensor& x, const Operand& y) {
+  const bool compares = row.reflected == nullptr;
+  return y.is_float && !compares && !is_floating(x.dtype()) ? cast(x, DType::f32) : x;
+}
+
 Tensor compute(const Row& row, const Tensor& x, const Operand& y) {
-  return y.tensor.defined() ? row.op(x, y.tensor) : row.op_number(x, y.number);
+  return y.tensor.defined() ? row.op(x, y.tensor) : row.op_number(beside(row, x, y), y.number);
 }
 
 void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
@@ -126,7 +135,8 @@ void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
           const Operand y = read_operand(other, x);
           if (!y.valid) return not_implemented();
           return nb::cast(without_gil([&] {
-            return y.tensor.defined() ? row.op(y.tensor, x) : row.reflected(y.number, x);
+            return y.tensor.defined() ? row.op(y.tensor, x)
+                                      : row.reflected(y.number, beside(row, x, y));
           }));
         },
         nb::arg("other").none(), nb::is_operator());

@@ -74,12 +74,6 @@ constexpr BinaryRow kBinary[] = {
     {"minimum", minimum, minimum},
     {"maximum", maximum, maximum},
     {"atan2", atan2},
-    {"eq", eq, eq},
-    {"ne", ne, ne},
-    {"lt", lt, lt},
-    {"le", le, le},
-    {"gt", gt, gt},
-    {"ge", ge, ge},
     {"logical_and", logical_and},
     {"logical_or", logical_or},
     {"logical_xor", logical_xor},
@@ -97,6 +91,16 @@ constexpr BinaryRow kBinary[] = {
     {"multiply", mul, mul},
     {"divide", div, div, div},
     {"true_divide", div, div, div},
+};
+
+constexpr BinaryRow kComparisons[] = {
+    {"eq", eq, eq},
+    {"ne", ne, ne},
+    {"lt", lt, lt},
+    {"le", le, le},
+    {"gt", gt, gt},
+    {"ge", ge, ge},
+    // PyTorch's second names
     {"not_equal", ne, ne},
     {"less", lt, lt},
     {"less_equal", le, le},
@@ -107,8 +111,23 @@ constexpr BinaryRow kBinary[] = {
 void bind_binary(Scope& scope, const BinaryRow& row) {
   const nb::arg second(row.second);
   scope.both(row.name, row.tensors, second);
-  if (row.number) scope.both(row.name, row.number, second);
+  if (row.number) {
+    const auto with_integer = [number = row.number](const Tensor& x, int64_t y) {
+      return number(x, static_cast<double>(y));
+    };
+    const auto with_float = [number = row.number](const Tensor& x, double y) {
+      return number(is_floating(x.dtype()) ? x : cast(x, DType::f32), y);
+    };
+    scope.both(row.name, with_integer, second);
+    scope.both(row.name, with_float, second);
+  }
   if (row.number_first) scope.m.def(row.name, row.number_first, "input"_a, second, ReleaseGil());
+}
+
+void bind_comparison(Scope& scope, const BinaryRow& row) {
+  const nb::arg second(row.second);
+  scope.both(row.name, row.tensors, second);
+  scope.both(row.name, row.number, second);
 }
 
 void bind_where(Scope& scope) {
@@ -181,6 +200,7 @@ void bind_close(Scope& scope) {
 void bind_elementwise(Scope& scope) {
   for (const auto& [name, f] : kUnary) scope.both(name, f);
   for (const BinaryRow& row : kBinary) bind_binary(scope, row);
+  for (const BinaryRow& row : kComparisons) bind_comparison(scope, row);
   bind_where(scope);
   bind_bounds(scope);
   bind_close(scope);

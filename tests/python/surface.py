@@ -257,8 +257,12 @@ def expand(namespace, entries):
         if not any(options):
             yield name
         for cls in filter(None, options):
-            for each in kin_of(cls):
+            for each in filter(is_options, kin_of(cls)):
                 yield from expand(each.namespace, each.fields)
+
+
+def is_options(cls):
+    return OPTIONS.fullmatch(cls.name)
 
 
 def names_of(namespace, overloads):
@@ -272,9 +276,8 @@ def constructor_names(cls):
     made = names_of(cls.namespace, cls.constructors)
     if not cls.constructors:
         made.update(name for _, name in cls.fields)
-    for each in kin_of(cls):
-        if OPTIONS.fullmatch(each.name):
-            made.update(expand(each.namespace, each.fields))
+    for each in filter(is_options, kin_of(cls)):
+        made.update(expand(each.namespace, each.fields))
     return made
 
 

@@ -254,3 +254,18 @@ def test_arrays_of_numpy_beside_a_tensor(device):
 def test_to_says_what_it_does_not_know(device):
     with pytest.raises(mica.DTypeError, match=r"'gpu' is no device .* and no dtype"):
         mica.ones(1, device=device).to("gpu")
+
+
+def test_numbers_of_a_higher_kind_count(device):
+    i = mica.tensor([1, 2, 3], device=device)
+    mask = mica.tensor([True, False], device=device)
+    for made in (i * 2.0, 2.0 * i, i + np.float64(1), mica.mul(i, 2.0), i.sub(2.0), i**2.0):
+        assert made.dtype is mica.float32
+    for made in (mask + 1, 1 + mask, mask * 2, mica.add(mask, 1)):
+        assert made.dtype is mica.int64
+    assert (mask + 1).tolist() == [2, 1] and (mask == 2).tolist() == [False, False]
+    assert (mask * 2.5).dtype is mica.float32
+    large = mica.tensor([2**40 + 1], device=device)
+    assert (large > 2.0**40).tolist() == [True]  # compared as integers
+    with pytest.raises(TypeError, match="written"):
+        i *= 2.0
