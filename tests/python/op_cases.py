@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import op_cases_elementwise  # noqa: F401
+import op_cases_names  # noqa: F401
 import op_cases_nn  # noqa: F401
 import op_cases_tensor  # noqa: F401
 from op_calls import CASES, project, run
@@ -22,7 +23,8 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "ops.json"
 # What has no case, and why.
 LEFT_OUT = {
     "random, of other numbers than PyTorch's": (
-        "bernoulli normal rand rand_like randint randn randn_like randperm uniform"
+        "bernoulli bernoulli_ multinomial normal normal_ rand rand_like randint randint_like randn "
+        "randn_like random_ randperm uniform uniform_"
     ),
     "not in PyTorch": (
         "allow_tf32 autotune clipped_relu conv_workspace_limit deterministic devices empty_cache "
@@ -30,15 +32,15 @@ LEFT_OUT = {
         "reset_peak rng_state set_allow_tf32 set_autotune set_conv_workspace_limit "
         "set_deterministic set_memory_limit set_num_threads set_pass set_verbose_compile "
         "set_verbose_dispatch strides to_device verbose_compile verbose_dispatch "
-        "__array_namespace__ __copy__"
+        "__array_namespace__ __copy__ __divmod__"
     ),
-    "a setting or a mode, not values": "compile is_grad_enabled manual_seed",
+    "a setting or a mode, not values": "compile get_num_threads is_grad_enabled manual_seed",
     "gradients, which every case asks for": (
         "backward grad register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad"
     ),
     "where memory is, and protocols on it": (
-        "cuda data_ptr device is_cuda is_pinned numpy pin_memory __array__ __array_ufunc__ "
-        "__cuda_array_interface__ __dlpack__ __dlpack_device__"
+        "cuda data_ptr device get_device is_cuda is_pinned numpy pin_memory __array__ "
+        "__array_ufunc__ __cuda_array_interface__ __dlpack__ __dlpack_device__"
     ),
     "told in words or by pickle": "dtype __format__ __setstate__ __module__",
 }

@@ -32,12 +32,14 @@ Tensor hypot(const Tensor& a, const Tensor& b) {
   const Tensor larger = maximum(abs(a.detach()), abs(b.detach()));
   const Tensor usable = logical_and(gt(larger, 0.0), lt(larger, kInfinity));
   const Tensor scale = where(usable, larger, 1.0);
-  return mul(scale, sqrt(add(square(div(a, scale)), square(div(b, scale)))));
+  const Tensor result = mul(scale, sqrt(add(square(div(a, scale)), square(div(b, scale)))));
+  return where(logical_or(isinf(a), isinf(b)), kInfinity, result);  // beside NaN too
 }
 
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), "logaddexp");
-  return logsumexp(stack({expand(a, shape), expand(b, shape)}), {0});
+  const Tensors rows = {flatten(expand(a, shape)), flatten(expand(b, shape))};
+  return reshape(logsumexp(stack(rows), {0}), shape);
 }
 
 Tensor xlogy(const Tensor& a, const Tensor& b) {
