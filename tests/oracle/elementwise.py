@@ -6,7 +6,7 @@ import mica
 import mica.nn.functional as F
 import numpy as np
 from check import FLOAT_DTYPES, INTEGERS, Call, Entry
-from jax.scipy.special import erf
+from jax.scipy.special import erf, erfc
 
 TABLE = {}
 
@@ -34,6 +34,8 @@ unary("log1p", mica.log1p, jnp.log1p, -0.9, 5)
 unary("rsqrt", mica.rsqrt, jax.lax.rsqrt, 0.05, 5)
 unary("reciprocal", mica.reciprocal, jnp.reciprocal, 0.1, 5)
 unary("erf", mica.erf, erf, -3, 3)
+unary("erfc", mica.erfc, erfc, -2, 2)
+unary("nan_to_num", mica.nan_to_num, jnp.nan_to_num)
 unary("sigmoid", mica.sigmoid, jax.nn.sigmoid, -6, 6)
 unary("neg", mica.neg, jnp.negative)
 unary("abs", mica.abs, jnp.abs, kinks=[0])
@@ -98,6 +100,9 @@ binary("mul", mica.mul, jnp.multiply)
 binary("div", mica.div, jnp.divide, second=(0.3, 3))
 binary("pow", mica.pow, jnp.power, first=(0.2, 3))
 binary("atan2", mica.atan2, jnp.arctan2, first=(0.1, 2))
+binary("hypot", mica.hypot, jnp.hypot, first=(0.1, 2))
+binary("logaddexp", mica.logaddexp, jnp.logaddexp)
+binary("fmod", mica.fmod, jnp.fmod, second=(0.3, 3), gradient=False)  # it jumps
 
 
 def two_distinct(d):

@@ -5,6 +5,7 @@
 
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/concat/concat.h"
+#include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/reduce/reduce.h"
@@ -24,10 +25,14 @@ Tensor with_sign_of(const Tensor& a, const B& b) {
 
 }  // namespace
 
-Tensor fmod(const Tensor& a, const Tensor& b) { return with_sign_of(a, abs(b)); }
+Tensor fmod(const Tensor& a, const Tensor& b) {
+  broadcast_shapes(a.shape(), b.shape(), "fmod");
+  return with_sign_of(a, abs(b));
+}
 Tensor fmod(const Tensor& a, double b) { return with_sign_of(a, std::abs(b)); }
 
 Tensor hypot(const Tensor& a, const Tensor& b) {
+  broadcast_shapes(a.shape(), b.shape(), "hypot");
   // The result does not depend on the scale, so neither does its gradient.
   const Tensor larger = maximum(abs(a.detach()), abs(b.detach()));
   const Tensor usable = logical_and(gt(larger, 0.0), lt(larger, kInfinity));
@@ -58,6 +63,9 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) 
   return add(x, value == 1 ? quotient : mul(quotient, value));
 }
 
-Tensor erfc(const Tensor& x) { return sub(1.0, erf(x)); }
+Tensor erfc(const Tensor& x) {
+  const Tensor result = sub(1.0, erf(cast(x, DType::f64)));
+  return cast(result, is_floating(x.dtype()) ? x.dtype() : DType::f32);
+}
 
 }  // namespace mica
