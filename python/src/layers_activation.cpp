@@ -1,6 +1,7 @@
 // Activations as layers, with PyTorch's constructor arguments.
 #include "mica/nn/nn.h"
 #include "python/src/def.h"
+#include "python/src/inplace.h"
 #include "python/src/layer.h"
 
 namespace mica::python {
@@ -15,6 +16,13 @@ void def_plain(nb::module_& nn, const char* name, const char* doc) {
 }
 
 template <class L>
+void def_inplace(nb::module_& nn, const char* name, const char* doc) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, doc)
+      .def("__init__", [](Impl* self, bool) { construct(self, NoParams{}); }, inplace());
+}
+
+template <class L>
 void def_along_axis(nb::module_& nn, const char* name, const char* doc) {
   using Impl = typename L::Impl;
   add_layer<Impl>(nn, name, doc)
@@ -22,14 +30,14 @@ void def_along_axis(nb::module_& nn, const char* name, const char* doc) {
 }
 
 void bind_plain(nb::module_& nn) {
-  def_plain<ReLU>(nn, "ReLU", "max(x, 0).");
-  def_plain<ReLU6>(nn, "ReLU6", "x in [0, 6].");
-  def_plain<SELU>(nn, "SELU",
-                  "1.0507… · ELU(x) with alpha = 1.6732…: activations keep mean 0 and variance 1.");
-  def_plain<SiLU>(nn, "SiLU", "x · sigmoid(x).");
-  def_plain<Mish>(nn, "Mish", "x · tanh(softplus(x)).");
-  def_plain<Hardswish>(nn, "Hardswish", "x · clamp(x + 3, 0, 6) / 6.");
-  def_plain<Hardsigmoid>(nn, "Hardsigmoid", "clamp(x + 3, 0, 6) / 6.");
+  def_inplace<ReLU>(nn, "ReLU", "max(x, 0).");
+  def_inplace<ReLU6>(nn, "ReLU6", "x in [0, 6].");
+  def_inplace<SELU>(
+      nn, "SELU", "1.0507… · ELU(x) with alpha = 1.6732…: activations keep mean 0 and variance 1.");
+  def_inplace<SiLU>(nn, "SiLU", "x · sigmoid(x).");
+  def_inplace<Mish>(nn, "Mish", "x · tanh(softplus(x)).");
+  def_inplace<Hardswish>(nn, "Hardswish", "x · clamp(x + 3, 0, 6) / 6.");
+  def_inplace<Hardsigmoid>(nn, "Hardsigmoid", "clamp(x + 3, 0, 6) / 6.");
   def_plain<Sigmoid>(nn, "Sigmoid", "1 / (1 + exp(-x)).");
   def_plain<LogSigmoid>(nn, "LogSigmoid", "log(sigmoid(x)).");
   def_plain<Tanh>(nn, "Tanh", "The hyperbolic tangent.");
@@ -47,12 +55,15 @@ void bind_activation_layers(nb::module_& nn) {
   add_layer<LeakyReLU::Impl>(nn, "LeakyReLU", "x where it is positive, else negative_slope · x.")
       .def(
           "__init__",
-          [](LeakyReLU::Impl* self, double slope) { construct(self, LeakyReluParams{slope}); },
-          "negative_slope"_a = 0.01);
+          [](LeakyReLU::Impl* self, double slope, bool) {
+            construct(self, LeakyReluParams{slope});
+          },
+          "negative_slope"_a = 0.01, inplace());
   add_layer<ELU::Impl>(nn, "ELU", "x where it is positive, else alpha · (exp(x) - 1).")
       .def(
-          "__init__", [](ELU::Impl* self, double alpha) { construct(self, EluParams{alpha}); },
-          "alpha"_a = 1.0);
+          "__init__",
+          [](ELU::Impl* self, double alpha, bool) { construct(self, EluParams{alpha}); },
+          "alpha"_a = 1.0, inplace());
   add_layer<Softplus::Impl>(nn, "Softplus", "log(1 + exp(beta · x)) / beta.")
       .def(
           "__init__",
@@ -63,10 +74,10 @@ void bind_activation_layers(nb::module_& nn) {
   add_layer<Hardtanh::Impl>(nn, "Hardtanh", "x in [min_val, max_val].")
       .def(
           "__init__",
-          [](Hardtanh::Impl* self, double low, double high) {
+          [](Hardtanh::Impl* self, double low, double high, bool) {
             construct(self, HardtanhOptions{low, high});
           },
-          "min_val"_a = -1.0, "max_val"_a = 1.0);
+          "min_val"_a = -1.0, "max_val"_a = 1.0, inplace());
   add_layer<ClippedReLU::Impl>(nn, "ClippedReLU", "x in [0, limit].")
       .def(
           "__init__", [](ClippedReLU::Impl* self, double limit) { construct(self, limit); },

@@ -1,5 +1,6 @@
 // Normalisation and dropout as layers, with PyTorch's constructor arguments.
 #include "mica/nn/nn.h"
+#include "python/src/inplace.h"
 #include "python/src/layer.h"
 
 namespace mica::python {
@@ -32,7 +33,9 @@ void def_channel_norm(nb::module_& nn, const char* name, const char* doc) {
 template <class Impl>
 void def_dropout(nb::module_& nn, const char* name, const char* doc) {
   add_layer<Impl>(nn, name, doc)
-      .def(nb::init<double>(), "p"_a = 0.5)
+      .def(
+          "__init__", [](Impl* self, double p, bool) { construct(self, p); }, "p"_a = 0.5,
+          inplace())
       .def_ro("p", &Impl::p, "The probability.");
 }
 

@@ -1,6 +1,7 @@
 // Functions of one, two and three operands, element by element. A number in place of an operand is
 // weak: it takes the tensor's dtype.
 #include "python/src/def.h"
+#include "python/src/inplace.h"
 
 namespace mica::python {
 namespace {
@@ -209,25 +210,29 @@ void bind_elementwise(Scope& scope) {
 void bind_activations(Scope& scope) {
   Functions& f = scope.functional;
   constexpr std::pair<const char*, Unary> kPlain[] = {
-      {"relu", relu},
       {"sigmoid", sigmoid},
       {"tanh", tanh},
-      {"selu", selu},
-      {"silu", silu},
-      {"mish", mish},
-      {"hardswish", hardswish},
-      {"hardsigmoid", hardsigmoid},
       {"logsigmoid", log_sigmoid},
   };
   for (const auto& [name, op] : kPlain) f.def(name, op, "input"_a, ReleaseGil());
+  constexpr std::pair<const char*, Unary> kInplace[] = {
+      {"relu", relu}, {"selu", selu},           {"silu", silu},
+      {"mish", mish}, {"hardswish", hardswish}, {"hardsigmoid", hardsigmoid},
+  };
+  for (const auto& [name, op] : kInplace) {
+    f.def(
+        name, [function = op](const Tensor& x, bool) { return function(x); }, "input"_a, inplace(),
+        ReleaseGil());
+  }
   f.def(
-      "leaky_relu", [](const Tensor& x, double slope) { return leaky_relu(x, {.slope = slope}); },
-      "input"_a, "negative_slope"_a = 0.01, ReleaseGil());
+      "leaky_relu",
+      [](const Tensor& x, double slope, bool) { return leaky_relu(x, {.slope = slope}); },
+      "input"_a, "negative_slope"_a = 0.01, inplace(), ReleaseGil());
   f.def("prelu", prelu, "input"_a, "weight"_a, ReleaseGil());
   f.def("clipped_relu", clipped_relu, "input"_a, "limit"_a = 6.0, ReleaseGil());
   f.def(
-      "elu", [](const Tensor& x, double alpha) { return elu(x, {.alpha = alpha}); }, "input"_a,
-      "alpha"_a = 1.0, ReleaseGil());
+      "elu", [](const Tensor& x, double alpha, bool) { return elu(x, {.alpha = alpha}); },
+      "input"_a, "alpha"_a = 1.0, inplace(), ReleaseGil());
   f.def(
       "gelu",
       [](const Tensor& x, const std::string& approximate) {

@@ -1,5 +1,6 @@
 // Normalisation and dropout, with PyTorch's argument names.
 #include "python/src/def.h"
+#include "python/src/inplace.h"
 
 namespace mica::python {
 
@@ -11,7 +12,12 @@ void bind_normalisation(Scope& scope) {
     scope.both(name, op, "dim"_a);
     f.def(name, op, "input"_a, "dim"_a, ReleaseGil());
   }
-  f.def("dropout", dropout, "input"_a, "p"_a = 0.5, "training"_a = true, ReleaseGil());
+  f.def(
+      "dropout",
+      [](const Tensor& input, double p, bool training, bool) {
+        return dropout(input, p, training);
+      },
+      "input"_a, "p"_a = 0.5, "training"_a = true, inplace(), ReleaseGil());
   f.def(
       "batch_norm",
       [](const Tensor& input, const MaybeTensor& running_mean, const MaybeTensor& running_var,

@@ -397,6 +397,9 @@ PARAMETERS_RENAMED = {
     "transpose": {"a": "dim0", "b": "dim1"},
 }
 
+# Parameters of any Python function that have no effect, with the reason.
+WITHOUT_EFFECT = {"inplace": "results are tensors of their own; a compiled step plans its memory"}
+
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
     "the tensor itself": (

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import mica
+import mica.nn.functional as F
 import numpy as np
 import pytest
 from layer_cases import CASES, GOLDEN, project, run_mica
@@ -47,6 +48,39 @@ def test_every_layer_has_a_case():
         if isinstance(value, type) and issubclass(value, nn.Module) and not name.startswith("_")
     }
     assert layers == made | set(others)
+
+
+# Layer and function of the activations that PyTorch can make write over their input.
+INPLACE = {
+    "ReLU": F.relu,
+    "ReLU6": F.relu6,
+    "LeakyReLU": F.leaky_relu,
+    "ELU": F.elu,
+    "SELU": F.selu,
+    "SiLU": F.silu,
+    "Mish": F.mish,
+    "Hardtanh": F.hardtanh,
+    "Hardsigmoid": F.hardsigmoid,
+    "Hardswish": F.hardswish,
+}
+
+
+@pytest.mark.parametrize("name", INPLACE)
+def test_inplace_is_taken_and_has_no_effect(name, device):
+    array = np.linspace(-9, 9, 19, dtype=np.float32)
+    x = mica.tensor(array, device=device)
+    layer, function = getattr(nn, name), INPLACE[name]
+    for call in (layer(inplace=True), lambda x: function(x, inplace=True), layer(), function):
+        np.testing.assert_array_equal(call(x).cpu().numpy(), function(x).cpu().numpy())
+    np.testing.assert_array_equal(x.cpu().numpy(), array)
+
+
+def test_inplace_of_dropouts(device):
+    x = mica.ones(2, 3, 4, 5, device=device)
+    dropouts = [nn.Dropout(0.5, True), nn.Dropout2d(0.5, inplace=True)]
+    for call in [*dropouts, lambda x: F.dropout(x, 0.5, True, True)]:
+        assert set(call(x).cpu().numpy().ravel()) <= {0, 2}
+    assert (x == 1).all()
 
 
 # As tests/golden/make_state_dicts.py makes them in PyTorch.
