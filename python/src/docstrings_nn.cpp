@@ -58,6 +58,8 @@ constexpr Docstring kDocstrings[] = {
      "binary_cross_entropy of sigmoid(input), without overflow for inputs of any size. target has "
      "input's shape; weight, and pos_weight for targets of 1, broadcast; reduction 'mean' and "
      "'sum' give 0-d, 'none' input's shape."},
+    {"celu",
+     "input where it is positive, else alpha * (exp(input / alpha) - 1); of a floating dtype."},
     {"channel_shuffle",
      "input (N, C, …) with its channels, seen as (groups, C / groups), transposed."},
     {"clipped_relu", "input in [0, limit], in its dtype; NaN stays."},
@@ -102,6 +104,15 @@ constexpr Docstring kDocstrings[] = {
     {"dropout",
      "input with each element zero with probability p, in [0, 1), and the others times 1 / (1 - "
      "p); input itself unless training."},
+    {"dropout1d",
+     "input (N, C, L) with each channel zero with probability p, in [0, 1), and the others times 1 "
+     "/ (1 - p); input itself unless training."},
+    {"dropout2d",
+     "input (N, C, H, W) with each channel zero with probability p, in [0, 1), and the others "
+     "times 1 / (1 - p); input itself unless training."},
+    {"dropout3d",
+     "input (N, C, D, H, W) with each channel zero with probability p, in [0, 1), and the others "
+     "times 1 / (1 - p); input itself unless training."},
     {"elu", "input where it is positive, else alpha * (exp(input) - 1); of a floating dtype."},
     {"embedding",
      "The rows of weight (rows, D) at the indices in input, of integers: (*input.shape, D). Row "
@@ -109,9 +120,14 @@ constexpr Docstring kDocstrings[] = {
     {"fold",
      "The adjoint of unfold: input (N, C * kH * kW, L) added up to images (N, C, H, W) of "
      "output_size = (H, W)."},
+    {"gaussian_nll_loss",
+     "(log(var) + (input - target)^2 / var) / 2 with var at least eps, plus log(2 pi) / 2 with "
+     "full. target has input's shape, var too, or with 1 for its last axis, or without that; "
+     "reduction 'mean' and 'sum' give 0-d, 'none' input's shape."},
     {"gelu",
      "input * P(X <= input) for a normal X, by erf; approximate='tanh' takes the usual "
      "approximation. Of a floating dtype."},
+    {"glu", "a * sigmoid(b) of the halves a and b of input (…, 2 n, …) along dim: (…, n, …)."},
     {"grid_sample",
      "input (N, C, H, W) at the points (x, y) of grid (N, H', W', 2): (N, C, H', W'). The image "
      "reaches from -1 to 1: its edges, or the middles of the corner pixels with align_corners. "
@@ -120,6 +136,11 @@ constexpr Docstring kDocstrings[] = {
     {"group_norm",
      "Each image of input (N, C, …) normalised over num_groups groups of neighbouring channels, "
      "times weight (C), plus bias (C). Statistics are float64 for float64, else float32."},
+    {"gumbel_softmax",
+     "softmax((logits + g) / tau) along dim, logits' shape, where g is drawn from Gumbel's "
+     "distribution; with hard, 1 for the largest and 0 for the others, with the gradient of the "
+     "soft values."},
+    {"hardshrink", "0 where |input| <= lambd, else input, in its dtype; NaN stays."},
     {"hardsigmoid", "clamp(input + 3, 0, 6) / 6; of a floating dtype."},
     {"hardswish", "input * clamp(input + 3, 0, 6) / 6; of a floating dtype."},
     {"hardtanh", "input in [min_val, max_val], in its dtype; NaN stays."},
@@ -184,10 +205,19 @@ constexpr Docstring kDocstrings[] = {
     {"mse_loss",
      "(input - target)^2. target has input's shape; reduction 'mean' and 'sum' give 0-d, 'none' "
      "input's shape."},
+    {"multi_margin_loss",
+     "The sum over the classes i other than target of max(0, margin - input[target] + input[i])^p "
+     "/ C, times weight[target]. input is (N, C) or (C), target (N) or 0-d of integers, weight "
+     "(C), p 1 or 2; reduction 'mean' and 'sum' give 0-d, 'none' target's shape."},
+    {"multilabel_soft_margin_loss",
+     "The mean over the last axis of binary_cross_entropy_with_logits(input, target) of (…, C), "
+     "with weight (C) of each class; reduction 'mean' and 'sum' give 0-d, 'none' (…)."},
     {"nll_loss",
      "-input[target] of log-probabilities (N, C, …) or (C) and classes (N, …) or 0-d of integers, "
      "of which ignore_index counts for nothing; weight (C) is of each class and weights the mean. "
      "reduction 'mean' and 'sum' give 0-d, 'none' target's shape."},
+    {"normalize",
+     "input divided by its p-norm along dim, or by eps where that is less; input's shape."},
     {"one_hot",
      "int64 (*tensor.shape, num_classes): 1 at the class that each element of tensor names, else "
      "0. num_classes=-1 takes the largest class + 1."},
@@ -195,12 +225,19 @@ constexpr Docstring kDocstrings[] = {
      "input with elements added around it: pad holds pairs (before, after) of the last axis, the "
      "one before it, and so on. mode: 'constant' (value, or 0; negative numbers cut), 'reflect' "
      "(without the edge), 'replicate' or 'circular'."},
+    {"pairwise_distance",
+     "The p-norm of x1 - x2 + eps along the last axis of (…, D), which is dropped, or stays with a "
+     "size of 1 with keepdim; shapes broadcast."},
     {"pixel_shuffle",
      "(…, C * r^2, H, W) becomes (…, C, H * r, W * r) with r = upscale_factor: each group of r^2 "
      "channels is a tile of r by r pixels."},
     {"pixel_unshuffle",
      "The way back of pixel_shuffle: (…, C, H * r, W * r) becomes (…, C * r^2, H, W) with r = "
      "downscale_factor."},
+    {"poisson_nll_loss",
+     "exp(input) - target * input, or input - target * log(input + eps) without log_input; full "
+     "adds Stirling's approximation of log(target!) where target is above 1. target has input's "
+     "shape; reduction 'mean' and 'sum' give 0-d, 'none' input's shape."},
     {"prelu",
      "input where it is positive, else weight * input: one weight, or (C) for the channels of "
      "input (N, C, …)."},
@@ -208,6 +245,12 @@ constexpr Docstring kDocstrings[] = {
     {"rms_norm",
      "input / sqrt(mean of its squares + eps) over its last axes, whose sizes are "
      "normalized_shape, times weight of that shape."},
+    {"scaled_dot_product_attention",
+     "softmax(query key^T scale) value of query (…, L, E), key (…, S, E) and value (…, S, V): (…, "
+     "L, V). scale is 1 / sqrt(E) unless given. attn_mask broadcasts to (…, L, S): bool, True "
+     "where a query looks at a key, or numbers of query's dtype that are added; is_causal lets "
+     "query i look at keys 0 to i. A query that looks at nothing gives zeros. dropout_p is of the "
+     "weights, in evaluation too."},
     {"selu",
      "s * input where it is positive, else s * a * (exp(input) - 1), with s = 1.0507… and a = "
      "1.6732…: activations keep mean 0 and variance 1. Of a floating dtype."},
@@ -222,8 +265,11 @@ constexpr Docstring kDocstrings[] = {
     {"softplus",
      "log(1 + exp(beta * input)) / beta, and input itself where beta * input is above threshold; "
      "of a floating dtype."},
+    {"softshrink",
+     "input - lambd above lambd, input + lambd below -lambd, else 0, in input's dtype."},
     {"softsign", "input / (1 + |input|) of each element; integers give float32."},
     {"tanhshrink", "input - tanh(input) of each element; integers give float32."},
+    {"threshold", "input where it is above threshold, else value, in input's dtype; NaN stays."},
     {"triplet_margin_loss",
      "max(0, |anchor - positive| - |anchor - negative| + margin), p-norms along the last axis of "
      "(…, D), with eps added to each difference; swap takes the lesser of the negative's distances "

@@ -29,6 +29,15 @@ void def_along_axis(nb::module_& nn, const char* name, const char* doc) {
       .def("__init__", [](Impl* self, int64_t dim) { construct(self, dim); }, "dim"_a);
 }
 
+template <class L>
+void def_shrink(nb::module_& nn, const char* name, const char* doc) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, doc)
+      .def(
+          "__init__", [](Impl* self, double lambd) { construct(self, ShrinkOptions{lambd}); },
+          "lambd"_a = 0.5);
+}
+
 void bind_plain(nb::module_& nn) {
   def_inplace<ReLU>(nn, "ReLU", "max(x, 0).");
   def_inplace<ReLU6>(nn, "ReLU6", "x in [0, 6].");
@@ -43,6 +52,8 @@ void bind_plain(nb::module_& nn) {
   def_plain<Tanh>(nn, "Tanh", "The hyperbolic tangent.");
   def_plain<Softsign>(nn, "Softsign", "x / (1 + |x|).");
   def_plain<Tanhshrink>(nn, "Tanhshrink", "x - tanh(x).");
+  def_plain<Softmax2d>(nn, "Softmax2d",
+                       "Probabilities over the channels of (N, C, H, W) or (C, H, W).");
   def_along_axis<Softmax>(nn, "Softmax", "Probabilities along an axis.");
   def_along_axis<LogSoftmax>(nn, "LogSoftmax", "Their logarithms.");
   def_along_axis<Softmin>(nn, "Softmin", "softmax(-x).");
@@ -64,6 +75,25 @@ void bind_activation_layers(nb::module_& nn) {
           "__init__",
           [](ELU::Impl* self, double alpha, bool) { construct(self, EluParams{alpha}); },
           "alpha"_a = 1.0, inplace());
+  add_layer<CELU::Impl>(nn, "CELU", "x where it is positive, else alpha · (exp(x / alpha) - 1).")
+      .def(
+          "__init__",
+          [](CELU::Impl* self, double alpha, bool) { construct(self, CELUOptions{alpha}); },
+          "alpha"_a = 1.0, inplace());
+  add_layer<GLU::Impl>(nn, "GLU",
+                       "a · sigmoid(b) of the halves of (…, 2 n, …) along dim: (…, n, …).")
+      .def(
+          "__init__", [](GLU::Impl* self, int64_t dim) { construct(self, GLUOptions{dim}); },
+          "dim"_a = -1);
+  def_shrink<Hardshrink>(nn, "Hardshrink", "0 in [-lambd, lambd], else x.");
+  def_shrink<Softshrink>(nn, "Softshrink", "x moved by lambd towards 0, and no further.");
+  add_layer<Threshold::Impl>(nn, "Threshold", "x where it is above the threshold, else value.")
+      .def(
+          "__init__",
+          [](Threshold::Impl* self, double threshold, double value, bool) {
+            construct(self, ThresholdOptions{threshold, value});
+          },
+          "threshold"_a, "value"_a, inplace());
   add_layer<Softplus::Impl>(nn, "Softplus", "log(1 + exp(beta · x)) / beta.")
       .def(
           "__init__",

@@ -81,7 +81,26 @@ Scale2 to_scale(const std::optional<Scales>& scale) {
   return each.size() == 1 ? Scale2(each[0]) : Scale2(each[0], each[1]);
 }
 
+template <class L>
+void def_upsampling(nb::module_& nn, const char* name, const char* doc) {
+  using Impl = typename L::Impl;
+  add_layer<Impl>(nn, name, doc)
+      .def(
+          "__init__",
+          [](Impl* self, const std::optional<Dims>& size, const std::optional<Scales>& scale) {
+            construct(self,
+                      UpsamplingOptions{.size = size.value_or(Dims()), .scale = to_scale(scale)});
+          },
+          "size"_a = nb::none(), "scale_factor"_a = nb::none());
+}
+
 void bind_resampling(nb::module_& nn) {
+  def_upsampling<UpsamplingNearest2d>(nn, "UpsamplingNearest2d",
+                                      "Images (N, C, H, W) at another resolution, by the nearest "
+                                      "pixel: (N, C, H', W').");
+  def_upsampling<UpsamplingBilinear2d>(nn, "UpsamplingBilinear2d",
+                                       "Images (N, C, H, W) at another resolution, bilinear with "
+                                       "the corners kept in place: (N, C, H', W').");
   add_layer<Upsample::Impl>(nn, "Upsample", "Images at another resolution.")
       .def(
           "__init__",

@@ -1,10 +1,13 @@
 // Losses, with PyTorch's argument names.
+#include "mica/nn/losses.h"
+
 #include "python/src/def.h"
 
 namespace mica::python {
 namespace {
 
 using Word = const std::string&;
+namespace function = nn::function;
 
 Reduction reduction_of(const char* op, Word word) {
   const std::string what = fmt::format("{}: reduction", op);
@@ -102,7 +105,65 @@ void bind_classes(Functions& f) {
       "reduction"_a = "mean", "label_smoothing"_a = 0.0, ReleaseGil());
 }
 
+void bind_likelihoods(Functions& f) {
+  f.def(
+      "poisson_nll_loss",
+      [](const Tensor& input, const Tensor& target, bool log_input, bool full, double eps,
+         Word reduction) {
+        return function::poisson_nll_loss(
+            input, target,
+            {.log_input = log_input,
+             .full = full,
+             .eps = eps,
+             .reduction = reduction_of("poisson_nll_loss", reduction)});
+      },
+      "input"_a, "target"_a, "log_input"_a = true, "full"_a = false, nb::kw_only(), "eps"_a = 1e-8,
+      "reduction"_a = "mean", ReleaseGil());
+  f.def(
+      "gaussian_nll_loss",
+      [](const Tensor& input, const Tensor& target, const Tensor& var, bool full, double eps,
+         Word reduction) {
+        return function::gaussian_nll_loss(
+            input, target, var,
+            {.full = full, .eps = eps, .reduction = reduction_of("gaussian_nll_loss", reduction)});
+      },
+      "input"_a, "target"_a, "var"_a, "full"_a = false, "eps"_a = 1e-6, "reduction"_a = "mean",
+      ReleaseGil());
+}
+
+void bind_margins(Functions& f) {
+  f.def(
+      "multi_margin_loss",
+      [](const Tensor& input, const Tensor& target, int64_t p, double margin,
+         const MaybeTensor& weight, Word reduction) {
+        return function::multi_margin_loss(
+            input, target,
+            {.p = p,
+             .margin = margin,
+             .weight = or_undefined(weight),
+             .reduction = reduction_of("multi_margin_loss", reduction)});
+      },
+      "input"_a, "target"_a, "p"_a = 1, "margin"_a = 1.0, "weight"_a = nb::none(), nb::kw_only(),
+      "reduction"_a = "mean", ReleaseGil());
+  f.def(
+      "multilabel_soft_margin_loss",
+      [](const Tensor& input, const Tensor& target, const MaybeTensor& weight, Word reduction) {
+        return function::multilabel_soft_margin_loss(
+            input, target,
+            {.weight = or_undefined(weight),
+             .reduction = reduction_of("multilabel_soft_margin_loss", reduction)});
+      },
+      "input"_a, "target"_a, "weight"_a = nb::none(), nb::kw_only(), "reduction"_a = "mean",
+      ReleaseGil());
+}
+
 void bind_distances(Functions& f) {
+  f.def(
+      "pairwise_distance",
+      [](const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
+        return function::pairwise_distance(x1, x2, {.p = p, .eps = eps, .keepdim = keepdim});
+      },
+      "x1"_a, "x2"_a, "p"_a = 2.0, "eps"_a = 1e-6, "keepdim"_a = false, ReleaseGil());
   f.def(
       "cosine_similarity",
       [](const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
@@ -151,6 +212,8 @@ void bind_losses(Scope& scope) {
   bind_plain(scope.functional);
   bind_probabilities(scope.functional);
   bind_classes(scope.functional);
+  bind_likelihoods(scope.functional);
+  bind_margins(scope.functional);
   bind_distances(scope.functional);
 }
 

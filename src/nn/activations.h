@@ -55,6 +55,50 @@ struct HardtanhOptions {
   }
 };
 
+struct CELUOptions {
+  double alpha = 1;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("alpha", self.alpha);
+  }
+};
+
+struct GLUOptions {
+  int64_t axis = -1;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("axis", self.axis);
+  }
+};
+
+struct ShrinkOptions {
+  double lambd = 0.5;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("lambd", self.lambd);
+  }
+};
+
+struct ThresholdOptions {
+  double threshold = 0;
+  double value = 0;  ///< of what is not above the threshold
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("threshold", self.threshold);
+    f("value", self.value);
+  }
+};
+
+struct GumbelSoftmaxOptions {
+  double tau = 1;     ///< the temperature: a small one leaves nearly all to one class
+  bool hard = false;  ///< a one-hot result, with the gradient of the soft one
+  int64_t axis = -1;
+};
+
 namespace function {
 
 inline Tensor relu6(const Tensor& x) { return clipped_relu(x, 6.0); }
@@ -65,6 +109,20 @@ inline Tensor gelu(const Tensor& x, const GELUOptions& o) { return mica::gelu(x,
 inline Tensor hardtanh(const Tensor& x, const HardtanhOptions& o) {
   return clamp(x, o.low, o.high);
 }
+/// x where it is positive, else alpha * (exp(x / alpha) - 1).
+Tensor celu(const Tensor& x, const CELUOptions& options = {});
+/// a * sigmoid(b) of the two halves of x along an axis.
+Tensor glu(const Tensor& x, const GLUOptions& options = {});
+/// 0 in [-lambd, lambd], else x.
+Tensor hardshrink(const Tensor& x, const ShrinkOptions& options = {});
+/// x moved by lambd towards 0, and no further.
+Tensor softshrink(const Tensor& x, const ShrinkOptions& options = {});
+/// x where it is above the threshold, else the value.
+Tensor threshold(const Tensor& x, const ThresholdOptions& options);
+/// Softmax over the channels of x (N, C, H, W) or (C, H, W).
+Tensor softmax2d(const Tensor& x);
+/// Probabilities of classes drawn by the logits: softmax((logits + Gumbel noise) / tau).
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options = {});
 
 }  // namespace function
 
@@ -75,6 +133,13 @@ using Softmin = OpLayer<"Softmin", function::softmin, int64_t>;
 /// `GELU()` or `GELU(GeluForm::tanh)`.
 using GELU = OpLayer<"GELU", function::gelu, GELUOptions>;
 using Hardtanh = OpLayer<"Hardtanh", function::hardtanh, HardtanhOptions>;
+using CELU = OpLayer<"CELU", function::celu, CELUOptions>;
+using GLU = OpLayer<"GLU", function::glu, GLUOptions>;
+using Hardshrink = OpLayer<"Hardshrink", function::hardshrink, ShrinkOptions>;
+using Softshrink = OpLayer<"Softshrink", function::softshrink, ShrinkOptions>;
+/// `Threshold({.threshold = 0.1, .value = 20})`.
+using Threshold = OpLayer<"Threshold", function::threshold, ThresholdOptions>;
+using Softmax2d = OpLayer<"Softmax2d", function::softmax2d>;
 
 struct PReLUOptions {
   int64_t parameters = 1;  ///< one, or one for each channel

@@ -4,8 +4,11 @@
 
 #include "mica/core/check.h"
 #include "mica/nn/init.h"
+#include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/group_norm/group_norm.h"
 #include "mica/ops/layer_norm/layer_norm.h"
+#include "mica/ops/reduce/reduce.h"
+#include "mica/ops/where/where.h"
 
 namespace mica::nn {
 namespace {
@@ -16,6 +19,10 @@ void check_shape(const char* type, const Shape& shape) {
 }
 
 }  // namespace
+
+Tensor function::normalize(const Tensor& x, const NormalizeOptions& o) {
+  return x / clamp(norm(x, o.p, {o.axis}, true), {.low = o.eps});
+}
 
 LayerNormImpl::LayerNormImpl(const LayerNormOptions& o) : options(o) {
   check_shape("LayerNorm", o.shape);

@@ -64,8 +64,27 @@ struct FoldOptions {
   }
 };
 
+/// Of images; either the size or the scale is given.
+struct UpsamplingOptions {
+  Dims size = {};
+  Scale2 scale = {};
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("size", self.size);
+    f("scale", self.scale);
+  }
+};
+
 namespace function {
 
+inline Tensor upsample_nearest(const Tensor& x, const UpsamplingOptions& o) {
+  return upsample(x, {.size = o.size, .scale = o.scale, .mode = UpsampleMode::nearest});
+}
+inline Tensor upsample_bilinear(const Tensor& x, const UpsamplingOptions& o) {
+  return upsample(
+      x, {.size = o.size, .scale = o.scale, .mode = UpsampleMode::bilinear, .align_corners = true});
+}
 inline Tensor identity(const Tensor& x) { return x; }
 inline Tensor flatten(const Tensor& x, const FlattenOptions& o) {
   return mica::flatten(x, o.start, o.end);
@@ -79,6 +98,11 @@ inline Tensor fold(const Tensor& x, const FoldOptions& o) {
 
 }  // namespace function
 
+/// `Upsample` of (N, C, H, W) by its older names; the bilinear one keeps the corners in place.
+using UpsamplingNearest2d =
+    OpLayer<"UpsamplingNearest2d", function::upsample_nearest, UpsamplingOptions>;
+using UpsamplingBilinear2d =
+    OpLayer<"UpsamplingBilinear2d", function::upsample_bilinear, UpsamplingOptions>;
 using Identity = OpLayer<"Identity", function::identity>;
 /// (N, …) to (N, the product of the others), or other axes: `Flatten({.start = 0, .end = 1})`.
 using Flatten = OpLayer<"Flatten", function::flatten, FlattenOptions>;

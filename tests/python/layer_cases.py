@@ -119,12 +119,21 @@ for _n in (1, 2):
 for _name in [
     *("ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "GELU", "SiLU", "Mish", "Softplus"),
     *("Sigmoid", "LogSigmoid", "Tanh", "Hardswish", "Hardsigmoid", "Hardtanh"),
-    *("Softsign", "Tanhshrink"),
+    *("Softsign", "Tanhshrink", "Hardshrink", "Softshrink"),
 ]:
     LAYERS[_name] = (lambda nn, name=_name: getattr(nn, name)(), [(4, 5)])
 LAYERS["GELU tanh"] = (lambda nn: nn.GELU(approximate="tanh"), [(4, 5)])
 for _name in ("Softmax", "LogSoftmax", "Softmin"):
     LAYERS[_name] = (lambda nn, name=_name: getattr(nn, name)(1), [(3, 4, 2)])
+
+LAYERS |= {
+    "CELU": (lambda nn: nn.CELU(0.7), [(4, 5)]),
+    "GLU": (lambda nn: nn.GLU(1), [(3, 4, 2)]),
+    "Threshold": (lambda nn: nn.Threshold(0.3, -2.0), [(4, 5)]),
+    "Softmax2d": (lambda nn: nn.Softmax2d(), [IMAGE]),
+    "UpsamplingNearest2d": (lambda nn: nn.UpsamplingNearest2d(scale_factor=2), [IMAGE]),
+    "UpsamplingBilinear2d": (lambda nn: nn.UpsamplingBilinear2d(size=(9, 7)), [IMAGE]),
+}
 
 # Integers below a limit, and the signs 1 and -1, stand for themselves among the shapes.
 CLASSES = ("classes", (6,), 4)
@@ -132,6 +141,9 @@ INDICES = ("classes", (2, 3), 7)
 SIGNS = ("signs", (6, 4))
 ROW_SIGNS = ("signs", (6,))
 UNIT = ("unit", (6, 4))
+VARIANCES = ("variances", (6, 4))
+ROW_VARIANCES = ("variances", (6, 1))
+COUNTS = ("counts", (6, 4))
 ROWS = (6, 4)
 
 LAYERS["Embedding"] = (lambda nn: nn.Embedding(7, 3, padding_idx=1), [INDICES])
@@ -157,6 +169,24 @@ LOSSES = {
     "MarginRankingLoss": (lambda nn: nn.MarginRankingLoss(margin=0.2), [ROWS, ROWS, SIGNS]),
     "TripletMarginLoss": (lambda nn: nn.TripletMarginLoss(), [ROWS, ROWS, ROWS]),
     "CosineSimilarity": (lambda nn: nn.CosineSimilarity(), [ROWS, ROWS]),
+    "PoissonNLLLoss": (lambda nn: nn.PoissonNLLLoss(full=True), [ROWS, COUNTS]),
+    "PoissonNLLLoss of rates": (lambda nn: nn.PoissonNLLLoss(False), [UNIT, COUNTS]),
+    "GaussianNLLLoss": (lambda nn: nn.GaussianNLLLoss(full=True), [ROWS, ROWS, VARIANCES]),
+    "GaussianNLLLoss by row": (
+        lambda nn: nn.GaussianNLLLoss(reduction="sum"),
+        [ROWS, ROWS, ROW_VARIANCES],
+    ),
+    "MultiMarginLoss": (lambda nn: nn.MultiMarginLoss(), [ROWS, CLASSES]),
+    "MultiMarginLoss squared": (
+        lambda nn: nn.MultiMarginLoss(2, margin=0.5, reduction="none"),
+        [ROWS, CLASSES],
+    ),
+    "MultiLabelSoftMarginLoss": (
+        lambda nn: nn.MultiLabelSoftMarginLoss(reduction="none"),
+        [ROWS, UNIT],
+    ),
+    "PairwiseDistance": (lambda nn: nn.PairwiseDistance(), [ROWS, ROWS]),
+    "PairwiseDistance of p 3": (lambda nn: nn.PairwiseDistance(3.0, keepdim=True), [ROWS, ROWS]),
 }
 CASES = LAYERS | LOSSES
 
@@ -171,7 +201,9 @@ def draw_input(name, number, shape):
         return rng.integers(0, shape[2], shape[1])
     if shape[0] == "signs":
         return rng.choice([-1.0, 1.0], shape[1])
-    if shape[0] == "unit":
+    if shape[0] == "counts":
+        return rng.poisson(3.0, shape[1]).astype(np.float64)
+    if shape[0] in ("unit", "variances"):
         return rng.uniform(0.05, 0.95, shape[1])
     return rng.standard_normal(shape)
 
@@ -183,7 +215,7 @@ def draw_inputs(name):
 def has_gradient(name):
     """Of each input: targets have none."""
     return [
-        not isinstance(shape[0], str) or (i == 0 and shape[0] == "unit")
+        shape[0] == "variances" or not isinstance(shape[0], str) or (i == 0 and shape[0] == "unit")
         for i, shape in enumerate(CASES[name][1])
     ]
 

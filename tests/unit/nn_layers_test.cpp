@@ -172,6 +172,15 @@ TEST(Layers, ActivationsCallTheirOps) {
   expect_equal(nn::Softmin(-1)(x), softmax(neg(x), -1));
   expect_equal(nn::LogSoftmax(-1)(x), log_softmax(x, -1));
   expect_equal(nn::Softsign()(x), x / (abs(x) + 1.0));
+  expect_equal(nn::GLU(1)(ones({2, 4, 3})), full({2, 2, 3}, sigmoid(ones({})).item()));
+  expect_equal(nn::Softmax2d()(x), softmax(x, 0));
+  const Tensor points = tensor({-3.0F, -0.25F, 0.0F, 0.5F, 3.0F}, {5});
+  EXPECT_THAT(nn::Hardshrink()(points).to_vector<float>(), ElementsAre(-3, 0, 0, 0, 3));
+  EXPECT_THAT(nn::Softshrink(0.25)(points).to_vector<float>(),
+              ElementsAre(-2.75F, 0, 0, 0.25F, 2.75F));
+  EXPECT_THAT(nn::Threshold({.threshold = 0, .value = 7})(points).to_vector<float>(),
+              ElementsAre(7, 7, 7, 0.5F, 3));
+  expect_equal(nn::CELU()(points), where(gt(points, 0.0), points, expm1(points)));
   const nn::PReLU p({.parameters = 3, .init = 0.1});
   expect_equal(p(x), prelu(x, full({3}, 0.1)));
   for (const nn::Module& layer : std::vector<nn::Module>{
@@ -226,6 +235,10 @@ TEST(Layers, RearrangersCallTheirOps) {
   expect_equal(nn::ChannelShuffle(2)(x), channel_shuffle(x, 2));
   expect_equal(nn::Upsample({.scale = 2, .mode = UpsampleMode::bilinear})(x),
                upsample(x, {.scale = 2, .mode = UpsampleMode::bilinear}));
+  expect_equal(nn::UpsamplingNearest2d({.scale = 2})(x), upsample(x, {.scale = 2}));
+  expect_equal(
+      nn::UpsamplingBilinear2d({.size = {8, 7}})(x),
+      upsample(x, {.size = {8, 7}, .mode = UpsampleMode::bilinear, .align_corners = true}));
   const Tensor columns = nn::Unfold({.kernel = 2, .stride = 2})(x);
   EXPECT_EQ(columns.shape(), Shape({2, 16, 9}));
   expect_equal(nn::Fold({.output = 6, .kernel = 2, .stride = 2})(columns), x);
@@ -280,6 +293,27 @@ TEST(Layers, LossesCallTheirOps) {
                margin_ranking_loss(a, b, ones({4, 3})));
   expect_equal(nn::TripletMarginLoss()(a, a, b), triplet_margin_loss(a, a, b));
   expect_equal(nn::CosineSimilarity()(a, b), cosine_similarity(a, b));
+  expect_equal(nn::PairwiseDistance({.p = 1, .eps = 0})(a, b), norm(a - b, 1, {1}));
+  expect_equal(nn::PoissonNLLLoss()(a, b), mean(exp(a) - b * a));
+  expect_equal(nn::GaussianNLLLoss()(a, b, ones({4})), mean(square(a - b)) * 0.5);
+  expect_equal(nn::MultiMarginLoss()(zeros({4, 3}), target), full({}, 2.0 / 3));
+  expect_equal(nn::MultiLabelSoftMarginLoss({.reduction = Reduction::none})(a, b),
+               mean(binary_cross_entropy_with_logits(a, b, {.reduction = Reduction::none}), {1}));
+}
+
+TEST(Layers, AttentionWeighsValuesByScores) {
+  const Tensor q = uniform({2, 3, 4}, -1, 1);
+  const Tensor k = uniform({2, 3, 4}, -1, 1);
+  const Tensor v = uniform({2, 3, 5}, -1, 1);
+  const auto attend = [&](const nn::AttentionOptions& options) {
+    return nn::function::scaled_dot_product_attention(q, k, v, options);
+  };
+  expect_equal(attend({}), matmul(softmax(matmul(q, transpose(k, 1, 2)) * 0.5, -1), v));
+  expect_equal(attend({.mask = eq(eye(3), 1.0)}), v);
+  expect_equal(attend({.mask = log(eye(3))}), v);
+  expect_equal(attend({.mask = eq(zeros({3, 3}), 1.0)}), zeros({2, 3, 5}));
+  expect_equal(narrow(attend({.causal = true}), 1, 0, 1), narrow(v, 1, 0, 1));
+  expect_equal(nn::function::normalize(full({2, 4}, -3)), full({2, 4}, -0.5));
 }
 
 TEST(Layers, DescribeThemselves) {
@@ -304,6 +338,8 @@ TEST(Layers, DescribeThemselves) {
   EXPECT_EQ(text(nn::GELU(GeluForm::tanh)), "GELU(form=tanh)");
   EXPECT_EQ(text(nn::Softmax(1)), "Softmax(1)");
   EXPECT_EQ(text(nn::ReLU()), "ReLU()");
+  EXPECT_EQ(text(nn::Threshold({.threshold = 0.5, .value = 2})),
+            "Threshold(threshold=0.5, value=2)");
   EXPECT_EQ(text(nn::Embedding({.rows = 4, .dim = 2, .padding_idx = 0})),
             "Embedding(rows=4, dim=2, padding_idx=0)");
   EXPECT_EQ(text(nn::PReLU()), "PReLU(parameters=1)");
@@ -317,6 +353,10 @@ TEST(Layers, RefuseBadOptionsAndInputs) {
   expect_error<Error>("nn::GroupNorm: groups must divide",
                       [] { nn::GroupNorm({.groups = 3, .channels = 4}); });
   expect_error<ShapeError>("nn::LayerNorm: shape", [] { nn::LayerNorm({.shape = {}}); });
+  expect_error<ShapeError>("glu: axis 1 must have an even size", [] { nn::GLU(1)(zeros({2, 3})); });
+  expect_error<ShapeError>("multi_margin_loss: targets must be [2]", [] {
+    nn::MultiMarginLoss()(zeros({2, 3}), tensor<int64_t>({0, 1, 2}, {3}));
+  });
   expect_error<Error>("nn::PReLU: parameters", [] { nn::PReLU(0); });
   expect_error<ShapeError>("nn::BatchNorm2d: expected (N, 3, 2 more), got [2, 4, 1, 1]",
                            [] { nn::BatchNorm2d(3)(zeros({2, 4, 1, 1})); });

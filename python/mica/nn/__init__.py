@@ -11,13 +11,18 @@ from mica.nn.losses import BCEWithLogitsLoss as BCEWithLogitsLoss
 from mica.nn.losses import CosineEmbeddingLoss as CosineEmbeddingLoss
 from mica.nn.losses import CosineSimilarity as CosineSimilarity
 from mica.nn.losses import CrossEntropyLoss as CrossEntropyLoss
+from mica.nn.losses import GaussianNLLLoss as GaussianNLLLoss
 from mica.nn.losses import HingeEmbeddingLoss as HingeEmbeddingLoss
 from mica.nn.losses import HuberLoss as HuberLoss
 from mica.nn.losses import KLDivLoss as KLDivLoss
 from mica.nn.losses import L1Loss as L1Loss
 from mica.nn.losses import MarginRankingLoss as MarginRankingLoss
 from mica.nn.losses import MSELoss as MSELoss
+from mica.nn.losses import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
+from mica.nn.losses import MultiMarginLoss as MultiMarginLoss
 from mica.nn.losses import NLLLoss as NLLLoss
+from mica.nn.losses import PairwiseDistance as PairwiseDistance
+from mica.nn.losses import PoissonNLLLoss as PoissonNLLLoss
 from mica.nn.losses import SmoothL1Loss as SmoothL1Loss
 from mica.nn.losses import SoftMarginLoss as SoftMarginLoss
 from mica.nn.losses import TripletMarginLoss as TripletMarginLoss
@@ -60,9 +65,12 @@ LocalResponseNorm = _nn.LocalResponseNorm
 RMSNorm = _nn.RMSNorm
 
 # Activations
+CELU = _nn.CELU
 ClippedReLU = _nn.ClippedReLU
 ELU = _nn.ELU
 GELU = _nn.GELU
+GLU = _nn.GLU
+Hardshrink = _nn.Hardshrink
 Hardsigmoid = _nn.Hardsigmoid
 Hardswish = _nn.Hardswish
 Hardtanh = _nn.Hardtanh
@@ -77,11 +85,14 @@ SELU = _nn.SELU
 Sigmoid = _nn.Sigmoid
 SiLU = _nn.SiLU
 Softmax = _nn.Softmax
+Softmax2d = _nn.Softmax2d
 Softmin = _nn.Softmin
 Softplus = _nn.Softplus
+Softshrink = _nn.Softshrink
 Softsign = _nn.Softsign
 Tanh = _nn.Tanh
 Tanhshrink = _nn.Tanhshrink
+Threshold = _nn.Threshold
 
 # Pooling
 AdaptiveAvgPool1d = _nn.AdaptiveAvgPool1d
@@ -126,3 +137,5 @@ PixelUnshuffle = _nn.PixelUnshuffle
 Unflatten = _nn.Unflatten
 Unfold = _nn.Unfold
 Upsample = _nn.Upsample
+UpsamplingBilinear2d = _nn.UpsamplingBilinear2d
+UpsamplingNearest2d = _nn.UpsamplingNearest2d

@@ -194,6 +194,65 @@ class TripletMarginLoss(_Loss):
         super().__init__(margin=margin, p=p, eps=eps, swap=swap, reduction=reduction)
 
 
+class PoissonNLLLoss(_Loss):
+    """exp(input) - target · input, or input - target · log(input + eps), of one shape."""
+
+    _function = _f.poisson_nll_loss
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        *,
+        eps: float = 1e-8,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(log_input=log_input, full=full, eps=eps, reduction=reduction)
+
+
+class GaussianNLLLoss(_Loss):
+    """Of input, target and variance: (log(var) + (input - target)² / var) / 2."""
+
+    _function = _f.gaussian_nll_loss
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(full=full, eps=eps, reduction=reduction)
+
+
+class MultiMarginLoss(_Loss):
+    """Of scores (N, C) and classes (N): by how much others come within margin of the class's."""
+
+    _function = _f.multi_margin_loss
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        *,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(p=p, margin=margin, weight=weight, reduction=reduction)
+
+
+class MultiLabelSoftMarginLoss(_Loss):
+    """Of logits (N, C) and targets (N, C) of 0 and 1: each class's binary cross entropy."""
+
+    _function = _f.multilabel_soft_margin_loss
+
+    def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
+        super().__init__(weight=weight, reduction=reduction)
+
+
+class PairwiseDistance(_Loss):
+    """The p-norm of x1 - x2 + eps of vectors (N, D): (N)."""
+
+    _function = _f.pairwise_distance
+
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
+        super().__init__(p=p, eps=eps, keepdim=keepdim)
+
+
 class CosineSimilarity(_Loss):
     """The cosine of the angle between vectors along an axis."""
 
