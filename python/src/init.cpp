@@ -68,6 +68,10 @@ void bind_init(nb::module_& nn) {
   def_fill(m, "orthogonal_", orthogonal_, "gain"_a = 1.0,
            "The rows of the tensor as a matrix (first axis, the others), or its columns where they "
            "are fewer, become orthogonal with a length of gain.");
+  def_fill(m, "eye_", eye_, "Ones on the diagonal of (rows, columns), else zeros.");
+  def_fill(m, "dirac_", dirac_, "groups"_a = 1,
+           "A convolution's weight (out, in / groups, kernel…) that passes channels on: 1 in the "
+           "middle of the kernel from input i to output i of each group, else 0.");
   def_kaiming(m, "kaiming_uniform_", kaiming_uniform_,
               "Uniform with a deviation of gain / √fan, of a weight (out, in, kernel…): mode names "
               "the fan, a is leaky_relu's slope.");

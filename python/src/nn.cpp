@@ -135,6 +135,20 @@ nb::list named_buffers(nb::handle self, bool recurse) {
   return named(recurse ? module_from(self).named_buffers() : impl_of(self).own_buffers(), false);
 }
 
+/// The parameter or buffer of a dotted name.
+Tensor find_tensor(nb::handle self, const std::string& path,
+                   const nn::NamedTensors& (ModuleImpl::*members)() const) {
+  nn::Module module = module_from(self);
+  const size_t dot = path.rfind('.');
+  if (dot != std::string::npos) module = module.at(path.substr(0, dot));
+  const std::string name = path.substr(dot + 1);  // all of it where there is no dot
+  if (const Tensor* t = find_member((module.impl().get()->*members)(), name)) return *t;
+  throw nb::attribute_error(
+      fmt::format("nn.Module: {} has no {} '{}'", module.impl()->type_name(),
+                  members == &ModuleImpl::own_buffers ? "buffer" : "parameter", name)
+          .c_str());
+}
+
 /// What is missing or unknown is left out where not `strict`, and returned by name.
 nb::object load_state_dict(nb::handle self, const nn::StateDict& state, bool strict) {
   const nn::Module module = module_from(self);
@@ -185,6 +199,18 @@ void bind_state(ModuleClass& module) {
         return target.empty() ? nb::borrow(self) : module_to_python(module_from(self).at(target));
       },
       "target"_a, "The module of a dotted name below this one.");
+  module.def(
+      "get_parameter",
+      [](nb::handle self, const std::string& target) {
+        return nb::cast(Parameter(find_tensor(self, target, &ModuleImpl::own_parameters)));
+      },
+      "target"_a, "The parameter of a dotted name; AttributeError where there is none.");
+  module.def(
+      "get_buffer",
+      [](nb::handle self, const std::string& target) {
+        return find_tensor(self, target, &ModuleImpl::own_buffers);
+      },
+      "target"_a, "The buffer of a dotted name; AttributeError where there is none.");
   module.def(
       "state_dict", [](nb::handle self) { return module_from(self).state_dict(); },
       "Parameters and buffers by dotted name; they share the module's memory.");

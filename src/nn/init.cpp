@@ -151,6 +151,34 @@ void orthogonal_(const Tensor& t, double gain) {
   copy_(t, tensor(values, t.shape()));
 }
 
+void eye_(const Tensor& t) {
+  check<ShapeError>(t.rank() == 2, "nn::init::eye_: expected (rows, columns), got {}", t.shape());
+  const NoGrad guard;
+  copy_(t, eye(t.size(0), t.size(1), {.dtype = t.dtype(), .device = t.device()}));
+}
+
+void dirac_(const Tensor& t, int64_t groups) {
+  check<ShapeError>(t.rank() >= 3 && t.rank() <= 5 && t.numel() > 0,
+                    "nn::init::dirac_: expected (out, in, kernel…) of rank 3 to 5, got {}",
+                    t.shape());
+  check(groups >= 1 && t.size(0) % groups == 0,
+        "nn::init::dirac_: groups must divide {} outputs, got {}", t.size(0), groups);
+  const NoGrad guard;
+  const int64_t outputs = t.size(0) / groups;
+  int64_t field = 1;   // the kernel's size,
+  int64_t middle = 0;  // and the place of its middle in it
+  for (int i = 2; i < t.rank(); ++i) {
+    field *= t.size(i);
+    middle = middle * t.size(i) + t.size(i) / 2;
+  }
+  std::vector<double> values(static_cast<size_t>(t.numel()));
+  for (int64_t out = 0; out < t.size(0); ++out) {
+    const int64_t in = out % outputs;
+    if (in < t.size(1)) values[static_cast<size_t>((out * t.size(1) + in) * field + middle)] = 1;
+  }
+  copy_(t, tensor(values, t.shape()));
+}
+
 Initializer constant(double value) {
   return [value](const Tensor& t) { constant_(t, value); };
 }

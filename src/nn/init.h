@@ -51,6 +51,12 @@ void xavier_normal_(const Tensor& t, double gain = 1);
 /// orthogonal with a length of `gain`.
 void orthogonal_(const Tensor& t, double gain = 1);
 
+/// Ones on the diagonal of a matrix, else zeros: a linear layer that changes nothing.
+void eye_(const Tensor& t);
+/// A convolution that passes its channels on: t (out, in / groups, kernel…) with one to three axes
+/// of space is 1 in the middle of the kernel from input i to output i of each group, else 0.
+void dirac_(const Tensor& t, int64_t groups = 1);
+
 // What layers start with, for ModuleImpl::parameter.
 Initializer constant(double value);
 /// Uniform in ±1/√fan_in: what Kaiming's rule with a slope of √5 comes to, PyTorch's default for

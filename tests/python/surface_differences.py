@@ -287,8 +287,8 @@ MEMBERS_PYTHON_ONLY = {
     "nn.Linear": {"of its options": "in_features out_features"},
     "nn.Module": {
         "PyTorch's names": (
-            "add_module bfloat16 buffers cpu cuda double extra_repr float half modules "
-            "named_children named_modules"
+            "add_module bfloat16 buffers cpu cuda double extra_repr float get_buffer get_parameter "
+            "half modules named_children named_modules"
         ),
     },
     "nn.ModuleDict": {"as a dictionary has": "items keys update values"},

@@ -57,6 +57,43 @@ def test_named_modules_and_paths():
     ]
 
 
+def test_parameters_and_buffers_by_path():
+    net = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.BatchNorm1d(3)))
+    weight = net.get_parameter("0.weight")
+    assert isinstance(weight, nn.Parameter) and weight.data_ptr() == net[0].weight.data_ptr()
+    assert net[0].get_parameter("bias").shape == (3,)
+    buffer = net.get_buffer("1.0.running_mean")
+    assert buffer.data_ptr() == net[1][0].running_mean.data_ptr()
+    for find, path in (
+        (net.get_parameter, "0.other"),
+        (net.get_parameter, "1.0.running_mean"),
+        (net.get_buffer, "0.weight"),
+        (net.get_buffer, ""),
+    ):
+        with pytest.raises(AttributeError, match=r"has no (parameter|buffer)"):
+            find(path)
+    with pytest.raises(mica.Error, match="has no part '2'"):
+        net.get_parameter("2.weight")
+
+
+def test_parameters_as_a_vector(device):
+    net = nn.Sequential(nn.Linear(2, 3), nn.PReLU()).to(device)
+    vector = nn.utils.parameters_to_vector(net.parameters())
+    assert vector.shape == (10,)
+    np.testing.assert_array_equal(
+        vector.detach().cpu().numpy(),
+        np.concatenate([p.detach().cpu().numpy().ravel() for p in net.parameters()]),
+    )
+    vector.sum().backward()
+    assert (net[0].weight.grad == 1).all()
+    nn.utils.vector_to_parameters(mica.arange(10.0, device=device), net.parameters())
+    assert net[0].weight.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert net[0].bias.tolist() == [6, 7, 8] and net[1].weight.item() == 9
+    assert net[0].weight.requires_grad and net[0].weight.is_leaf
+    with pytest.raises(ValueError, match=r"vec must be \(10\)"):
+        nn.utils.vector_to_parameters(mica.zeros(9, device=device), net.parameters())
+
+
 def test_containers_are_lists_and_dictionaries():
     net = Net()
     assert len(net.blocks) == 2 and list(net.blocks)[1] is net.blocks[-1]
@@ -239,6 +276,10 @@ def test_init(device):
     nn.init.orthogonal_(w)
     array = w.cpu().numpy()
     np.testing.assert_allclose(array.T @ array, np.eye(100), atol=1e-4)
+    assert (nn.init.eye_(w).cpu().numpy() == np.eye(200, 100)).all()
+    kernel = nn.init.dirac_(mica.empty(4, 2, 3, 3, device=device), groups=2)
+    x = mica.rand(1, 4, 5, 6, device=device)
+    assert (F.conv2d(x, kernel, padding=1, groups=2) == x).all()
     assert nn.init.calculate_gain("relu") == pytest.approx(2**0.5)
     with pytest.raises(mica.Error, match="nonlinearity"):
         nn.init.kaiming_normal_(w, nonlinearity="swish")

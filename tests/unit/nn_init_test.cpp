@@ -107,6 +107,18 @@ TEST_F(Init, OrthogonalRowsOrColumns) {
   expect_error<ShapeError>("orthogonal_", [] { orthogonal_(zeros({3})); });
 }
 
+TEST_F(Init, EyeAndDiracPassTheirInputOn) {
+  const Tensor matrix = empty({2, 3}, {});
+  eye_(matrix);
+  EXPECT_EQ(matrix.to_vector<float>(), (std::vector<float>{1, 0, 0, 0, 1, 0}));
+  const Tensor kernel = empty({4, 1, 3}, {});
+  dirac_(kernel, 2);  // of each group's two outputs the first has an input
+  EXPECT_EQ(kernel.to_vector<float>(), (std::vector<float>{0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0}));
+  EXPECT_THROW(eye_(kernel), ShapeError);
+  EXPECT_THROW(dirac_(matrix), ShapeError);
+  EXPECT_THROW(dirac_(kernel, 3), Error);
+}
+
 TEST_F(Init, KeepsDTypeAndSeed) {
   const Tensor a = zeros({8, 8}, {.dtype = DType::f64});
   kaiming_uniform_(a);

@@ -4,6 +4,8 @@ from mica._mica import nn as _nn
 
 calculate_gain = _nn.init.calculate_gain
 constant_ = _nn.init.constant_
+dirac_ = _nn.init.dirac_
+eye_ = _nn.init.eye_
 fans = _nn.init.fans
 kaiming_normal_ = _nn.init.kaiming_normal_
 kaiming_uniform_ = _nn.init.kaiming_uniform_
