@@ -26,7 +26,7 @@ Tensor glu(const Tensor& x, const GLUOptions& o) {
   return narrow(x, axis, 0, half) * sigmoid(narrow(x, axis, half, half));
 }
 
-// Comparisons that are false for NaN choose the constant, so that NaN stays.
+// A comparison with NaN is false and so chooses x: NaN stays.
 
 Tensor hardshrink(const Tensor& x, const ShrinkOptions& o) {
   return where(le(abs(x), o.lambd), 0.0, x);
@@ -50,8 +50,9 @@ Tensor softmax2d(const Tensor& x) {
 Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& o) {
   check(o.tau > 0, "gumbel_softmax: tau must be positive, got {}", o.tau);
   const Tensor noise = -log(-log(uniform_like(logits.detach(), 0, 1)));
-  const Tensor soft = softmax((logits + noise) / o.tau, o.axis);
-  if (!o.hard) return soft;
+  const Tensor scores = (logits + noise) / o.tau;
+  if (!o.hard) return softmax(scores, o.axis);
+  const Tensor soft = softmax(scores, o.axis);
   const int axis = normalize_axis(o.axis, soft.rank(), "gumbel_softmax");
   const Tensor chosen = one_hot(argmax(soft.detach(), axis), soft.size(axis));
   return cast(movedim(chosen, {-1}, {axis}), soft.dtype()) + (soft - soft.detach());
