@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 import op_cases_elementwise  # noqa: F401
-import op_cases_names  # noqa: F401
 import op_cases_nn  # noqa: F401
 import op_cases_tensor  # noqa: F401
 from op_calls import CASES, project, run
