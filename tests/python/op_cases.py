@@ -22,8 +22,9 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "ops.json"
 # What has no case, and why.
 LEFT_OUT = {
     "random, of other numbers than PyTorch's": (
-        "bernoulli bernoulli_ multinomial normal normal_ rand rand_like randint randint_like randn "
-        "randn_like random_ randperm uniform uniform_"
+        "bernoulli bernoulli_ dropout1d dropout2d dropout3d gumbel_softmax multinomial normal "
+        "normal_ rand rand_like randint randint_like randn randn_like random_ randperm uniform "
+        "uniform_"
     ),
     "not in PyTorch": (
         "allow_tf32 autotune clipped_relu conv_workspace_limit deterministic devices empty_cache "

@@ -23,6 +23,7 @@ for _name in [
     *("neg", "relu", "round", "sigmoid", "sign", "sin", "sinh", "square", "tanh", "trunc"),
     *("elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish"),
     *("relu6", "selu", "silu", "softplus", "softsign", "tanhshrink"),
+    *("celu", "glu", "hardshrink", "softshrink"),
     *("__abs__", "__neg__", "__pos__", "clone", "contiguous", "detach"),
 ]:
     case(_name, X)
@@ -43,13 +44,26 @@ case("round", fixed(between(-3.0, 3.0, 3, 4)))
 case("logical_not", MASK)
 case("__invert__", MASK)
 case("bitwise_not", MASK)
+case("celu", X, alpha=0.7)
 case("elu", X, alpha=0.7)
 case("gelu", X, approximate="tanh")
+case("glu", normal(2, 4, 3), dim=1)
+case("hardshrink", X, lambd=0.8)
+case("softshrink", X, lambd=0.8)
+case("threshold", X, 0.1, -0.5)
+case("threshold", X, threshold=0.4, value=2.0)
 case("hardtanh", X, min_val=-0.5, max_val=0.8)
 case("leaky_relu", X, negative_slope=0.2)
 case("softplus", X, beta=2.0, threshold=1.0)
 case("prelu", IMAGE, ROW)
 case("prelu", X, normal(1))
+# Not inplace=True: mica leaves the input alone.
+for _name in ("relu", "relu6", "selu", "silu", "mish", "hardswish", "hardsigmoid"):
+    case(f"F.{_name}", X, inplace=False)
+for _name in ("celu", "elu", "leaky_relu"):
+    case(f"F.{_name}", X, 0.3, inplace=False)
+case("F.hardtanh", X, -0.5, 0.8, inplace=False)
+case("F.threshold", X, 0.1, -0.5, inplace=False)
 
 # Elementwise, of two.
 for _name in ("add", "sub", "mul", "atan2", "maximum", "minimum", "max", "min"):
@@ -234,8 +248,8 @@ for _name in [
     *("abs", "asinh", "atan", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "neg"),
     *("relu", "round", "sigmoid", "sin", "sinh", "square", "tan", "tanh", "trunc", "acosh", "erfc"),
     *("log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "sqrt", "acos", "asin", "atanh"),
-    *("elu", "hardsigmoid", "hardtanh", "leaky_relu", "logsigmoid", "mish"),
-    *("relu6", "selu", "silu", "softplus", "softsign", "tanhshrink"),
+    *("celu", "elu", "hardshrink", "hardsigmoid", "hardtanh", "leaky_relu", "logsigmoid", "mish"),
+    *("relu6", "selu", "silu", "softplus", "softshrink", "softsign", "tanhshrink"),
     *("amax", "amin", "argmax", "argmin", "max", "min", "sum", "prod", "logsumexp", "sort"),
     *("argsort", "unique", "nonzero", "count_nonzero", "all", "any", "cumsum", "cumprod"),
     *("diff", "median", "norm", "softmax", "var"),
@@ -255,6 +269,7 @@ case("topk", ODD, 3)
 case("nan_to_num", ODD, then=lambda r: r.clamp(-9.0, 9.0))
 case("nan_to_num", ODD, nan=0.5, posinf=7.0, neginf=-6.0)
 case("nan_to_num_", ODD, 1.5, 2.5, -2.5)
+case("threshold", ODD, 0.5, 7.0)
 case("clamp", ODD, -1.0, 1.0)
 case("clamp", ODD, 1.0, -1.0)
 case("Tensor.bool", ODD)

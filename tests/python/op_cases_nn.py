@@ -83,6 +83,19 @@ case("rms_norm", IMAGE, (6, 5), normal(6, 5), eps=1e-5)
 case("rms_norm", ROWS, (4,), eps=1e-3)
 case("local_response_norm", IMAGE, 3, alpha=0.1, beta=0.6, k=2.0)
 case("dropout", ROWS, p=0.3, training=False)
+case("F.dropout", ROWS, 0.3, False, inplace=False)
+case("normalize", IMAGE)
+case("normalize", ROWS, p=1.0, dim=-1)
+case("normalize", ROWS, 3.0, 0, eps=9.0)
+
+# Attention.
+QUERIES, KEYS, VALUES = normal(2, 3, 5, 4), normal(2, 3, 6, 4), normal(2, 3, 6, 7)
+_attention = "scaled_dot_product_attention"
+case(_attention, normal(2, 5, 4), normal(2, 5, 4), normal(2, 5, 4))
+case(_attention, QUERIES, KEYS, VALUES, scale=0.3)
+case(_attention, QUERIES, KEYS, VALUES, is_causal=True)
+case(_attention, QUERIES, KEYS, VALUES, bools(5, 6))
+case(_attention, QUERIES, KEYS, VALUES, attn_mask=fixed(normal(2, 1, 5, 6)), dropout_p=0.0)
 
 # Embeddings.
 case("embedding", integers(0, 7, 2, 3), normal(7, 3))
@@ -92,6 +105,7 @@ case("one_hot", CLASSES, num_classes=6)
 
 # Losses.
 _weight = fixed(between(0.5, 1.5, 4))
+_counts = fixed(between(0.2, 4.0, 6, 4))
 for _reduction in ("none", "sum", "mean"):
     _by = {"reduction": _reduction}
     case("cross_entropy", ROWS, CLASSES, **_by)
@@ -111,6 +125,17 @@ for _reduction in ("none", "sum", "mean"):
     case("binary_cross_entropy_with_logits", ROWS, TARGETS, _weight, pos_weight=_weight, **_by)
     case("kl_div", ROWS, TARGETS, **_by)
     case("kl_div", ROWS, fixed(ROWS), log_target=True, **_by)
+    case("poisson_nll_loss", ROWS, _counts, **_by)
+    case("poisson_nll_loss", ROWS, _counts, full=True, **_by)
+    case("poisson_nll_loss", UNIT, _counts, log_input=False, eps=0.1, **_by)
+    case("gaussian_nll_loss", ROWS, ROWS, UNIT, **_by)
+    case("gaussian_nll_loss", ROWS, ROWS, UNIT, full=True, eps=0.5, **_by)
+    case("gaussian_nll_loss", ROWS, ROWS, between(0.3, 2.0, 6), **_by)
+    case("gaussian_nll_loss", ROWS, ROWS, between(0.3, 2.0, 6, 1), **_by)
+    case("multi_margin_loss", ROWS, CLASSES, **_by)
+    case("multi_margin_loss", ROWS, CLASSES, p=2, margin=0.7, weight=_weight, **_by)
+    case("multilabel_soft_margin_loss", ROWS, TARGETS, **_by)
+    case("multilabel_soft_margin_loss", ROWS, TARGETS, _weight, **_by)
     case("soft_margin_loss", ROWS, SIGNS, **_by)
     case("hinge_embedding_loss", ROWS, SIGNS, margin=0.8, **_by)
     case("cosine_embedding_loss", ROWS, ROWS, ROW_SIGNS, margin=0.1, **_by)
@@ -119,6 +144,10 @@ for _reduction in ("none", "sum", "mean"):
     case("triplet_margin_loss", ROWS, ROWS, ROWS, margin=0.5, p=1.0, swap=True, **_by)
 case("kl_div", ROWS, TARGETS, reduction="batchmean")
 case("cross_entropy", normal(4), integers(0, 4))
+case("multi_margin_loss", normal(4), integers(0, 4))
+case("pairwise_distance", ROWS, ROWS)
+case("pairwise_distance", ROWS, normal(4), p=1.0, keepdim=True)
+case("pairwise_distance", IMAGE, IMAGE, 3.0, 0.1)
 case("cosine_similarity", ROWS, ROWS)
 case("cosine_similarity", IMAGE, IMAGE, dim=2)
 case("masked_fill", ROWS, bools(6, 1), 0.0)
