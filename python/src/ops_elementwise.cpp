@@ -109,6 +109,9 @@ constexpr BinaryRow kComparisons[] = {
     {"greater_equal", ge, ge},
 };
 
+/// A tensor beside a Python float: integers become float32.
+Tensor beside_float(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::f32); }
+
 void bind_binary(Scope& scope, const BinaryRow& row) {
   const nb::arg second(row.second);
   scope.both(row.name, row.tensors, second);
@@ -117,12 +120,21 @@ void bind_binary(Scope& scope, const BinaryRow& row) {
       return number(x, static_cast<double>(y));
     };
     const auto with_float = [number = row.number](const Tensor& x, double y) {
-      return number(is_floating(x.dtype()) ? x : cast(x, DType::f32), y);
+      return number(beside_float(x), y);
     };
     scope.both(row.name, with_integer, second);
     scope.both(row.name, with_float, second);
   }
-  if (row.number_first) scope.m.def(row.name, row.number_first, "input"_a, second, ReleaseGil());
+  if (row.number_first) {
+    const auto integer_first = [number = row.number_first](int64_t x, const Tensor& y) {
+      return number(static_cast<double>(x), y);
+    };
+    const auto float_first = [number = row.number_first](double x, const Tensor& y) {
+      return number(x, beside_float(y));
+    };
+    scope.m.def(row.name, integer_first, "input"_a, second, ReleaseGil());
+    scope.m.def(row.name, float_first, "input"_a, second, ReleaseGil());
+  }
 }
 
 void bind_comparison(Scope& scope, const BinaryRow& row) {
@@ -131,22 +143,42 @@ void bind_comparison(Scope& scope, const BinaryRow& row) {
   scope.both(row.name, row.number, second);
 }
 
-void bind_where(Scope& scope) {
+/// where(condition, input, other) with numbers for one or both of the values.
+template <class Number>
+void bind_where_numbers(Scope& scope) {
+  constexpr bool kFloat = std::is_same_v<Number, double>;
+  const auto beside = [](const Tensor& x) { return kFloat ? beside_float(x) : x; };
+  const auto last = [beside](const Tensor& condition, const Tensor& input, Number other) {
+    return where(condition, beside(input), static_cast<double>(other));
+  };
+  const auto middle = [beside](const Tensor& condition, Number input, const Tensor& other) {
+    return where(condition, static_cast<double>(input), beside(other));
+  };
+  const auto both = [](const Tensor& condition, Number input, Number other) {
+    const TensorOptions options{kFloat ? DType::f32 : DType::i64, condition.device()};
+    return where(condition, full({}, static_cast<double>(input), options),
+                 full({}, static_cast<double>(other), options));
+  };
+  const auto method = [last](const Tensor& input, const Tensor& condition, Number other) {
+    return last(condition, input, other);
+  };
   Functions& m = scope.m;
+  m.def("where", last, "condition"_a, "input"_a, "other"_a, ReleaseGil());
+  m.def("where", middle, "condition"_a, "input"_a, "other"_a, ReleaseGil());
+  m.def("where", both, "condition"_a, "input"_a, "other"_a, ReleaseGil());
+  scope.tensor.def("where", method, "condition"_a, "other"_a, ReleaseGil());
+}
+
+void bind_where(Scope& scope) {
   using Three = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
   using LastNumber = Tensor (*)(const Tensor&, const Tensor&, double);
-  using MiddleNumber = Tensor (*)(const Tensor&, double, const Tensor&);
-  m.def("where", Three(where), "condition"_a, "input"_a, "other"_a, ReleaseGil());
-  m.def("where", LastNumber(where), "condition"_a, "input"_a, "other"_a, ReleaseGil());
-  m.def("where", MiddleNumber(where), "condition"_a, "input"_a, "other"_a, ReleaseGil());
+  scope.m.def("where", Three(where), "condition"_a, "input"_a, "other"_a, ReleaseGil());
   const auto method = [](const Tensor& x, const Tensor& condition, const Tensor& other) {
     return where(condition, x, other);
   };
-  const auto method_number = [](const Tensor& x, const Tensor& condition, double other) {
-    return where(condition, x, other);
-  };
   scope.tensor.def("where", method, "condition"_a, "other"_a, ReleaseGil());
-  scope.tensor.def("where", method_number, "condition"_a, "other"_a, ReleaseGil());
+  bind_where_numbers<int64_t>(scope);
+  bind_where_numbers<double>(scope);
   scope.both("lerp", Three(lerp), "end"_a, "weight"_a);
   scope.both("lerp", LastNumber(lerp), "end"_a, "weight"_a);
   scope.both("addcmul", addcmul, "tensor1"_a, "tensor2"_a, nb::kw_only(), "value"_a = 1.0);

@@ -265,6 +265,11 @@ def test_numbers_of_a_higher_kind_count(device):
         assert made.dtype is mica.int64
     assert (mask + 1).tolist() == [2, 1] and (mask == 2).tolist() == [False, False]
     assert (mask * 2.5).dtype is mica.float32
+    assert mica.where(mask, 1, 0).tolist() == [1, 0] and mica.where(mask, 1, 0).dtype is mica.int64
+    assert mica.where(mask, 1.0, 0.0).dtype is mica.float32
+    assert mica.where(mask, i[:2], 2.0).dtype is mica.float32
+    assert mica.where(mask, i[:2], 2).dtype is mica.int64
+    assert mica.pow(2.0, i).dtype is mica.float32
     large = mica.tensor([2**40 + 1], device=device)
     assert (large > 2.0**40).tolist() == [True]  # compared as integers
     with pytest.raises(TypeError, match="written"):
