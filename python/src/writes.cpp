@@ -1,11 +1,13 @@
 // What overwrites a tensor: x.copy_(y), x.clamp_(0, 1), x.normal_(). x itself is returned.
+#include <cstring>
+
 #include "python/src/bindings.h"
 
 namespace mica::python {
 namespace {
 
 /// Methods that exist without the _ too: x.name_(…) is x.name(…) written to x.
-constexpr std::string_view kInPlace[] = {
+constexpr const char* kInPlace[] = {
     "abs_",         "addcdiv_",        "addcmul_",      "ceil_",  "clamp_",
     "clamp_max_",   "clamp_min_",      "clip_",         "cos_",   "erf_",
     "exp_",         "floor_",          "floor_divide_", "fmod_",  "index_add_",
@@ -18,10 +20,10 @@ constexpr std::string_view kInPlace[] = {
 };
 
 void bind_in_place(nb::class_<Tensor>& tensor) {
-  for (const std::string_view name : kInPlace) {
+  for (const char* name : kInPlace) {
     tensor.def(
-        name.data(),
-        [method = std::string(name.substr(0, name.size() - 1))](
+        name,
+        [method = std::string(name, std::strlen(name) - 1)](
             nb::handle_t<Tensor> self, const nb::args& args,
             const nb::kwargs& kwargs) -> nb::handle_t<Tensor> {
           const auto result = nb::cast<Tensor>(self.attr(method.c_str())(*args, **kwargs));

@@ -21,7 +21,7 @@ Tensor add_product(const char* op, const Tensor& x, const Tensor& product,
   check<ShapeError>(broadcast_shapes(x.shape(), product.shape(), op) == product.shape(),
                     "{}: input must expand to the product's shape {}, got {}", op, product.shape(),
                     x.shape());
-  const Tensor scaled = options.alpha == 1 ? product : mul(product, options.alpha);
+  Tensor scaled = options.alpha == 1 ? product : mul(product, options.alpha);
   if (options.beta == 0) return scaled;
   return add(options.beta == 1 ? x : mul(x, options.beta), scaled);
 }
