@@ -146,7 +146,6 @@ from mica._mica import (
     cos,
     cosh,
     erf,
-    erfc,
     exp,
     exp2,
     expm1,

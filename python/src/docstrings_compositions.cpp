@@ -44,7 +44,6 @@ constexpr Docstring kDocstrings[] = {
     {"dstack", "The tensors one behind the other: along axis 2, which atleast_3d adds."},
     {"equal",
      "Whether input and other have one shape and equal elements: a bool. NaN equals nothing."},
-    {"erfc", "1 - erf(input) of each element, computed in float64; integers give float32."},
     {"fliplr", "A copy with the elements of axis 1 in opposite order."},
     {"flipud", "A copy with the elements of axis 0 in opposite order."},
     {"fmod",

@@ -50,7 +50,6 @@ constexpr std::pair<const char*, Unary> kUnary[] = {
     {"isfinite", isfinite},
     {"logical_not", logical_not},
     {"bitwise_not", bitwise_not},
-    {"erfc", erfc},
     // PyTorch's second names
     {"absolute", abs},
     {"negative", neg},

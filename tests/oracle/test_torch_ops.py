@@ -26,6 +26,8 @@ ROUNDED = {"float64": 1e-9, "float32": 1e-6}  # of the committed digits
 # What is not compared in float16 and bfloat16, and why.
 NOT_HALF = {
     "avg_pool3d": "PyTorch has none on the CPU",
+    "multi_margin_loss": "PyTorch has none on the CPU",
+    "trace": "PyTorch has none on the CPU",
     "local_response_norm": "PyTorch's uses avg_pool3d",
     "batch_norm": "weights and statistics are float32 in mica",
     "instance_norm": "weights and statistics are float32 in mica",

@@ -18,7 +18,7 @@ LINE, IMAGE, VOLUME = normal(2, 4, 9), normal(2, 4, 6, 5), normal(2, 4, 4, 5, 3)
 
 # Elementwise, of one tensor.
 for _name in [
-    *("abs", "asinh", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1"),
+    *("abs", "asinh", "atan", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1"),
     *("floor", "absolute", "nan_to_num", "negative"),
     *("neg", "relu", "round", "sigmoid", "sign", "sin", "sinh", "square", "tanh", "trunc"),
     *("elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish"),
@@ -36,7 +36,7 @@ for _name in ("abs", "neg", "sign", "square", "relu", "bitwise_not", "__invert__
     case(_name, WHOLE)
 for _name in ("absolute", "negative", "nan_to_num"):
     case(_name, WHOLE)
-for _name in ("erfc", "exp", "sqrt", "sigmoid", "reciprocal", "log1p"):
+for _name in ("exp", "sqrt", "sigmoid", "reciprocal", "log1p"):
     case(_name, NATURAL)
 for _name in ("isnan", "isinf", "isfinite", "logical_not"):
     case(_name, ODD)
@@ -131,7 +131,7 @@ case("isclose", X, ROW, rtol=0.2, atol=0.3)
 case("isclose", integers(0, 3, 3, 4), integers(0, 3, 4))
 case("isclose", WHOLE, WHOLE, 0.1, 4.0)
 case("isclose", MASK, MASK)
-case("isclose", ODD, ODD_COLUMN, equal_nan=True)
+case("isclose", ODD, ODD, equal_nan=True)  # PyTorch cannot broadcast there
 case("allclose", X, X)
 case("allclose", UNIT, UNIT, rtol=0.0, atol=1.0)
 case("allclose", ODD, ODD)
@@ -246,7 +246,7 @@ case("__gt__", MASK, 0.5)
 # PyTorch, nor gelu and hardswish, which are NaN at infinities there.
 for _name in [
     *("abs", "asinh", "atan", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "neg"),
-    *("relu", "round", "sigmoid", "sin", "sinh", "square", "tan", "tanh", "trunc", "acosh", "erfc"),
+    *("relu", "round", "sigmoid", "sin", "sinh", "square", "tan", "tanh", "trunc", "acosh"),
     *("log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "sqrt", "acos", "asin", "atanh"),
     *("celu", "elu", "hardshrink", "hardsigmoid", "hardtanh", "leaky_relu", "logsigmoid", "mish"),
     *("relu6", "selu", "silu", "softplus", "softshrink", "softsign", "tanhshrink"),

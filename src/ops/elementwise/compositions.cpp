@@ -63,9 +63,4 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) 
   return add(x, value == 1 ? quotient : mul(quotient, value));
 }
 
-Tensor erfc(const Tensor& x) {
-  const Tensor result = sub(1.0, erf(cast(x, DType::f64)));
-  return cast(result, is_floating(x.dtype()) ? x.dtype() : DType::f32);
-}
-
 }  // namespace mica

@@ -20,7 +20,4 @@ Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value =
 /// x + value * a / b.
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1);
 
-/// 1 - erf(x), computed in f64: other dtypes keep their digits until x is about 5.
-Tensor erfc(const Tensor& x);
-
 }  // namespace mica
