@@ -1,0 +1,63 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace mica {
+
+/// A number of the host that stands beside tensors, as it was written: a bool, an integer with all
+/// its digits, or a double. A number is weak: it takes the dtype of the tensor it meets, as far as
+/// its kind allows.
+class Number {
+ public:
+  enum class Kind : uint8_t { boolean, integer, unsigned_integer, floating };
+
+  constexpr Number() : Number(0) {}
+  constexpr Number(bool v) : kind_(Kind::boolean), bits_(v ? 1 : 0) {}
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  constexpr Number(T v)
+      : kind_(std::in_range<int64_t>(v) ? Kind::integer : Kind::unsigned_integer),
+        bits_(static_cast<uint64_t>(v)) {}
+  constexpr Number(double v) : kind_(Kind::floating), bits_(std::bit_cast<uint64_t>(v)) {}
+
+  /// `unsigned_integer` only where an int64 cannot hold it.
+  constexpr Kind kind() const { return kind_; }
+  constexpr bool is_floating() const { return kind_ == Kind::floating; }
+  constexpr bool is_bool() const { return kind_ == Kind::boolean; }
+
+  /// The nearest value of T; of a fraction the integer towards zero. Only where T can hold it.
+  template <class T>
+  constexpr T as() const {
+    if (kind_ == Kind::floating) return static_cast<T>(std::bit_cast<double>(bits_));
+    if (kind_ == Kind::unsigned_integer) return static_cast<T>(bits_);
+    return static_cast<T>(static_cast<int64_t>(bits_));
+  }
+  constexpr double to_double() const { return as<double>(); }
+
+  /// Whether an integer type holds it, after a fraction is cut off.
+  template <std::integral T>
+  bool fits_in() const {
+    using Limits = std::numeric_limits<T>;
+    if (kind_ == Kind::unsigned_integer) return std::in_range<T>(bits_);
+    if (kind_ != Kind::floating) return std::in_range<T>(static_cast<int64_t>(bits_));
+    // The lower limit and one more than the upper are zero or powers of two: doubles.
+    const double cut = std::trunc(to_double());
+    const double above = 2 * (static_cast<double>(Limits::max() / 2) + 1);
+    return cut >= static_cast<double>(Limits::min()) && cut < above;
+  }
+
+  /// The same kind and the same bits: 0.0 and -0.0 differ, a NaN equals itself.
+  constexpr bool operator==(const Number&) const = default;
+  constexpr uint64_t bits() const { return bits_; }
+
+ private:
+  Kind kind_;
+  uint64_t bits_;
+};
+
+}  // namespace mica
