@@ -35,6 +35,8 @@ foreach(folder unit graph op_cases e2e)
   # The same programs on the other devices; without a GPU they say so, and their tests count as skipped.
   if(folder MATCHES "op_cases|e2e" AND TARGET mica_cuda)
     add_test(NAME ${folder}_cuda COMMAND ${name} --device cuda)
+  elseif(folder STREQUAL "graph" AND TARGET mica_cuda)
+    add_test(NAME ${folder}_cuda COMMAND ${name} --device cuda --gtest_filter=RandomGraphs.*)
   endif()
 endforeach()
 

@@ -98,8 +98,8 @@ Tensors call_function(const std::string& name, const Tensors& inputs,
                       const FunctionBackward& backward) {
   const bool recorded = grad_wanted(inputs);
   FunctionContext context;
-  for (size_t i = 0; i < inputs.size() && i < 64; ++i)
-    if (recorded && inputs[i].requires_grad()) context.needed_ |= uint64_t{1} << i;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (recorded && inputs[i].requires_grad()) context.needed_.insert(static_cast<int>(i));
   Tensors outputs;
   {
     const NoGrad guard;

@@ -7,6 +7,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/error.h"
+#include "mica/core/index_set.h"
 
 namespace mica {
 
@@ -32,7 +33,7 @@ class FunctionContext {
     return *value;
   }
   /// False when nobody asks for the gradient of input i: backward may leave it undefined.
-  bool needs(int i) const { return i < 64 && (needed_ >> i & 1U) != 0; }
+  bool needs(int i) const { return needed_.contains(i); }
 
  private:
   friend class FunctionNode;
@@ -42,7 +43,7 @@ class FunctionContext {
   Tensors to_save_;
   FunctionNode* node_ = nullptr;
   std::any value_;
-  uint64_t needed_ = 0;
+  IndexSet needed_;
 };
 
 using FunctionBackward = std::function<Tensors(FunctionContext& c, const Tensors& cotangents)>;

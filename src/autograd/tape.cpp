@@ -49,13 +49,13 @@ class OpNode final : public GradNode {
     for (size_t i = 0; i < n; ++i) {
       edges_.push_back(edge_of(inputs[i]));
       in_specs_.push_back(inputs[i].defined() ? inputs[i].spec() : TensorSpec{});
-      if (op.saved_inputs >> i & 1) in_[i] = SavedTensor(inputs[i]);
+      if (op.saved_inputs.contains(static_cast<int>(i))) in_[i] = SavedTensor(inputs[i]);
     }
     const int m = outputs.size();
     out_.resize(static_cast<size_t>(m));
     for (int i = 0; i < m; ++i)
       // Without history: a node must not own itself through its outputs.
-      if (op.saved_outputs >> i & 1)
+      if (op.saved_outputs.contains(i))
         out_[static_cast<size_t>(i)] = SavedTensor(without_history(outputs[i]));
   }
 
@@ -72,10 +72,10 @@ class OpNode final : public GradNode {
       out[i] = out_[i].unpack(name());
       if (out[i].defined()) out[i] = as_output(out[i], static_cast<int>(i));
     }
-    uint64_t needed = 0;
-    for (size_t i = 0; i < edges_.size() && i < 64; ++i)
-      if (!edges_[i].empty()) needed |= uint64_t{1} << i;
-    return op_->vjp(params_.ref().data, {in, out, cotangents, in_specs_, out_specs_, needed});
+    IndexSet needed;
+    for (size_t i = 0; i < edges_.size(); ++i)
+      if (!edges_[i].empty()) needed.insert(static_cast<int>(i));
+    return op_->vjp(*op_, params_.ref().data, {in, out, cotangents, in_specs_, out_specs_, needed});
   }
 
   bool drop_saved() override {

@@ -65,7 +65,7 @@ class Capture final : public Recorder, public GradWatcher {
       Value v{spec, Value::Kind::computed, {}, index, kNoValue, 0, false};
       if (op.view) {
         v.base = node.in[0];
-        v.offset = op.view(params.data, graph_[node.in[0]].spec).offset;
+        v.offset = op.view(op, params.data, graph_[node.in[0]].spec).offset;
         viewed_.push_back(node.in[0]);
       }
       node.out.push_back(add_value(v));

@@ -398,6 +398,12 @@ Plan::StepInfo Plan::step(size_t i) const {
     info.out.push_back(captured_.graph[id].spec);
     info.bytes += bytes(info.out.back());
   }
+  if (step.op->flops) {
+    std::vector<TensorSpec> in;
+    for (const ValueId id : step.in)
+      in.push_back(id == kNoValue ? TensorSpec{} : captured_.graph[id].spec);
+    info.flops = step.op->flops(*step.op, step.params.ref().data, {in, info.out});
+  }
   return info;
 }
 

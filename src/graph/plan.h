@@ -55,6 +55,7 @@ class Plan {
     std::string params;
     std::vector<TensorSpec> in;  ///< those that are there
     std::vector<TensorSpec> out;
+    double flops = 0;  ///< 0 where memory decides how long it takes
     double bytes = 0;  ///< read and written: each tensor once, one that is updated in place twice
   };
   StepInfo step(size_t i) const;

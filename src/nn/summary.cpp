@@ -13,15 +13,12 @@ namespace mica::nn {
 namespace {
 
 /// Of one call: each product of two numbers that goes into a sum.
-int64_t multiply_adds_of(const std::string& op, std::span<const Tensor> in,
+int64_t multiply_adds_of(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                          std::span<const TensorSpec> out) {
-  const auto per_first_axis = [](const Tensor& weight) { return weight.numel() / weight.size(0); };
-  if (op == "conv2d" || op == "conv3d") return out[0].numel() * per_first_axis(in[1]);
-  // Transposed convolutions: each element of the input goes into a window of every output channel.
-  if (op == "conv2d_dgrad" || op == "conv3d_dgrad") return in[0].numel() * per_first_axis(in[1]);
-  if (op == "matmul" || op == "linear" || op == "linear_act")
-    return out[0].numel() * in[0].size(-1);
-  return 0;
+  if (!op.flops) return 0;
+  std::vector<TensorSpec> in;
+  for (const Tensor& t : inputs) in.push_back(t.defined() ? t.spec() : TensorSpec{});
+  return static_cast<int64_t>(op.flops(op, params.data, {in, out}) / 2);
 }
 
 /// Gives every op's outputs out as tensors without values, and counts for the innermost module that
@@ -50,12 +47,12 @@ class Tracer final : public Recorder, public CallWatcher {
     return Tensor(std::move(impl));
   }
 
-  Outputs record(const OpDef& op, ParamsRef, std::span<const Tensor> inputs,
+  Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                  std::span<const TensorSpec> out) override {
     Outputs outputs;
     for (const TensorSpec& spec : out) outputs.add(traced(spec));
     if (!calls_.empty())
-      rows_[calls_.back()].multiply_adds += multiply_adds_of(op.name, inputs, out);
+      rows_[calls_.back()].multiply_adds += multiply_adds_of(op, params, inputs, out);
     return outputs;
   }
   void depends_on(const std::shared_ptr<const bool>&) override {}

@@ -77,9 +77,8 @@ void ComposedState::run(const Call& call) const {
     size_t i = 0;
     for (const int v : step.in) all[i++] = arg(v, call);
     for (const int v : step.out) all[i++] = arg(v, call);
-    step.prepared->kernel->run(
-        step.params.ref().data, *step.prepared->state,
-        {all.first(step.in.size()), all.subspan(step.in.size()), inner, call.encoder});
+    step.prepared->run(step.params.ref().data, {all.first(step.in.size()),
+                                                all.subspan(step.in.size()), inner, call.encoder});
   }
 }
 

@@ -86,12 +86,14 @@ double CudaTrial::microseconds(size_t workspace_bytes, const std::function<void(
   }
 }
 
-double CudaTrial::microseconds(const Kernel& kernel, const void* params, double best) const {
+double CudaTrial::microseconds(const OpDef& op, const Kernel& kernel, const void* params,
+                               double best) const {
   const Specs specs{in_, out_};
-  if (kernel.supports(params, specs).kind == Support::Kind::no) return kNever;
-  const auto state = kernel.prepare(params, specs);
+  if (kernel.supports(op, params, specs).kind == Support::Kind::no) return kNever;
+  const auto state = kernel.prepare(op, params, specs);
   const double time = microseconds(
-      state->workspace_bytes, [&](const Call& call) { kernel.run(params, *state, call); }, best);
+      state->workspace_bytes, [&](const Call& call) { kernel.run(op, params, *state, call); },
+      best);
   tell(kernel.name, time);
   return time;
 }

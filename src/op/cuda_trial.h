@@ -21,7 +21,7 @@ class CudaTrial {
   double microseconds(size_t workspace_bytes, const std::function<void(const Call&)>& run,
                       double best) const;
   /// Those of a kernel; infinite where it refuses.
-  double microseconds(const Kernel& kernel, const void* params, double best) const;
+  double microseconds(const OpDef& op, const Kernel& kernel, const void* params, double best) const;
 
   /// Prints a time where verbose dispatch is on.
   void tell(const std::string& name, double microseconds) const;

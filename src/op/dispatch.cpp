@@ -38,16 +38,15 @@ const TensorSpec kUndefined{};
 
 /// Checks which inputs there are and gives the one device they lie on.
 Device common_device(const OpDef& op, std::span<const TensorSpec> in) {
-  const size_t expected = op.inputs < 0 ? in.size() : static_cast<size_t>(op.inputs);
-  check(in.size() == expected || (op.more_inputs && in.size() > expected),
-        "{}: expected {}{} input{}, got {}", op.name, op.more_inputs ? "at least " : "", op.inputs,
-        op.inputs == 1 ? "" : "s", in.size());
+  check(in.size() == op.in.size() || (op.more_inputs && in.size() > op.in.size()),
+        "{}: expected {}{} input{}, got {}", op.name, op.more_inputs ? "at least " : "",
+        op.in.size(), op.in.size() == 1 ? "" : "s", in.size());
   const TensorSpec* first = nullptr;
   for (size_t i = 0; i < in.size(); ++i) {
     const TensorSpec& s = in[i];
     if (!s.defined) {
-      const bool optional = i < 64 && (op.optional >> i & 1U);
-      check(optional || op.inputs == OpDef::kUndeclared, "{}: input {} is undefined", op.name, i);
+      const Slot& slot = op.input(static_cast<int>(i));
+      check(slot.optional, "{}: input {} ({}) is undefined", op.name, i, slot.name);
       continue;
     }
     if (!first) first = &s;
@@ -132,9 +131,8 @@ void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> input
   Ref<Storage> workspace;
   if (prepared->state->workspace_bytes > 0)
     workspace = make_ref<Storage>(prepared->state->workspace_bytes, device);
-  prepared->kernel->run(
-      params.data, *prepared->state,
-      {in.span(), out.span(), workspace ? workspace->data() : nullptr, rt.encoder(device.index)});
+  prepared->run(params.data, {in.span(), out.span(), workspace ? workspace->data() : nullptr,
+                              rt.encoder(device.index)});
   rt.op_launched(op.name, device.index);
 }
 
@@ -144,7 +142,7 @@ Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> input
   try {
     Outputs outputs;
     for (const TensorSpec& s : out.span()) outputs.add(empty(s));
-    run_kernel(op, params, inputs, specs, outputs.span(), out.span(), device);
+    run_kernel(op, params, inputs, specs, std::as_const(outputs).span(), out.span(), device);
     return outputs;
   } catch (const OutOfMemory& e) {
     fail<OutOfMemory>("{}: {}", op.name, e.what());
@@ -184,10 +182,11 @@ void note_writes(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
 
 void OutSpecs::add(const Shape& shape, DType dtype) {
   check_size(op_, shape);
-  TensorSpec& s = specs_[static_cast<size_t>(count_++)];
+  TensorSpec s;
   s.shape = shape;
   s.dtype = dtype;
   s.defined = true;
+  specs_.add(s);
 }
 
 Recorder* current_recorder() { return t_recorder; }
@@ -205,7 +204,7 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
   Outputs outputs;
   bool recorded = false;
   if (op.view) {
-    const ViewSpec v = op.view(params.data, specs[0]);
+    const ViewSpec v = op.view(op, params.data, specs[0]);
     check_view(op, v, specs[0]);
     recorded = records(op, params, inputs, {&v.spec, 1});
     if (t_recorder) {
@@ -215,7 +214,7 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
     }
   } else {
     OutSpecs out(op.name);
-    op.infer(params.data, specs.span(), out);
+    op.infer(op, params.data, specs.span(), out);
     if (inputs.empty()) check_dtype(op, out[0].dtype);
     finish_specs(out, specs.span(), device);
     if (inputs.empty()) device = out[0].device;
@@ -223,7 +222,7 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
     const bool watched = detect_anomaly() && !t_recorder && finite_call(params, inputs);
     outputs = t_recorder ? t_recorder->record(op, params, inputs, out.span())
                          : execute(op, params, inputs, specs.span(), out, device);
-    if (watched) check_call(op, params, inputs, outputs.span());
+    if (watched) check_call(op, params, inputs, std::as_const(outputs).span());
   }
   if (op.mutates) note_writes(op, params, inputs);
   if (recorded) record_on_tape(op, params, inputs, outputs);

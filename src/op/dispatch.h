@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <initializer_list>
 #include <span>
 
@@ -8,19 +7,8 @@
 
 namespace mica {
 
-/// The outputs of a call, at most four.
-class Outputs {
- public:
-  void add(Tensor t) { tensors_[static_cast<size_t>(count_++)] = std::move(t); }
-  int size() const { return count_; }
-  Tensor& operator[](int i) { return tensors_[static_cast<size_t>(i)]; }
-  const Tensor& operator[](int i) const { return tensors_[static_cast<size_t>(i)]; }
-  std::span<const Tensor> span() const { return {tensors_.data(), static_cast<size_t>(count_)}; }
-
- private:
-  std::array<Tensor, OutSpecs::kMaxOutputs> tensors_;
-  int count_ = 0;
-};
+/// The outputs of a call.
+using Outputs = InlineVector<Tensor, 4>;
 
 /// The one way an operator is called. Infers the outputs, then either runs a kernel now or records
 /// a node of the graph being captured, and records the call on the tape if a gradient is wanted.

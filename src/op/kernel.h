@@ -3,14 +3,18 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "mica/core/index_set.h"
 #include "mica/core/spec.h"
 #include "mica/op/params.h"
 
 namespace mica {
 
 class Encoder;
+struct OpDef;
 
 /// Specs of all inputs and outputs of a call; what kernels are chosen and prepared from.
 struct Specs {
@@ -23,19 +27,18 @@ struct Support {
   enum class Kind { preferred, possible, no };
 
   Kind kind = Kind::preferred;
-  std::string reason;  ///< why not, in words
-  uint32_t contiguous =
-      0;  ///< bit i: input i is wanted row-major; dispatch copies it where it is not
-  uint32_t channels_last = 0;  ///< bit i: input i is wanted channels_last
+  std::string reason;      ///< why not, in words
+  IndexSet contiguous;     ///< inputs wanted row-major; dispatch copies those that are not
+  IndexSet channels_last;  ///< inputs wanted channels_last
 
   static Support yes() { return {}; }
-  static Support possible() { return {Kind::possible, {}, 0, 0}; }
-  static Support no(std::string reason) { return {Kind::no, std::move(reason), 0, 0}; }
-  Support with_contiguous(uint32_t inputs) && {
+  static Support possible() { return {Kind::possible, {}, {}, {}}; }
+  static Support no(std::string reason) { return {Kind::no, std::move(reason), {}, {}}; }
+  Support with_contiguous(const IndexSet& inputs) && {
     contiguous |= inputs;
     return std::move(*this);
   }
-  Support with_channels_last(uint32_t inputs) && {
+  Support with_channels_last(const IndexSet& inputs) && {
     channels_last |= inputs;
     return std::move(*this);
   }
@@ -72,12 +75,14 @@ struct Call {
   Encoder* encoder = nullptr;  ///< null on the CPU
 };
 
-/// A way to compute an op on one kind of device.
+/// A way to compute an op on one kind of device. Every function is given the definition it belongs
+/// to, which may carry data of its own (`OpDef::data`).
 struct Kernel {
   const char* name;
-  Support (*supports)(const void* params, const Specs& specs);
-  std::shared_ptr<const KernelState> (*prepare)(const void* params, const Specs& specs);
-  void (*run)(const void* params, const KernelState& state, const Call& call);
+  Support (*supports)(const OpDef& op, const void* params, const Specs& specs);
+  std::shared_ptr<const KernelState> (*prepare)(const OpDef& op, const void* params,
+                                                const Specs& specs);
+  void (*run)(const OpDef& op, const void* params, const KernelState& state, const Call& call);
 };
 
 /// Best first, reference last.
@@ -85,29 +90,46 @@ using KernelList = std::vector<Kernel>;
 
 namespace detail {
 
+/// The Params of a function that takes them first, or after the OpDef.
 template <class F>
-struct FirstParameter;
+struct ParamsOf;
 template <class R, class P, class... Rest>
-struct FirstParameter<R (*)(const P&, Rest...)> {
+struct ParamsOf<R (*)(const P&, Rest...)> {
   using type = P;
 };
+template <class R, class P, class... Rest>
+struct ParamsOf<R (*)(const OpDef&, const P&, Rest...)> {
+  using type = P;
+};
+
+/// Calls a function with its typed Params, and with the OpDef where it takes that.
+template <auto fn, class P, class... Args>
+decltype(auto) call(const OpDef& op, const void* params, Args&&... args) {
+  const P& p = *static_cast<const P*>(params);
+  if constexpr (std::is_invocable_v<decltype(fn), const OpDef&, const P&, Args...>)
+    return fn(op, p, std::forward<Args>(args)...);
+  else
+    return fn(p, std::forward<Args>(args)...);
+}
 
 }  // namespace detail
 
 /// A kernel that keeps no state:
 /// `kernel<supports, run>("direct")` with `Support supports(const P&, const Specs&)` and
-/// `void run(const P&, const Call&)`.
+/// `void run(const P&, const Call&)`. Each may take the `const OpDef&` before the rest.
 template <auto supports_fn, auto run_fn>
 Kernel kernel(const char* name) {
-  using P = typename detail::FirstParameter<decltype(run_fn)>::type;
+  using P = typename detail::ParamsOf<decltype(run_fn)>::type;
   return {name,
-          [](const void* p, const Specs& s) { return supports_fn(*static_cast<const P*>(p), s); },
-          [](const void*, const Specs&) -> std::shared_ptr<const KernelState> {
+          [](const OpDef& op, const void* p, const Specs& s) {
+            return detail::call<supports_fn, P>(op, p, s);
+          },
+          [](const OpDef&, const void*, const Specs&) -> std::shared_ptr<const KernelState> {
             static const auto none = std::make_shared<const KernelState>();
             return none;
           },
-          [](const void* p, const KernelState&, const Call& c) {
-            run_fn(*static_cast<const P*>(p), c);
+          [](const OpDef& op, const void* p, const KernelState&, const Call& c) {
+            detail::call<run_fn, P>(op, p, c);
           }};
 }
 
@@ -115,16 +137,18 @@ Kernel kernel(const char* name) {
 /// `void run(const P&, const State&, const Call&)`, where State derives from KernelState.
 template <auto supports_fn, auto prepare_fn, auto run_fn>
 Kernel kernel(const char* name) {
-  using P = typename detail::FirstParameter<decltype(prepare_fn)>::type;
-  using State = typename decltype(prepare_fn(std::declval<const P&>(),
-                                             std::declval<const Specs&>()))::element_type;
+  using P = typename detail::ParamsOf<decltype(prepare_fn)>::type;
+  using State = typename std::remove_cvref_t<decltype(detail::call<prepare_fn, P>(
+      std::declval<const OpDef&>(), nullptr, std::declval<const Specs&>()))>::element_type;
   return {name,
-          [](const void* p, const Specs& s) { return supports_fn(*static_cast<const P*>(p), s); },
-          [](const void* p, const Specs& s) -> std::shared_ptr<const KernelState> {
-            return prepare_fn(*static_cast<const P*>(p), s);
+          [](const OpDef& op, const void* p, const Specs& s) {
+            return detail::call<supports_fn, P>(op, p, s);
           },
-          [](const void* p, const KernelState& state, const Call& c) {
-            run_fn(*static_cast<const P*>(p), static_cast<const State&>(state), c);
+          [](const OpDef& op, const void* p, const Specs& s) -> std::shared_ptr<const KernelState> {
+            return detail::call<prepare_fn, P>(op, p, s);
+          },
+          [](const OpDef& op, const void* p, const KernelState& state, const Call& c) {
+            detail::call<run_fn, P>(op, p, static_cast<const State&>(state), c);
           }};
 }
 

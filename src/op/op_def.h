@@ -1,10 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <typeinfo>
 
+#include "mica/core/index_set.h"
+#include "mica/core/inline_vector.h"
 #include "mica/core/tensor.h"
 #include "mica/op/kernel.h"
 
@@ -16,20 +20,18 @@ class KernelCache;  // op/select.h
 /// output left without strides, the memory format of the first 4-d input.
 class OutSpecs {
  public:
-  static constexpr int kMaxOutputs = 4;
   explicit OutSpecs(const char* op) : op_(op) {}
   /// The op's name, for the messages of checks that several ops share.
   const char* op() const { return op_; }
   /// Raises ShapeError when a size is negative or the bytes cannot be counted.
   void add(const Shape& shape, DType dtype);
-  int size() const { return count_; }
-  TensorSpec& operator[](int i) { return specs_[static_cast<size_t>(i)]; }
-  std::span<TensorSpec> span() { return {specs_.data(), static_cast<size_t>(count_)}; }
+  int size() const { return specs_.size(); }
+  TensorSpec& operator[](int i) { return specs_[i]; }
+  std::span<TensorSpec> span() { return specs_.span(); }
 
  private:
   const char* op_;
-  std::array<TensorSpec, kMaxOutputs> specs_;
-  int count_ = 0;
+  InlineVector<TensorSpec, 4> specs_;
 };
 
 /// What a gradient is computed from. Tensors the op does not save are undefined here.
@@ -39,9 +41,9 @@ struct VjpArgs {
   std::span<const Tensor> grad;  ///< one cotangent per output; undefined means zero
   std::span<const TensorSpec> in_specs;
   std::span<const TensorSpec> out_specs;
-  uint64_t needed = 0;
+  IndexSet needed;
   /// False when nobody asks for the gradient of input i.
-  bool needs(int i) const { return (needed >> i & 1) != 0; }
+  bool needs(int i) const { return needed.contains(i); }
 };
 
 /// How a view lies in its base: its spec and the elements it starts after.
@@ -50,58 +52,125 @@ struct ViewSpec {
   int64_t offset = 0;
 };
 
-/// The definition of an operator: data and functions, no inheritance. See docs/adding-an-op.md.
+/// In which dtype an op computes where low precision is asked for (autocast).
+enum class Precision : uint8_t {
+  any,     ///< as its inputs come
+  low,     ///< in the low dtype: products, which tensor cores compute
+  f32,     ///< in f32: sums of many terms, powers, losses
+  widest,  ///< in the widest dtype among its inputs
+};
+const char* name_of(Precision precision);
+
+/// Whether the memory format (row-major or channels_last) of an input or output is the op's affair.
+enum class Format : uint8_t {
+  none,    ///< not an image: no axis of channels, or none that matters
+  images,  ///< (N, C, H, W) in either format; results have that of the images that come in
+  weight,  ///< (O, C, kH, kW), best in the format of the images
+  fixed,   ///< in the format that the op's parameters say
+};
+
+/// One input or output of an op.
+struct Slot {
+  std::string name;
+  bool optional = false;  ///< an input that may be left out, an output that is not always there
+  Format format = Format::none;
+};
+
+/// What simplification may take for granted of an op, element by element.
+struct Algebra {
+  bool commutes = false;    ///< f(a, b) = f(b, a)
+  bool involution = false;  ///< f(f(x)) = x
+  bool idempotent = false;  ///< f(f(x)) = f(x)
+  /// f(e, x) = x and f(x, e) = x for every x, to the bit: of floats the sign of a zero counts.
+  std::optional<double> left_identity = {};
+  std::optional<double> right_identity = {};
+  /// The value for numbers, where rounding it to any dtype gives what the op gives in that dtype.
+  double (*fold)(double a, double b) = nullptr;
+};
+
+/// An op that sums products of its first input with a weight: result channel c is made with row c
+/// of the weight, input 1, and element c of the bias, input 2.
+struct Contraction {
+  int channel_axis = 1;  ///< of the first output; -1: the last
+};
+
+/// The definition of an operator: data and functions, no inheritance. Whatever anybody has to know
+/// of an op is asked for here, never by its name. See docs/adding-an-op.md.
 struct OpDef {
   const char* name = nullptr;
   const ParamsInfo* params_info = nullptr;
-  static constexpr int kUndeclared = -1;
-  /// How many inputs a call has, left-out ones included; dispatch checks it.
-  int inputs = kUndeclared;
-  bool more_inputs = false;  ///< or any larger number, which infer checks
-  uint64_t optional = 0;  ///< bit i: input i may be left out; dispatch checks that others are there
+  /// The inputs in order, left-out ones included; dispatch checks their number. The outputs that
+  /// `infer` gives.
+  std::vector<Slot> in;
+  std::vector<Slot> out;
+  bool more_inputs = false;  ///< the last input may come any number of times, which infer checks
+  bool more_outputs = false;
   /// What the first input may be (of an op without inputs: the output); dispatch checks it.
   DTypeSet dtypes = kAllDTypes;
+  Precision precision = Precision::any;
   /// Checks the arguments and gives the outputs' shapes and dtypes.
-  void (*infer)(const void* params, std::span<const TensorSpec> in, OutSpecs& out) = nullptr;
+  void (*infer)(const OpDef& op, const void* params, std::span<const TensorSpec> in,
+                OutSpecs& out) = nullptr;
   /// One gradient per input, undefined where none is needed. Written with ops.
-  Tensors (*vjp)(const void* params, const VjpArgs& args) = nullptr;
+  Tensors (*vjp)(const OpDef& op, const void* params, const VjpArgs& args) = nullptr;
   const char* no_gradient = nullptr;  ///< the reason, for an op without vjp
-  uint64_t saved_inputs = 0;          ///< bit i: vjp reads input i
-  uint64_t saved_outputs = 0;
+  IndexSet saved_inputs;              ///< those that vjp reads
+  IndexSet saved_outputs;
   /// For an op whose output shares its input's memory: no kernel runs.
-  ViewSpec (*view)(const void* params, const TensorSpec& in) = nullptr;
-  /// True for inputs the op writes to.
-  bool (*mutates)(const void* params, int input, int count) = nullptr;
+  ViewSpec (*view)(const OpDef& op, const void* params, const TensorSpec& in) = nullptr;
+  /// Of a view: its parameters alone say what is seen, so that a view of a view of this op is one
+  /// such view of the first tensor, where that shows the same (reshape, expand).
+  bool view_absorbs = false;
+  /// True for inputs the op writes to. An op that must keep its place among others of its kind
+  /// writes to a token that they share.
+  bool (*mutates)(const OpDef& op, const void* params, int input, int count) = nullptr;
   /// The number of operands of an op whose output element i depends on elements i of them alone, so
   /// that it may be written over one that lies in memory alike; 0 for other ops.
   int elementwise = 0;
   /// Of other ops: whether an output may be written over an input that lies in memory alike.
-  bool (*overwrites)(const void* params, int input, int output) = nullptr;
+  bool (*overwrites)(const OpDef& op, const void* params, int input, int output) = nullptr;
   /// The functor that computes an element, where the op is made of one; its Params are the functor.
   const std::type_info* functor = nullptr;
+  /// The result has the values of the input, in another dtype or layout: a cast or a copy.
+  bool copies = false;
+  bool reduction = false;  ///< sums or otherwise folds axes of its input away
+  std::optional<Contraction> contraction;
+  Algebra algebra;
+  /// Inputs that elementwise calls may come before, outputs that they may follow, in one kernel
+  /// with the op.
+  IndexSet carries_before;
+  IndexSet carries_after;
+  /// Multiplications and additions of a call; null where memory decides how long it takes.
+  double (*flops)(const OpDef& op, const void* params, const Specs& specs) = nullptr;
   std::array<KernelList, kDeviceKinds> kernels;
   std::shared_ptr<KernelCache> cache;
+  std::shared_ptr<const void> data;  ///< what the functions of an op made at run time work with
 
+  int inputs() const { return static_cast<int>(in.size()); }
+  const Slot& input(int i) const { return in[std::min(static_cast<size_t>(i), in.size() - 1)]; }
   bool writes(const void* params, int input, int count) const {
-    return mutates && mutates(params, input, count);
+    return mutates && mutates(*this, params, input, count);
   }
   bool may_overwrite(const void* params, int input, int output) const {
-    return elementwise > 0 || (overwrites && overwrites(params, input, output));
+    return elementwise > 0 || (overwrites && overwrites(*this, params, input, output));
   }
 };
 
 namespace detail {
 
-constexpr uint64_t bits(std::initializer_list<int> list) {
-  uint64_t m = 0;
-  for (const int i : list) m |= uint64_t{1} << i;
-  return m;
-}
+std::vector<Slot> slots(std::initializer_list<const char*> names);
+/// Whether the last name ends in "...", which is taken off.
+bool open_ended(std::vector<Slot>& slots);
+/// Of an elementwise op: x, or a, b, c, …
+std::vector<Slot> operands(int count);
+void set_formats(std::vector<Slot>& slots, std::initializer_list<Format> formats);
 
 }  // namespace detail
 
+std::shared_ptr<KernelCache> make_kernel_cache();
+
 /// Builds an OpDef from typed functions: `Op<ReluParams>("relu").infer<infer>().vjp<vjp>({.out =
-/// {0}})`.
+/// {0}})`. Each function may take the `const OpDef&` before its Params.
 template <class P>
 class Op {
  public:
@@ -109,47 +178,56 @@ class Op {
     std::initializer_list<int> in = {};
     std::initializer_list<int> out = {};
   };
+  using Names = std::initializer_list<const char*>;
 
   explicit Op(const char* name) {
     static_assert(sizeof(P) <= AnyParams::kMaxBytes, "Params are too large for AnyParams");
     def_.name = name;
     def_.params_info = &mica::params_info<P>();
+    def_.out = detail::slots({"y"});
   }
 
-  struct MayBeAbsent {
-    std::initializer_list<int> optional = {};
-  };
-
-  /// How many inputs a call has: `.inputs(3, {.optional = {2}})`. Views and elementwise ops need
-  /// not say it.
-  Op& inputs(int count, MayBeAbsent which = {}) {
-    def_.inputs = count;
-    def_.optional = detail::bits(which.optional);
+  /// The inputs by name; a "?" follows one that may be left out, "..." the last where any number of
+  /// them may come: `.inputs({"x", "weight", "bias?"})`. Views and elementwise ops need not say it.
+  Op& inputs(Names names) {
+    def_.in = detail::slots(names);
+    def_.more_inputs = detail::open_ended(def_.in);
     return *this;
   }
-  /// This number of inputs, or more as infer allows.
-  Op& inputs_at_least(int count, MayBeAbsent which = {}) {
-    def_.more_inputs = true;
-    return inputs(count, which);
+  /// The outputs; one that is always there and called "y" need not be said.
+  Op& outputs(Names names) {
+    def_.out = detail::slots(names);
+    def_.more_outputs = detail::open_ended(def_.out);
+    return *this;
+  }
+  /// The formats of inputs and outputs, of the first ones on; `none` for the rest.
+  Op& formats(std::initializer_list<Format> in, std::initializer_list<Format> out) {
+    detail::set_formats(def_.in, in);
+    detail::set_formats(def_.out, out);
+    return *this;
   }
   Op& dtypes(DTypeSet set) {
     def_.dtypes = set;
     return *this;
   }
+  Op& precision(Precision precision) {
+    def_.precision = precision;
+    return *this;
+  }
   template <auto fn>
   Op& infer() {
-    def_.infer = [](const void* p, std::span<const TensorSpec> in, OutSpecs& out) {
-      fn(*static_cast<const P*>(p), in, out);
+    def_.infer = [](const OpDef& op, const void* p, std::span<const TensorSpec> in, OutSpecs& out) {
+      detail::call<fn, P>(op, p, in, out);
     };
     return *this;
   }
   template <auto fn>
   Op& vjp(Saves saves) {
-    def_.vjp = [](const void* p, const VjpArgs& a) {
-      return Tensors(fn(*static_cast<const P*>(p), a));
+    def_.vjp = [](const OpDef& op, const void* p, const VjpArgs& a) {
+      return Tensors(detail::call<fn, P>(op, p, a));
     };
-    def_.saved_inputs = detail::bits(saves.in);
-    def_.saved_outputs = detail::bits(saves.out);
+    def_.saved_inputs = saves.in;
+    def_.saved_outputs = saves.out;
     return *this;
   }
   Op& no_gradient(const char* reason) {
@@ -158,32 +236,72 @@ class Op {
   }
   template <auto fn>
   Op& view() {
-    def_.inputs = 1;
-    def_.view = [](const void* p, const TensorSpec& in) {
-      return fn(*static_cast<const P*>(p), in);
+    def_.in = detail::slots({"x"});
+    def_.view = [](const OpDef& op, const void* p, const TensorSpec& in) {
+      return detail::call<fn, P>(op, p, in);
     };
+    return *this;
+  }
+  Op& view_absorbs() {
+    def_.view_absorbs = true;
     return *this;
   }
   template <auto fn>
   Op& mutates() {
-    def_.mutates = [](const void* p, int i, int n) { return fn(*static_cast<const P*>(p), i, n); };
+    def_.mutates = [](const OpDef& op, const void* p, int i, int n) {
+      return detail::call<fn, P>(op, p, i, n);
+    };
     return *this;
   }
   template <auto fn>
   Op& overwrites() {
-    def_.overwrites = [](const void* p, int input, int output) {
-      return fn(*static_cast<const P*>(p), input, output);
+    def_.overwrites = [](const OpDef& op, const void* p, int input, int output) {
+      return detail::call<fn, P>(op, p, input, output);
     };
     return *this;
   }
   Op& elementwise(int operands) {
-    def_.inputs = operands;
+    def_.in = detail::operands(operands);
     def_.elementwise = operands;
+    for (auto* slots : {&def_.in, &def_.out})
+      for (Slot& slot : *slots) slot.format = Format::images;
     return *this;
   }
   template <class F>
   Op& functor() {
     def_.functor = &typeid(F);
+    return *this;
+  }
+  Op& copies() {
+    def_.copies = true;
+    return *this;
+  }
+  Op& reduction() {
+    def_.reduction = true;
+    return *this;
+  }
+  Op& contraction(Contraction contraction) {
+    def_.contraction = contraction;
+    return *this;
+  }
+  Op& algebra(const Algebra& algebra) {
+    def_.algebra = algebra;
+    return *this;
+  }
+  Op& carries(std::initializer_list<int> before, std::initializer_list<int> after) {
+    def_.carries_before = before;
+    def_.carries_after = after;
+    return *this;
+  }
+  template <auto fn>
+  Op& flops() {
+    def_.flops = [](const OpDef& op, const void* p, const Specs& specs) -> double {
+      return detail::call<fn, P>(op, p, specs);
+    };
+    return *this;
+  }
+  Op& data(std::shared_ptr<const void> data) {
+    def_.data = std::move(data);
     return *this;
   }
   Op& cpu(KernelList kernels) {
@@ -196,8 +314,6 @@ class Op {
   OpDef def_;
 };
 
-std::shared_ptr<KernelCache> make_kernel_cache();
-
 template <class P>
 OpDef Op<P>::build() {
   def_.cache = make_kernel_cache();
@@ -205,13 +321,17 @@ OpDef Op<P>::build() {
 }
 
 /// Every operator, in the order of ops/op_list.h, with the kernels of all providers that were
-/// built. Implemented in ops/all_ops.cpp.
-std::span<OpDef* const> all_ops();
+/// built, then those that were added. Implemented in ops/all_ops.cpp.
+std::vector<OpDef*> all_ops();
 
 /// Functions that are made of other ops alone and have no definition of their own, by name.
 std::span<const char* const> composite_ops();
 
 /// The op named `name`; raises Unsupported.
 OpDef& find_op(const std::string& name);
+
+/// Adds an operator at run time, which lasts as long as the process. Raises Unsupported where an op
+/// has that name already.
+const OpDef& register_op(const std::string& name, OpDef def);
 
 }  // namespace mica

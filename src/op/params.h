@@ -4,12 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "mica/core/device.h"
 #include "mica/core/dims.h"
 #include "mica/core/dtype.h"
+#include "mica/core/number.h"
 
 namespace mica {
 
@@ -20,14 +26,25 @@ inline uint64_t hash_mix(uint64_t h, uint64_t v) {
   return h ^ (h >> 29);
 }
 
+/// An enum whose values 0, 1, … have names: `names_of(E)` gives them.
+template <class E>
+concept NamedEnum = std::is_enum_v<E> && requires(E e) {
+  { names_of(e) } -> std::convertible_to<std::span<const char* const>>;
+};
+
 std::string print_field(bool v);
 std::string print_field(int64_t v);
 std::string print_field(double v);
+std::string print_field(Number v);
 std::string print_field(DType v);
 std::string print_field(Device v);
 std::string print_field(const Dims& v);
 std::string print_field(Size2 v);
 std::string print_field(Size3 v);
+template <NamedEnum E>
+std::string print_field(E v) {
+  return names_of(v)[static_cast<size_t>(v)];
+}
 
 inline uint64_t hash_field(uint64_t h, bool v) { return hash_mix(h, v); }
 inline uint64_t hash_field(uint64_t h, int64_t v) { return hash_mix(h, static_cast<uint64_t>(v)); }
@@ -35,6 +52,13 @@ inline uint64_t hash_field(uint64_t h, double v) {
   uint64_t bits;
   std::memcpy(&bits, &v, sizeof bits);
   return hash_mix(h, bits);
+}
+inline uint64_t hash_field(uint64_t h, Number v) {
+  return hash_mix(h, v.bits() ^ static_cast<uint64_t>(v.kind()) << 61);
+}
+template <NamedEnum E>
+uint64_t hash_field(uint64_t h, E v) {
+  return hash_mix(h, static_cast<uint64_t>(v));
 }
 inline uint64_t hash_field(uint64_t h, DType v) { return hash_mix(h, static_cast<uint64_t>(v)); }
 inline uint64_t hash_field(uint64_t h, Device v) {
@@ -55,6 +79,49 @@ bool is_finite_field(const T&) {
   return true;
 }
 inline bool is_finite_field(double v) { return std::isfinite(v); }
+inline bool is_finite_field(Number v) { return !v.is_floating() || std::isfinite(v.to_double()); }
+
+/// The value of a field of Params, for whoever knows its name alone: importers, printers, other
+/// languages. An enum is the name of its value; nothing stands for what cannot be written down.
+using FieldValue = std::variant<std::monostate, bool, int64_t, double, Number, std::string, DType,
+                                Device, Dims, Size2, Size3>;
+
+template <class T>
+FieldValue get_field(const T& v) {
+  if constexpr (NamedEnum<T>)
+    return print_field(v);
+  else if constexpr (std::is_constructible_v<FieldValue, std::in_place_type_t<T>, T>)
+    return FieldValue(std::in_place_type<T>, v);
+  else
+    return {};
+}
+
+// Whether a value could be put into a field: of its own type, or an integer for a double, for a
+// Number or for every size of a Size2 or Size3, Dims for those.
+bool set_field(bool& field, const FieldValue& value);
+bool set_field(int64_t& field, const FieldValue& value);
+bool set_field(double& field, const FieldValue& value);
+bool set_field(Number& field, const FieldValue& value);
+bool set_field(DType& field, const FieldValue& value);
+bool set_field(Device& field, const FieldValue& value);
+bool set_field(Dims& field, const FieldValue& value);
+bool set_field(Size2& field, const FieldValue& value);
+bool set_field(Size3& field, const FieldValue& value);
+template <NamedEnum E>
+bool set_field(E& field, const FieldValue& value) {
+  const std::string* name = std::get_if<std::string>(&value);
+  const std::span<const char* const> names = names_of(field);
+  for (size_t i = 0; name && i < names.size(); ++i)
+    if (*name == names[i]) {
+      field = static_cast<E>(i);
+      return true;
+    }
+  return false;
+}
+template <class T>
+bool set_field(T&, const FieldValue&) {
+  return false;
+}
 
 /// What the machinery knows of a Params type; everything follows from its `fields()` visitor.
 struct ParamsInfo {
@@ -63,7 +130,15 @@ struct ParamsInfo {
   bool (*equal)(const void*, const void*);
   std::string (*print)(const void*);
   bool (*finite)(const void*);  ///< no number among the fields is infinite or NaN
+  void (*make_default)(void*);
+  /// Names and values, in order.
+  std::vector<std::pair<const char*, FieldValue>> (*values)(const void*);
+  /// Raises Error, which names the field, what there is and what came.
+  void (*set)(void*, std::string_view name, const FieldValue& value);
 };
+[[noreturn]] void fail_no_field(std::string_view name, const std::string& params);
+[[noreturn]] void fail_field_type(std::string_view name, const std::string& now,
+                                  const FieldValue& value);
 
 /// Parameters of an op that has none.
 struct NoParams {
@@ -112,6 +187,22 @@ const ParamsInfo& params_info() {
                   [&](const char*, const auto& v) { finite = finite && is_finite_field(v); });
         return finite;
       },
+      [](void* p) { ::new (p) P{}; },
+      [](const void* p) {
+        std::vector<std::pair<const char*, FieldValue>> all;
+        P::fields(*static_cast<const P*>(p),
+                  [&](const char* name, const auto& v) { all.emplace_back(name, get_field(v)); });
+        return all;
+      },
+      [](void* p, std::string_view field, const FieldValue& value) {
+        bool found = false;
+        P::fields(*static_cast<P*>(p), [&](const char* name, auto& v) {
+          if (field != name) return;
+          found = true;
+          if (!set_field(v, value)) fail_field_type(field, print_field(v), value);
+        });
+        if (!found) fail_no_field(field, params_info<P>().print(p));
+      },
   };
   return info;
 }
@@ -135,6 +226,8 @@ class AnyParams {
   explicit AnyParams(ParamsRef ref) : info_(ref.info) {
     std::memcpy(bytes_, ref.data, info_->size);
   }
+  /// The defaults of a type of Params.
+  explicit AnyParams(const ParamsInfo& info) : info_(&info) { info.make_default(bytes_); }
 
   ParamsRef ref() const { return {bytes_, info_}; }
   template <class P>
@@ -142,6 +235,9 @@ class AnyParams {
     return *reinterpret_cast<const P*>(bytes_);
   }
   std::string print() const { return info_->print(bytes_); }
+  /// By name; both raise Error where there is no such field.
+  FieldValue get(std::string_view name) const;
+  void set(std::string_view name, const FieldValue& value) { info_->set(bytes_, name, value); }
   bool operator==(const AnyParams& o) const {
     return info_ == o.info_ && info_->equal(bytes_, o.bytes_);
   }

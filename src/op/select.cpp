@@ -47,11 +47,12 @@ bool wants_copy(const TensorSpec& s, bool contiguous) {
   return s.defined && !(contiguous ? s.is_contiguous() : s.is_channels_last_dense());
 }
 
-/// Inputs among `mask` that do not have the layout yet.
-uint32_t to_copy(uint32_t mask, std::span<const TensorSpec> in, bool contiguous) {
-  uint32_t copies = 0;
-  for (size_t i = 0; i < in.size() && i < 32; ++i)
-    if ((mask >> i & 1U) && wants_copy(in[i], contiguous)) copies |= 1U << i;
+/// Inputs among `wanted` that do not have the layout yet.
+IndexSet to_copy(const IndexSet& wanted, std::span<const TensorSpec> in, bool contiguous) {
+  IndexSet copies;
+  for (size_t i = 0; i < in.size(); ++i)
+    if (wanted.contains(static_cast<int>(i)) && wants_copy(in[i], contiguous))
+      copies.insert(static_cast<int>(i));
   return copies;
 }
 
@@ -73,7 +74,7 @@ std::shared_ptr<const Prepared> choose(const OpDef& op, ParamsRef params, const 
   Support best_support = Support::no("");
   for (const Kernel& k : list) {
     if (!forced.empty() && forced != k.name) continue;
-    const Support s = k.supports(params.data, specs);
+    const Support s = k.supports(op, params.data, specs);
     if (s.kind == Support::Kind::no) {
       refusals += fmt::format("\n  {}: {}", k.name, s.reason);
       if (verbose)
@@ -98,12 +99,13 @@ std::shared_ptr<const Prepared> choose(const OpDef& op, ParamsRef params, const 
                       refusals.empty() ? ": the op has none there" : refusals);
   }
   auto prepared = std::make_shared<Prepared>();
+  prepared->op = &op;
   prepared->kernel = best;
   prepared->contiguous = to_copy(best_support.contiguous, specs.in, true);
   prepared->channels_last = to_copy(best_support.channels_last, specs.in, false);
   std::vector<TensorSpec> in(specs.in.begin(), specs.in.end());
   for (size_t i = 0; i < in.size(); ++i) in[i] = wanted_spec(*prepared, static_cast<int>(i), in[i]);
-  prepared->state = best->prepare(params.data, {in, specs.out});
+  prepared->state = best->prepare(op, params.data, {in, specs.out});
   if (verbose) {
     std::string copies;
     for (size_t i = 0; i < in.size(); ++i)
@@ -161,12 +163,11 @@ std::shared_ptr<const Prepared> select(const OpDef& op, ParamsRef params, const 
 }
 
 TensorSpec wanted_spec(const Prepared& prepared, int i, const TensorSpec& spec) {
-  if (i >= 32) return spec;
   TensorSpec s = spec;
-  if (prepared.contiguous >> i & 1U) {
+  if (prepared.contiguous.contains(i)) {
     s.strides = contiguous_strides(s.shape);
     s.aligned = true;
-  } else if (prepared.channels_last >> i & 1U) {
+  } else if (prepared.channels_last.contains(i)) {
     s.strides = channels_last_strides(s.shape);
     s.aligned = true;
   }

@@ -11,11 +11,13 @@ namespace mica {
 /// A kernel that was chosen for certain specs, with its state: what eager dispatch caches and a
 /// Plan holds.
 struct Prepared {
+  const OpDef* op = nullptr;
   const Kernel* kernel = nullptr;
   std::shared_ptr<const KernelState> state;
-  uint32_t contiguous = 0;     ///< inputs that must be copied to row-major order first
-  uint32_t channels_last = 0;  ///< inputs that must be copied to channels_last first
-  bool needs_copies() const { return (contiguous | channels_last) != 0; }
+  IndexSet contiguous;     ///< inputs that must be copied to row-major order first
+  IndexSet channels_last;  ///< inputs that must be copied to channels_last first
+  bool needs_copies() const { return !contiguous.empty() || !channels_last.empty(); }
+  void run(const void* params, const Call& call) const { kernel->run(*op, params, *state, call); }
 };
 
 /// Chooses the first kernel of the op's list that prefers these specs (else the first that can) and

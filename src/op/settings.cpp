@@ -47,8 +47,12 @@ struct Settings {
     const char* v = std::getenv("MICA_VERBOSE");
     verbose = v && std::string(v).find("dispatch") != std::string::npos;
     verbose_compile = v && std::string(v).find("compile") != std::string::npos;
-    const char* tune = std::getenv("MICA_AUTOTUNE");
-    autotune = tune && std::string(tune) == "1";
+    const auto is_on = [](const char* variable) {
+      const char* value = std::getenv(variable);
+      return value && std::string(value) == "1";
+    };
+    autotune = is_on("MICA_AUTOTUNE");
+    tf32 = is_on("MICA_TF32");
   }
 };
 

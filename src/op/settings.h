@@ -10,7 +10,7 @@ void set_deterministic(bool on);
 bool deterministic();
 
 /// Lets products on CUDA trade precision for speed: f32 by TF32 tensor cores, f16 and bf16 with
-/// partial sums kept in their own dtype; off by default.
+/// partial sums kept in their own dtype; off by default, also turned on by MICA_TF32=1.
 void set_allow_tf32(bool on);
 bool allow_tf32();
 

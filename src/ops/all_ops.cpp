@@ -1,5 +1,7 @@
 // The operators and the kernels of every provider that was built.
-#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -38,12 +40,49 @@ std::vector<OpDef*> build() {
   return ops;
 }
 
+/// The list, which only grows. The definitions themselves are never moved.
+class OpTable {
+ public:
+  OpTable() : ops_(build()) {
+    for (OpDef* op : ops_) by_name_.emplace(op->name, op);
+  }
+
+  std::vector<OpDef*> all() const {
+    const std::lock_guard lock(mutex_);
+    return ops_;
+  }
+  OpDef* find(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    const auto it = by_name_.find(name);
+    return it == by_name_.end() ? nullptr : it->second;
+  }
+  const OpDef& add(const std::string& name, OpDef def) {
+    const std::lock_guard lock(mutex_);
+    const auto [it, is_new] = by_name_.try_emplace(name, nullptr);
+    check<Unsupported>(is_new, "an operator named '{}' is there already", name);
+    // A map's keys stay where they are.
+    def.name = it->first.c_str();
+    it->second = added_.emplace_back(std::make_unique<OpDef>(std::move(def))).get();
+    ops_.push_back(it->second);
+    return *it->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<OpDef*> ops_;
+  std::map<std::string, OpDef*> by_name_;
+  std::vector<std::unique_ptr<OpDef>> added_;
+};
+
+/// Never destroyed: ops may be called until the process ends.
+OpTable& table() {
+  static auto* table = new OpTable;
+  return *table;
+}
+
 }  // namespace
 
-std::span<OpDef* const> all_ops() {
-  static const std::vector<OpDef*> ops = build();
-  return ops;
-}
+std::vector<OpDef*> all_ops() { return table().all(); }
 
 std::span<const char* const> composite_ops() {
   static const std::vector<const char*> names = {
@@ -54,9 +93,13 @@ std::span<const char* const> composite_ops() {
 }
 
 OpDef& find_op(const std::string& name) {
-  for (OpDef* op : all_ops())
-    if (name == op->name) return *op;
-  fail<Unsupported>("no operator is named '{}'", name);
+  OpDef* op = table().find(name);
+  check<Unsupported>(op != nullptr, "no operator is named '{}'", name);
+  return *op;
+}
+
+const OpDef& register_op(const std::string& name, OpDef def) {
+  return table().add(name, std::move(def));
 }
 
 }  // namespace mica

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "mica/mica.h"
-#include "tests/e2e/device.h"
+#include "tests/device.h"
 
 namespace mica {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "mica/mica.h"
-#include "tests/e2e/device.h"
+#include "tests/device.h"
 #include "tests/e2e/values_of.h"
 #include "tests/temporary_directory.h"
 

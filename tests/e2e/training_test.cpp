@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "mica/mica.h"
-#include "tests/e2e/device.h"
+#include "tests/device.h"
 #include "tests/e2e/values_of.h"
 
 namespace mica {

@@ -7,6 +7,7 @@
 #include "mica/graph/memory_plan.h"
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
+#include "tests/device.h"
 
 namespace mica {
 namespace {
@@ -66,7 +67,8 @@ class Program {
       case 11:
         return mul(a, full_like(a, kNumbers[below(5)]));
       case 12:
-        return add(a, sub(ones_like(a), full({1, kSize}, kNumbers[below(5)])));
+        return add(a,
+                   sub(ones_like(a), full({1, kSize}, kNumbers[below(5)], {.device = a.device()})));
       case 13:
         return transpose(a, 0, 1);
       case 14:
@@ -115,17 +117,18 @@ void compare(const std::string& without) {
   manual_seed(11);
   for (uint32_t seed = 0; seed < kPrograms; ++seed) {
     const Program program(seed);
-    const Tensor x = uniform({kSize, kSize}, -1, 1);
-    const Tensor y = uniform({kSize, kSize}, -1, 1);
-    const Tensor state = uniform({kSize, kSize}, -1, 1);
+    const auto drawn = [] { return to(uniform({kSize, kSize}, -1, 1), test::device()); };
+    const Tensor x = drawn();
+    const Tensor y = drawn();
+    const Tensor state = drawn();
     const Tensor compiled_state = clone(state);
     auto compiled =
         compile([&](const Tensor& a, const Tensor& b) { return program(a, b, compiled_state); });
     for (int run = 0; run < 2; ++run) {
-      const size_t before = memory_stats(Device::cpu()).allocated;
-      runtime(Device::cpu()).reset_peak(0);
+      const size_t before = memory_stats(test::device()).allocated;
+      runtime(test::device()).reset_peak(test::device().index);
       const Tensors expected = program(x, y, state);
-      const size_t peak = memory_stats(Device::cpu()).peak - before;
+      const size_t peak = memory_stats(test::device()).peak - before;
       const Tensors got = compiled(x, y);
       const std::string what = "program " + std::to_string(seed) + " without '" + without + "':\n" +
                                compiled.function()->plan()->captured().graph.dump();
@@ -140,9 +143,17 @@ void compare(const std::string& without) {
   set_deterministic(false);
 }
 
-TEST(RandomGraphs, AgreeWithEagerBitForBit) { compare(""); }
+class RandomGraphs : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (test::device().is_cuda() && !cuda_available())
+      GTEST_SKIP() << "no CUDA device: " << cuda_unavailable_reason();
+  }
+};
 
-TEST(RandomGraphs, AgreeWithEagerWithoutAnyOnePass) {
+TEST_F(RandomGraphs, AgreeWithEagerBitForBit) { compare(""); }
+
+TEST_F(RandomGraphs, AgreeWithEagerWithoutAnyOnePass) {
   for (const Pass& pass : passes()) compare(pass.name);
 }
 

@@ -34,7 +34,7 @@ OpCase truth_case(const char* op, Pair pair, double (*f)(double, double)) {
 OpCase test_case(const char* op, Tensor (*call)(const Tensor&), double (*f)(double)) {
   OpCase c{.op = op,
            .samples = without_gradient(unary_samples(call, f)),
-           .bad = {bad<Error>("input 0 is undefined", [call](Device) { call(Tensor()); })}};
+           .bad = {bad<Error>("input 0 (x) is undefined", [call](Device) { call(Tensor()); })}};
   c.samples.push_back(unary_integers(call, f, 0, 2));
   return c;
 }

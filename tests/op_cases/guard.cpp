@@ -56,9 +56,15 @@ std::vector<std::byte> bytes_in(const Tensor& t) {
 
 Outputs GuardedRun::record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                            std::span<const TensorSpec> out) {
+  // The definition names its outputs; those that are not always there come last.
+  const auto always =
+      std::count_if(op.out.begin(), op.out.end(), [](const Slot& slot) { return !slot.optional; });
+  if (out.size() < static_cast<size_t>(always) || (out.size() > op.out.size() && !op.more_outputs))
+    faults.push_back(
+        fmt::format("{} names {} outputs and has {}", op.name, op.out.size(), out.size()));
   Outputs outputs;
   if (op.view) {
-    const int64_t offset = op.view(params.data, inputs[0].spec()).offset;
+    const int64_t offset = op.view(op, params.data, inputs[0].spec()).offset;
     outputs.add(view_of(inputs[0], out[0], inputs[0].offset() + offset));
     return outputs;
   }
@@ -98,9 +104,8 @@ Tensors GuardedRun::run(const OpDef& op, ParamsRef params, std::span<const Tenso
   }
   for (size_t i = 0; i < out.size(); ++i)
     out_args.push_back({out[i].numel() > 0 ? memory[i].data() : nullptr, &out[i]});
-  prepared->kernel->run(params.data, *prepared->state,
-                        {in_args, out_args, workspace_bytes > 0 ? workspace.data() : nullptr,
-                         runtime(device).encoder(device.index)});
+  prepared->run(params.data, {in_args, out_args, workspace_bytes > 0 ? workspace.data() : nullptr,
+                              runtime(device).encoder(device.index)});
 
   const std::string who = fmt::format("{}, kernel {}: ", op.name, prepared->kernel->name);
   for (size_t i = 0; i < out.size(); ++i)

@@ -43,8 +43,12 @@ struct Result {
   HostArray out;
 };
 Result guarded(Kernel kernel) {
-  const OpDef op =
-      Op<NoParams>("faulty").infer<infer_same>().no_gradient("it is a test").cpu({kernel}).build();
+  const OpDef op = Op<NoParams>("faulty")
+                       .inputs({"x"})
+                       .infer<infer_same>()
+                       .no_gradient("it is a test")
+                       .cpu({kernel})
+                       .build();
   const Tensor x = ones({3});
   Tensor y;
   Result result;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 #include <iostream>
+#include <set>
 #include <string>
 
 #include "tests/op_cases/device.h"
@@ -101,11 +102,17 @@ TEST(Coverage, EveryOperatorHasAGradientOrAReason) {
     EXPECT_TRUE(op->vjp || (op->no_gradient && *op->no_gradient)) << op->name << " has neither";
 }
 
-TEST(Coverage, EveryOperatorDeclaresItsInputs) {
+TEST(Coverage, EveryOperatorNamesItsInputsAndOutputs) {
   for (const OpDef* op : all_ops())
-    EXPECT_NE(op->inputs, OpDef::kUndeclared)
-        << op->name << " does not say how many inputs it has: .inputs(2), or with some that may be "
-        << "left out .inputs(3, {.optional = {2}}), or .inputs_at_least(1)";
+    for (const auto* slots : {&op->in, &op->out}) {
+      std::set<std::string> names;
+      for (const Slot& slot : *slots) {
+        EXPECT_TRUE(names.insert(slot.name).second)
+            << op->name << " names two of them " << slot.name;
+        EXPECT_EQ(slot.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string::npos)
+            << op->name << ": " << slot.name;
+      }
+    }
 }
 
 TEST(Coverage, EveryToleranceIsUsed) {

@@ -91,7 +91,7 @@ OpCase nonzero_ends_case() {
                              },
                          .dtypes = z.dtypes,
                          .gradient = false});
-  c.bad = {bad<Error>("nonzero_ends: input 0 is undefined",
+  c.bad = {bad<Error>("nonzero_ends: input 0 (x) is undefined",
                       [](Device) { call_op("nonzero_ends", NoParams{}, {Tensor()}); })};
   return c;
 }

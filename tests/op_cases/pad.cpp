@@ -70,7 +70,7 @@ OpCase pad_case() {
           sample("0-d", {}, {}),
           sample("empty", {0, 2}, {.before = {1, 1}, .after = {1, 0}, .value = 2})}};
   for (const PadMode mode : {PadMode::reflect, PadMode::replicate, PadMode::circular}) {
-    const std::string name = name_of(mode);
+    const std::string name = print_field(mode);
     c.samples.push_back(sample(name, {3, 4}, {{1, 2}, {2, 3}, mode}));
     c.samples.push_back(sample(name + ", one axis", {2, 3, 4}, {{1, 0}, {2, 0}, mode}));
     c.samples.push_back(sample(name + ", images", {2, 3, 4, 5}, {{1, 2}, {3, 1}, mode}));
@@ -133,7 +133,7 @@ OpCase pad_grad_case() {
   };
   OpCase c{.op = "pad_grad", .samples = {}};
   for (const PadMode mode : {PadMode::reflect, PadMode::replicate, PadMode::circular}) {
-    const std::string name = name_of(mode);
+    const std::string name = print_field(mode);
     c.samples.push_back(sample(name, {3, 10}, {1, 4, 3, 3, mode}));
     c.samples.push_back(sample(name + ", first axis", {7, 3}, {0, 4, 1, 2, mode}));
     c.samples.push_back(sample(name + ", images", {2, 3, 7, 2}, {2, 3, 2, 2, mode}));

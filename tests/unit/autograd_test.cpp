@@ -240,6 +240,7 @@ void run_copy(const NoParams&, const Call& c) {
 
 TEST(Gradcheck, FindsAWrongGradient) {
   OpDef op = Op<NoParams>("wrong")
+                 .inputs({"x"})
                  .infer<infer_same>()
                  .vjp<wrong_vjp>({})
                  .cpu({kernel<supports_all<NoParams>, run_copy>("copy")})

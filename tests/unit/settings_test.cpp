@@ -69,6 +69,7 @@ void run_nothing(const NoParams&, const Call&) {}
 /// An op whose first kernel is hard to please.
 const OpDef& picky_op() {
   static const OpDef def = Op<NoParams>("picky")
+                               .inputs({"x"})
                                .infer<infer_same>()
                                .no_gradient("it is a test")
                                .cpu({kernel<supports_f64, run_nothing>("choosy"),
@@ -131,7 +132,8 @@ TEST_F(Settings, VerboseDispatchTellsOfLayoutCopies) {
 }
 
 TEST_F(Settings, AnOpWithoutAKernelForADeviceSaysSo) {
-  OpDef op = Op<NoParams>("lonely").infer<infer_same>().no_gradient("it is a test").build();
+  OpDef op =
+      Op<NoParams>("lonely").inputs({"x"}).infer<infer_same>().no_gradient("it is a test").build();
   expect_error<Unsupported>(
       "lonely: no kernel on cpu takes lonely(f32[2]) {}: the op has none there",
       [&] { dispatch(op, NoParams{}, Tensors{ones({2})}); });
@@ -169,7 +171,7 @@ void run_count(const NoParams&, const Call& c) {
 TEST_F(Settings, TheNumberOfThreadsHoldsForKernelsInEveryThread) {
   const OpDef op = Op<NoParams>("count")
                        .infer<infer_count>()
-                       .inputs(0)
+                       .inputs({})
                        .no_gradient("it is a test")
                        .cpu({kernel<supports_all<NoParams>, run_count>("parallel")})
                        .build();
@@ -225,6 +227,7 @@ std::string output_with(const std::string& variables) {
 TEST(Environment, DISABLED_Child) {
   add(ones({2}), ones({2}));
   if (autotune()) std::puts("autotune is on");
+  if (allow_tf32()) std::puts("TF32 is on");
 }
 
 TEST(Environment, VariablesForceKernelsAndMakeDispatchTalk) {
@@ -237,6 +240,7 @@ TEST(Environment, VariablesForceKernelsAndMakeDispatchTalk) {
               HasSubstr("MICA_KERNEL: expected op:kernel[,op:kernel…], got 'add'"));
   EXPECT_THAT(output_with(""), testing::Not(HasSubstr("mica:")));
   EXPECT_THAT(output_with("MICA_AUTOTUNE=1"), HasSubstr("autotune is on"));
+  EXPECT_THAT(output_with("MICA_TF32=1"), HasSubstr("TF32 is on"));
   EXPECT_THAT(output_with("MICA_AUTOTUNE=0"), testing::Not(HasSubstr("autotune is on")));
 }
 

@@ -84,7 +84,8 @@ void bench_of_dtype(OpsBench& bench, DType dtype) {
     const Tensor weight = uniform_of({1024}, 0.1, 2, dtype, device);
     const double n = static_cast<double>(x.numel()) * bytes;
     if (dtype != DType::f32) {
-      bench.row(named("add"), 3 * n, [&] { add(x, x); });
+      const Tensor y = uniform_of(x.shape(), 0.1, 2, dtype, device);
+      bench.row(named("add"), 3 * n, [&] { add(x, y); });
       bench.row(named("relu"), 2 * n, [&] { relu(x); });
       bench.row(named("sum"), n, [&] { sum(x); });
       bench.row(named("sum over columns"), n, [&] { sum(x, {0}); });

@@ -28,58 +28,12 @@ Rates rates_of(Device device) {
   return {measured.copy_rate(), flops, flops, flops / 2};
 }
 
-/// The two numbers of a field of printed parameters: "{stride = {1, 1}, padding = …".
-Size2 field(const std::string& params, const std::string& name) {
-  for (const char* before : {"{", ", "}) {
-    const std::string start = before + name + " = ";
-    const size_t at = params.find(start);
-    long long h = 0;
-    long long w = 0;
-    if (at != std::string::npos &&
-        std::sscanf(params.c_str() + at + start.size(), "{%lld, %lld}", &h, &w) == 2)
-      return {h, w};
-  }
-  return 1;
-}
-
-/// Multiplications and additions of a convolution, of one that is a gradient, or of one with a
-/// pooling: as many as without it.
-double flops_of_conv2d(const Plan::StepInfo& s) {
-  const std::string_view op = s.op;
-  const bool dgrad = op.find("dgrad") != op.npos;
-  const bool wgrad = op.find("wgrad") != op.npos;
-  const TensorSpec& x = dgrad ? s.out[0] : wgrad ? s.in.back() : s.in[0];
-  const TensorSpec& w = dgrad ? s.in.back() : wgrad ? s.out[0] : s.in[1];
-  if (x.rank() != 4 || w.rank() != 4) return 0;
-  const Size2 stride = field(s.params, "stride");
-  const Size2 padding = field(s.params, "padding");
-  const Size2 dilation = field(s.params, "dilation");
-  const auto places = [](int64_t n, int64_t k, int64_t step, int64_t pad, int64_t apart) {
-    return (n + 2 * pad - apart * (k - 1) - 1) / step + 1;
-  };
-  const int64_t h = places(x.shape[2], w.shape[2], stride.h, padding.h, dilation.h);
-  const int64_t v = places(x.shape[3], w.shape[3], stride.w, padding.w, dilation.w);
-  return 2.0 * static_cast<double>(x.shape[0] * h * v) * static_cast<double>(w.numel());
-}
-
-/// 0 for steps that are no products.
-double flops_of(const Plan::StepInfo& s) {
-  const std::string_view op = s.op;
-  if (s.in.size() < 2 || s.out.empty()) return 0;
-  if (op.starts_with("conv2d")) return flops_of_conv2d(s);
-  const auto numel = [](const TensorSpec& t) { return static_cast<double>(t.numel()); };
-  if (op == "matmul") return 2 * numel(s.out[0]) * static_cast<double>(s.in[0].shape.back());
-  if (op.starts_with("linear") && op != "linear_scan")  // tensors of M·K, K·N and M·N elements
-    return 2 * std::sqrt(numel(s.in[0]) * numel(s.in[1]) * numel(s.out[0]));
-  return 0;
-}
-
 double floor_of(const Plan::StepInfo& s, const Rates& rates) {
   const DType dtype = s.in.empty() ? DType::f32 : s.in[0].dtype;
   const double rate = dtype == DType::f16 || dtype == DType::bf16 ? rates.halves
                       : dtype == DType::f64                       ? rates.doubles
                                                                   : rates.flops;
-  return std::max(s.bytes / rates.bytes, flops_of(s) / rate);
+  return std::max(s.bytes / rates.bytes, s.flops / rate);
 }
 
 /// "f32[64, 800], f32[500, 800] → f32[64, 500]", with at most so many on either side.
@@ -121,7 +75,7 @@ void bench_breakdown(const std::string& workload, const Plan& plan, double secon
                        {"us", us(time)},
                        {"floor_us", us(floor)},
                        {"bytes", s.bytes},
-                       {"flops", flops_of(s)}});
+                       {"flops", s.flops}});
     } else {
       fmt::print("{:>8.2f} {:>9.2f}  {}: {}  {}\n", time * 1e6, floor * 1e6, s.op, s.kernel,
                  shapes_of(s, kMostShapes));

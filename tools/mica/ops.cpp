@@ -34,6 +34,30 @@ std::string no_gradient(const OpDef& op) {
   return op.no_gradient ? op.no_gradient : "no reason is given";
 }
 
+std::vector<std::string> slot_names(const std::vector<Slot>& slots, bool more) {
+  std::vector<std::string> names;
+  for (const Slot& slot : slots) names.push_back(slot.name + (slot.optional ? "?" : ""));
+  if (more) names.back() += "...";
+  return names;
+}
+
+/// What fusion and simplification know of an op, in words.
+std::vector<std::string> traits(const OpDef& op) {
+  std::vector<std::string> words;
+  const auto add = [&](bool so, const char* word) {
+    if (so) words.emplace_back(word);
+  };
+  add(op.elementwise > 0, "elementwise");
+  add(op.reduction, "reduction");
+  add(op.contraction.has_value(), "contraction");
+  add(op.copies, "copies");
+  add(op.mutates != nullptr, "writes");
+  add(op.algebra.commutes, "commutes");
+  add(!op.carries_before.empty(), "carries programs before");
+  add(!op.carries_after.empty(), "carries programs after");
+  return words;
+}
+
 /// One object per op: `gradient` is true or the reason why there is none, `dtypes` what the first
 /// input may be. A composite has neither of its own: it is made of ops.
 void print_json(bool cuda) {
@@ -46,20 +70,25 @@ void print_json(bool cuda) {
                     {"kind", op->view ? "view" : "op"},
                     {"kernels", kernels},
                     {"gradient", op->vjp ? Json(true) : Json(no_gradient(*op))},
-                    {"dtypes", dtype_names(*op)}});
+                    {"dtypes", dtype_names(*op)},
+                    {"inputs", slot_names(op->in, op->more_inputs)},
+                    {"outputs", slot_names(op->out, op->more_outputs)},
+                    {"precision", name_of(op->precision)},
+                    {"traits", traits(*op)}});
   }
   for (const char* name : composite_ops()) list.push_back({{"name", name}, {"kind", "composite"}});
   fmt::print("{}\n", list.dump());
 }
 
 void print_table(bool cuda) {
-  std::vector<std::vector<std::string>> rows = {{"op", "cpu", "cuda", "dtypes", "gradient"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"op", "cpu", "cuda", "dtypes", "precision", "gradient"}};
   for (const OpDef* op : all_ops()) {
     const auto cell = [&](DeviceKind kind) {
       return op->view ? "view" : joined(kernel_names(*op, kind));
     };
     rows.push_back({op->name, cell(DeviceKind::cpu), cell(DeviceKind::cuda), op->dtypes.words(),
-                    op->vjp ? "yes" : "no: " + no_gradient(*op)});
+                    name_of(op->precision), op->vjp ? "yes" : "no: " + no_gradient(*op)});
   }
   if (!cuda)
     for (auto& row : rows) row.erase(row.begin() + 2);

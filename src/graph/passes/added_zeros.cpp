@@ -4,11 +4,17 @@
 namespace mica {
 namespace {
 
+/// Whether a zero beside an identity element that is a zero too, of either sign, is known.
+bool is_zero(std::optional<double> number, std::optional<double> identity) {
+  return identity == 0 && number == 0;
+}
+
 ValueId equal(const Graph& g, const Writes& writes, const Node& node) {
-  const bool sum = is(node, "add");
-  if (!sum && !is(node, "sub")) return kNoValue;
-  if (known_number(g, writes, node.in[1]) == 0) return node.in[0];
-  return sum && known_number(g, writes, node.in[0]) == 0 ? node.in[1] : kNoValue;
+  if (node.in.size() != 2) return kNoValue;
+  const Algebra& algebra = node.op->algebra;
+  if (is_zero(known_number(g, writes, node.in[1]), algebra.right_identity)) return node.in[0];
+  if (is_zero(known_number(g, writes, node.in[0]), algebra.left_identity)) return node.in[1];
+  return kNoValue;
 }
 
 }  // namespace

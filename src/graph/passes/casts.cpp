@@ -28,9 +28,9 @@ void merge_casts(Graph& graph) {
   const Writes writes(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
-    if (!is(node, "copy")) continue;
+    if (!node.op->copies) continue;
     const Node* inner = maker(graph, node.in[0]);
-    if (!inner || !is(*inner, "copy") || uses(graph, node.in[0]) != 1) continue;
+    if (!inner || !inner->op->copies || uses(graph, node.in[0]) != 1) continue;
     const ValueId first = inner->in[0];
     const DType from = graph[first].spec.dtype;
     const DType to = graph[node.out[0]].spec.dtype;

@@ -49,11 +49,9 @@ struct Life {
   }
 };
 
-bool commutes(const Node& node) { return is(node, "add") || is(node, "mul"); }
-
 std::vector<ValueId> operands(const Node& node) {
   std::vector<ValueId> in = node.in;
-  if (commutes(node)) std::sort(in.begin(), in.end());
+  if (node.op->algebra.commutes) std::sort(in.begin(), in.end());
   return in;
 }
 

@@ -13,14 +13,6 @@ double held(double value, DType dtype) {
   return switch_all(dtype, [&]<class T>() { return static_cast<double>(static_cast<T>(value)); });
 }
 
-template <class T>
-T compute(const Node& node, T a, T b) {
-  if (is(node, "add")) return a + b;
-  if (is(node, "sub")) return a - b;
-  if (is(node, "mul")) return a * b;
-  return is(node, "div") ? a / b : -a;
-}
-
 /// The number that a call of numbers gives, to the bit; none for ops that libraries round each in
 /// their own way.
 std::optional<double> fold(const Graph& g, const Node& node, double a, double b) {
@@ -29,19 +21,16 @@ std::optional<double> fold(const Graph& g, const Node& node, double a, double b)
   const DType to = g[node.out[0]].spec.dtype;
   a = held(a, from);
   b = held(b, from);
-  if (is(node, "copy")) {
+  if (node.op->copies) {
     const bool whole = !is_floating(to);
     if (whole && (is_floating(from) || a < 0 || a > 255)) return std::nullopt;
     return held(a, to);
   }
-  if (!is(node, "add") && !is(node, "sub") && !is(node, "mul") && !is(node, "div") &&
-      !is(node, "neg"))
-    return std::nullopt;
-  if (from == DType::f64) return compute(node, a, b);
-  if (is_floating(from))  // halves are computed in float
-    return held(compute(node, static_cast<float>(a), static_cast<float>(b)), from);
+  if (!node.op->algebra.fold) return std::nullopt;
+  const double exact = node.op->algebra.fold(a, b);
+  if (from == DType::f64) return exact;
+  if (is_floating(from)) return held(held(exact, DType::f32), from);  // halves are computed in f32
   if (from == DType::boolean || std::abs(a) > kSmall || std::abs(b) > kSmall) return std::nullopt;
-  const double exact = compute(node, a, b);
   const auto [low, high] = from == DType::u8 ? std::pair(0.0, 255.0) : std::pair(-kSmall, kSmall);
   return exact >= low && exact <= high ? std::optional(exact) : std::nullopt;
 }

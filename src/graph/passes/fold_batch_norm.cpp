@@ -14,8 +14,9 @@ namespace {
 /// Whether a node is linear in its weight (C, …) and bias (C), with channels where batch norm has
 /// them.
 bool has_channels(const Graph& g, const Node& node) {
-  return is(node, "conv2d") || is(node, "conv3d") ||
-         (is(node, "linear") && g[node.out[0]].spec.rank() == 2);
+  if (!node.op->contraction) return false;
+  const int axis = node.op->contraction->channel_axis;
+  return (axis < 0 ? g[node.out[0]].spec.rank() + axis : axis) == 1;
 }
 
 /// The node whose result a batch norm alone reads and could be made to give what it gives; -1:

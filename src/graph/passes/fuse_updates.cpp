@@ -20,8 +20,7 @@ struct LayerGrads {
 bool runs_beside(const Graph& graph, int layer, int update) {
   const auto begin = graph.nodes.begin();
   return std::any_of(begin + layer, begin + update, [](const Node& node) {
-    const std::string_view name = node.op->name;
-    return name.starts_with("conv") && name.ends_with("_wgrad");
+    return !node.op->out.empty() && node.op->out[0].format == Format::weight;
   });
 }
 

@@ -1,5 +1,4 @@
-#include <algorithm>
-#include <cmath>
+#include <bit>
 
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/passes/rewrite.h"
@@ -7,36 +6,28 @@
 namespace mica {
 namespace {
 
-bool is_zero(std::optional<double> v, bool negative) {
-  return v && *v == 0 && std::signbit(*v) == negative;
-}
-
-bool is_one_of(const Node& node, std::initializer_list<std::string_view> names) {
-  return std::any_of(names.begin(), names.end(), [&](std::string_view n) { return is(node, n); });
-}
-
-/// The operand that x op c equals.
-ValueId beside_neutral(const Graph& g, const Writes& writes, const Node& node) {
-  const std::optional<double> a = known_number(g, writes, node.in[0]);
-  const std::optional<double> b = known_number(g, writes, node.in[1]);
-  const bool whole = !is_floating(g[node.out[0]].spec.dtype);
-  if (is(node, "mul")) return b == 1 ? node.in[0] : a == 1 ? node.in[1] : kNoValue;
-  if (is(node, "div")) return b == 1 ? node.in[0] : kNoValue;
-  if (is(node, "sub")) return is_zero(b, false) ? node.in[0] : kNoValue;
-  // Of floats only -0 is neutral: -0 + 0 is 0.
-  if (is_zero(b, !whole)) return node.in[0];
-  return is_zero(a, !whole) ? node.in[1] : kNoValue;
+/// Whether a known number is an op's identity element: of floats to the bit, since the sign of a
+/// zero is seen.
+bool is_identity(std::optional<double> number, std::optional<double> identity, DType dtype) {
+  if (!number || !identity) return false;
+  return is_floating(dtype) ? std::bit_cast<uint64_t>(*number) == std::bit_cast<uint64_t>(*identity)
+                            : *number == *identity;
 }
 
 ValueId equal(const Graph& g, const Writes& writes, const Node& node) {
-  if (is_one_of(node, {"add", "sub", "mul", "div"})) return beside_neutral(g, writes, node);
-  if (is(node, "copy")) return node.in[0];  // replaced where it lies alike
+  const Algebra& algebra = node.op->algebra;
+  if (node.op->copies) return node.in[0];  // replaced where it lies alike
+  if (node.in.size() == 2) {
+    const DType dtype = g[node.out[0]].spec.dtype;
+    if (is_identity(known_number(g, writes, node.in[1]), algebra.right_identity, dtype))
+      return node.in[0];
+    if (is_identity(known_number(g, writes, node.in[0]), algebra.left_identity, dtype))
+      return node.in[1];
+  }
   const Node* inner = node.in.size() == 1 ? maker(g, node.in[0]) : nullptr;
   if (!inner || inner->op != node.op) return kNoValue;
-  if (is_one_of(node, {"neg", "bitwise_not"})) return inner->in[0];
-  const bool idempotent =
-      is_one_of(node, {"relu", "abs", "sign", "floor", "ceil", "trunc", "round"});
-  return idempotent ? node.in[0] : kNoValue;
+  if (algebra.involution) return inner->in[0];
+  return algebra.idempotent ? node.in[0] : kNoValue;
 }
 
 }  // namespace

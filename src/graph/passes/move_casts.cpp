@@ -9,7 +9,7 @@ namespace mica {
 namespace {
 
 bool is_cast(const Graph& g, const Node* node) {
-  return node && is(*node, "copy") && g[node->in[0]].spec.dtype != g[node->out[0]].spec.dtype;
+  return node && node->op->copies && g[node->in[0]].spec.dtype != g[node->out[0]].spec.dtype;
 }
 
 /// Whether a value may come to lie otherwise: nobody takes a view of it, writes to it or is given
@@ -55,7 +55,7 @@ void cast_less(Graph& g, const Writes& writes, int at) {
   const ValueId x = cast->in[0];
   ViewSpec seen;
   try {
-    seen = view.op->view(view.params.ref().data, g[x].spec);
+    seen = view.op->view(*view.op, view.params.ref().data, g[x].spec);
   } catch (const ShapeError&) {
     return;
   }
@@ -85,7 +85,7 @@ void cast_before_more(Graph& g, const Writes& writes, int at) {
   const TensorSpec spec = in_dtype(g[x].spec, g[y].spec.dtype);
   ViewSpec seen;
   try {
-    seen = more.op->view(more.params.ref().data, spec);
+    seen = more.op->view(*more.op, more.params.ref().data, spec);
   } catch (const ShapeError&) {
     return;
   }

@@ -47,7 +47,7 @@ class Chain {
       for (int k = 0; k < shape.rank(); ++k) shape[k] = spec.shape[static_cast<int>(back[k])];
       spec.shape = shape;
       spec.strides = channels_last ? channels_last_strides(shape) : contiguous_strides(shape);
-      if (is(node, "copy"))
+      if (node.op->copies)
         node.params = AnyParams(ParamsRef::of(CopyParams{spec.dtype, channels_last}));
     }
   }

@@ -193,7 +193,7 @@ bool has_joined_kernel(const Graph& graph, const Node& node) {
   const KernelList& kernels = node.op->kernels[static_cast<size_t>(device.kind)];
   return std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& k) {
     if (forced.empty() ? std::string_view(k.name) == "composed" : forced != k.name) return false;
-    const Support::Kind kind = k.supports(node.params.ref().data, {in, out}).kind;
+    const Support::Kind kind = k.supports(*node.op, node.params.ref().data, {in, out}).kind;
     return kind == Support::Kind::preferred || (!forced.empty() && kind == Support::Kind::possible);
   });
 }

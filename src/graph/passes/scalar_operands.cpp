@@ -21,7 +21,7 @@ bool takes_scalar(const Graph& g, const Node& node, ValueId id, const TensorSpec
   if (!has_shape) return false;
   try {
     OutSpecs inferred(node.op->name);
-    node.op->infer(node.params.ref().data, specs, inferred);
+    node.op->infer(*node.op, node.params.ref().data, specs, inferred);
     return inferred.size() == 1 && inferred[0].shape == out.shape;
   } catch (const Error&) {
     return false;

@@ -8,8 +8,7 @@ namespace {
 
 /// Whether the outer of two views may be tried on the input of the inner.
 bool may_skip(const Node& outer, const Node& inner) {
-  return is(outer, "reshape") || is(outer, "expand") ||
-         (is(outer, "permute") && outer.op == inner.op);
+  return outer.op->view_absorbs || (is(outer, "permute") && outer.op == inner.op);
 }
 
 /// Makes a view one of `base`, if its op sees the same there.
@@ -18,7 +17,7 @@ bool take_from(Graph& g, Node& node, ValueId base, const AnyParams& params) {
   int64_t offset = v.offset;  // from `base`, through what lies between
   for (ValueId id = v.base; id != base; id = g[id].base) offset += g[id].offset;
   try {
-    const ViewSpec seen = node.op->view(params.ref().data, g[base].spec);
+    const ViewSpec seen = node.op->view(*node.op, params.ref().data, g[base].spec);
     if (!lie_alike(seen.spec, v.spec) || seen.offset != offset) return false;
   } catch (const ShapeError&) {
     return false;

@@ -70,11 +70,11 @@ Tensors mish_grad_parts(const NoParams&, std::span<const Tensor> in) {
 
 /// An activation whose gradient is an op of its own with the same parameters.
 template <class F, class P, const OpDef& (*grad_op)()>
-OpDef activation(const char* name) {
+OpDef activation(const char* name, Precision precision = Precision::any) {
   constexpr auto kVjp = [](const ParamsOf<F>& p, const VjpArgs& a) -> Tensors {
     return {dispatch(grad_op(), static_cast<const P&>(p), {a.grad[0], a.in[0]})[0]};
   };
-  return wide_elementwise_op<F>(name).template vjp<kVjp>({.in = {0}}).build();
+  return wide_elementwise_op<F>(name).template vjp<kVjp>({.in = {0}}).precision(precision).build();
 }
 template <class F, class P, auto parts>
 OpDef activation_grad(const char* name) {
@@ -147,7 +147,8 @@ const OpDef& silu_grad_op() {
   return def;
 }
 const OpDef& softplus_op() {
-  static OpDef def = activation<functor::Softplus, SoftplusParams, softplus_grad_op>("softplus");
+  static OpDef def =
+      activation<functor::Softplus, SoftplusParams, softplus_grad_op>("softplus", Precision::f32);
   return def;
 }
 const OpDef& softplus_grad_op() {

@@ -124,7 +124,9 @@ Average adaptive_average(Size2 output, const Shape& x) {
 const OpDef& avg_pool2d_op() {
   static OpDef def =
       Op<AvgPool2dParams>("avg_pool2d")
-          .inputs(1)
+          .inputs({"x"})
+          .formats({Format::images}, {Format::images})
+          .carries({0}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({})
@@ -136,7 +138,9 @@ const OpDef& avg_pool2d_op() {
 
 const OpDef& avg_pool2d_grad_op() {
   static OpDef def = Op<AvgPool2dGradParams>("avg_pool2d_grad")
-                         .inputs(1)
+                         .inputs({"dy"})
+                         .outputs({"dx"})
+                         .formats({Format::images}, {Format::images})
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_grad>({})
@@ -149,7 +153,8 @@ const OpDef& avg_pool2d_grad_op() {
 
 const OpDef& adaptive_avg_pool2d_op() {
   static OpDef def = Op<AdaptivePool2dParams>("adaptive_avg_pool2d")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .formats({Format::images}, {Format::images})
                          .dtypes(kFloatDTypes)
                          .infer<infer_adaptive>()
                          .vjp<vjp_adaptive>({})
@@ -162,7 +167,9 @@ const OpDef& adaptive_avg_pool2d_op() {
 
 const OpDef& adaptive_avg_pool2d_grad_op() {
   static OpDef def = Op<AdaptivePool2dGradParams>("adaptive_avg_pool2d_grad")
-                         .inputs(1)
+                         .inputs({"dy"})
+                         .outputs({"dx"})
+                         .formats({Format::images}, {Format::images})
                          .dtypes(kFloatDTypes)
                          .infer<infer_adaptive_grad>()
                          .vjp<vjp_adaptive_grad>({})

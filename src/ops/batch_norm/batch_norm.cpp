@@ -192,7 +192,10 @@ void infer_act_grad(const BatchNormParams& params, std::span<const TensorSpec> i
 
 const OpDef& batch_norm_op() {
   static OpDef def = Op<BatchNormParams>("batch_norm")
-                         .inputs(5, {.optional = {1, 2, 3, 4}})
+                         .inputs({"x", "weight?", "bias?", "running_mean?", "running_var?"})
+                         .outputs({"y", "mean", "invstd"})
+                         .formats({Format::images}, {Format::images})
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}, .out = {1, 2}})
@@ -205,7 +208,9 @@ const OpDef& batch_norm_op() {
 const OpDef& batch_norm_grad_op() {
   static OpDef def =
       Op<BatchNormParams>("batch_norm_grad")
-          .inputs(5, {.optional = {2}})
+          .inputs({"dy", "x", "weight?", "mean", "invstd"})
+          .outputs({"dx", "dweight", "dbias"})
+          .formats({Format::images, Format::images}, {Format::images})
           .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_by<compose_grad, BatchNormParams>>({.in = {0, 1, 2, 3, 4}})
@@ -217,7 +222,11 @@ const OpDef& batch_norm_grad_op() {
 const OpDef& batch_norm_act_op() {
   static OpDef def =
       Op<BatchNormActParams>("batch_norm_act")
-          .inputs(6, {.optional = {1, 2, 3, 4, 5}})
+          .inputs({"x", "weight?", "bias?", "running_mean?", "running_var?", "residual?"})
+          .outputs({"y", "mean", "invstd"})
+          .formats({Format::images, Format::none, Format::none, Format::none, Format::none,
+                    Format::images},
+                   {Format::images})
           .dtypes(kFloatDTypes)
           .infer<infer_act>()
           .vjp<vjp_act>({.in = {0, 1, 2}, .out = {0, 1, 2}})
@@ -230,7 +239,11 @@ const OpDef& batch_norm_act_op() {
 const OpDef& batch_norm_act_grad_op() {
   static OpDef def =
       Op<BatchNormParams>("batch_norm_act_grad")
-          .inputs(7, {.optional = {2, 5, 6}})
+          .inputs({"dy", "x", "weight?", "mean", "invstd", "bias?", "y?"})
+          .outputs({"dx", "dweight", "dbias", "dz?"})
+          .formats({Format::images, Format::images, Format::none, Format::none, Format::none,
+                    Format::none, Format::images},
+                   {Format::images, Format::none, Format::none, Format::images})
           .dtypes(kFloatDTypes)
           .infer<infer_act_grad>()
           .vjp<vjp_by<compose_act_grad, BatchNormParams>>({.in = {0, 1, 2, 3, 4, 5, 6}})

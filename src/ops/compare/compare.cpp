@@ -14,22 +14,25 @@ constexpr const char* kTruth = "a truth value does not change smoothly";
 constexpr const char* kBits = "integers have no gradient";
 
 template <class F, size_t N>
-OpDef truth(const char* name) {
-  return elementwise_op<F, N, Takes::all>(name).no_gradient(kTruth).build();
+OpDef truth(const char* name, const Algebra& algebra = {}) {
+  return elementwise_op<F, N, Takes::all>(name).no_gradient(kTruth).algebra(algebra).build();
 }
 template <class F, size_t N>
 OpDef bits(const char* name) {
-  return elementwise_op<F, N, Takes::bits>(name).no_gradient(kBits).build();
+  return elementwise_op<F, N, Takes::bits>(name)
+      .no_gradient(kBits)
+      .algebra({.commutes = true})
+      .build();
 }
 
 }  // namespace
 
 const OpDef& eq_op() {
-  static OpDef def = truth<functor::Eq, 2>("eq");
+  static OpDef def = truth<functor::Eq, 2>("eq", {.commutes = true});
   return def;
 }
 const OpDef& ne_op() {
-  static OpDef def = truth<functor::Ne, 2>("ne");
+  static OpDef def = truth<functor::Ne, 2>("ne", {.commutes = true});
   return def;
 }
 const OpDef& lt_op() {
@@ -49,15 +52,15 @@ const OpDef& ge_op() {
   return def;
 }
 const OpDef& logical_and_op() {
-  static OpDef def = truth<functor::LogicalAnd, 2>("logical_and");
+  static OpDef def = truth<functor::LogicalAnd, 2>("logical_and", {.commutes = true});
   return def;
 }
 const OpDef& logical_or_op() {
-  static OpDef def = truth<functor::LogicalOr, 2>("logical_or");
+  static OpDef def = truth<functor::LogicalOr, 2>("logical_or", {.commutes = true});
   return def;
 }
 const OpDef& logical_xor_op() {
-  static OpDef def = truth<functor::LogicalXor, 2>("logical_xor");
+  static OpDef def = truth<functor::LogicalXor, 2>("logical_xor", {.commutes = true});
   return def;
 }
 const OpDef& logical_not_op() {
@@ -91,6 +94,7 @@ const OpDef& bitwise_xor_op() {
 const OpDef& bitwise_not_op() {
   static OpDef def = elementwise_op<functor::BitwiseNot, 1, Takes::bits>("bitwise_not")
                          .dtypes(kIntegerDTypes)
+                         .algebra({.involution = true})
                          .no_gradient(kBits)
                          .build();
   return def;

@@ -79,7 +79,8 @@ void run(const ConcatParams&, const ConcatState& state, const Call& c) {
 
 const OpDef& concat_op() {
   static OpDef def = Op<ConcatParams>("concat")
-                         .inputs_at_least(1)
+                         .inputs({"tensors..."})
+                         .precision(Precision::widest)
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<ConcatParams>, prepare, run>("runs")})

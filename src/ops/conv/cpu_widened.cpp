@@ -50,24 +50,24 @@ void narrow(const float* from, int64_t n, void* to) {
 
 }  // namespace
 
-Support supports(const Kernel& inner, const void* params, const Specs& specs) {
+Support supports(const OpDef& op, const Kernel& inner, const void* params, const Specs& specs) {
   if (!is_half(specs.out[0])) return Support::no("is for f16 and bf16");
   const auto in = in_f32(specs.in);
   const auto out = in_f32(specs.out);
-  Support support = inner.supports(params, {in, out});
+  Support support = inner.supports(op, params, {in, out});
   if (support.kind == Support::Kind::no) return support;
   // What is converted must be dense.
-  const uint32_t all = (1U << in.size()) - 1;
-  support.contiguous |= all & ~support.channels_last;
+  for (int i = 0; i < static_cast<int>(in.size()); ++i)
+    if (!support.channels_last.contains(i)) support.contiguous.insert(i);
   return support;
 }
 
-std::shared_ptr<const KernelState> prepare(const Kernel& inner, const void* params,
+std::shared_ptr<const KernelState> prepare(const OpDef& op, const Kernel& inner, const void* params,
                                            const Specs& specs) {
   auto state = std::make_shared<State>();
   state->in = in_f32(specs.in);
   state->out = in_f32(specs.out);
-  state->inner = inner.prepare(params, {state->in, state->out});
+  state->inner = inner.prepare(op, params, {state->in, state->out});
   size_t bytes = state->inner->workspace_bytes;
   for (const auto& list : {specs.in, specs.out})
     for (const TensorSpec& s : list)
@@ -76,7 +76,7 @@ std::shared_ptr<const KernelState> prepare(const Kernel& inner, const void* para
   return state;
 }
 
-void run(const Kernel& inner, const void* params, const KernelState& kernel_state,
+void run(const OpDef& op, const Kernel& inner, const void* params, const KernelState& kernel_state,
          const Call& call) {
   const auto& state = static_cast<const State&>(kernel_state);
   auto* workspace = static_cast<std::byte*>(call.workspace);
@@ -96,7 +96,7 @@ void run(const Kernel& inner, const void* params, const KernelState& kernel_stat
     if (from.dtype() == DType::bf16) widen<BFloat16>(from.data, from.numel(), in[i].as<float>());
   }
   for (size_t i = 0; i < call.out.size(); ++i) out[i] = wide(call.out[i], state.out[i]);
-  inner.run(params, *state.inner,
+  inner.run(op, params, *state.inner,
             {std::span(in).first(call.in.size()), std::span(out).first(call.out.size()), workspace,
              call.encoder});
   for (size_t i = 0; i < call.out.size(); ++i) {

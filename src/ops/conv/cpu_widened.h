@@ -6,10 +6,11 @@ namespace mica {
 
 namespace widened {
 
-Support supports(const Kernel& inner, const void* params, const Specs& specs);
-std::shared_ptr<const KernelState> prepare(const Kernel& inner, const void* params,
+Support supports(const OpDef& op, const Kernel& inner, const void* params, const Specs& specs);
+std::shared_ptr<const KernelState> prepare(const OpDef& op, const Kernel& inner, const void* params,
                                            const Specs& specs);
-void run(const Kernel& inner, const void* params, const KernelState& state, const Call& call);
+void run(const OpDef& op, const Kernel& inner, const void* params, const KernelState& state,
+         const Call& call);
 
 }  // namespace widened
 
@@ -17,10 +18,15 @@ void run(const Kernel& inner, const void* params, const KernelState& state, cons
 /// back.
 template <Kernel (*inner)()>
 Kernel widened_kernel() {
-  return {"widened", [](const void* p, const Specs& s) { return widened::supports(inner(), p, s); },
-          [](const void* p, const Specs& s) { return widened::prepare(inner(), p, s); },
-          [](const void* p, const KernelState& state, const Call& call) {
-            widened::run(inner(), p, state, call);
+  return {"widened",
+          [](const OpDef& op, const void* p, const Specs& s) {
+            return widened::supports(op, inner(), p, s);
+          },
+          [](const OpDef& op, const void* p, const Specs& s) {
+            return widened::prepare(op, inner(), p, s);
+          },
+          [](const OpDef& op, const void* p, const KernelState& state, const Call& call) {
+            widened::run(op, inner(), p, state, call);
           }};
 }
 

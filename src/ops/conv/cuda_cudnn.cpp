@@ -40,13 +40,14 @@ std::string key_of(const ConvProblem& p) {
 
 /// The kernel's own rivals: our kernels of the same op, the reference last.
 struct Rivals {
+  const OpDef& op;
   KernelList kernels;
   const void* params;
 
   /// Whether one of them claims the specs for itself; the reference never does.
   bool claim(const Specs& specs) const {
     for (size_t i = 0; i + 1 < kernels.size(); ++i)
-      if (kernels[i].supports(params, specs).kind == Support::Kind::preferred) return true;
+      if (kernels[i].supports(op, params, specs).kind == Support::Kind::preferred) return true;
     return false;
   }
 };
@@ -142,7 +143,8 @@ bool time_plans(const ConvProblem& p, const Rivals& rivals, const States& states
       best.state = state;
     }
     for (const Kernel& kernel : rivals.kernels)
-      if (trial.microseconds(kernel, rivals.params, least) < least) best.rival_is_faster = true;
+      if (trial.microseconds(rivals.op, kernel, rivals.params, least) < least)
+        best.rival_is_faster = true;
     return true;
   } catch (const OutOfMemory&) {
     return false;
@@ -288,7 +290,7 @@ ConvProblem wgrad_problem(const P& params, const Specs& specs) {
 }
 
 template <auto problem, auto rivals, class P>
-Support supports(const P& params, const Specs& specs) {
+Support supports(const OpDef& op, const P& params, const Specs& specs) {
   const TensorSpec& out = specs.out[0];
   if (out.dtype == DType::f64) return Support::no("f64 is left to the direct kernel");
   if (out.numel() == 0 || specs.in[0].numel() == 0 || specs.in[1].numel() == 0)
@@ -304,7 +306,7 @@ Support supports(const P& params, const Specs& specs) {
   if (!out.aligned) return Support::no("the output does not lie on a 16-byte boundary");
   if (!has_layout(out) && !(p.row_major_gradient && out.is_contiguous()))
     return Support::no("the output is neither row-major nor channels_last");
-  const Choice choice = find_choice(p, {rivals(), &params});
+  const Choice choice = find_choice(p, {op, rivals(), &params});
   if (!choice.state) return Support::no(choice.reason);
   Support support = choice.rival_is_faster ? Support::possible() : Support::yes();
   (p.channels_last ? support.channels_last : support.contiguous) = 0b11;
@@ -314,9 +316,9 @@ Support supports(const P& params, const Specs& specs) {
 }
 
 template <auto problem, auto rivals, class P>
-std::shared_ptr<CudnnState> prepare(const P& params, const Specs& specs) {
+std::shared_ptr<CudnnState> prepare(const OpDef& op, const P& params, const Specs& specs) {
   const ConvProblem p = problem(params, specs);
-  const Choice choice = find_choice(p, {rivals(), &params});
+  const Choice choice = find_choice(p, {op, rivals(), &params});
   check<Unsupported>(choice.state != nullptr, "{}: {}", p.op(), choice.reason);
   // A plan from the cache may come to a stream that has no handle yet, and `run` must not make one.
   runtime(DeviceKind::cuda).encoder(p.device.index)->cudnn();

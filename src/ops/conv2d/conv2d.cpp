@@ -3,6 +3,7 @@
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/conv/cpu_widened.h"
+#include "mica/ops/conv/flops.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/ops/reduce/reduce.h"
@@ -104,7 +105,12 @@ Tensors conv2d_gradients(const Conv2dParams& params, const Tensor& dy, const Vjp
 const OpDef& conv2d_op() {
   static OpDef def =
       Op<Conv2dParams>("conv2d")
-          .inputs(3, {.optional = {2}})
+          .inputs({"x", "weight", "bias?"})
+          .flops<conv_flops<Conv2dParams>>()
+          .precision(Precision::low)
+          .formats({Format::images, Format::weight}, {Format::images})
+          .contraction({.channel_axis = 1})
+          .carries({0}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {0, 1}})
@@ -117,7 +123,10 @@ const OpDef& conv2d_op() {
 const OpDef& conv2d_dgrad_op() {
   static OpDef def =
       Op<Conv2dGradParams>("conv2d_dgrad")
-          .inputs(2)
+          .inputs({"dy", "weight"})
+          .outputs({"dx"})
+          .flops<conv_dgrad_flops<Conv2dGradParams>>()
+          .formats({Format::images, Format::weight}, {Format::images})
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
           .vjp<vjp_dgrad>({.in = {0, 1}})
@@ -131,7 +140,10 @@ const OpDef& conv2d_dgrad_op() {
 const OpDef& conv2d_wgrad_op() {
   static OpDef def =
       Op<Conv2dGradParams>("conv2d_wgrad")
-          .inputs(2)
+          .inputs({"dy", "x"})
+          .outputs({"dweight"})
+          .flops<conv_wgrad_flops<Conv2dGradParams>>()
+          .formats({Format::images, Format::images}, {Format::weight})
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
           .vjp<vjp_wgrad>({.in = {0, 1}})

@@ -5,6 +5,7 @@
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/activation/activation.h"
+#include "mica/ops/conv/flops.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/ops/conv2d_act/kernels.h"
@@ -66,13 +67,17 @@ Kernel conv2d_act_composed_kernel() {
 }
 
 const OpDef& conv2d_act_op() {
-  static OpDef def = Op<Conv2dActParams>("conv2d_act")
-                         .inputs(4, {.optional = {2, 3}})
-                         .dtypes(kFloatDTypes)
-                         .infer<infer>()
-                         .vjp<vjp>({.in = {0, 1, 2, 3}, .out = {0}})
-                         .cpu({conv2d_act_composed_kernel()})
-                         .build();
+  static OpDef def =
+      Op<Conv2dActParams>("conv2d_act")
+          .inputs({"x", "weight", "bias?", "residual?"})
+          .flops<conv_flops<Conv2dActParams>>()
+          .precision(Precision::low)
+          .formats({Format::images, Format::weight, Format::none, Format::images}, {Format::images})
+          .dtypes(kFloatDTypes)
+          .infer<infer>()
+          .vjp<vjp>({.in = {0, 1, 2, 3}, .out = {0}})
+          .cpu({conv2d_act_composed_kernel()})
+          .build();
   return def;
 }
 

@@ -4,6 +4,7 @@
 #include "mica/op/composed.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/conv/flops.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d_pool/kernels.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -49,6 +50,20 @@ Tensors vjp(const Conv2dPoolParams& p, const VjpArgs& args) {
     grads[2] = sum(dy, {0, 2, 3});
   }
   return grads;
+}
+
+// As many as without the pooling.
+double flops(const Conv2dPoolParams& p, const Specs& s) {
+  const Shape y = conv2d_geometry("conv2d_pool", p.conv, s.in[0].shape, s.in[1].shape).y_shape();
+  return window_flops(numel(y), s.in[1]);
+}
+double dgrad_flops(const Conv2dPoolGradParams& p, const Specs& s) {
+  const Shape y = conv2d_geometry("conv2d_pool", p.conv, p.shape, s.in[2].shape).y_shape();
+  return window_flops(numel(y), s.in[2]);
+}
+double wgrad_flops(const Conv2dPoolGradParams& p, const Specs& s) {
+  const Shape y = conv2d_geometry("conv2d_pool", p.conv, s.in[2].shape, p.shape).y_shape();
+  return window_flops(numel(y), s.out[0]);
 }
 
 void check_gradient(const char* op, const Conv2dPoolGeometry& g, std::span<const TensorSpec> in) {
@@ -178,20 +193,29 @@ Kernel conv2d_pool_wgrad_composed_kernel() {
 }
 
 const OpDef& conv2d_pool_op() {
-  static OpDef def = Op<Conv2dPoolParams>("conv2d_pool")
-                         .inputs(3, {.optional = {2}})
-                         .dtypes(kFloatDTypes)
-                         .infer<infer>()
-                         .vjp<vjp>({.in = {0, 1}, .out = {0, 1}})
-                         .cpu({conv2d_pool_direct_kernel(), conv2d_pool_composed_kernel()})
-                         .build();
+  static OpDef def =
+      Op<Conv2dPoolParams>("conv2d_pool")
+          .inputs({"x", "weight", "bias?"})
+          .outputs({"y", "positions"})
+          .flops<flops>()
+          .precision(Precision::low)
+          .formats({Format::images, Format::weight}, {Format::images, Format::images})
+          .dtypes(kFloatDTypes)
+          .infer<infer>()
+          .vjp<vjp>({.in = {0, 1}, .out = {0, 1}})
+          .cpu({conv2d_pool_direct_kernel(), conv2d_pool_composed_kernel()})
+          .build();
   return def;
 }
 
 const OpDef& conv2d_pool_dgrad_op() {
   static OpDef def =
       Op<Conv2dPoolGradParams>("conv2d_pool_dgrad")
-          .inputs(4, {.optional = {3}})
+          .inputs({"dy", "positions", "weight", "relu?"})
+          .outputs({"dx"})
+          .flops<dgrad_flops>()
+          .formats({Format::images, Format::images, Format::weight, Format::images},
+                   {Format::images})
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
           .vjp<vjp_by<dgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2, 3}})
@@ -203,7 +227,10 @@ const OpDef& conv2d_pool_dgrad_op() {
 const OpDef& conv2d_pool_wgrad_op() {
   static OpDef def =
       Op<Conv2dPoolGradParams>("conv2d_pool_wgrad")
-          .inputs(3, {.optional = {1}})
+          .inputs({"dy", "positions?", "x"})
+          .outputs({"dweight", "dbias?"})
+          .flops<wgrad_flops>()
+          .formats({Format::images, Format::images, Format::images}, {Format::weight})
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
           .vjp<vjp_by<wgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2}})

@@ -3,6 +3,7 @@
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/conv/cpu_widened.h"
+#include "mica/ops/conv/flops.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv3d/geometry.h"
 #include "mica/ops/reduce/reduce.h"
@@ -85,7 +86,11 @@ Conv3dGeometry conv3d_geometry(const char* op, const Conv3dParams& params, const
 
 const OpDef& conv3d_op() {
   static OpDef def = Op<Conv3dParams>("conv3d")
-                         .inputs(3, {.optional = {2}})
+                         .inputs({"x", "weight", "bias?"})
+                         .flops<conv_flops<Conv3dParams>>()
+                         .precision(Precision::low)
+                         .contraction({.channel_axis = 1})
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}})
@@ -98,7 +103,9 @@ const OpDef& conv3d_op() {
 const OpDef& conv3d_dgrad_op() {
   static OpDef def =
       Op<Conv3dGradParams>("conv3d_dgrad")
-          .inputs(2)
+          .inputs({"dy", "weight"})
+          .outputs({"dx"})
+          .flops<conv_dgrad_flops<Conv3dGradParams>>()
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
           .vjp<vjp_dgrad>({.in = {0, 1}})
@@ -111,7 +118,10 @@ const OpDef& conv3d_dgrad_op() {
 const OpDef& conv3d_wgrad_op() {
   static OpDef def =
       Op<Conv3dGradParams>("conv3d_wgrad")
-          .inputs(2)
+          .inputs({"dy", "x"})
+          .outputs({"dweight"})
+          .formats({}, {Format::weight})
+          .flops<conv_wgrad_flops<Conv3dGradParams>>()
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
           .vjp<vjp_wgrad>({.in = {0, 1}})

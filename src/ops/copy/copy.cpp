@@ -47,6 +47,8 @@ const OpDef& copy_op() {
                          .infer<infer>()
                          .vjp<vjp>({})
                          .elementwise(1)
+                         .formats({Format::images}, {Format::fixed})
+                         .copies()
                          .cpu({kernel<supports_all<CopyParams>, prepare, run>("strided")})
                          .build();
   return def;
@@ -54,7 +56,8 @@ const OpDef& copy_op() {
 
 const OpDef& copy_into_op() {
   static OpDef def = Op<NoParams>("copy_into")
-                         .inputs(2)
+                         .inputs({"destination", "source"})
+                         .outputs({})
                          .infer<infer_into>()
                          .mutates<mutates>()
                          .no_gradient("it overwrites its input")

@@ -61,9 +61,7 @@ void run(const CrossEntropyParams& params, const ComposedState& state, const Cal
   const Arg one{workspace, &state.number};
   const Arg logsumexp{workspace + state.per_row_at, &state.per_row};
   const auto go = [&](const Prepared& op, const void* p, std::initializer_list<Arg> in,
-                      std::initializer_list<Arg> out) {
-    op.kernel->run(p, *op.state, {in, out, rest, call.encoder});
-  };
+                      std::initializer_list<Arg> out) { op.run(p, {in, out, rest, call.encoder}); };
   go(*state.one, &state.full, {}, {one});
   go(*state.loss, &params, {call.in[0], call.in[1]}, {call.out[0], logsumexp});
   go(*state.grad, &params, {one, call.in[0], call.in[1], logsumexp}, {call.out[1]});

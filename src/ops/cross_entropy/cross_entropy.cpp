@@ -15,6 +15,7 @@
 #include "mica/ops/loss/targets.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/matmul/matmul.h"
+#include "mica/ops/matmul/problem.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/softmax/softmax.h"
 #include "mica/ops/view/view.h"
@@ -201,6 +202,13 @@ std::shared_ptr<ComposedState> prepare_dgrad(const LinearCrossEntropyParams& par
   return state;
 }
 
+double linear_flops(const CrossEntropyParams&, const Specs& s) {
+  return product_flops(s.out[1].numel(), s.in[0].shape[1]);
+}
+double dgrad_flops(const LinearCrossEntropyParams& p, const Specs& s) {
+  return 2 * linear_flops(p.loss, s);
+}
+
 }  // namespace
 
 Kernel linear_cross_entropy_composed_kernel() {
@@ -215,7 +223,9 @@ Kernel linear_cross_entropy_dgrad_composed_kernel() {
 
 const OpDef& cross_entropy_op() {
   static OpDef def = Op<CrossEntropyParams>("cross_entropy")
-                         .inputs(2)
+                         .inputs({"logits", "target"})
+                         .outputs({"loss", "logsumexp"})
+                         .precision(Precision::f32)
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}, .out = {1}})
@@ -227,7 +237,8 @@ const OpDef& cross_entropy_op() {
 const OpDef& cross_entropy_grad_op() {
   static OpDef def =
       Op<CrossEntropyParams>("cross_entropy_grad")
-          .inputs(4)
+          .inputs({"dloss", "logits", "target", "logsumexp"})
+          .outputs({"dlogits"})
           .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_by<compose_grad, CrossEntropyParams>>({.in = {0, 1, 2, 3}})
@@ -238,7 +249,8 @@ const OpDef& cross_entropy_grad_op() {
 
 const OpDef& cross_entropy_with_grad_op() {
   static OpDef def = Op<CrossEntropyParams>("cross_entropy_with_grad")
-                         .inputs(2)
+                         .inputs({"logits", "target"})
+                         .outputs({"loss", "dlogits"})
                          .dtypes(kFloatDTypes)
                          .infer<infer_with_grad>()
                          .vjp<vjp_by<compose_with_grad, CrossEntropyParams>>({.in = {0, 1}})
@@ -250,7 +262,9 @@ const OpDef& cross_entropy_with_grad_op() {
 const OpDef& linear_cross_entropy_op() {
   static OpDef def =
       Op<CrossEntropyParams>("linear_cross_entropy")
-          .inputs(4, {.optional = {2}})
+          .inputs({"x", "weight", "bias?", "target"})
+          .outputs({"loss", "dlogits"})
+          .flops<linear_flops>()
           .dtypes(kWideDTypes)
           .infer<infer_linear_cross_entropy>()
           .vjp<vjp_by<compose_linear_cross_entropy, CrossEntropyParams>>({.in = {0, 1, 2, 3}})
@@ -262,7 +276,9 @@ const OpDef& linear_cross_entropy_op() {
 const OpDef& linear_cross_entropy_dgrad_op() {
   static OpDef def =
       Op<LinearCrossEntropyParams>("linear_cross_entropy_dgrad")
-          .inputs(5, {.optional = {2, 4}})
+          .inputs({"x", "weight", "bias?", "target", "y?"})
+          .outputs({"loss", "dlogits", "dx"})
+          .flops<dgrad_flops>()
           .dtypes(kWideDTypes)
           .infer<infer_dgrad>()
           .vjp<vjp_by<compose_dgrad, LinearCrossEntropyParams>>({.in = {0, 1, 2, 3, 4}})

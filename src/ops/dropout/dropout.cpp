@@ -95,7 +95,8 @@ void run(const DropoutParams& p, const Call& c) {
 
 const OpDef& dropout_op() {
   static OpDef def = Op<DropoutParams>("dropout")
-                         .inputs(3, {.optional = {2}})
+                         .inputs({"x", "counter", "relu?"})
+                         .formats({Format::images}, {Format::images})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {1, 2}})

@@ -154,26 +154,45 @@ Tensors vjp_relu_grad(const NoParams&, const VjpArgs& a) {
 
 /// A binary op of floats and integers, or of floats alone; `wide` where it computes much.
 template <class F, Takes takes, auto vjp, bool wide = false>
-OpDef binary(const char* name, Op<NoParams>::Saves saves) {
-  return elementwise_op<F, 2, takes, wide>(name).template vjp<vjp>(saves).build();
+OpDef binary(const char* name, Op<NoParams>::Saves saves, const Algebra& algebra = {},
+             Precision precision = Precision::any) {
+  return elementwise_op<F, 2, takes, wide>(name)
+      .template vjp<vjp>(saves)
+      .algebra(algebra)
+      .precision(precision)
+      .build();
 }
 
 }  // namespace
 
 const OpDef& add_op() {
-  static OpDef def = binary<functor::Add, Takes::all, vjp_add>("add", {});
+  // Of floats only -0 is neutral: -0 + 0 is 0.
+  static OpDef def =
+      binary<functor::Add, Takes::all, vjp_add>("add", {},
+                                                {.commutes = true,
+                                                 .left_identity = -0.0,
+                                                 .right_identity = -0.0,
+                                                 .fold = [](double a, double b) { return a + b; }});
   return def;
 }
 const OpDef& sub_op() {
-  static OpDef def = binary<functor::Sub, Takes::all, vjp_sub>("sub", {});
+  static OpDef def = binary<functor::Sub, Takes::all, vjp_sub>(
+      "sub", {}, {.right_identity = 0.0, .fold = [](double a, double b) { return a - b; }});
   return def;
 }
 const OpDef& mul_op() {
-  static OpDef def = binary<functor::Mul, Takes::all, vjp_mul>("mul", {.in = {0, 1}});
+  static OpDef def =
+      binary<functor::Mul, Takes::all, vjp_mul>("mul", {.in = {0, 1}},
+                                                {.commutes = true,
+                                                 .left_identity = 1.0,
+                                                 .right_identity = 1.0,
+                                                 .fold = [](double a, double b) { return a * b; }});
   return def;
 }
 const OpDef& div_op() {
-  static OpDef def = binary<functor::Div, Takes::floats, vjp_div>("div", {.in = {1}, .out = {0}});
+  static OpDef def = binary<functor::Div, Takes::floats, vjp_div>(
+      "div", {.in = {1}, .out = {0}},
+      {.right_identity = 1.0, .fold = [](double a, double b) { return a / b; }});
   return def;
 }
 const OpDef& floor_divide_op() {
@@ -187,8 +206,8 @@ const OpDef& remainder_op() {
   return def;
 }
 const OpDef& pow_op() {
-  static OpDef def =
-      binary<functor::Pow, Takes::all, vjp_pow, true>("pow", {.in = {0, 1}, .out = {0}});
+  static OpDef def = binary<functor::Pow, Takes::all, vjp_pow, true>(
+      "pow", {.in = {0, 1}, .out = {0}}, {}, Precision::f32);
   return def;
 }
 const OpDef& minimum_op() {
@@ -200,8 +219,8 @@ const OpDef& maximum_op() {
   return def;
 }
 const OpDef& atan2_op() {
-  static OpDef def =
-      binary<functor::Atan2, Takes::floats, vjp_atan2, true>("atan2", {.in = {0, 1}});
+  static OpDef def = binary<functor::Atan2, Takes::floats, vjp_atan2, true>("atan2", {.in = {0, 1}},
+                                                                            {}, Precision::widest);
   return def;
 }
 const OpDef& lerp_op() {
@@ -213,6 +232,7 @@ const OpDef& neg_op() {
   static OpDef def = elementwise_op<functor::Neg, 1, Takes::all>("neg")
                          .dtypes(kNumberDTypes)
                          .vjp<vjp_neg>({})
+                         .algebra({.involution = true, .fold = [](double a, double) { return -a; }})
                          .build();
   return def;
 }
@@ -220,6 +240,7 @@ const OpDef& relu_op() {
   static OpDef def = elementwise_op<functor::Relu, 1, Takes::all>("relu")
                          .dtypes(kNumberDTypes)
                          .vjp<vjp_relu>({.out = {0}})
+                         .algebra({.idempotent = true})
                          .build();
   return def;
 }

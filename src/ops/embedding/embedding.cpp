@@ -114,7 +114,7 @@ void run_one_hot(const OneHotParams& p, const KernelState&, const Call& c) {
 const OpDef& embedding_op() {
   static OpDef def =
       Op<EmbeddingParams>("embedding")
-          .inputs(2)
+          .inputs({"indices", "weight"})
           .dtypes(kIntegerDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {0}})
@@ -126,7 +126,8 @@ const OpDef& embedding_op() {
 const OpDef& embedding_grad_op() {
   static OpDef def =
       Op<EmbeddingGradParams>("embedding_grad")
-          .inputs(2)
+          .inputs({"indices", "dy"})
+          .outputs({"dweight"})
           .dtypes(kIntegerDTypes)
           .infer<infer_grad>()
           .vjp<vjp_grad>({.in = {0}})
@@ -138,7 +139,7 @@ const OpDef& embedding_grad_op() {
 const OpDef& one_hot_op() {
   static OpDef def =
       Op<OneHotParams>("one_hot")
-          .inputs(1)
+          .inputs({"indices"})
           .dtypes(kIntegerDTypes)
           .infer<infer_one_hot>()
           .no_gradient("its input is integers")

@@ -32,7 +32,8 @@ void run(const FullParams& p, const Call& c) {
 
 const OpDef& full_op() {
   static OpDef def = Op<FullParams>("full")
-                         .inputs(0)
+                         .inputs({})
+                         .formats({}, {Format::fixed})
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<FullParams>, run>("reference")})

@@ -71,7 +71,7 @@ AxisMaps roll_maps(const RollParams& p, const Shape& shape) {
 const OpDef& flip_op() {
   static OpDef def =
       Op<FlipParams>("flip")
-          .inputs(1)
+          .inputs({"x"})
           .infer<infer_flip>()
           .vjp<flip_vjp>({})
           .cpu({kernel<supports_all<FlipParams>, prepare_flip, run<FlipParams>>("runs")})
@@ -82,7 +82,7 @@ const OpDef& flip_op() {
 const OpDef& roll_op() {
   static OpDef def =
       Op<RollParams>("roll")
-          .inputs(1)
+          .inputs({"x"})
           .infer<infer_roll>()
           .vjp<roll_vjp>({})
           .cpu({kernel<supports_all<RollParams>, prepare_roll, run<RollParams>>("runs")})

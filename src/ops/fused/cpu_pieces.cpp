@@ -95,8 +95,7 @@ int64_t run_piece(const Program& program, const TiledState& state, const Call& c
     }
     const Arg out{data[inputs + i], &variant.values[inputs + i]};
     const Prepared& prepared = *variant.kernels[i];
-    prepared.kernel->run(one.params.ref().data, *prepared.state,
-                         {{in.data(), count}, {&out, 1}, nullptr, nullptr});
+    prepared.run(one.params.ref().data, {{in.data(), count}, {&out, 1}, nullptr, nullptr});
   }
   for (size_t k = 0; k < c.out.size() && state.places.streamed; ++k) {
     const auto i = static_cast<size_t>(program.outputs[k]);

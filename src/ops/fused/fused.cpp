@@ -85,8 +85,8 @@ void run_composed(const FusedParams& p, const ComposedState& state, const Call& 
     for (size_t k = 0; k < one.operands.size(); ++k)
       in[k] = values[static_cast<size_t>(one.operands[k])];
     const Prepared& prepared = *state.kernels[i];
-    prepared.kernel->run(one.params.ref().data, *prepared.state,
-                         {{in.data(), one.operands.size()}, {&out, 1}, nullptr, c.encoder});
+    prepared.run(one.params.ref().data,
+                 {{in.data(), one.operands.size()}, {&out, 1}, nullptr, c.encoder});
   }
 }
 
@@ -99,7 +99,8 @@ Kernel fused_composed_kernel() {
 const OpDef& fused_op() {
   static OpDef def =
       Op<FusedParams>("fused")
-          .inputs_at_least(1)
+          .inputs({"x..."})
+          .outputs({"y..."})
           .infer<infer>()
           .overwrites<overwrites>()
           .no_gradient("it exists only inside compiled functions, after the pass back")

@@ -8,8 +8,6 @@
 namespace mica {
 namespace {
 
-constexpr const char* kNames[] = {"sum", "max", "min"};
-
 void infer(const FusedReduceParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check(p.program->outputs.size() == 1, "fused_reduce: the program must have one result, not {}",
         p.program->outputs.size());
@@ -49,16 +47,13 @@ void run(const FusedReduceParams& p, const ComposedState& state, const Call& c) 
   const Arg whole{c.workspace, &state.whole};
   void* const rest = static_cast<std::byte*>(c.workspace) + state.after_whole;
   const FusedParams program{p.program};
-  state.program->kernel->run(&program, *state.program->state, {c.in, {&whole, 1}, rest, c.encoder});
-  state.reduction->kernel->run(&p.reduce, *state.reduction->state,
-                               {{&whole, 1}, c.out, rest, c.encoder});
+  state.program->run(&program, {c.in, {&whole, 1}, rest, c.encoder});
+  state.reduction->run(&p.reduce, {{&whole, 1}, c.out, rest, c.encoder});
 }
 
 }  // namespace
 
-std::string print_field(Fold fold) { return kNames[static_cast<size_t>(fold)]; }
-
-const OpDef& reduction_op(Fold fold) { return find_op(kNames[static_cast<size_t>(fold)]); }
+const OpDef& reduction_op(Fold fold) { return find_op(print_field(fold)); }
 
 TensorSpec reduced_tensor(const Program& program, std::span<const TensorSpec> in) {
   const size_t last = static_cast<size_t>(program.inputs) + static_cast<size_t>(program.outputs[0]);
@@ -84,7 +79,7 @@ Kernel fused_reduce_composed_kernel() {
 const OpDef& fused_reduce_op() {
   static OpDef def =
       Op<FusedReduceParams>("fused_reduce")
-          .inputs_at_least(1)
+          .inputs({"x..."})
           .infer<infer>()
           .no_gradient("it exists only inside compiled functions, after the pass back")
           .cpu({fused_reduce_tiled_kernel(), fused_reduce_composed_kernel()})

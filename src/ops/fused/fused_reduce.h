@@ -9,8 +9,8 @@ namespace mica {
 
 /// How elements become one.
 enum class Fold : int64_t { sum, max, min };
-std::string print_field(Fold fold);
-inline uint64_t hash_field(uint64_t h, Fold v) { return hash_mix(h, static_cast<uint64_t>(v)); }
+inline constexpr const char* kFoldNames[] = {"sum", "max", "min"};
+constexpr std::span<const char* const> names_of(Fold) { return kFoldNames; }
 
 /// What `fused_reduce` computes: a program with one result, and the reduction of that.
 struct FusedReduceParams {

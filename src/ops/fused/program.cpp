@@ -72,7 +72,7 @@ std::vector<TensorSpec> Program::infer(std::span<const TensorSpec> in) const {
     check<DTypeError>(i.op->dtypes.contains(operands[0].dtype), "{}: expected {}, got {}",
                       i.op->name, i.op->dtypes.words(), operands[0].dtype);
     OutSpecs out(i.op->name);
-    i.op->infer(i.params.ref().data, operands, out);
+    i.op->infer(*i.op, i.params.ref().data, operands, out);
     TensorSpec& result = values.emplace_back();
     result.shape = out[0].shape;
     result.dtype = out[0].dtype;

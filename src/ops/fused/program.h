@@ -22,7 +22,7 @@ struct Instruction {
 struct Program {
   static constexpr int kMostInputs = 8;
   static constexpr int kMostInstructions = 24;
-  static constexpr int kMostOutputs = OutSpecs::kMaxOutputs;
+  static constexpr int kMostOutputs = 4;
   static constexpr int kMostOperands = 3;
   static constexpr int kMostValues = kMostInputs + kMostInstructions;
 

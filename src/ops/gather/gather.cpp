@@ -149,7 +149,7 @@ Tensor cut(const char* op, const Tensor& src, const Tensor& index) {
 const OpDef& gather_op() {
   static OpDef def =
       Op<GatherParams>("gather")
-          .inputs(2)
+          .inputs({"x", "index"})
           .infer<infer_gather>()
           .vjp<vjp_gather>({.in = {1}})
           .cpu({kernel<supports_all<GatherParams>, prepare_gather, run_gather>("strided")})
@@ -160,7 +160,8 @@ const OpDef& gather_op() {
 const OpDef& scatter_op() {
   static OpDef def =
       Op<ScatterParams>("scatter")
-          .inputs(3)
+          .inputs({"x", "index", "values"})
+          .precision(Precision::widest)
           .infer<infer_scatter>()
           .vjp<vjp_scatter>({.in = {1}})
           .cpu({kernel<supports_all<ScatterParams>, prepare_scatter<false>, run_scatter<false>>(
@@ -172,7 +173,8 @@ const OpDef& scatter_op() {
 const OpDef& scatter_add_op() {
   static OpDef def =
       Op<ScatterParams>("scatter_add")
-          .inputs(3, {.optional = {0}})
+          .inputs({"x?", "index", "values"})
+          .precision(Precision::widest)
           .dtypes(kNumberDTypes)
           .infer<infer_scatter>()
           .vjp<vjp_scatter_add>({.in = {1}})

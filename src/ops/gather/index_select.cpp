@@ -95,7 +95,7 @@ void run_add(const ScatterParams& p, const KernelState&, const Call& c) {
 const OpDef& index_select_op() {
   static OpDef def =
       Op<GatherParams>("index_select")
-          .inputs(2)
+          .inputs({"x", "index"})
           .infer<infer_select>()
           .vjp<vjp_select>({.in = {1}})
           .cpu({kernel<supports_all<GatherParams>, prepare_select, run_select>("strided")})
@@ -106,7 +106,8 @@ const OpDef& index_select_op() {
 const OpDef& index_add_op() {
   static OpDef def =
       Op<ScatterParams>("index_add")
-          .inputs(3, {.optional = {0}})
+          .inputs({"x?", "index", "values"})
+          .precision(Precision::widest)
           .dtypes(kNumberDTypes)
           .infer<infer_add>()
           .vjp<vjp_add>({.in = {1}})

@@ -82,19 +82,10 @@ Tensor middles(int64_t n, bool align_corners, TensorOptions options) {
 
 }  // namespace
 
-std::string print_field(GridMode mode) {
-  constexpr const char* kNames[] = {"bilinear", "nearest", "bicubic"};
-  return kNames[static_cast<size_t>(mode)];
-}
-
-std::string print_field(GridPadding padding) {
-  constexpr const char* kNames[] = {"zeros", "border", "reflection"};
-  return kNames[static_cast<size_t>(padding)];
-}
-
 const OpDef& grid_sample_op() {
   static OpDef def = Op<GridSampleParams>("grid_sample")
-                         .inputs(2)
+                         .inputs({"x", "grid"})
+                         .precision(Precision::widest)
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}})
@@ -106,7 +97,8 @@ const OpDef& grid_sample_op() {
 const OpDef& grid_sample_grad_op() {
   static OpDef def =
       Op<GridSampleParams>("grid_sample_grad")
-          .inputs(3)
+          .inputs({"dy", "x", "grid"})
+          .outputs({"dx", "dgrid"})
           .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_by<grad_composition, GridSampleParams>>({.in = {0, 1, 2}})

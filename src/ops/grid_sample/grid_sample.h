@@ -9,14 +9,10 @@ enum class GridMode : int64_t { bilinear, nearest, bicubic };
 /// What lies outside the image: zeros, the nearest pixel, or the image mirrored at its edges.
 enum class GridPadding : int64_t { zeros, border, reflection };
 
-std::string print_field(GridMode mode);
-std::string print_field(GridPadding padding);
-inline uint64_t hash_field(uint64_t h, GridMode v) {
-  return hash_field(h, static_cast<int64_t>(v));
-}
-inline uint64_t hash_field(uint64_t h, GridPadding v) {
-  return hash_field(h, static_cast<int64_t>(v));
-}
+inline constexpr const char* kGridModeNames[] = {"bilinear", "nearest", "bicubic"};
+constexpr std::span<const char* const> names_of(GridMode) { return kGridModeNames; }
+inline constexpr const char* kGridPaddingNames[] = {"zeros", "border", "reflection"};
+constexpr std::span<const char* const> names_of(GridPadding) { return kGridPaddingNames; }
 
 struct GridSampleParams {
   GridMode mode = GridMode::bilinear;

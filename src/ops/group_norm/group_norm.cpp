@@ -95,7 +95,11 @@ Tensors compose_grad(const GroupNormGradParams& p, std::span<const Tensor> in) {
 
 const OpDef& group_norm_op() {
   static OpDef def = Op<GroupNormParams>("group_norm")
-                         .inputs(3, {.optional = {1, 2}})
+                         .inputs({"x", "weight?", "bias?"})
+                         .outputs({"y", "mean", "rstd"})
+                         .precision(Precision::f32)
+                         .formats({Format::images}, {Format::images})
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}, .out = {1, 2}})
@@ -107,7 +111,9 @@ const OpDef& group_norm_op() {
 const OpDef& group_norm_grad_op() {
   static OpDef def =
       Op<GroupNormGradParams>("group_norm_grad")
-          .inputs(5, {.optional = {2}})
+          .inputs({"dy", "x", "weight?", "mean", "rstd"})
+          .outputs({"dx", "dweight?", "dbias?"})
+          .formats({Format::images, Format::images}, {Format::images})
           .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_by<compose_grad, GroupNormGradParams>>({.in = {0, 1, 2, 3, 4}})

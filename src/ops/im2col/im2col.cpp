@@ -62,7 +62,8 @@ Windows im2col_windows(const char* op, const Im2colParams& p, int64_t n, int64_t
 
 const OpDef& im2col_op() {
   static OpDef def = Op<Im2colParams>("im2col")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .outputs({"columns"})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({})
@@ -73,7 +74,7 @@ const OpDef& im2col_op() {
 
 const OpDef& col2im_op() {
   static OpDef def = Op<Col2imParams>("col2im")
-                         .inputs(1)
+                         .inputs({"columns"})
                          .dtypes(kFloatDTypes)
                          .infer<infer_col2im>()
                          .vjp<vjp_col2im>({})

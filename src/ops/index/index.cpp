@@ -238,7 +238,7 @@ Placement place_indices(const char* op, const Shape& x, const Dims& axes,
 
 const OpDef& index_op() {
   static OpDef def = Op<IndexParams>("index")
-                         .inputs_at_least(2)
+                         .inputs({"x", "indices..."})
                          .infer<infer>()
                          .vjp<vjp>({.in = {1, 2, 3, 4, 5, 6, 7, 8}})
                          .cpu({kernel<supports_all<IndexParams>, prepare, run>("strided")})
@@ -249,7 +249,8 @@ const OpDef& index_op() {
 const OpDef& index_put_op() {
   static OpDef def =
       Op<IndexPutParams>("index_put")
-          .inputs_at_least(3, {.optional = {0}})
+          .inputs({"x?", "values", "indices..."})
+          .precision(Precision::widest)
           .infer<infer_put>()
           .vjp<vjp_put>({.in = {2, 3, 4, 5, 6, 7, 8, 9}})
           .cpu({kernel<supports_all<IndexPutParams>, prepare_put, run_put>("strided")})

@@ -136,7 +136,8 @@ void check_mask(const char* op, const Tensor& mask) {
 
 const OpDef& nonzero_ends_op() {
   static OpDef def = Op<NoParams>("nonzero_ends")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .outputs({"ends"})
                          .infer<infer_ends>()
                          .no_gradient("it counts")
                          .cpu({kernel<supports_all<NoParams>, run_ends>("blocks")})
@@ -146,7 +147,8 @@ const OpDef& nonzero_ends_op() {
 
 const OpDef& nonzero_op() {
   static OpDef def = Op<NonzeroParams>("nonzero")
-                         .inputs(2)
+                         .inputs({"x", "ends"})
+                         .outputs({"positions"})
                          .infer<infer>()
                          .no_gradient("positions are integers")
                          .cpu({kernel<supports_all<NonzeroParams>, run>("blocks")})

@@ -109,7 +109,10 @@ Tensors compose_grad(const LayerNormGradParams& p, std::span<const Tensor> in) {
 
 const OpDef& layer_norm_op() {
   static OpDef def = Op<LayerNormParams>("layer_norm")
-                         .inputs(3, {.optional = {1, 2}})
+                         .inputs({"x", "weight?", "bias?"})
+                         .outputs({"y", "mean", "rstd"})
+                         .precision(Precision::f32)
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer<true>>()
                          .vjp<vjp<true>>({.in = {0, 1}, .out = {1, 2}})
@@ -120,7 +123,10 @@ const OpDef& layer_norm_op() {
 
 const OpDef& rms_norm_op() {
   static OpDef def = Op<LayerNormParams>("rms_norm")
-                         .inputs(2, {.optional = {1}})
+                         .inputs({"x", "weight?"})
+                         .outputs({"y", "rrms"})
+                         .precision(Precision::f32)
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer<false>>()
                          .vjp<vjp<false>>({.in = {0, 1}, .out = {1}})
@@ -132,7 +138,8 @@ const OpDef& rms_norm_op() {
 const OpDef& layer_norm_grad_op() {
   static OpDef def =
       Op<LayerNormGradParams>("layer_norm_grad")
-          .inputs(5, {.optional = {2}})
+          .inputs({"dy", "x", "weight?", "mean", "rstd"})
+          .outputs({"dx", "dweight?", "dbias?"})
           .dtypes(kFloatDTypes)
           .infer<infer_grad<true>>()
           .vjp<vjp_by<compose_grad<true>, LayerNormGradParams>>({.in = {0, 1, 2, 3, 4}})
@@ -144,7 +151,8 @@ const OpDef& layer_norm_grad_op() {
 const OpDef& rms_norm_grad_op() {
   static OpDef def =
       Op<LayerNormGradParams>("rms_norm_grad")
-          .inputs(4, {.optional = {2}})
+          .inputs({"dy", "x", "weight?", "rrms"})
+          .outputs({"dx", "dweight?"})
           .dtypes(kFloatDTypes)
           .infer<infer_grad<false>>()
           .vjp<vjp_by<compose_grad<false>, LayerNormGradParams>>({.in = {0, 1, 2, 3}})

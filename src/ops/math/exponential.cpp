@@ -15,8 +15,11 @@ using namespace elementwise;
 
 /// A function of floats with `Tensor gradient(const VjpArgs&)`.
 template <class F, auto gradient>
-OpDef function(const char* name, Op<NoParams>::Saves saves) {
-  return wide_elementwise_op<F>(name).template vjp<only<gradient>>(saves).build();
+OpDef function(const char* name, Op<NoParams>::Saves saves, Precision precision = Precision::any) {
+  return wide_elementwise_op<F>(name)
+      .template vjp<only<gradient>>(saves)
+      .precision(precision)
+      .build();
 }
 
 Tensor grad_exp(const VjpArgs& a) { return mul(a.grad[0], a.out[0]); }
@@ -43,31 +46,31 @@ Tensors sigmoid_grad_parts(const NoParams&, std::span<const Tensor> in) {
 }  // namespace
 
 const OpDef& exp_op() {
-  static OpDef def = function<functor::Exp, grad_exp>("exp", {.out = {0}});
+  static OpDef def = function<functor::Exp, grad_exp>("exp", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& exp2_op() {
-  static OpDef def = function<functor::Exp2, grad_exp2>("exp2", {.out = {0}});
+  static OpDef def = function<functor::Exp2, grad_exp2>("exp2", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& expm1_op() {
-  static OpDef def = function<functor::Expm1, grad_expm1>("expm1", {.out = {0}});
+  static OpDef def = function<functor::Expm1, grad_expm1>("expm1", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& log_op() {
-  static OpDef def = function<functor::Log, grad_log>("log", {.in = {0}});
+  static OpDef def = function<functor::Log, grad_log>("log", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& log2_op() {
-  static OpDef def = function<functor::Log2, grad_log2>("log2", {.in = {0}});
+  static OpDef def = function<functor::Log2, grad_log2>("log2", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& log10_op() {
-  static OpDef def = function<functor::Log10, grad_log10>("log10", {.in = {0}});
+  static OpDef def = function<functor::Log10, grad_log10>("log10", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& log1p_op() {
-  static OpDef def = function<functor::Log1p, grad_log1p>("log1p", {.in = {0}});
+  static OpDef def = function<functor::Log1p, grad_log1p>("log1p", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& sqrt_op() {
@@ -79,11 +82,12 @@ const OpDef& erf_op() {
   return def;
 }
 const OpDef& rsqrt_op() {
-  static OpDef def = function<functor::Rsqrt, grad_rsqrt>("rsqrt", {.out = {0}});
+  static OpDef def = function<functor::Rsqrt, grad_rsqrt>("rsqrt", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& reciprocal_op() {
-  static OpDef def = function<functor::Reciprocal, grad_reciprocal>("reciprocal", {.out = {0}});
+  static OpDef def =
+      function<functor::Reciprocal, grad_reciprocal>("reciprocal", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& sigmoid_op() {

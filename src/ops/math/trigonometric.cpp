@@ -13,8 +13,11 @@ using namespace elementwise;
 
 /// A function of floats with `Tensor gradient(const VjpArgs&)`.
 template <class F, auto gradient>
-OpDef function(const char* name, Op<NoParams>::Saves saves) {
-  return wide_elementwise_op<F>(name).template vjp<only<gradient>>(saves).build();
+OpDef function(const char* name, Op<NoParams>::Saves saves, Precision precision = Precision::any) {
+  return wide_elementwise_op<F>(name)
+      .template vjp<only<gradient>>(saves)
+      .precision(precision)
+      .build();
 }
 
 Tensor grad_sin(const VjpArgs& a) { return mul(a.grad[0], cos(a.in[0])); }
@@ -45,15 +48,15 @@ const OpDef& cos_op() {
   return def;
 }
 const OpDef& tan_op() {
-  static OpDef def = function<functor::Tan, grad_tan>("tan", {.out = {0}});
+  static OpDef def = function<functor::Tan, grad_tan>("tan", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& asin_op() {
-  static OpDef def = function<functor::Asin, grad_asin>("asin", {.in = {0}});
+  static OpDef def = function<functor::Asin, grad_asin>("asin", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& acos_op() {
-  static OpDef def = function<functor::Acos, grad_acos>("acos", {.in = {0}});
+  static OpDef def = function<functor::Acos, grad_acos>("acos", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& atan_op() {
@@ -61,11 +64,11 @@ const OpDef& atan_op() {
   return def;
 }
 const OpDef& sinh_op() {
-  static OpDef def = function<functor::Sinh, grad_sinh>("sinh", {.in = {0}});
+  static OpDef def = function<functor::Sinh, grad_sinh>("sinh", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& cosh_op() {
-  static OpDef def = function<functor::Cosh, grad_cosh>("cosh", {.in = {0}});
+  static OpDef def = function<functor::Cosh, grad_cosh>("cosh", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& asinh_op() {

@@ -16,7 +16,10 @@ Tensor grad_abs(const VjpArgs& a) { return mul(a.grad[0], sign(a.in[0])); }
 /// Rounds floats; integers are whole already.
 template <class F>
 OpDef rounding(const char* name) {
-  return elementwise_op<F>(name).template vjp<zero_vjp<NoParams>>({}).build();
+  return elementwise_op<F>(name)
+      .template vjp<zero_vjp<NoParams>>({})
+      .algebra({.idempotent = true})
+      .build();
 }
 Tensor rounded(const OpDef& op, const Tensor& x) {
   return is_floating(x.dtype()) ? dispatch(op, NoParams{}, {x})[0] : x;
@@ -35,6 +38,7 @@ const OpDef& abs_op() {
   static OpDef def = elementwise_op<functor::Abs, 1, Takes::all>("abs")
                          .dtypes(kNumberDTypes)
                          .vjp<only<grad_abs>>({.in = {0}})
+                         .algebra({.idempotent = true})
                          .build();
   return def;
 }
@@ -42,6 +46,7 @@ const OpDef& sign_op() {
   static OpDef def = elementwise_op<functor::Sign, 1, Takes::all>("sign")
                          .dtypes(kNumberDTypes)
                          .vjp<zero_vjp<NoParams>>({})
+                         .algebra({.idempotent = true})
                          .build();
   return def;
 }

@@ -35,10 +35,9 @@ void add_sum(WgradState& state, const Specs& specs) {
 
 void run_sum(const WgradState& state, const Call& call) {
   if (!state.sum) return;
-  state.sum->kernel->run(
-      &over_rows(), *state.sum->state,
-      {call.in.first(1), call.out.subspan(1, 1),
-       static_cast<std::byte*>(call.workspace) + state.sum_workspace, call.encoder});
+  state.sum->run(&over_rows(),
+                 {call.in.first(1), call.out.subspan(1, 1),
+                  static_cast<std::byte*>(call.workspace) + state.sum_workspace, call.encoder});
 }
 
 /// The product of dy (rows, out), row-major, and x (rows, in).

@@ -248,8 +248,8 @@ constexpr const char* kLibrary = "library";
 
 /// Times the likely plans and the library's kernel; the answer, or none where there is no memory to
 /// time in.
-std::optional<std::string> timed(SmallState s, const Specs& specs, const Kernel& rival,
-                                 const void* params) {
+std::optional<std::string> timed(const OpDef& op, SmallState s, const Specs& specs,
+                                 const Kernel& rival, const void* params) {
   constexpr size_t kMostTimed = 4;
   try {
     const CudaTrial trial("matmul", specs);
@@ -266,7 +266,7 @@ std::optional<std::string> timed(SmallState s, const Specs& specs, const Kernel&
       least = time;
       best = name;
     }
-    if (trial.microseconds(rival, params, least) < least) best = kLibrary;
+    if (trial.microseconds(op, rival, params, least) < least) best = kLibrary;
     return best;
   } catch (const OutOfMemory&) {
     return std::nullopt;
@@ -276,7 +276,7 @@ std::optional<std::string> timed(SmallState s, const Specs& specs, const Kernel&
 bool by_time() { return autotune() && !deterministic(); }
 
 template <Form form, class P>
-Support supports_split_k(const P& params, const Specs& specs) {
+Support supports_split_k(const OpDef& op, const P& params, const Specs& specs) {
   if (!allow_tf32()) return Support::no("TF32 is not allowed");
   std::string reason;
   const auto s = describe(form, activation_of(params), specs, reason);
@@ -292,7 +292,7 @@ Support supports_split_k(const P& params, const Specs& specs) {
     const std::string key = key_of(*s, specs);
     auto answer = find_tuned(key);
     if (!answer) {
-      answer = timed(*s, specs, rival_of(form), &params);
+      answer = timed(op, *s, specs, rival_of(form), &params);
       if (answer) keep_tuned(key, *answer);
     }
     if (answer == kLibrary) return Support::possible();

@@ -18,6 +18,10 @@ const OpDef& linear_wgrad_op();
 
 namespace {
 
+double wgrad_flops(const NoParams&, const Specs& s) {
+  return product_flops(s.out[0].numel(), s.in[0].shape[0]);
+}
+
 Shape leading(const Shape& shape, int dropped) {
   return Shape(std::span(shape.begin(), static_cast<size_t>(shape.rank() - dropped)));
 }
@@ -214,7 +218,10 @@ MatmulProblem linear_wgrad_problem(const TensorSpec& dy, const TensorSpec& x) {
 
 const OpDef& matmul_op() {
   static OpDef def = Op<NoParams>("matmul")
-                         .inputs(2)
+                         .inputs({"a", "b"})
+                         .flops<product_flops<NoParams>>()
+                         .precision(Precision::low)
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer_matmul>()
                          .vjp<vjp_matmul>({.in = {0, 1}})
@@ -225,7 +232,11 @@ const OpDef& matmul_op() {
 
 const OpDef& linear_op() {
   static OpDef def = Op<NoParams>("linear")
-                         .inputs(3, {.optional = {2}})
+                         .inputs({"x", "weight", "bias?"})
+                         .flops<product_flops<NoParams>>()
+                         .precision(Precision::low)
+                         .contraction({.channel_axis = -1})
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear<NoParams>>()
                          .vjp<vjp_linear>({.in = {0, 1}})
@@ -236,7 +247,9 @@ const OpDef& linear_op() {
 
 const OpDef& linear_act_op() {
   static OpDef def = Op<LinearParams>("linear_act")
-                         .inputs(3, {.optional = {2}})
+                         .inputs({"x", "weight", "bias?"})
+                         .flops<product_flops<LinearParams>>()
+                         .precision(Precision::low)
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear<LinearParams>>()
                          .vjp<vjp_linear_act>({.in = {0, 1, 2}, .out = {0}})
@@ -247,18 +260,15 @@ const OpDef& linear_act_op() {
 
 const OpDef& linear_wgrad_op() {
   static OpDef def = Op<NoParams>("linear_wgrad")
-                         .inputs(2)
+                         .inputs({"dy", "x"})
+                         .outputs({"dweight", "dbias"})
+                         .flops<wgrad_flops>()
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear_wgrad>()
                          .vjp<vjp_linear_wgrad>({.in = {0, 1}})
                          .cpu({linear_wgrad_reference_kernel()})
                          .build();
   return def;
-}
-
-std::string print_field(Activation activation) {
-  constexpr const char* kNames[] = {"none", "relu", "gelu"};
-  return kNames[static_cast<size_t>(activation)];
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {

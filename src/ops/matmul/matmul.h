@@ -15,10 +15,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// What a layer applies to its result; gelu is the form with erf.
 enum class Activation : int64_t { none, relu, gelu };
 
-std::string print_field(Activation activation);
-inline uint64_t hash_field(uint64_t h, Activation v) {
-  return hash_field(h, static_cast<int64_t>(v));
-}
+inline constexpr const char* kActivationNames[] = {"none", "relu", "gelu"};
+constexpr std::span<const char* const> names_of(Activation) { return kActivationNames; }
 
 struct LinearParams {
   Activation activation = Activation::none;

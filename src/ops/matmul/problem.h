@@ -33,6 +33,16 @@ MatmulProblem linear_problem(const TensorSpec& x, const TensorSpec& weight);
 /// linear_wgrad's product: dy (rows, out) transposed times x (rows, in).
 MatmulProblem linear_wgrad_problem(const TensorSpec& dy, const TensorSpec& x);
 
+/// Multiplications and additions of `results` sums over k products each.
+inline double product_flops(int64_t results, int64_t k) {
+  return 2.0 * static_cast<double>(results) * static_cast<double>(k);
+}
+/// Of an op whose first input (…, K) is multiplied into its first output.
+template <class P>
+double product_flops(const P&, const Specs& s) {
+  return product_flops(s.out[0].numel(), s.in[0].shape.back());
+}
+
 Kernel matmul_reference_kernel();
 Kernel linear_reference_kernel();
 Kernel linear_act_reference_kernel();

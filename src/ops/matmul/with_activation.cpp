@@ -32,7 +32,7 @@ bool is_relu(const LinearParams& params) { return params.activation == Activatio
 void infer_linear_and_act(const LinearParams& params, std::span<const TensorSpec> in,
                           OutSpecs& out) {
   check_activation(out.op(), params);
-  linear_act_op().infer(&params, in, out);
+  linear_act_op().infer(linear_act_op(), &params, in, out);
   const TensorSpec first = out[0];
   out.add(first.shape, first.dtype);
   out[1].strides = first.strides;
@@ -57,7 +57,7 @@ void infer_matmul_act_grad(const LinearParams& params, std::span<const TensorSpe
                            OutSpecs& out) {
   check_activation(out.op(), params);
   const NoParams none;
-  matmul_op().infer(&none, in.first(2), out);
+  matmul_op().infer(matmul_op(), &none, in.first(2), out);
   check<ShapeError>(in[2].shape == out[0].shape, "{}: what is saved must be {}, got {}", out.op(),
                     out[0].shape, in[2].shape);
   check<DTypeError>(in[2].dtype == out[0].dtype, "{}: what is saved must be {}, got {}", out.op(),
@@ -94,7 +94,10 @@ Kernel matmul_act_grad_composed_kernel() {
 
 const OpDef& linear_and_act_op() {
   static OpDef def = Op<LinearParams>("linear_and_act")
-                         .inputs(3, {.optional = {2}})
+                         .inputs({"x", "weight", "bias?"})
+                         .outputs({"y", "product"})
+                         .flops<product_flops<LinearParams>>()
+                         .precision(Precision::low)
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear_and_act>()
                          .vjp<vjp_by<compose_linear_and_act, LinearParams>>({.in = {0, 1, 2}})
@@ -105,7 +108,8 @@ const OpDef& linear_and_act_op() {
 
 const OpDef& matmul_act_grad_op() {
   static OpDef def = Op<LinearParams>("matmul_act_grad")
-                         .inputs(3)
+                         .inputs({"a", "b", "y"})
+                         .flops<product_flops<LinearParams>>()
                          .dtypes(kFloatDTypes)
                          .infer<infer_matmul_act_grad>()
                          .vjp<vjp_by<compose_matmul_act_grad, LinearParams>>({.in = {0, 1, 2}})

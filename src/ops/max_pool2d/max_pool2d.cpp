@@ -68,7 +68,10 @@ Pool2dGeometry pool2d_geometry(const char* op, const MaxPool2dParams& p, const S
 const OpDef& max_pool2d_op() {
   static OpDef def =
       Op<MaxPool2dParams>("max_pool2d")
-          .inputs(1)
+          .inputs({"x"})
+          .outputs({"y", "positions"})
+          .formats({Format::images}, {Format::images, Format::images})
+          .carries({0}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.out = {1}})
@@ -80,7 +83,9 @@ const OpDef& max_pool2d_op() {
 
 const OpDef& max_pool2d_grad_op() {
   static OpDef def = Op<MaxPool2dGradParams>("max_pool2d_grad")
-                         .inputs(2)
+                         .inputs({"dy", "positions"})
+                         .outputs({"dx"})
+                         .formats({Format::images, Format::images}, {Format::images})
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_grad>({.in = {1}})
@@ -93,7 +98,9 @@ const OpDef& max_pool2d_grad_op() {
 
 const OpDef& adaptive_max_pool2d_op() {
   static OpDef def = Op<AdaptivePool2dParams>("adaptive_max_pool2d")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .outputs({"y", "positions"})
+                         .formats({Format::images}, {Format::images, Format::images})
                          .dtypes(kFloatDTypes)
                          .infer<infer_adaptive>()
                          .vjp<vjp_adaptive>({.out = {1}})

@@ -1,6 +1,7 @@
 #include "mica/ops/optimizer_update/linear_update.h"
 
 #include "mica/op/composed.h"
+#include "mica/ops/matmul/problem.h"
 #include "mica/ops/optimizer_update/multi_tensor.h"
 
 namespace mica {
@@ -81,10 +82,22 @@ void run_composed(const Params<O>&, const ComposedState& state, const Call& call
   state.run(call);
 }
 
+/// Of the layers' gradients.
+template <class O>
+double linear_flops(const Params<O>& p, const Specs& s) {
+  const auto lists = lists_of(p.update, s.in);
+  double sum = 0;
+  for (size_t k = 0; k < 2 * static_cast<size_t>(p.layers); k += 2)
+    sum += product_flops(lists.target(k).numel(), lists.grad(k).shape[0]);
+  return sum;
+}
+
 template <class O>
 OpDef define_linear() {
   return Op<Params<O>>(O::kName)
-      .inputs_at_least(kScalars, {.optional = {0, 1}})
+      .inputs({"scalar?", "step?", "tensors..."})
+      .outputs({})
+      .template flops<linear_flops<O>>()
       .template infer<infer_linear<O>>()
       .template mutates<mutates_linear<O>>()
       .no_gradient("it is an update")

@@ -218,7 +218,8 @@ void run_reference(const typename O::Params& p, const Call& c) {
 template <class O>
 OpDef define() {
   return Op<typename O::Params>(O::kName)
-      .inputs_at_least(kScalars, {.optional = {0, 1}})
+      .inputs({"scalar?", "step?", "tensors..."})
+      .outputs({})
       .template infer<infer<O>>()
       .template mutates<mutates<O>>()
       .no_gradient("it is an update")

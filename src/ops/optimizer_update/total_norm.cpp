@@ -105,7 +105,8 @@ void run_reference(const NoParams&, const Call& c) {
 
 const OpDef& total_norm_op() {
   static OpDef def = Op<NoParams>("total_norm")
-                         .inputs_at_least(1)
+                         .inputs({"tensors..."})
+                         .outputs({"norm"})
                          .infer<infer>()
                          .no_gradient("it is for gradients")
                          .cpu({kernel<total_norm_supports, prepare, run_pieces>("vectorized"),

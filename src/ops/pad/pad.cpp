@@ -28,13 +28,13 @@ int64_t padded_size(const char* op, int axis, int64_t n, int64_t before, int64_t
     return size;
   }
   check<ShapeError>(before >= 0 && after >= 0, "{}: {} takes amounts of at least 0, got {} and {}",
-                    op, name_of(mode), before, after);
+                    op, print_field(mode), before, after);
   // How far the axis itself reaches: a mirror does not show the edge again.
   const int64_t most = mode == PadMode::reflect ? std::max<int64_t>(n - 1, 0) : n;
   const bool reaches =
       mode == PadMode::replicate ? n > 0 || size == 0 : std::max(before, after) <= most;
   check<ShapeError>(reaches, "{}: {} takes at most {} elements for axis {} of {}, got {} and {}",
-                    op, name_of(mode), most, axis, n, before, after);
+                    op, print_field(mode), most, axis, n, before, after);
   return size;
 }
 
@@ -144,23 +144,9 @@ uint64_t pad_value(const PadParams& p, DType dtype) {
   return bits;
 }
 
-const char* name_of(PadMode mode) {
-  switch (mode) {
-    case PadMode::constant:
-      return "constant";
-    case PadMode::reflect:
-      return "reflect";
-    case PadMode::replicate:
-      return "replicate";
-    case PadMode::circular:
-      break;
-  }
-  return "circular";
-}
-
 const OpDef& pad_op() {
   static OpDef def = Op<PadParams>("pad")
-                         .inputs(1)
+                         .inputs({"x"})
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<PadParams>, prepare, run>("runs")})
@@ -170,7 +156,8 @@ const OpDef& pad_op() {
 
 const OpDef& pad_grad_op() {
   static OpDef def = Op<PadGradParams>("pad_grad")
-                         .inputs(1)
+                         .inputs({"dy"})
+                         .outputs({"dx"})
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_grad>({})

@@ -8,9 +8,8 @@ namespace mica {
 /// What lies outside: a value; the mirror image without the edge itself; the edge; the other end.
 enum class PadMode : uint8_t { constant, reflect, replicate, circular };
 
-const char* name_of(PadMode mode);
-inline std::string print_field(PadMode v) { return name_of(v); }
-inline uint64_t hash_field(uint64_t h, PadMode v) { return hash_mix(h, static_cast<uint64_t>(v)); }
+inline constexpr const char* kPadModeNames[] = {"constant", "reflect", "replicate", "circular"};
+constexpr std::span<const char* const> names_of(PadMode) { return kPadModeNames; }
 
 /// Elements added before and after each axis: of the last axes where there are fewer than axes,
 /// none where left out. Constant mode cuts where they are negative.

@@ -152,7 +152,8 @@ Tensor draw(const OpDef& op, const Shape& shape, double a, double b, TensorOptio
 
 const OpDef& rng_take_op() {
   static OpDef def = Op<RngTakeParams>("rng_take")
-                         .inputs(1)
+                         .inputs({"state"})
+                         .outputs({"counter"})
                          .dtypes(kCounterDType)
                          .infer<infer_take>()
                          .mutates<take_mutates>()
@@ -164,7 +165,7 @@ const OpDef& rng_take_op() {
 
 const OpDef& uniform_op() {
   static OpDef def = Op<RandomParams>("uniform")
-                         .inputs(1)
+                         .inputs({"counter"})
                          .dtypes(kCounterDType)
                          .infer<infer_random>()
                          .no_gradient("its input is a counter")
@@ -175,7 +176,7 @@ const OpDef& uniform_op() {
 
 const OpDef& normal_op() {
   static OpDef def = Op<RandomParams>("normal")
-                         .inputs(1)
+                         .inputs({"counter"})
                          .dtypes(kCounterDType)
                          .infer<infer_random>()
                          .no_gradient("its input is a counter")
@@ -186,7 +187,7 @@ const OpDef& normal_op() {
 
 const OpDef& randint_op() {
   static OpDef def = Op<RandintParams>("randint")
-                         .inputs(1)
+                         .inputs({"counter"})
                          .dtypes(kCounterDType)
                          .infer<infer_randint>()
                          .no_gradient("its input is a counter")

@@ -134,7 +134,8 @@ void run_reference(const ArgmaxParams& p, const Call& c) {
 template <class Order>
 OpDef define(const char* name) {
   return Op<ArgmaxParams>(name)
-      .inputs(1)
+      .inputs({"x"})
+      .reduction()
       .infer<infer>()
       .no_gradient("an index does not change smoothly")
       .cpu({kernel<supports_all<ArgmaxParams>, prepare, run_vectorized<Order>>("vectorized"),

@@ -86,7 +86,8 @@ template <Wanted wanted>
 OpDef define(const char* name) {
   constexpr auto kInfer = wanted == Wanted::count ? infer_count : infer_truth;
   return Op<ReduceParams>(name)
-      .inputs(1)
+      .inputs({"x"})
+      .reduction()
       .template infer<kInfer>()
       .no_gradient("whether an element is zero does not change smoothly")
       .cpu({kernel<supports_all<ReduceParams>, prepare, run_vectorized<wanted>>("vectorized"),

@@ -47,7 +47,8 @@ void run_reference(const ReduceParams& p, const Call& c) {
 template <class Order>
 OpDef define(const char* name) {
   return Op<ReduceParams>(name)
-      .inputs(1)
+      .inputs({"x"})
+      .reduction()
       .infer<infer>()
       .vjp<vjp>({.in = {0}, .out = {0}})
       .cpu({kernel<supports_all<ReduceParams>, prepare, run_vectorized<Order>>("vectorized"),

@@ -153,7 +153,9 @@ void run_reference(const ReduceParams& p, const Call& c) {
 const OpDef& logsumexp_op() {
   static OpDef def =
       Op<ReduceParams>("logsumexp")
-          .inputs(1)
+          .inputs({"x"})
+          .precision(Precision::f32)
+          .reduction()
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {0}})

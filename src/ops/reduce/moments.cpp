@@ -188,7 +188,9 @@ Tensor call(const OpDef& op, const Tensor& x, const Dims& axes, bool keepdim, do
 const OpDef& var_op() {
   static OpDef def =
       Op<VarParams>("var")
-          .inputs(1)
+          .inputs({"x"})
+          .precision(Precision::f32)
+          .reduction()
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp_var>({.in = {0}})
@@ -201,7 +203,9 @@ const OpDef& var_op() {
 const OpDef& std_op() {
   static OpDef def =
       Op<VarParams>("std")
-          .inputs(1)
+          .inputs({"x"})
+          .precision(Precision::f32)
+          .reduction()
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp_std>({.in = {0}, .out = {0}})

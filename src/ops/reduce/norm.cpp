@@ -123,7 +123,9 @@ void run_reference(const NormParams& p, const Call& c) {
 const OpDef& norm_op() {
   static OpDef def =
       Op<NormParams>("norm")
-          .inputs(1)
+          .inputs({"x"})
+          .precision(Precision::f32)
+          .reduction()
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {0}, .out = {0}})

@@ -78,7 +78,9 @@ void run_reference(const ReduceParams& p, const Call& c) {
 const OpDef& prod_op() {
   static OpDef def =
       Op<ReduceParams>("prod")
-          .inputs(1)
+          .inputs({"x"})
+          .precision(Precision::f32)
+          .reduction()
           .infer<infer>()
           .vjp<vjp>({.in = {0}})
           .cpu({kernel<supports_all<ReduceParams>, prepare, run_vectorized>("vectorized"),

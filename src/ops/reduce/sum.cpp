@@ -74,7 +74,10 @@ void run_reference(const ReduceParams& p, const Call& c) {
 const OpDef& sum_op() {
   static OpDef def =
       Op<ReduceParams>("sum")
-          .inputs(1)
+          .inputs({"x"})
+          .precision(Precision::f32)
+          .reduction()
+          .carries({0}, {0})
           .infer<infer>()
           .vjp<vjp>({})
           .cpu({kernel<supports_all<ReduceParams>, prepare, run_vectorized>("vectorized"),

@@ -67,7 +67,8 @@ ScanParams checked(const char* op, const Tensor& x, ScanParams p) {
 
 const OpDef& cumsum_op() {
   static OpDef def = Op<ScanParams>("cumsum")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .precision(Precision::f32)
                          .infer<infer>()
                          .vjp<vjp_cumsum>({})
                          .cpu(cumsum_cpu_kernels())
@@ -77,7 +78,8 @@ const OpDef& cumsum_op() {
 
 const OpDef& cumprod_op() {
   static OpDef def = Op<ScanParams>("cumprod")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .precision(Precision::f32)
                          .infer<infer>()
                          .vjp<vjp_cumprod>({.in = {0}})
                          .cpu(cumprod_cpu_kernels())
@@ -87,7 +89,7 @@ const OpDef& cumprod_op() {
 
 const OpDef& linear_scan_op() {
   static OpDef def = Op<ScanParams>("linear_scan")
-                         .inputs(2)
+                         .inputs({"a", "b"})
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear>()
                          .vjp<vjp_linear>({.in = {0, 1}})

@@ -45,7 +45,8 @@ void run(const NoParams&, const Call& c) {
 
 const OpDef& schedule_lr_op() {
   static OpDef def = Op<NoParams>("schedule_lr")
-                         .inputs(4)
+                         .inputs({"curve", "base_lr", "steps", "lr"})
+                         .outputs({})
                          .infer<infer>()
                          .mutates<mutates>()
                          .no_gradient("it is an update")

@@ -54,7 +54,9 @@ Tensor call(const OpDef& op, const char* name, const Tensor& dy, const Tensor& y
 
 const OpDef& softmax_op() {
   static OpDef def = Op<SoftmaxParams>("softmax")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .precision(Precision::f32)
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp_softmax>({.out = {0}})
@@ -65,7 +67,8 @@ const OpDef& softmax_op() {
 
 const OpDef& log_softmax_op() {
   static OpDef def = Op<SoftmaxParams>("log_softmax")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .precision(Precision::f32)
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp_log_softmax>({.out = {0}})
@@ -76,7 +79,8 @@ const OpDef& log_softmax_op() {
 
 const OpDef& softmax_grad_op() {
   static OpDef def = Op<SoftmaxParams>("softmax_grad")
-                         .inputs(2)
+                         .inputs({"dy", "y"})
+                         .outputs({"dx"})
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_by<compose_softmax_grad, SoftmaxParams>>({.in = {0, 1}})
@@ -87,7 +91,8 @@ const OpDef& softmax_grad_op() {
 
 const OpDef& log_softmax_grad_op() {
   static OpDef def = Op<SoftmaxParams>("log_softmax_grad")
-                         .inputs(2)
+                         .inputs({"dy", "y"})
+                         .outputs({"dx"})
                          .dtypes(kFloatDTypes)
                          .infer<infer_grad>()
                          .vjp<vjp_by<compose_log_softmax_grad, SoftmaxParams>>({.in = {0, 1}})

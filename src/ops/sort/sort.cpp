@@ -85,7 +85,8 @@ int64_t checked_axis(const char* op, const Tensor& x, int64_t axis) {
 
 const OpDef& sort_op() {
   static OpDef def = Op<SortParams>("sort")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .outputs({"values", "indices"})
                          .infer<infer_sort>()
                          .vjp<vjp<SortParams>>({.out = {1}})
                          .cpu({sort_radix_kernel(), sort_reference_kernel()})
@@ -95,7 +96,8 @@ const OpDef& sort_op() {
 
 const OpDef& topk_op() {
   static OpDef def = Op<TopkParams>("topk")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .outputs({"values", "indices"})
                          .infer<infer_topk>()
                          .vjp<vjp<TopkParams>>({.out = {1}})
                          .cpu({topk_selection_kernel(), topk_reference_kernel()})
@@ -105,7 +107,8 @@ const OpDef& topk_op() {
 
 const OpDef& unique_op() {
   static OpDef def = Op<NoParams>("unique")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .outputs({"values", "inverse", "counts", "number"})
                          .infer<infer_unique>()
                          .no_gradient("which elements are equal does not change smoothly")
                          .cpu({unique_radix_kernel(), unique_reference_kernel()})
@@ -115,7 +118,8 @@ const OpDef& unique_op() {
 
 const OpDef& searchsorted_op() {
   static OpDef def = Op<SearchsortedParams>("searchsorted")
-                         .inputs(2)
+                         .inputs({"sorted", "values"})
+                         .outputs({"indices"})
                          .infer<infer_searchsorted>()
                          .no_gradient("an index does not change smoothly")
                          .cpu({searchsorted_reference_kernel()})

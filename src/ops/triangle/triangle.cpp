@@ -77,7 +77,7 @@ void run(const TriangleParams& p, const Call& c) {
 
 const OpDef& tril_op() {
   static OpDef def = Op<TriangleParams>("tril")
-                         .inputs(1)
+                         .inputs({"x"})
                          .infer<infer>()
                          .vjp<vjp<tril>>({})
                          .cpu({kernel<supports_all<TriangleParams>, run<false>>("runs")})
@@ -87,7 +87,7 @@ const OpDef& tril_op() {
 
 const OpDef& triu_op() {
   static OpDef def = Op<TriangleParams>("triu")
-                         .inputs(1)
+                         .inputs({"x"})
                          .infer<infer>()
                          .vjp<vjp<triu>>({})
                          .cpu({kernel<supports_all<TriangleParams>, run<true>>("runs")})

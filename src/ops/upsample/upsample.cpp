@@ -68,14 +68,10 @@ int64_t result_size(const UpsampleOptions& o, int64_t pixels, int axis, int axes
 
 }  // namespace
 
-std::string print_field(UpsampleMode mode) {
-  constexpr const char* kNames[] = {"nearest", "linear", "bilinear", "bicubic"};
-  return kNames[static_cast<size_t>(mode)];
-}
-
 const OpDef& upsample2d_op() {
   static OpDef def = Op<Upsample2dParams>("upsample2d")
-                         .inputs(1)
+                         .inputs({"x"})
+                         .formats({Format::images}, {Format::images})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({})
@@ -87,7 +83,9 @@ const OpDef& upsample2d_op() {
 const OpDef& upsample2d_grad_op() {
   static OpDef def =
       Op<Upsample2dGradParams>("upsample2d_grad")
-          .inputs(1)
+          .inputs({"dy"})
+          .outputs({"dx"})
+          .formats({Format::images}, {Format::images})
           .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_grad>({})

@@ -9,10 +9,8 @@ namespace mica {
 /// a = -0.75) are for (N, C, H, W), `nearest` for both.
 enum class UpsampleMode : int64_t { nearest, linear, bilinear, bicubic };
 
-std::string print_field(UpsampleMode mode);
-inline uint64_t hash_field(uint64_t h, UpsampleMode mode) {
-  return hash_field(h, static_cast<int64_t>(mode));
-}
+inline constexpr const char* kUpsampleModeNames[] = {"nearest", "linear", "bilinear", "bicubic"};
+constexpr std::span<const char* const> names_of(UpsampleMode) { return kUpsampleModeNames; }
 
 /// Factors of height and width: `2` means both.
 struct Scale2 {

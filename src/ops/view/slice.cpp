@@ -122,7 +122,8 @@ const OpDef& diagonal_op() {
 
 const OpDef& slice_grad_op() {
   static OpDef def = Op<SliceGradParams>("slice_grad")
-                         .inputs(1)
+                         .inputs({"dy"})
+                         .outputs({"dx"})
                          .infer<infer_grad<SliceGradParams>>()
                          .vjp<slice_grad_vjp>({})
                          .cpu({kernel<supports_all<SliceGradParams>, prepare_grad<SliceGradParams>,
@@ -134,7 +135,8 @@ const OpDef& slice_grad_op() {
 const OpDef& diagonal_grad_op() {
   static OpDef def =
       Op<DiagonalGradParams>("diagonal_grad")
-          .inputs(1)
+          .inputs({"dy"})
+          .outputs({"dx"})
           .infer<infer_grad<DiagonalGradParams>>()
           .vjp<diagonal_grad_vjp>({})
           .cpu({kernel<supports_all<DiagonalGradParams>, prepare_grad<DiagonalGradParams>,

@@ -97,7 +97,8 @@ Tensors expand_vjp(const DimsParams&, const VjpArgs& a) {
 }  // namespace
 
 const OpDef& reshape_op() {
-  static OpDef def = Op<DimsParams>("reshape").view<reshape_view>().vjp<reshape_vjp>({}).build();
+  static OpDef def =
+      Op<DimsParams>("reshape").view<reshape_view>().view_absorbs().vjp<reshape_vjp>({}).build();
   return def;
 }
 const OpDef& permute_op() {
@@ -105,7 +106,8 @@ const OpDef& permute_op() {
   return def;
 }
 const OpDef& expand_op() {
-  static OpDef def = Op<DimsParams>("expand").view<expand_view>().vjp<expand_vjp>({}).build();
+  static OpDef def =
+      Op<DimsParams>("expand").view<expand_view>().view_absorbs().vjp<expand_vjp>({}).build();
   return def;
 }
 Tensor reshape(const Tensor& x, const Shape& shape) {
