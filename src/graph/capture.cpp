@@ -66,7 +66,7 @@ class Capture final : public Recorder, public GradWatcher {
       if (op.view) {
         v.base = node.in[0];
         v.offset = op.view(op, params.data, graph_[node.in[0]].spec).offset;
-        viewed_.push_back(node.in[0]);
+        viewed_.insert(node.in[0]);
       }
       node.out.push_back(add_value(v));
       outputs.add(traced(node.out.back(),
@@ -242,7 +242,7 @@ class Capture final : public Recorder, public GradWatcher {
     if (t.is_traced()) {
       const bool is_view =
           graph_[id].node >= 0 && graph_.nodes[static_cast<size_t>(graph_[id].node)].is_view();
-      const bool has_views = std::find(viewed_.begin(), viewed_.end(), id) != viewed_.end();
+      const bool has_views = viewed_.contains(id);
       check<Unsupported>(!is_view && !has_views, "{}: a write through a view cannot be captured",
                          op);
       node.after = readers_[graph_.root(id)];
@@ -282,7 +282,7 @@ class Capture final : public Recorder, public GradWatcher {
   std::unordered_map<Storage*, std::vector<ValueId>> externals_;
   std::unordered_map<Storage*, Tensor> writers_;
   std::unordered_map<ValueId, std::vector<int>> readers_;  // by root, since it was last written
-  std::vector<ValueId> viewed_;
+  std::unordered_set<ValueId> viewed_;
   std::unordered_set<TensorImpl*> touched_;
   GradsBefore grads_before_;
   Guards guards_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <thread>
+#include <unordered_map>
 
 #include "mica/core/check.h"
 #include "mica/graph/memory_plan.h"
@@ -45,15 +47,26 @@ std::shared_ptr<Arena> new_arena(Device device, size_t bytes) {
 /// that tensor's memory instead, where nobody needs in between what was there.
 template <class Step>
 void compute_in_place(Graph& g, std::vector<Step>& steps, size_t first) {
-  const auto lies_in = [&](ValueId id, const Ref<Storage>& storage) {
+  std::vector<int> uses(g.values.size());  // of a root, by steps and results
+  std::vector<size_t> made(g.values.size(), steps.size());
+  std::unordered_map<const Storage*, std::vector<size_t>> touched;  // steps, in order
+  const auto storage_of = [&](ValueId id) -> const Storage* {
     const Value& root = g[g.root(id)];
-    return root.kind == Value::Kind::external && root.tensor.storage() == storage;
+    return root.kind == Value::Kind::external ? root.tensor.storage().get() : nullptr;
   };
-  const auto reads = [&](const Step& step, const Ref<Storage>& storage) {
-    const auto there = [&](ValueId id) { return id != kNoValue && lies_in(id, storage); };
-    return std::any_of(step.in.begin(), step.in.end(), there) ||
-           std::any_of(step.out.begin(), step.out.end(), there);
-  };
+  for (const ValueId id : g.outputs) ++uses[static_cast<size_t>(g.root(id))];
+  for (size_t s = 0; s < steps.size(); ++s) {
+    for (const ValueId id : steps[s].in) {
+      if (id == kNoValue) continue;
+      ++uses[static_cast<size_t>(g.root(id))];
+      if (const Storage* storage = storage_of(id)) touched[storage].push_back(s);
+    }
+    for (const ValueId id : steps[s].out) {
+      made[static_cast<size_t>(id)] = s;
+      if (const Storage* storage = storage_of(id)) touched[storage].push_back(s);
+    }
+  }
+  std::vector<bool> gone(steps.size());
   for (size_t c = first; c < steps.size(); ++c) {
     if (std::string_view(steps[c].op->name) != "copy_into") continue;
     const ValueId to = steps[c].in[0];
@@ -63,33 +76,33 @@ void compute_in_place(Graph& g, std::vector<Step>& steps, size_t first) {
         g[from].base != kNoValue || !lie_alike(g[to].spec, g[from].spec) ||
         reinterpret_cast<uintptr_t>(target.tensor.data()) % 16 != 0)
       continue;
-    const auto is_from = [&](ValueId id) { return id != kNoValue && g.root(id) == from; };
-    size_t uses = static_cast<size_t>(std::count_if(g.outputs.begin(), g.outputs.end(), is_from));
-    size_t maker = c;
-    for (size_t s = 0; s < steps.size(); ++s) {
-      uses += static_cast<size_t>(std::count_if(steps[s].in.begin(), steps[s].in.end(), is_from));
-      if (std::find(steps[s].out.begin(), steps[s].out.end(), from) != steps[s].out.end())
-        maker = s;
-    }
-    const Ref<Storage> storage = target.tensor.storage();
-    if (uses != 1 || maker < first || maker >= c ||
-        std::any_of(
-            steps.begin() + static_cast<ptrdiff_t>(maker) + 1,
-            steps.begin() + static_cast<ptrdiff_t>(c),
-            [&](const Step& between) { return reads(between, storage); }))
+    const size_t maker = made[static_cast<size_t>(from)];
+    const Storage* storage = target.tensor.storage().get();
+    std::vector<size_t>& there = touched[storage];
+    const auto next = std::upper_bound(there.begin(), there.end(), maker);
+    if (uses[static_cast<size_t>(from)] != 1 || maker < first || maker >= c ||
+        (next != there.end() && *next < c))
       continue;
     const Step& step = steps[maker];
     const auto result = std::find(step.out.begin(), step.out.end(), from) - step.out.begin();
     bool fits = true;
     for (size_t k = 0; k < step.in.size(); ++k)
-      if (step.in[k] != kNoValue && lies_in(step.in[k], storage))
+      if (step.in[k] != kNoValue && storage_of(step.in[k]) == storage)
         fits = fits && lie_alike(g[step.in[k]].spec, g[to].spec) &&
                step.op->may_overwrite(step.params.ref().data, static_cast<int>(k),
                                       static_cast<int>(result));
     if (!fits) continue;
     g[from].base = to;
-    steps.erase(steps.begin() + static_cast<ptrdiff_t>(c--));
+    there.insert(next, maker);
+    std::erase(there, c);
+    gone[c] = true;
   }
+  size_t s = 0;
+  std::erase_if(steps, [&](const Step&) { return gone[s++]; });
+}
+
+bool by_storage(const Tensor& a, const Tensor& b) {
+  return std::less<>()(a.storage().get(), b.storage().get());
 }
 
 /// The device's arena if it is large enough, else a new one; plans made before keep theirs.
@@ -180,12 +193,13 @@ bool Plan::is_kept(ValueId id) const {
   const Value& v = captured_.graph[root];
   if (v.kind != Value::Kind::external)
     return static_cast<size_t>(root) < early_.size() && early_[static_cast<size_t>(root)];
-  return std::none_of(captured_.written.begin(), captured_.written.end(),
-                      [&](const Tensor& t) { return t.storage() == v.tensor.storage(); });
+  return !std::binary_search(captured_.written.begin(), captured_.written.end(), v.tensor,
+                             by_storage);
 }
 
 void Plan::lower() {
   compile_ahead();
+  std::sort(captured_.written.begin(), captured_.written.end(), by_storage);
   const Graph& g = captured_.graph;
   const auto count = static_cast<int>(g.nodes.size());
   for (int i = 0; i < count; ++i) {

@@ -25,23 +25,25 @@ bool holds_all(DType to, DType from) {
 }  // namespace
 
 void merge_casts(Graph& graph) {
-  const Writes writes(graph);
+  Index index(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     if (!node.op->copies) continue;
     const Node* inner = maker(graph, node.in[0]);
-    if (!inner || !inner->op->copies || uses(graph, node.in[0]) != 1) continue;
+    if (!inner || !inner->op->copies || index.uses(node.in[0]) != 1) continue;
     const ValueId first = inner->in[0];
     const DType from = graph[first].spec.dtype;
     const DType to = graph[node.out[0]].spec.dtype;
     // Floats outside the range of integers become what the kernel for these two dtypes makes them.
     const bool undefined = is_floating(from) && !is_floating(to);
-    if (undefined || !holds_all(graph[node.in[0]].spec.dtype, from) || writes.ever(node.in[0]) ||
-        !writes.lasts_until(first, static_cast<int>(i)))
+    if (undefined || !holds_all(graph[node.in[0]].spec.dtype, from) || index.ever(node.in[0]) ||
+        !index.lasts_until(first, static_cast<int>(i)))
       continue;
-    if (const int writer = writes.next(first, static_cast<int>(i)); writer >= 0)
+    if (const int writer = index.next(first, static_cast<int>(i)); writer >= 0)
       graph.nodes[static_cast<size_t>(writer)].after.push_back(static_cast<int>(i));
+    index.forget(static_cast<int>(i));
     node.in[0] = first;
+    index.note(static_cast<int>(i));
   }
 }
 

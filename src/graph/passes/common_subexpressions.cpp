@@ -74,7 +74,7 @@ bool same_call(const Node& a, const Node& b) {
 
 class Merger {
  public:
-  explicit Merger(Graph& graph) : g_(graph), writes_(graph), life_(graph) {}
+  explicit Merger(Graph& graph) : g_(graph), index_(graph), life_(graph) {}
 
   void run() {
     std::unordered_multimap<uint64_t, int> seen;
@@ -99,21 +99,21 @@ class Merger {
     if (!same_call(a, b)) return false;
     if (!a.is_view()) {
       for (const ValueId id : a.in)
-        if (id != kNoValue && writes_.between(id, first, second)) return false;
+        if (id != kNoValue && index_.between(id, first, second)) return false;
       for (size_t k = 0; k < a.out.size(); ++k)
-        if (writes_.ever(a.out[k]) || writes_.ever(b.out[k]) ||
+        if (index_.ever(a.out[k]) || index_.ever(b.out[k]) ||
             !lie_alike(g_[a.out[k]].spec, g_[b.out[k]].spec))
           return false;
       if (!life_.allows(g_, first, second)) return false;
     }
     for (size_t k = 0; k < a.out.size(); ++k)
-      if (!replace(g_, writes_, b.out[k], a.out[k])) return false;
+      if (!replace(g_, index_, b.out[k], a.out[k])) return false;
     if (!a.is_view()) life_ = Life(g_);
     return true;
   }
 
   Graph& g_;
-  Writes writes_;
+  Index index_;
   Life life_;
 };
 

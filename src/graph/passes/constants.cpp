@@ -38,12 +38,12 @@ std::optional<double> fold(const Graph& g, const Node& node, double a, double b)
 }  // namespace
 
 void fold_constants(Graph& graph) {
-  const Writes writes(graph);
+  Index index(graph);
   for (Node& node : graph.nodes) {
     if (node.op->elementwise == 0 || node.in.size() > 2 || node.out.size() != 1) continue;
-    const std::optional<double> a = known_number(graph, writes, node.in[0]);
+    const std::optional<double> a = known_number(graph, index, node.in[0]);
     const std::optional<double> b =
-        node.in.size() == 2 ? known_number(graph, writes, node.in[1]) : 0;
+        node.in.size() == 2 ? known_number(graph, index, node.in[1]) : 0;
     const TensorSpec& out = graph[node.out[0]].spec;
     const bool channels_last = out.is_channels_last();
     if (!a || !b || (!channels_last && !out.is_contiguous())) continue;

@@ -22,10 +22,11 @@ bool has_channels(const Graph& g, const Node& node) {
 /// The node whose result a batch norm alone reads and could be made to give what it gives; -1:
 /// none.
 int foldable(const Graph& g, const std::vector<bool>& constant, const Node& norm) {
+  const Index index(g);
   const Node* before = maker(g, norm.in[0]);
-  if (!before || !has_channels(g, *before) || uses(g, norm.in[0]) != 1 ||
-      !lie_alike(g[norm.in[0]].spec, g[norm.out[0]].spec) || uses(g, norm.out[1]) != 0 ||
-      uses(g, norm.out[2]) != 0)
+  if (!before || !has_channels(g, *before) || index.uses(norm.in[0]) != 1 ||
+      !lie_alike(g[norm.in[0]].spec, g[norm.out[0]].spec) || index.uses(norm.out[1]) != 0 ||
+      index.uses(norm.out[2]) != 0)
     return -1;
   const int place = g[norm.in[0]].node;
   const auto known = [&](ValueId id) {

@@ -37,17 +37,17 @@ std::optional<Node> with_activation(const Node& node, Activation activation,
 
 /// Joins node `i`, an activation, with the layer before it. Returns the node that is to be removed,
 /// or -1.
-int join_activation(Graph& graph, const Writes& writes, int i) {
+int join_activation(Graph& graph, Index& index, int i) {
   const Node node = graph.nodes[static_cast<size_t>(i)];
   const ValueId before = node.in[0];
   const Node* layer = maker(graph, before);
-  if (!layer || writes.ever(before)) return -1;
+  if (!layer || index.ever(before)) return -1;
   const int first = graph[before].node;
-  if (uses(graph, before) == 1) {
+  if (index.uses(before) == 1) {
     const std::optional<Node> joined = with_activation(*layer, activation_of(node), node.out);
-    if (!joined || !fits_at(graph, writes, *joined, i) || !has_joined_kernel(graph, *joined))
+    if (!joined || !fits_at(graph, index, *joined, i) || !has_joined_kernel(graph, *joined))
       return -1;
-    put(graph, writes, *joined, i);
+    put(graph, index, *joined, i);
     return first;
   }
   if (!is(*layer, "linear")) return -1;
@@ -55,36 +55,36 @@ int join_activation(Graph& graph, const Writes& writes, int i) {
   const Node joined =
       linear_node("linear_and_act", activation_of(node), layer->in, {node.out[0], before});
   if (!has_joined_kernel(graph, joined)) return -1;
-  put(graph, writes, joined, first);
+  put(graph, index, joined, first);
   return i;
 }
 
 /// The same for node `i`, the gradient of an activation, and the product before it.
-int join_gradient(Graph& graph, const Writes& writes, int i) {
+int join_gradient(Graph& graph, Index& index, int i) {
   const Node node = graph.nodes[static_cast<size_t>(i)];
   const ValueId before = node.in[0];
-  const Node* product = sole_maker(graph, writes, before);
+  const Node* product = sole_maker(graph, index, before);
   if (!product || !is(*product, "matmul") ||
       !lie_alike(graph[before].spec, graph[node.out[0]].spec))
     return -1;
   const Node joined = linear_node("matmul_act_grad", gradient_of(node),
                                   {product->in[0], product->in[1], node.in[1]}, node.out);
-  if (!fits_at(graph, writes, joined, i) || !has_joined_kernel(graph, joined)) return -1;
+  if (!fits_at(graph, index, joined, i) || !has_joined_kernel(graph, joined)) return -1;
   const int first = graph[before].node;
-  put(graph, writes, joined, i);
+  put(graph, index, joined, i);
   return first;
 }
 
 }  // namespace
 
 void fuse_activations(Graph& graph) {
-  const Writes writes(graph);
+  Index index(graph);
   std::vector<bool> keep(graph.nodes.size(), true);
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     const Node& node = graph.nodes[static_cast<size_t>(i)];
     int gone = -1;
-    if (activation_of(node) != Activation::none) gone = join_activation(graph, writes, i);
-    if (gradient_of(node) != Activation::none) gone = join_gradient(graph, writes, i);
+    if (activation_of(node) != Activation::none) gone = join_activation(graph, index, i);
+    if (gradient_of(node) != Activation::none) gone = join_gradient(graph, index, i);
     if (gone >= 0) keep[static_cast<size_t>(gone)] = false;
   }
   remove_nodes(graph, keep);

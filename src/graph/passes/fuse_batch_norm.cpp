@@ -30,11 +30,11 @@ bool same_memory(const Graph& g, ValueId a, ValueId b) {
 
 /// Whether a batch norm can run at node `to` instead of its own place: what it reads is the same
 /// there, and nobody needs in between what it writes.
-bool can_wait(const Graph& g, const Writes& writes, int from, int to) {
+bool can_wait(const Graph& g, const Index& index, int from, int to) {
   const Node& norm = g.nodes[at(from)];
   const int count = static_cast<int>(norm.in.size());
   for (int k = 0; k < count; ++k)
-    if (norm.in[at(k)] != kNoValue && writes.between(norm.in[at(k)], from + 1, to)) return false;
+    if (norm.in[at(k)] != kNoValue && index.between(norm.in[at(k)], from + 1, to)) return false;
   for (int i = from + 1; i <= to; ++i)
     for (const ValueId id : g.nodes[at(i)].in) {
       if (id == kNoValue) continue;
@@ -48,10 +48,10 @@ bool can_wait(const Graph& g, const Writes& writes, int from, int to) {
 }
 
 /// The batch norm whose result is an operand of a sum, the later one of two; -1 if none is.
-int norm_of_sum(const Graph& g, const Writes& writes, const Node& sum) {
+int norm_of_sum(const Graph& g, const Index& index, const Node& sum) {
   int norm = -1;
   for (const ValueId id : sum.in)
-    if (passes_on(g, writes, id)) norm = std::max(norm, made_by(g, id, "batch_norm"));
+    if (passes_on(index, id)) norm = std::max(norm, made_by(g, id, "batch_norm"));
   if (norm < 0) return -1;
   const bool alike = std::all_of(sum.in.begin(), sum.in.end(), [&](ValueId id) {
     return lie_alike(g[id].spec, g[sum.out[0]].spec);
@@ -59,44 +59,42 @@ int norm_of_sum(const Graph& g, const Writes& writes, const Node& sum) {
   return alike ? norm : -1;
 }
 
-/// Fuses what ends at a node: relu, or a sum that no relu follows. Returns how many nodes are
-/// fewer.
-int fuse_forward(Graph& g, int last) {
+/// Fuses what ends at a node: relu, or a sum that no relu follows.
+void fuse_forward(Graph& g, Index& index, int last, Gone& gone) {
   const Node& end = g.nodes[at(last)];
   const bool relu = is(end, "relu");
-  if (!relu && !is(end, "add")) return 0;
-  const Writes writes(g);
+  if (!relu && !is(end, "add")) return;
   const ValueId before = end.in[0];
-  if (relu && !passes_on(g, writes, before)) return 0;
+  if (relu && !passes_on(index, before)) return;
   const int sum = relu ? made_by(g, before, "add") : last;
   const int norm =
-      sum >= 0 ? norm_of_sum(g, writes, g.nodes[at(sum)]) : made_by(g, before, "batch_norm");
-  if (norm < 0 || !can_wait(g, writes, norm, last)) return 0;
-  if (!relu && uses(g, end.out[0]) == 1 &&
-      std::any_of(g.nodes.begin(), g.nodes.end(),
-                  [&](const Node& n) { return is(n, "relu") && n.in[0] == end.out[0]; }))
-    return 0;
+      sum >= 0 ? norm_of_sum(g, index, g.nodes[at(sum)]) : made_by(g, before, "batch_norm");
+  if (norm < 0 || !can_wait(g, index, norm, last)) return;
+  const auto readers = index.readers(end.out[0]);
+  if (!relu && index.uses(end.out[0]) == 1 && readers.size() == 1 &&
+      is(g.nodes[at(readers[0])], "relu"))
+    return;
   Node whole = g.nodes[at(norm)];
   ValueId residual = kNoValue;
-  std::vector<int> gone = {norm, last};
+  std::vector<int> nodes = {norm, last};
   if (sum >= 0) {
     const Node& s = g.nodes[at(sum)];
     residual = s.in[0] == whole.out[0] ? s.in[1] : s.in[0];
-    gone.push_back(sum);
+    nodes.push_back(sum);
     // Where the sum ran, nobody wrote to it yet.
-    if (writes.between(residual, sum, last)) return 0;
+    if (index.between(residual, sum, last)) return;
   }
   whole.op = &batch_norm_act_op();
   whole.params = AnyParams(
       ParamsRef::of(BatchNormActParams{g.nodes[at(norm)].params.as<BatchNormParams>(), relu}));
   whole.in.push_back(residual);
   whole.out[0] = end.out[0];
-  return join_nodes(g, std::move(whole), last, std::move(gone));
+  join(g, index, std::move(whole), last, nodes, gone);
 }
 
 /// The bias of the batch norm that y is the relu of, and nothing was added to; none where x and the
 /// statistics are not those of the gradient, or it was written to since.
-std::optional<ValueId> bias_of(const Graph& g, const Writes& writes, const Node& grad, ValueId y,
+std::optional<ValueId> bias_of(const Graph& g, const Index& index, const Node& grad, ValueId y,
                                int place) {
   const int i = made_by(g, y, "batch_norm_act");
   if (i < 0) return std::nullopt;
@@ -105,46 +103,50 @@ std::optional<ValueId> bias_of(const Graph& g, const Writes& writes, const Node&
                     norm.out[1] == grad.in[3] && norm.out[2] == grad.in[4];
   const ValueId bias = norm.in[2];
   if (!same || norm.in[5] != kNoValue || !norm.params.as<BatchNormActParams>().relu ||
-      (bias != kNoValue && writes.between(bias, i, place)))
+      (bias != kNoValue && index.between(bias, i, place)))
     return std::nullopt;
   return bias;
 }
 
 /// Fuses a batch norm's gradient with the relu_grad before it, where that one stands.
-int fuse_backward(Graph& g, int last) {
+void fuse_backward(Graph& g, Index& index, int last, Gone& gone) {
   const Node& grad = g.nodes[at(last)];
-  if (!is(grad, "batch_norm_grad")) return 0;
+  if (!is(grad, "batch_norm_grad")) return;
   const ValueId dz = grad.in[0];
   const int place = made_by(g, dz, "relu_grad");
-  if (place < 0) return 0;
+  if (place < 0) return;
   const ValueId dy = g.nodes[at(place)].in[0];
   const ValueId y = g.nodes[at(place)].in[1];
-  const Writes writes(g);
-  if (!lie_alike(g[dy].spec, g[dz].spec) || !lie_alike(g[y].spec, g[dz].spec) || writes.ever(dz))
-    return 0;
+  if (!lie_alike(g[dy].spec, g[dz].spec) || !lie_alike(g[y].spec, g[dz].spec) || index.ever(dz))
+    return;
   for (size_t k = 1; k < grad.in.size(); ++k) {
     const ValueId id = grad.in[k];
-    if (id != kNoValue && (g[id].node >= place || writes.between(id, place, last))) return 0;
+    if (id != kNoValue && (g[id].node >= place || index.between(id, place, last))) return;
   }
   Node whole = grad;
   whole.op = &batch_norm_act_grad_op();
   whole.in[0] = dy;
   const std::optional<ValueId> bias =
-      uses(g, dz) == 1 ? bias_of(g, writes, grad, y, place) : std::nullopt;
+      index.uses(dz) == 1 ? bias_of(g, index, grad, y, place) : std::nullopt;
   if (bias) {
     whole.in.insert(whole.in.end(), {*bias, kNoValue});
   } else {
     whole.in.insert(whole.in.end(), {kNoValue, y});
     whole.out.push_back(dz);
   }
-  return join_nodes(g, std::move(whole), place, {place, last});
+  join(g, index, std::move(whole), place, {place, last}, gone);
 }
 
 }  // namespace
 
 void fuse_batch_norm(Graph& graph) {
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) i -= fuse_forward(graph, i);
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) i -= fuse_backward(graph, i);
+  for (auto* fuse : {fuse_forward, fuse_backward}) {
+    Index index(graph);
+    Gone gone(graph);
+    for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i)
+      if (gone.keep[at(i)]) fuse(graph, index, i, gone);
+    remove_nodes(graph, gone);
+  }
 }
 
 }  // namespace mica

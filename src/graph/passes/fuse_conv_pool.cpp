@@ -16,7 +16,7 @@ Node node_of(const char* op, const P& params, std::vector<ValueId> in, std::vect
 class Fusion {
  public:
   explicit Fusion(Graph& graph)
-      : g_(graph), writes_(graph), count_(static_cast<int>(graph.nodes.size())) {
+      : g_(graph), index_(graph), count_(static_cast<int>(graph.nodes.size())) {
     keep_.assign(graph.nodes.size(), true);
   }
 
@@ -38,18 +38,18 @@ class Fusion {
   void drop(ValueId id) { keep_[static_cast<size_t>(g_[id].node)] = false; }
 
   bool try_to_put(const Node& joined, int at) {
-    if (!fits_at(g_, writes_, joined, at) || !has_joined_kernel(g_, joined)) return false;
-    put(g_, writes_, joined, at);
+    if (!fits_at(g_, index_, joined, at) || !has_joined_kernel(g_, joined)) return false;
+    put(g_, index_, joined, at);
     return true;
   }
 
   void join_forward(int at) {
     const Node& pool = node(at);
     const ValueId pooled = pool.in[0];
-    const Node* before = sole_maker(g_, writes_, pooled);
+    const Node* before = sole_maker(g_, index_, pooled);
     const bool relu = before && is(*before, "relu");
     const ValueId convolved = relu ? before->in[0] : pooled;
-    const Node* conv = sole_maker(g_, writes_, convolved);
+    const Node* conv = sole_maker(g_, index_, convolved);
     if (!conv || !is(*conv, "conv2d")) return;
     const Conv2dPoolParams params{conv->params.as<Conv2dParams>(),
                                   pool.params.as<MaxPool2dParams>(), relu};
@@ -60,7 +60,7 @@ class Fusion {
 
   /// A call that reads `dy` as its first operand alone; -1 where there is none.
   int reader(ValueId dy, const char* op) const {
-    for (int i = 0; i < count_; ++i)
+    for (const int i : index_.readers(dy))
       if (keep_[static_cast<size_t>(i)] && is(node(i), op) && node(i).in[0] == dy &&
           std::count(node(i).in.begin(), node(i).in.end(), dy) == 1)
         return i;
@@ -70,7 +70,7 @@ class Fusion {
   /// Calls that read a pooling's gradient read what it was made from instead. The pooling's
   /// gradient goes when nobody is left.
   void join_gradients(const Node& spread) {
-    if (writes_.ever(spread.out[0])) return;
+    if (index_.ever(spread.out[0])) return;
     join_dgrad(spread);
     const int sum = bias_gradient(spread.out[0]);
     if (!join_wgrad(spread, sum) && sum >= 0) sum_pooled(spread, sum);
@@ -117,7 +117,7 @@ class Fusion {
   void join_bias(int at) {
     const ValueId dy = node(at).in[0];
     const int sum = bias_gradient(dy);
-    if (sum < 0 || writes_.ever(dy)) return;
+    if (sum < 0 || index_.ever(dy)) return;
     const auto p = node(at).params.as<Conv2dGradParams>();
     const Conv2dPoolGradParams params{
         p.conv, {.kernel = 1, .stride = 1}, p.shape, true, p.channels_last};
@@ -130,7 +130,7 @@ class Fusion {
   /// The gradient of a pooled convolution's input, where that was a relu's result.
   void join_relu_gradient(int at) {
     const ValueId dx = node(at).in[0];
-    const Node* dgrad = sole_maker(g_, writes_, dx);
+    const Node* dgrad = sole_maker(g_, index_, dx);
     if (!dgrad || !is(*dgrad, "conv2d_pool_dgrad") || dgrad->in.back() != kNoValue) return;
     Node joined = *dgrad;
     joined.in.back() = node(at).in[1];
@@ -143,11 +143,11 @@ class Fusion {
   void sum_pooled(const Node& spread, int at) {
     Node sum = node(at);
     sum.in = {spread.in[0]};
-    if (fits_at(g_, writes_, sum, at)) put(g_, writes_, sum, at);
+    if (fits_at(g_, index_, sum, at)) put(g_, index_, sum, at);
   }
 
   Graph& g_;
-  Writes writes_;
+  Index index_;
   int count_;
   std::vector<bool> keep_;
 };

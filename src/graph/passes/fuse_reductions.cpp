@@ -33,17 +33,16 @@ std::optional<Program> program_of(const Graph& g, const Node& node) {
 }
 
 /// The node that divides a sum by a number, which is there at `place`; -1 if none does.
-int division_of(const Graph& g, const Writes& writes, ValueId sum, int place) {
-  if (!passes_on(g, writes, sum)) return -1;
-  const auto reader = std::find_if(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
-    return std::find(n.in.begin(), n.in.end(), sum) != n.in.end();
-  });
-  if (reader == g.nodes.end() || !is(*reader, "div") || reader->in[0] != sum) return -1;
-  const ValueId by = reader->in[1];
-  if (g[by].spec.numel() != 1 || !known_number(g, writes, by) || g[by].node >= place ||
-      !lie_alike(g[reader->out[0]].spec, g[sum].spec))
+int division_of(const Graph& g, const Index& index, ValueId sum, int place) {
+  if (!passes_on(index, sum) || index.is_result(sum)) return -1;
+  const int number = index.readers(sum)[0];
+  const Node& reader = g.nodes[static_cast<size_t>(number)];
+  if (!is(reader, "div") || reader.in[0] != sum) return -1;
+  const ValueId by = reader.in[1];
+  if (g[by].spec.numel() != 1 || !known_number(g, index, by) || g[by].node >= place ||
+      !lie_alike(g[reader.out[0]].spec, g[sum].spec))
     return -1;
-  return static_cast<int>(reader - g.nodes.begin());
+  return number;
 }
 
 /// Adds a division of the result to a program: of all elements, so that their sum is a mean.
@@ -63,42 +62,44 @@ bool divide(Program& program) {
   return true;
 }
 
-/// Fuses the reduction at a node with what it reduces, where that stands. Returns how many nodes
-/// are fewer.
-int fuse(Graph& g, int at) {
-  const Node& reduction = g.nodes[static_cast<size_t>(at)];
+/// Fuses the reduction at a node with what it reduces, where that stands.
+void fuse(Graph& g, Index& index, int at, Gone& gone) {
+  const Node reduction = g.nodes[static_cast<size_t>(at)];
   const std::optional<Fold> fold = fold_of(reduction);
-  if (!fold) return 0;
+  if (!fold) return;
   const ValueId whole = reduction.in[0];
   const TensorSpec& spec = g[whole].spec;
   const ReduceParams& params = reduction.params.as<ReduceParams>();
   const std::optional<Rows> rows = rows_of(spec.shape, params.axes);
   if (!rows || rows->columns < 2 || spec.numel() == 0 || !spec.is_contiguous() ||
       !is_floating(spec.dtype))
-    return 0;
+    return;
   const Node* before = maker(g, whole);
-  const Writes writes(g);
-  if (!before || !passes_on(g, writes, whole)) return 0;
+  if (!before || !passes_on(index, whole)) return;
   std::optional<Program> program = program_of(g, *before);
-  if (!program) return 0;
+  if (!program) return;
   const int place = g[whole].node;
   Node joined{&fused_reduce_op(), before->params, before->in, reduction.out, {}};
-  std::vector<int> gone = {place, at};
-  const int division = *fold == Fold::sum ? division_of(g, writes, reduction.out[0], place) : -1;
+  std::vector<int> nodes = {place, at};
+  const int division = *fold == Fold::sum ? division_of(g, index, reduction.out[0], place) : -1;
   if (division >= 0 && divide(*program)) {
     joined.in.push_back(g.nodes[static_cast<size_t>(division)].in[1]);
     joined.out = g.nodes[static_cast<size_t>(division)].out;
-    gone.push_back(division);
+    nodes.push_back(division);
   }
   joined.params =
       AnyParams(ParamsRef::of(FusedReduceParams{intern(std::move(*program)), *fold, params}));
-  return join_nodes(g, std::move(joined), place, std::move(gone));
+  join(g, index, std::move(joined), place, nodes, gone);
 }
 
 }  // namespace
 
 void fuse_reductions(Graph& graph) {
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) i -= fuse(graph, i) > 0 ? 1 : 0;
+  Index index(graph);
+  Gone gone(graph);
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i)
+    if (gone.keep[static_cast<size_t>(i)]) fuse(graph, index, i, gone);
+  remove_nodes(graph, gone);
 }
 
 }  // namespace mica

@@ -25,17 +25,16 @@ bool runs_beside(const Graph& graph, int layer, int update) {
 }
 
 /// The linear_wgrads whose results this update alone reads, and whose operands are still there.
-std::vector<LayerGrads> layers_of(const Graph& graph, const Writes& writes, int number,
-                                  size_t count) {
+std::vector<LayerGrads> layers_of(const Graph& graph, Index& index, int number, size_t count) {
   const std::vector<ValueId>& in = graph.nodes[static_cast<size_t>(number)].in;
   const std::span grads(in.data() + kScalars + count, count);
   std::vector<LayerGrads> layers;
   for (size_t k = 0; k < count; ++k) {
-    const Node* node = sole_maker(graph, writes, grads[k]);
+    const Node* node = sole_maker(graph, index, grads[k]);
     if (!node || !is(*node, "linear_wgrad") || node->out[0] != grads[k]) continue;
     const auto bias = std::find(grads.begin(), grads.end(), node->out[1]);
-    if (bias == grads.end() || !passes_on(graph, writes, node->out[1]) ||
-        !fits_at(graph, writes, *node, number) || runs_beside(graph, graph[grads[k]].node, number))
+    if (bias == grads.end() || !passes_on(index, node->out[1]) ||
+        !fits_at(graph, index, *node, number) || runs_beside(graph, graph[grads[k]].node, number))
       continue;
     layers.push_back({graph[grads[k]].node, k, static_cast<size_t>(bias - grads.begin())});
   }
@@ -85,30 +84,30 @@ bool saves_memory(const Graph& graph, const std::vector<LayerGrads>& layers) {
 }
 
 template <class O>
-void join(Graph& graph, const Writes& writes, int number, std::vector<bool>& keep) {
+void join(Graph& graph, Index& index, int number, std::vector<bool>& keep) {
   const Node& update = graph.nodes[static_cast<size_t>(number)];
   if (!is(update, O::kPlain)) return;
   const auto count = static_cast<size_t>(update.params.as<typename O::Params>().count);
-  std::vector<LayerGrads> layers = layers_of(graph, writes, number, count);
+  std::vector<LayerGrads> layers = layers_of(graph, index, number, count);
   // One layer too large for it does not keep the others out.
   std::erase_if(layers, [&](const LayerGrads& layer) {
     return !has_joined_kernel(graph, with_layers<O>(graph, update, {layer}));
   });
   if (layers.empty() || !saves_memory(graph, layers)) return;
   for (const LayerGrads& l : layers) keep[static_cast<size_t>(l.node)] = false;
-  put(graph, writes, with_layers<O>(graph, update, layers), number);
+  put(graph, index, with_layers<O>(graph, update, layers), number);
 }
 
 }  // namespace
 
 void fuse_updates(Graph& graph) {
-  const Writes writes(graph);
+  Index index(graph);
   std::vector<bool> keep(graph.nodes.size(), true);
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
-    join<update::LinearSgd>(graph, writes, i, keep);
-    join<update::LinearAdam>(graph, writes, i, keep);
-    join<update::LinearRmsprop>(graph, writes, i, keep);
-    join<update::LinearAdagrad>(graph, writes, i, keep);
+    join<update::LinearSgd>(graph, index, i, keep);
+    join<update::LinearAdam>(graph, index, i, keep);
+    join<update::LinearRmsprop>(graph, index, i, keep);
+    join<update::LinearAdagrad>(graph, index, i, keep);
   }
   remove_nodes(graph, keep);
 }

@@ -62,7 +62,7 @@ std::vector<size_t> image_inputs(const Graph& g, const Node& node) {
 
 class Regions {
  public:
-  explicit Regions(Graph& graph) : g_(graph), writes_(graph), constant_(constants(graph)) {}
+  explicit Regions(Graph& graph) : g_(graph), index_(graph), constant_(constants(graph)) {}
 
   void convert_all() {
     for (size_t i = 0; i < g_.nodes.size(); ++i)
@@ -91,7 +91,7 @@ class Regions {
       if (node.op->input(static_cast<int>(k)).format == Format::weight &&
           !constant_[static_cast<size_t>(node.in[k])])
         return false;
-    const auto written = [&](ValueId id) { return id != kNoValue && writes_.ever(id); };
+    const auto written = [&](ValueId id) { return id != kNoValue && index_.ever(id); };
     return std::none_of(node.in.begin(), node.in.end(), written) &&
            std::none_of(node.out.begin(), node.out.end(), written) && leaves_format_open(g_, node);
   }
@@ -107,10 +107,13 @@ class Regions {
       if (is_seed(node)) gain += bytes(g_[node.in[0]].spec) + bytes(g_[node.out[0]].spec);
       for (const size_t k : image_inputs(g_, node))
         if (const Node* before = maker(g_, node.in[k])) open.push_back(before);
-      for (const Node& after : g_.nodes)
-        for (const size_t k : image_inputs(g_, after))
-          if (std::find(node.out.begin(), node.out.end(), after.in[k]) != node.out.end())
+      for (const ValueId id : node.out)
+        for (const int reader : index_.readers(id)) {
+          const Node& after = g_.nodes[static_cast<size_t>(reader)];
+          const std::vector<size_t> which = image_inputs(g_, after);
+          if (std::any_of(which.begin(), which.end(), [&](size_t k) { return after.in[k] == id; }))
             open.push_back(&after);
+        }
     }
     seen_.insert(region.begin(), region.end());
     double cost = 0;
@@ -163,12 +166,12 @@ class Regions {
     if (!copy || !copy->op->copies) return kNoValue;
     const TensorSpec& from = g_[copy->in[0]].spec;
     const bool same = from.is_channels_last() && from.dtype == g_[id].spec.dtype;
-    return same && !writes_.ever(copy->in[0]) ? copy->in[0] : kNoValue;
+    return same && !index_.ever(copy->in[0]) ? copy->in[0] : kNoValue;
   }
 
   /// A cast that nobody else reads may as well write the other format.
   bool convert_cast(ValueId id) {
-    if (uses(g_, id) != 1 || !maker(g_, id) || !maker(g_, id)->op->copies) return false;
+    if (Index(g_).uses(id) != 1 || !maker(g_, id) || !maker(g_, id)->op->copies) return false;
     Node& cast = g_.nodes[static_cast<size_t>(g_[id].node)];
     cast.params = AnyParams(ParamsRef::of(CopyParams{g_[id].spec.dtype, true}));
     g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
@@ -213,7 +216,7 @@ class Regions {
   }
 
   Graph& g_;
-  const Writes writes_;  // right before the first conversion, which it decides
+  Index index_;  // right before the first conversion, which it decides
   const std::vector<bool> constant_;
   std::set<ValueId> seen_;
   std::vector<std::set<ValueId>> chosen_;

@@ -14,17 +14,24 @@ bool is_cast(const Graph& g, const Node* node) {
 
 /// Whether a value may come to lie otherwise: nobody takes a view of it, writes to it or is given
 /// it.
-bool is_free(const Graph& g, const Writes& writes, ValueId id) {
-  if (writes.ever(id) || std::find(g.outputs.begin(), g.outputs.end(), id) != g.outputs.end())
-    return false;
-  return std::none_of(g.values.begin(), g.values.end(),
-                      [&](const Value& v) { return v.base == id; });
+bool is_free(const Index& index, ValueId id) {
+  return !index.ever(id) && !index.is_result(id) && index.views(id).empty();
 }
 
-ValueId add_value(Graph& g, TensorSpec spec, ValueId base, int64_t offset) {
+ValueId add_value(Graph& g, Index& index, TensorSpec spec, ValueId base, int64_t offset) {
   spec.defined = true;
   g.values.push_back({spec, Value::Kind::computed, {}, -1, base, offset, false});
-  return static_cast<ValueId>(g.values.size() - 1);
+  const auto id = static_cast<ValueId>(g.values.size() - 1);
+  index.note_view(id);
+  return id;
+}
+
+/// Lets a value lie elsewhere.
+void rebase(Graph& g, Index& index, ValueId id, ValueId base, int64_t offset) {
+  index.forget_view(id);
+  g[id].base = base;
+  g[id].offset = offset;
+  index.note_view(id);
 }
 
 /// The spec of a cast.
@@ -38,18 +45,20 @@ Node cast_node(const Graph& g, ValueId from, ValueId to) {
   return {&layout_copy_op(), layout_copy_params(g[to].spec), {from}, {to}, {}};
 }
 
-void put_at(Graph& g, Node node, int place) {
+void put_at(Graph& g, Index& index, Node node, int place) {
   for (const ValueId id : node.out) g[id].node = place;
+  index.forget(place);
   g.nodes[static_cast<size_t>(place)] = std::move(node);
+  index.note(place);
 }
 
 /// view(cast(x)) of fewer elements becomes cast(view(x)).
-void cast_less(Graph& g, const Writes& writes, int at) {
+void cast_less(Graph& g, Index& index, int at) {
   const Node view = g.nodes[static_cast<size_t>(at)];
-  const Node* cast = sole_maker(g, writes, view.in[0]);
+  const Node* cast = sole_maker(g, index, view.in[0]);
   const ValueId y = view.out[0];
-  if (!is_cast(g, cast) || g[y].spec.numel() >= g[view.in[0]].spec.numel() ||
-      !is_free(g, writes, y) || writes.ever(cast->in[0]))
+  if (!is_cast(g, cast) || g[y].spec.numel() >= g[view.in[0]].spec.numel() || !is_free(index, y) ||
+      index.ever(cast->in[0]))
     return;
   const int place = g[view.in[0]].node;
   const ValueId x = cast->in[0];
@@ -59,24 +68,23 @@ void cast_less(Graph& g, const Writes& writes, int at) {
   } catch (const ShapeError&) {
     return;
   }
-  const ValueId part = add_value(g, seen.spec, x, seen.offset);
-  put_at(g, {view.op, view.params, {x}, {part}, {}}, place);
+  const ValueId part = add_value(g, index, seen.spec, x, seen.offset);
+  put_at(g, index, {view.op, view.params, {x}, {part}, {}}, place);
   g[y].spec.strides = contiguous_strides(g[y].spec.shape);
   g[y].spec.aligned = true;
-  g[y].base = kNoValue;
-  g[y].offset = 0;
-  put_at(g, cast_node(g, part, y), at);
+  rebase(g, index, y, kNoValue, 0);
+  put_at(g, index, cast_node(g, part, y), at);
 }
 
 /// cast(view(x)) of more elements becomes view(cast(x)), where nobody minds how that lies.
-void cast_before_more(Graph& g, const Writes& writes, int at) {
+void cast_before_more(Graph& g, Index& index, int at) {
   const Node cast = g.nodes[static_cast<size_t>(at)];
-  const Node* view = sole_maker(g, writes, cast.in[0]);
+  const Node* view = sole_maker(g, index, cast.in[0]);
   const ValueId y = cast.out[0];
-  if (!view || !view->is_view() || writes.ever(view->in[0]) || !is_free(g, writes, y) ||
+  if (!view || !view->is_view() || index.ever(view->in[0]) || !is_free(index, y) ||
       g[y].spec.numel() <= g[view->in[0]].spec.numel() ||
-      std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
-        return n.op->elementwise == 0 && std::find(n.in.begin(), n.in.end(), y) != n.in.end();
+      std::any_of(index.readers(y).begin(), index.readers(y).end(), [&](int reader) {
+        return g.nodes[static_cast<size_t>(reader)].op->elementwise == 0;
       }))
     return;
   const int place = g[cast.in[0]].node;
@@ -89,23 +97,22 @@ void cast_before_more(Graph& g, const Writes& writes, int at) {
   } catch (const ShapeError&) {
     return;
   }
-  const ValueId few = add_value(g, spec, kNoValue, 0);
-  put_at(g, cast_node(g, x, few), place);
+  const ValueId few = add_value(g, index, spec, kNoValue, 0);
+  put_at(g, index, cast_node(g, x, few), place);
   g[y].spec.strides = seen.spec.strides;
-  g[y].base = few;
-  g[y].offset = seen.offset;
-  put_at(g, {more.op, more.params, {few}, {y}, {}}, at);
+  rebase(g, index, y, few, seen.offset);
+  put_at(g, index, {more.op, more.params, {few}, {y}, {}}, at);
 }
 
 /// concat(cast(a), cast(b)) to something wider becomes cast(concat(a, b)).
-void cast_joined(Graph& g, const Writes& writes, int at) {
+void cast_joined(Graph& g, Index& index, int at) {
   const Node joined = g.nodes[static_cast<size_t>(at)];
   const ValueId y = joined.out[0];
   std::vector<ValueId> sources;
   int place = -1;
   for (const ValueId id : joined.in) {
-    const Node* cast = sole_maker(g, writes, id);
-    if (!is_cast(g, cast) || writes.ever(cast->in[0])) return;
+    const Node* cast = sole_maker(g, index, id);
+    if (!is_cast(g, cast) || index.ever(cast->in[0])) return;
     sources.push_back(cast->in[0]);
     place = std::max(place, g[id].node);
   }
@@ -116,20 +123,19 @@ void cast_joined(Graph& g, const Writes& writes, int at) {
     return;
   TensorSpec spec = g[y].spec;
   spec.dtype = from;
-  const ValueId narrow = add_value(g, spec, kNoValue, 0);
-  put_at(g, {joined.op, joined.params, sources, {narrow}, {}}, place);
-  put_at(g, cast_node(g, narrow, y), at);
+  const ValueId narrow = add_value(g, index, spec, kNoValue, 0);
+  put_at(g, index, {joined.op, joined.params, sources, {narrow}, {}}, place);
+  put_at(g, index, cast_node(g, narrow, y), at);
 }
 
 /// cast(concat(a, b)) to something narrower becomes concat(cast(a), cast(b)).
-void cast_parts(Graph& g, const Writes& writes, int at) {
+void cast_parts(Graph& g, int at) {
   const Node cast = g.nodes[static_cast<size_t>(at)];
-  const Node* joined = sole_maker(g, writes, cast.in[0]);
+  const Node* joined = maker(g, cast.in[0]);
+  if (!joined || !is(*joined, "concat") || !passes_on(Index(g), cast.in[0])) return;
   const TensorSpec& wide = g[cast.in[0]].spec;
   const TensorSpec& narrow = g[cast.out[0]].spec;
-  if (!joined || !is(*joined, "concat") || size_of(narrow.dtype) >= size_of(wide.dtype) ||
-      narrow.strides != wide.strides)
-    return;
+  if (size_of(narrow.dtype) >= size_of(wide.dtype) || narrow.strides != wide.strides) return;
   const int place = g[cast.in[0]].node;
   const auto cast_all = [dtype = narrow.dtype](std::span<const Tensor> in) {
     const NoGrad guard;
@@ -142,7 +148,8 @@ void cast_parts(Graph& g, const Writes& writes, int at) {
   parts.in = insert_before(g, place, cast_all, parts.in);
   parts.out = cast.out;
   const size_t more = g.nodes.size() - before;
-  put_at(g, std::move(parts), place + static_cast<int>(more));
+  for (const ValueId id : parts.out) g[id].node = place + static_cast<int>(more);
+  g.nodes[static_cast<size_t>(place) + more] = std::move(parts);
   std::vector<bool> keep(g.nodes.size(), true);
   keep[static_cast<size_t>(at) + more] = false;
   remove_nodes(g, keep);
@@ -152,23 +159,21 @@ void cast_parts(Graph& g, const Writes& writes, int at) {
 
 void move_casts(Graph& graph) {
   {
-    const Writes writes(graph);
+    Index index(graph);
     for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
       const Node& node = graph.nodes[static_cast<size_t>(i)];
       if (node.is_view()) {
-        cast_less(graph, writes, i);
+        cast_less(graph, index, i);
       } else if (is(node, "concat")) {
-        cast_joined(graph, writes, i);
+        cast_joined(graph, index, i);
       } else if (is_cast(graph, &node)) {
-        cast_before_more(graph, writes, i);
+        cast_before_more(graph, index, i);
       }
     }
   }
   remove_dead_nodes(graph);
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
-    const Writes writes(graph);
-    if (is_cast(graph, &graph.nodes[static_cast<size_t>(i)])) cast_parts(graph, writes, i);
-  }
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i)
+    if (is_cast(graph, &graph.nodes[static_cast<size_t>(i)])) cast_parts(graph, i);
 }
 
 }  // namespace mica

@@ -31,12 +31,12 @@ TensorSpec pooled_spec(const TensorSpec& dy) {
 }  // namespace
 
 void move_gradients_past_pools(Graph& graph) {
-  const Writes writes(graph);
+  Index index(graph);
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     const Node activation = graph.nodes[static_cast<size_t>(i)];
     if (activation.in.size() != 2) continue;
     const ValueId between = activation.in[0];
-    const Node* found = sole_maker(graph, writes, between);
+    const Node* found = sole_maker(graph, index, between);
     if (!found || !is(*found, "max_pool2d_grad")) continue;
     const Node spread = *found;
     const ValueId positions = spread.in[1];
@@ -49,10 +49,10 @@ void move_gradients_past_pools(Graph& graph) {
     const int first = graph[between].node;
     const Node small{activation.op, activation.params, {spread.in[0], pool->out[0]}, {between}, {}};
     const Node last{spread.op, spread.params, {between, positions}, activation.out, {}};
-    if (!fits_at(graph, writes, small, first) || !writes.lasts_until(positions, i)) continue;
+    if (!fits_at(graph, index, small, first) || !index.lasts_until(positions, i)) continue;
     graph[between].spec = pooled_spec(graph[spread.in[0]].spec);
-    put(graph, writes, small, first);
-    put(graph, writes, last, i);
+    put(graph, index, small, first);
+    put(graph, index, last, i);
   }
 }
 

@@ -9,56 +9,149 @@
 
 namespace mica {
 
-Writes::Writes(const Graph& graph) : graph_(graph) {
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    const int n = static_cast<int>(node.in.size());
-    for (int k = 0; k < n; ++k) {
-      const ValueId id = node.in[static_cast<size_t>(k)];
-      if (id != kNoValue && node.op->writes(node.params.ref().data, k, n))
-        nodes_[memory(id)].push_back(static_cast<int>(i));
-    }
-  }
+Index::Index(const Graph& graph) : graph_(graph) {
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) note(i);
+  grow();
+  for (const ValueId id : graph.outputs) ++results_[static_cast<size_t>(id)];
+  for (size_t v = 0; v < graph.values.size(); ++v) note_view(static_cast<ValueId>(v));
 }
 
-Writes::Memory Writes::memory(ValueId id) const {
+/// Calls f(operand, whether the node writes to it).
+template <class F>
+void Index::each_operand(int number, F&& f) const {
+  const Node& node = graph_.nodes[static_cast<size_t>(number)];
+  const int n = static_cast<int>(node.in.size());
+  for (int k = 0; k < n; ++k)
+    if (const ValueId id = node.in[static_cast<size_t>(k)]; id != kNoValue)
+      f(id, node.op->writes(node.params.ref().data, k, n));
+}
+
+void Index::grow() {
+  if (readers_.size() == graph_.values.size()) return;
+  readers_.resize(graph_.values.size());
+  views_.resize(graph_.values.size());
+  results_.resize(graph_.values.size());
+}
+
+std::span<const int> Index::readers(ValueId id) const {
+  const auto v = static_cast<size_t>(id);
+  return v < readers_.size() ? std::span<const int>(readers_[v]) : std::span<const int>();
+}
+
+bool Index::is_result(ValueId id) const {
+  const auto v = static_cast<size_t>(id);
+  return v < results_.size() && results_[v] > 0;
+}
+
+int Index::uses(ValueId id) const {
+  const auto v = static_cast<size_t>(id);
+  return static_cast<int>(readers(id).size()) + (v < results_.size() ? results_[v] : 0);
+}
+
+std::span<const ValueId> Index::views(ValueId id) const {
+  const auto v = static_cast<size_t>(id);
+  return v < views_.size() ? std::span<const ValueId>(views_[v]) : std::span<const ValueId>();
+}
+
+int Index::last_use(ValueId root) const {
+  int last = -1;
+  std::vector<ValueId> open = {root};
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (is_result(id)) return static_cast<int>(graph_.nodes.size());
+    if (!readers(id).empty()) last = std::max(last, readers(id).back());
+    open.insert(open.end(), views(id).begin(), views(id).end());
+  }
+  return last;
+}
+
+void Index::forget(int number) {
+  const auto erase = [&](std::vector<int>& all) {
+    all.erase(std::lower_bound(all.begin(), all.end(), number));
+  };
+  each_operand(number, [&](ValueId id, bool written) {
+    erase(readers_[static_cast<size_t>(id)]);
+    if (!written) return;
+    const auto writers = writers_.find(memory(id));
+    erase(writers->second);
+    if (writers->second.empty()) writers_.erase(writers);
+  });
+}
+
+void Index::note(int number) {
+  grow();
+  const auto insert = [&](std::vector<int>& all) {
+    all.insert(std::upper_bound(all.begin(), all.end(), number), number);
+  };
+  each_operand(number, [&](ValueId id, bool written) {
+    insert(readers_[static_cast<size_t>(id)]);
+    if (written) insert(writers_[memory(id)]);
+  });
+}
+
+void Index::rename(ValueId from, ValueId to) {
+  const auto f = static_cast<size_t>(from);
+  const auto t = static_cast<size_t>(to);
+  std::vector<int> both;
+  std::merge(readers_[f].begin(), readers_[f].end(), readers_[t].begin(), readers_[t].end(),
+             std::back_inserter(both));
+  readers_[t] = std::move(both);
+  readers_[f].clear();
+  views_[t].insert(views_[t].end(), views_[f].begin(), views_[f].end());
+  views_[f].clear();
+  results_[t] += std::exchange(results_[f], 0);
+}
+
+void Index::forget_view(ValueId id) {
+  const ValueId base = graph_[id].base;
+  if (base != kNoValue) std::erase(views_[static_cast<size_t>(base)], id);
+}
+
+void Index::note_view(ValueId id) {
+  grow();
+  const ValueId base = graph_[id].base;
+  if (base != kNoValue) views_[static_cast<size_t>(base)].push_back(id);
+}
+
+Index::Memory Index::memory(ValueId id) const {
   const ValueId root = graph_.root(id);
   const Value& v = graph_[root];
   if (v.kind == Value::Kind::external) return {v.tensor.storage().get(), kNoValue};
   return {nullptr, root};
 }
 
-int Writes::next(ValueId id, int node) const {
-  const auto it = nodes_.find(memory(id));
-  if (it == nodes_.end()) return -1;
+int Index::next(ValueId id, int node) const {
+  const auto it = writers_.find(memory(id));
+  if (it == writers_.end()) return -1;
   const auto at = std::upper_bound(it->second.begin(), it->second.end(), node);
   return at == it->second.end() ? -1 : *at;
 }
 
-bool Writes::between(ValueId id, int first, int last) const {
+bool Index::between(ValueId id, int first, int last) const {
   const int at = next(id, first - 1);
   return at >= 0 && at <= last;
 }
 
-bool Writes::ever(ValueId id) const { return nodes_.contains(memory(id)); }
+bool Index::ever(ValueId id) const { return writers_.contains(memory(id)); }
 
-bool Writes::lasts_until(ValueId id, int last) const {
+bool Index::lasts_until(ValueId id, int last) const {
   return !between(id, graph_[id].node + 1, last);
 }
 
 std::vector<bool> constants(const Graph& graph) {
-  const Writes writes(graph);
+  const Index index(graph);
   std::vector<bool> constant(graph.values.size());
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    constant[v] = graph[id].kind == Value::Kind::external && !writes.ever(id);
+    constant[v] = graph[id].kind == Value::Kind::external && !index.ever(id);
   }
   for (const Node& node : graph.nodes) {
     const bool known =
         !writes_input(node) && std::all_of(node.in.begin(), node.in.end(), [&](ValueId id) {
           return id == kNoValue || constant[static_cast<size_t>(id)];
         });
-    for (const ValueId id : node.out) constant[static_cast<size_t>(id)] = known && !writes.ever(id);
+    for (const ValueId id : node.out) constant[static_cast<size_t>(id)] = known && !index.ever(id);
   }
   return constant;
 }
@@ -84,8 +177,8 @@ const Node* maker(const Graph& graph, ValueId id) {
   return writes_input(node) ? nullptr : &node;
 }
 
-std::optional<double> known_number(const Graph& graph, const Writes& writes, ValueId id) {
-  if (id == kNoValue || writes.ever(id)) return std::nullopt;
+std::optional<double> known_number(const Graph& graph, const Index& index, ValueId id) {
+  if (id == kNoValue || index.ever(id)) return std::nullopt;
   const ValueId root = graph.root(id);
   if (graph[root].kind == Value::Kind::external)
     return elementwise::known_number(graph[root].tensor);
@@ -94,90 +187,78 @@ std::optional<double> known_number(const Graph& graph, const Writes& writes, Val
   return node->params.as<FullParams>().value;
 }
 
-int uses(const Graph& graph, ValueId id) {
-  auto n = std::count(graph.outputs.begin(), graph.outputs.end(), id);
-  for (const Node& node : graph.nodes) n += std::count(node.in.begin(), node.in.end(), id);
-  return static_cast<int>(n);
-}
-
-bool passes_on(const Graph& graph, const Writes& writes, ValueId id) {
-  return uses(graph, id) == 1 && !writes.ever(id);
-}
-
-int last_use(const Graph& graph, ValueId root) {
-  const auto lies_there = [&](ValueId id) { return id != kNoValue && graph.root(id) == root; };
-  int last = static_cast<int>(graph.nodes.size());
-  if (std::any_of(graph.outputs.begin(), graph.outputs.end(), lies_there)) return last;
-  while (--last >= 0) {
-    const std::vector<ValueId>& in = graph.nodes[static_cast<size_t>(last)].in;
-    if (std::any_of(in.begin(), in.end(), lies_there)) break;
-  }
-  return last;
-}
+bool passes_on(const Index& index, ValueId id) { return index.uses(id) == 1 && !index.ever(id); }
 
 bool lie_alike(const TensorSpec& a, const TensorSpec& b) {
   return a.shape == b.shape && a.strides == b.strides && a.dtype == b.dtype && a.device == b.device;
 }
 
-bool replace(Graph& graph, const Writes& writes, ValueId from, ValueId to) {
+bool replace(Graph& graph, Index& index, ValueId from, ValueId to) {
   if (!lie_alike(graph[from].spec, graph[to].spec)) return false;
-  const bool is_result =
-      std::find(graph.outputs.begin(), graph.outputs.end(), from) != graph.outputs.end();
   if (graph.root(from) == graph.root(to)) {
     // A view of an argument is copied out, the argument itself is given back.
-    if (is_result && graph[to].kind == Value::Kind::input) return false;
+    if (index.is_result(from) && graph[to].kind == Value::Kind::input) return false;
   } else {
-    if (graph[from].base != kNoValue || writes.ever(from)) return false;
-    const int last = last_use(graph, from);
+    if (graph[from].base != kNoValue || index.ever(from)) return false;
+    const int last = index.last_use(from);
     const bool escapes = last == static_cast<int>(graph.nodes.size());
     if (escapes && graph[graph.root(to)].kind != Value::Kind::computed) return false;
-    if (!writes.lasts_until(to, last)) return false;
-    if (const int writer = writes.next(to, last); writer >= 0) {
+    if (!index.lasts_until(to, last)) return false;
+    if (const int writer = index.next(to, last); writer >= 0) {
       std::vector<int>& after = graph.nodes[static_cast<size_t>(writer)].after;
-      for (int i = 0; i <= last; ++i)
-        for (const ValueId id : graph.nodes[static_cast<size_t>(i)].in)
-          if (id != kNoValue && graph.root(id) == from) after.push_back(i);
+      std::vector<ValueId> open = {from};
+      while (!open.empty()) {
+        const ValueId id = open.back();
+        open.pop_back();
+        after.insert(after.end(), index.readers(id).begin(), index.readers(id).end());
+        open.insert(open.end(), index.views(id).begin(), index.views(id).end());
+      }
     }
   }
-  for (Node& node : graph.nodes) std::replace(node.in.begin(), node.in.end(), from, to);
-  std::replace(graph.outputs.begin(), graph.outputs.end(), from, to);
-  for (Value& v : graph.values)
-    if (v.base == from) v.base = to;
+  for (const int reader : index.readers(from)) {
+    std::vector<ValueId>& in = graph.nodes[static_cast<size_t>(reader)].in;
+    std::replace(in.begin(), in.end(), from, to);
+  }
+  if (index.is_result(from)) std::replace(graph.outputs.begin(), graph.outputs.end(), from, to);
+  for (const ValueId view : index.views(from)) graph[view].base = to;
+  index.rename(from, to);
   return true;
 }
 
-void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Writes&, const Node&)) {
-  const Writes writes(graph);
+void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Index&, const Node&)) {
+  Index index(graph);
   std::vector<bool> keep(graph.nodes.size(), true);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (node.out.size() != 1 || writes_input(node)) continue;
-    const ValueId same = equal(graph, writes, node);
-    keep[i] = same == kNoValue || !replace(graph, writes, node.out[0], same);
+    const ValueId same = equal(graph, index, node);
+    keep[i] = same == kNoValue || !replace(graph, index, node.out[0], same);
   }
   remove_nodes(graph, keep);
 }
 
-const Node* sole_maker(const Graph& graph, const Writes& writes, ValueId id) {
+const Node* sole_maker(const Graph& graph, const Index& index, ValueId id) {
   const Node* node = maker(graph, id);
-  return node && uses(graph, id) == 1 && !writes.ever(id) ? node : nullptr;
+  return node && passes_on(index, id) ? node : nullptr;
 }
 
-bool fits_at(const Graph& graph, const Writes& writes, const Node& node, int at) {
+bool fits_at(const Graph& graph, const Index& index, const Node& node, int at) {
   return std::all_of(node.in.begin(), node.in.end(), [&](ValueId id) {
-    return id == kNoValue || (graph[id].node < at && writes.lasts_until(id, at));
+    return id == kNoValue || (graph[id].node < at && index.lasts_until(id, at));
   });
 }
 
-void put(Graph& graph, const Writes& writes, Node node, int at) {
+void put(Graph& graph, Index& index, Node node, int at) {
   for (const ValueId id : node.in) {
-    const int writer = id == kNoValue ? -1 : writes.next(id, at);
+    const int writer = id == kNoValue ? -1 : index.next(id, at);
     if (writer < 0) continue;
     std::vector<int>& after = graph.nodes[static_cast<size_t>(writer)].after;
     if (std::find(after.begin(), after.end(), at) == after.end()) after.push_back(at);
   }
   for (const ValueId id : node.out) graph[id].node = at;
+  index.forget(at);
   graph.nodes[static_cast<size_t>(at)] = std::move(node);
+  index.note(at);
 }
 
 bool has_joined_kernel(const Graph& graph, const Node& node) {
@@ -236,18 +317,25 @@ std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction
   return calls.outputs;
 }
 
-int join_nodes(Graph& graph, Node whole, int place, std::vector<int> gone) {
-  std::erase(gone, place);
-  const auto is_gone = [&](int i) { return std::find(gone.begin(), gone.end(), i) != gone.end(); };
-  for (Node& n : graph.nodes)
-    for (int& i : n.after)
-      if (is_gone(i)) i = place;
+void join(Graph& graph, Index& index, Node whole, int place, const std::vector<int>& nodes,
+          Gone& gone) {
+  for (const int i : nodes) {
+    index.forget(i);
+    graph.nodes[static_cast<size_t>(i)].in.clear();
+    if (i == place) continue;
+    gone.keep[static_cast<size_t>(i)] = false;
+    gone.instead[static_cast<size_t>(i)] = place;
+  }
   for (const ValueId id : whole.out) graph[id].node = place;
   graph.nodes[static_cast<size_t>(place)] = std::move(whole);
-  std::vector<bool> keep(graph.nodes.size(), true);
-  for (const int i : gone) keep[static_cast<size_t>(i)] = false;
-  remove_nodes(graph, keep);
-  return static_cast<int>(gone.size());
+  index.note(place);
+}
+
+void remove_nodes(Graph& graph, const Gone& gone) {
+  for (Node& node : graph.nodes)
+    for (int& i : node.after)
+      while (gone.instead[static_cast<size_t>(i)] >= 0) i = gone.instead[static_cast<size_t>(i)];
+  remove_nodes(graph, gone.keep);
 }
 
 void remove_nodes(Graph& graph, const std::vector<bool>& keep) {

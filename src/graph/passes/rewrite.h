@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "mica/graph/capture.h"
@@ -10,10 +11,22 @@ namespace mica {
 
 enum class Activation : int64_t;
 
-/// Which nodes write to which memory. It counts nodes: right until some are added or removed.
-class Writes {
+/// Who uses a value and who writes to its memory. It counts nodes: right until some are added or
+/// removed. What `put`, `replace` and `join` change it follows; who changes a node's operands
+/// otherwise lets it forget the node before, and note it after.
+class Index {
  public:
-  explicit Writes(const Graph& graph);
+  explicit Index(const Graph& graph);
+
+  /// The nodes that read a value, in order, once for every operand.
+  std::span<const int> readers(ValueId id) const;
+  bool is_result(ValueId id) const;
+  /// How often nodes and results use a value.
+  int uses(ValueId id) const;
+  /// Values that lie in the memory of this one: views of it and later versions.
+  std::span<const ValueId> views(ValueId id) const;
+  /// The last node that reads the memory of a computed value; the number of nodes for a result.
+  int last_use(ValueId root) const;
 
   /// Whether a node from `first` to `last`, both included, writes to the memory of a value.
   bool between(ValueId id, int first, int last) const;
@@ -23,13 +36,27 @@ class Writes {
   /// Whether a value still holds at node `last` what it held when it was made.
   bool lasts_until(ValueId id, int last) const;
 
+  void forget(int number);
+  void note(int number);
+  /// Who used `from` uses `to`.
+  void rename(ValueId from, ValueId to);
+  // Likewise for a value that came to lie in the memory of another, or no longer does.
+  void forget_view(ValueId id);
+  void note_view(ValueId id);
+
  private:
   /// Values that exist outside share a storage, others a root.
   using Memory = std::pair<const Storage*, ValueId>;
   Memory memory(ValueId id) const;
+  template <class F>
+  void each_operand(int number, F&& f) const;
+  void grow();
 
   const Graph& graph_;
-  std::map<Memory, std::vector<int>> nodes_;
+  std::map<Memory, std::vector<int>> writers_;
+  std::vector<std::vector<int>> readers_;    ///< by value
+  std::vector<std::vector<ValueId>> views_;  ///< by value
+  std::vector<int> results_;                 ///< by value: how often it is a result
 };
 
 /// By value: it depends on nothing but tensors outside that the graph never writes to.
@@ -45,34 +72,30 @@ bool writes_input(const Node& node);
 const Node* maker(const Graph& graph, ValueId id);
 /// The number that every element of a value is, where that is known before it is computed: `full`,
 /// a number in the code, a view of one.
-std::optional<double> known_number(const Graph& graph, const Writes& writes, ValueId id);
-/// How often nodes and results use a value.
-int uses(const Graph& graph, ValueId id);
+std::optional<double> known_number(const Graph& graph, const Index& index, ValueId id);
 /// Whether a value is read by one node and nobody else sees it.
-bool passes_on(const Graph& graph, const Writes& writes, ValueId id);
-/// The last node that reads the memory of a computed value; the number of nodes for a result.
-int last_use(const Graph& graph, ValueId root);
+bool passes_on(const Index& index, ValueId id);
 /// The same shape, strides, dtype and device.
 bool lie_alike(const TensorSpec& a, const TensorSpec& b);
 
 /// Lets everybody who uses `from` use `to`, which has the same values and is there when `from` is
 /// made. Where the difference would be seen it changes nothing and returns false: another layout, a
 /// write to either of them, a result that would share memory with a tensor outside.
-bool replace(Graph& graph, const Writes& writes, ValueId from, ValueId to);
+bool replace(Graph& graph, Index& index, ValueId from, ValueId to);
 
 /// Asks for every node that has one result and writes nothing which earlier value equals that
 /// result (kNoValue: none), and removes those that could be replaced.
-void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Writes&, const Node&));
+void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Index&, const Node&));
 
 /// The node whose result a value is, where one call alone reads that and nobody writes to it; else
 /// null.
-const Node* sole_maker(const Graph& graph, const Writes& writes, ValueId id);
+const Node* sole_maker(const Graph& graph, const Index& index, ValueId id);
 
 /// Whether a node could stand in the place of node `at`: what it reads is there and still what it
 /// was.
-bool fits_at(const Graph& graph, const Writes& writes, const Node& node, int at);
+bool fits_at(const Graph& graph, const Index& index, const Node& node, int at);
 /// Puts a node that fits in that place. Who writes to what it reads will wait for it.
-void put(Graph& graph, const Writes& writes, Node node, int at);
+void put(Graph& graph, Index& index, Node node, int at);
 
 /// Whether a node that stands for several calls is worth it: a kernel on its device that is not
 /// made of those calls (`composed`) prefers its specs, or one that takes them is forced. On the
@@ -84,9 +107,17 @@ bool has_joined_kernel(const Graph& graph, const Node& node);
 std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,
                                    const std::vector<ValueId>& arguments);
 
-/// Puts a node in the place of several, which go away; it makes the values in its `out`. Returns
-/// how many nodes are fewer.
-int join_nodes(Graph& graph, Node whole, int place, std::vector<int> gone);
+/// Nodes that go away at the end of a pass, and which of the others does what they did.
+struct Gone {
+  explicit Gone(const Graph& graph) : keep(graph.nodes.size(), true), instead(keep.size(), -1) {}
+  std::vector<bool> keep;
+  std::vector<int> instead;  ///< by node; -1: none
+};
+
+/// Puts a node in the place of several, which go away; it makes the values in its `out`.
+void join(Graph& graph, Index& index, Node whole, int place, const std::vector<int>& nodes,
+          Gone& gone);
+void remove_nodes(Graph& graph, const Gone& gone);
 
 /// Removes nodes and counts the others anew.
 void remove_nodes(Graph& graph, const std::vector<bool>& keep);

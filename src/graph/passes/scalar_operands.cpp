@@ -31,19 +31,16 @@ bool takes_scalar(const Graph& g, const Node& node, ValueId id, const TensorSpec
 }  // namespace
 
 void shrink_constants(Graph& graph) {
-  const Writes writes(graph);
+  Index index(graph);
   for (Node& full : graph.nodes) {
     if (!is(full, "full")) continue;
     const ValueId id = full.out[0];
-    const bool is_result =
-        std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end();
-    if (is_result || writes.ever(id) || graph[id].spec.rank() == 0) continue;
+    if (index.is_result(id) || index.ever(id) || graph[id].spec.rank() == 0) continue;
     const TensorSpec scalar =
         TensorSpec::contiguous({}, graph[id].spec.dtype, graph[id].spec.device);
     const bool everywhere =
-        std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-          return std::find(node.in.begin(), node.in.end(), id) == node.in.end() ||
-                 takes_scalar(graph, node, id, scalar);
+        std::all_of(index.readers(id).begin(), index.readers(id).end(), [&](int reader) {
+          return takes_scalar(graph, graph.nodes[static_cast<size_t>(reader)], id, scalar);
         });
     if (!everywhere) continue;
     FullParams params = full.params.as<FullParams>();
