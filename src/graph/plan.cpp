@@ -12,6 +12,7 @@
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/passes/rewrite.h"
 #include "mica/graph/value_bytes.h"
+#include "mica/op/lower.h"
 #include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fused/fused.h"
@@ -221,26 +222,37 @@ void Plan::lower() {
 void Plan::add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in,
                     const std::vector<ValueId>& out, bool early) {
   Graph& g = captured_.graph;
-  Step step{&op, params, nullptr, in, {}, {}, {}, 0};
-  const Specs specs = specs_of(in, out);
+  const auto emit = [&](Step step, bool is_early) {
+    early_.resize(g.values.size());
+    for (const ValueId id : step.out) early_[static_cast<size_t>(id)] = is_early;
+    steps_.insert(is_early ? steps_.begin() + prologue_ : steps_.end(), std::move(step));
+    if (is_early) ++prologue_;
+  };
+  std::vector<ValueId> results;
   for (const ValueId id : out)
-    if (g[id].base == kNoValue) step.out.push_back(id);  // else a new version of an input
-  if (!captured_.device.is_null()) {
-    step.prepared = select(op, params.ref(), {specs.in, specs.out}, captured_.device);
-    for (size_t i = 0; i < in.size() && step.prepared->needs_copies(); ++i) {
-      const TensorSpec wanted = wanted_spec(*step.prepared, static_cast<int>(i), specs.in[i]);
-      if (wanted.strides == specs.in[i].strides) continue;
-      g.values.push_back({wanted, Value::Kind::computed, {}, -1, kNoValue, 0, false});
-      const auto copy = static_cast<ValueId>(g.values.size() - 1);
-      add_step(layout_copy_op(), layout_copy_params(wanted), {in[i]}, {copy},
-               early || (pass_is_on("hoist") && is_kept(in[i])));
-      step.in[i] = copy;
-    }
-  }
-  early_.resize(g.values.size());
-  for (const ValueId id : step.out) early_[static_cast<size_t>(id)] = early;
-  steps_.insert(early ? steps_.begin() + prologue_ : steps_.end(), std::move(step));
-  if (early) ++prologue_;
+    if (g[id].base == kNoValue) results.push_back(id);  // else a new version of an input
+  if (captured_.device.is_null())
+    return emit({&op, params, nullptr, in, std::move(results), {}, {}, 0}, early);
+  const Specs specs = specs_of(in, out);
+  lower_call(
+      op, params, select(op, params.ref(), {specs.in, specs.out}, captured_.device), specs.in,
+      captured_.device, in, std::move(results),
+      [&](const TensorSpec& spec) {
+        g.values.push_back({spec, Value::Kind::computed, {}, -1, kNoValue, 0, false});
+        return static_cast<ValueId>(g.values.size() - 1);
+      },
+      [&](LoweredCall<ValueId> call) {
+        const bool kept = call.is_copy && pass_is_on("hoist") && is_kept(call.in[0]);
+        emit({&call.op,
+              call.params,
+              std::move(call.prepared),
+              std::move(call.in),
+              std::move(call.out),
+              {},
+              {},
+              0},
+             early || kept);
+      });
 }
 
 /// Gives every computed value and workspace its place in the arena, or among what is kept.

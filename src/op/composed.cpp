@@ -4,7 +4,7 @@
 #include <array>
 
 #include "mica/core/check.h"
-#include "mica/op/dispatch.h"
+#include "mica/op/lower.h"
 
 namespace mica {
 
@@ -30,6 +30,11 @@ int ComposedState::add_temporary(const TensorSpec& spec) {
   return static_cast<int>(values_.size()) - 1;
 }
 
+int ComposedState::view(int value, const TensorSpec& spec) {
+  values_.push_back({spec, 0, value});
+  return static_cast<int>(values_.size()) - 1;
+}
+
 void ComposedState::add_call(const OpDef& op, const AnyParams& params, std::vector<int> in,
                              const std::vector<int>& out) {
   const auto specs = [&](const std::vector<int>& values) {
@@ -42,21 +47,20 @@ void ComposedState::add_call(const OpDef& op, const AnyParams& params, std::vect
   const std::vector<TensorSpec> out_specs = specs(out);
   // An update has no results.
   const Device device = out_specs.empty() ? in_specs[0].device : out_specs[0].device;
-  auto prepared = select(op, params.ref(), {in_specs, out_specs}, device);
-  for (size_t i = 0; i < in.size() && prepared->needs_copies(); ++i) {
-    const TensorSpec wanted = wanted_spec(*prepared, static_cast<int>(i), in_specs[i]);
-    if (wanted.strides == in_specs[i].strides) continue;
-    const int copy = add_temporary(wanted);
-    add_call(layout_copy_op(), layout_copy_params(wanted), {in[i]}, {copy});
-    in[i] = copy;
-  }
-  inner_bytes_ = std::max(inner_bytes_, prepared->state->workspace_bytes);
-  workspace_bytes = temporary_bytes_ + inner_bytes_;
-  steps_.push_back({params, std::move(prepared), std::move(in), out});
+  lower_call(
+      op, params, select(op, params.ref(), {in_specs, out_specs}, device), in_specs, device,
+      std::move(in), out, [&](const TensorSpec& spec) { return add_temporary(spec); },
+      [&](LoweredCall<int> call) {
+        inner_bytes_ = std::max(inner_bytes_, call.prepared->state->workspace_bytes);
+        workspace_bytes = temporary_bytes_ + inner_bytes_;
+        steps_.push_back(
+            {call.params, std::move(call.prepared), std::move(call.in), std::move(call.out)});
+      });
 }
 
 Arg ComposedState::arg(int value, const Call& call) const {
   const Value& v = values_[static_cast<size_t>(value)];
+  if (v.base != kNoBase) return {arg(v.base, call).data, &v.spec};
   const auto i = static_cast<size_t>(value);
   if (value < inputs_) return {call.in[i].data, &v.spec};
   if (value < inputs_ + outputs_) return {call.out[i - static_cast<size_t>(inputs_)].data, &v.spec};

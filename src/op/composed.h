@@ -15,6 +15,8 @@ class ComposedState : public KernelState {
   int out(int i) const { return inputs_ + i; }
   /// Of this shape, in the format of `like`.
   int temporary(const Shape& shape, DType dtype, const TensorSpec& like);
+  /// The memory of a value, seen with other strides.
+  int view(int value, const TensorSpec& spec);
   const TensorSpec& spec(int value) const { return values_[static_cast<size_t>(value)].spec; }
 
   /// Chooses the kernel of a call; copies to the layouts it wants go before it.
@@ -27,9 +29,11 @@ class ComposedState : public KernelState {
   void run(const Call& call) const;
 
  private:
+  static constexpr int kNoBase = -1;
   struct Value {
     TensorSpec spec;
-    size_t offset = 0;  ///< of a temporary
+    size_t offset = 0;   ///< of a temporary
+    int base = kNoBase;  ///< of a view: the value whose memory it shows, from its start on
   };
   struct Step {
     AnyParams params;

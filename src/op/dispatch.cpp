@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "mica/core/check.h"
-#include "mica/op/select.h"
+#include "mica/op/lower.h"
 #include "mica/op/settings.h"
 #include "mica/runtime/op_scope.h"
 #include "mica/runtime/runtime.h"
@@ -103,6 +103,39 @@ void finish_specs(OutSpecs& out, std::span<const TensorSpec> in, Device device) 
   }
 }
 
+/// Runs a kernel whose inputs lie as it wants them.
+void run_prepared(const OpDef& op, ParamsRef params, const Prepared& prepared,
+                  std::span<const Arg> in, std::span<const Arg> out, Device device) {
+  DeviceRuntime& rt = runtime(device);
+  Ref<Storage> workspace;
+  if (prepared.state->workspace_bytes > 0)
+    workspace = make_ref<Storage>(prepared.state->workspace_bytes, device);
+  prepared.run(params.data,
+               {in, out, workspace ? workspace->data() : nullptr, rt.encoder(device.index)});
+  rt.op_launched(op.name, device.index);
+}
+
+/// The same with inputs that are copied into other layouts first.
+void run_with_copies(const OpDef& op, ParamsRef params,
+                     const std::shared_ptr<const Prepared>& prepared,
+                     std::span<const Tensor> inputs, std::span<const TensorSpec> specs,
+                     std::span<const Tensor> outputs, Device device) {
+  const auto args = [](const Tensors& tensors) {
+    std::vector<Arg> all;
+    for (const Tensor& t : tensors)
+      all.push_back(t.defined() ? Arg{t.data(), &t.spec()} : Arg{nullptr, &kUndefined});
+    return all;
+  };
+  lower_call(
+      op, AnyParams(params), prepared, specs, device, Tensors(inputs.begin(), inputs.end()),
+      Tensors(outputs.begin(), outputs.end()), [](const TensorSpec& spec) { return empty(spec); },
+      [&](const LoweredCall<Tensor>& call) {
+        const OpScope scope(call.op.name);
+        run_prepared(call.op, call.params.ref(), *call.prepared, args(call.in), args(call.out),
+                     device);
+      });
+}
+
 /// Runs a kernel into outputs that have memory.
 void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                 std::span<const TensorSpec> specs, std::span<const Tensor> outputs,
@@ -110,30 +143,14 @@ void run_kernel(const OpDef& op, ParamsRef params, std::span<const Tensor> input
   if (device.is_null()) return;
   adopt_num_threads();
   const auto prepared = select(op, params, {specs, out_specs}, device);
+  if (prepared->needs_copies())
+    return run_with_copies(op, params, prepared, inputs, specs, outputs, device);
   Scratch<Arg> in(inputs.size());
   Scratch<Arg> out(outputs.size());
-  Tensors copies;
-  if (prepared->needs_copies()) copies.resize(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = 0; i < inputs.size(); ++i)
     in[i] = {specs[i].defined ? inputs[i].data() : nullptr, &specs[i]};
-    if (!prepared->needs_copies()) continue;
-    const TensorSpec wanted = wanted_spec(*prepared, static_cast<int>(i), specs[i]);
-    if (wanted.strides == specs[i].strides) continue;
-    copies[i] = empty(wanted);
-    const AnyParams copy = layout_copy_params(wanted);
-    const OpScope scope(layout_copy_op().name);
-    run_kernel(layout_copy_op(), copy.ref(), {&inputs[i], 1}, {&specs[i], 1}, {&copies[i], 1},
-               {&copies[i].spec(), 1}, device);
-    in[i] = {copies[i].data(), &copies[i].spec()};
-  }
   for (size_t i = 0; i < outputs.size(); ++i) out[i] = {outputs[i].data(), &out_specs[i]};
-  DeviceRuntime& rt = runtime(device);
-  Ref<Storage> workspace;
-  if (prepared->state->workspace_bytes > 0)
-    workspace = make_ref<Storage>(prepared->state->workspace_bytes, device);
-  prepared->run(params.data, {in.span(), out.span(), workspace ? workspace->data() : nullptr,
-                              rt.encoder(device.index)});
-  rt.op_launched(op.name, device.index);
+  run_prepared(op, params, *prepared, in.span(), out.span(), device);
 }
 
 Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,

@@ -1,15 +1,36 @@
 #include "mica/op/select.h"
 
-#include <cstdio>
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
 #include <string>
-#include <vector>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "mica/core/check.h"
+#include "mica/op/choices.h"
 #include "mica/op/settings.h"
+#include "mica/op/trial.h"
+#include "mica/op/tuning.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
 namespace {
+
+/// The `prepare` functions that give Choices; lists are made in one thread at a time, and read by
+/// many.
+struct ChoosingKernels {
+  using Prepare = decltype(Kernel::prepare);
+  std::shared_mutex mutex;
+  std::unordered_set<Prepare> all;
+};
+
+ChoosingKernels& choosing_kernels() {
+  static ChoosingKernels kernels;
+  return kernels;
+}
 
 /// Everything a choice depends on.
 struct Key {
@@ -62,58 +83,210 @@ std::string describe(const OpDef& op, ParamsRef params, const Specs& specs) {
   return s + ") " + params.info->print(params.data);
 }
 
-std::shared_ptr<const Prepared> choose(const OpDef& op, ParamsRef params, const Specs& specs,
-                                       Device device) {
-  all_ops();  // attaches the kernels of every provider
-  if (device.is_cuda()) runtime(device);
-  const KernelList& list = op.kernels[static_cast<int>(device.kind)];
-  const std::string forced = forced_kernel(op.name);
-  const bool verbose = verbose_dispatch();
-  std::string refusals;
-  const Kernel* best = nullptr;
-  Support best_support = Support::no("");
-  for (const Kernel& k : list) {
-    if (!forced.empty() && forced != k.name) continue;
-    const Support s = k.supports(op, params.data, specs);
-    if (s.kind == Support::Kind::no) {
-      refusals += fmt::format("\n  {}: {}", k.name, s.reason);
-      if (verbose)
-        std::fprintf(stderr, "mica: %s: %s refuses: %s\n", op.name, k.name, s.reason.c_str());
-      continue;
+/// A kernel that takes the call, with its state, and how the inputs lie for it.
+struct Offer {
+  std::shared_ptr<Prepared> prepared;
+  std::vector<TensorSpec> in;
+  const Choices* choices = nullptr;  ///< null where there is no choice
+};
+
+/// One choice of a kernel: what its list offers, and which offer is taken.
+class Selection {
+ public:
+  Selection(const OpDef& op, ParamsRef params, const Specs& specs, Device device)
+      : op_(op), params_(params), specs_(specs), device_(device), forced_(forced_kernel(op.name)) {}
+
+  std::shared_ptr<const Prepared> run() {
+    const KernelList& list = op_.kernels[static_cast<int>(device_.kind)];
+    std::vector<std::pair<const Kernel*, Support>> possible;
+    for (auto k = list.begin(); k != list.end(); ++k) {
+      const Support support = ask(*k);
+      if (support.kind == Support::Kind::possible) possible.emplace_back(&*k, support);
+      if (support.kind != Support::Kind::preferred) continue;
+      std::optional<Offer> offer = prepare(*k, support);
+      if (!offer) continue;
+      if (offer->choices && may_time()) {
+        std::vector<Offer> rivals{*offer};
+        for (const auto& [other, its_support] : possible)
+          if (gives_choices(*other)) add_rival(rivals, *other, its_support);
+        for (auto other = k + 1; other != list.end(); ++other)
+          if (gives_choices(*other)) add_rival(rivals, *other, ask(*other));
+        if (auto fastest = by_time(rivals)) return fastest;
+      }
+      if (auto chosen = first_candidate(*offer)) return chosen;
     }
-    if (verbose && s.kind == Support::Kind::possible)
-      std::fprintf(stderr, "mica: %s: %s is possible\n", op.name, k.name);
-    if (!best || s.kind == Support::Kind::preferred) {
-      best = &k;
-      best_support = s;
+    for (const auto& [k, support] : possible)
+      if (std::optional<Offer> offer = prepare(*k, support))
+        if (auto chosen = first_candidate(*offer)) return chosen;
+    fail_unsupported();
+  }
+
+ private:
+  bool may_time() const {
+    return autotune() && !deterministic() && !tuning_environment(device_).empty();
+  }
+
+  Support ask(const Kernel& k) {
+    if (!forced_.empty() && forced_ != k.name) return Support::no("");
+    Support s = k.supports(op_, params_.data, specs_);
+    if (s.kind == Support::Kind::no) refuse(k, s.reason);
+    if (s.kind == Support::Kind::possible) tell("{} is possible", k.name);
+    return s;
+  }
+
+  /// None where it turns out that the kernel cannot.
+  std::optional<Offer> prepare(const Kernel& k, const Support& support) {
+    auto prepared = std::make_shared<Prepared>();
+    prepared->op = &op_;
+    prepared->kernel = &k;
+    prepared->contiguous = to_copy(support.contiguous, specs_.in, true);
+    prepared->channels_last = to_copy(support.channels_last, specs_.in, false);
+    Offer offer{prepared, {specs_.in.begin(), specs_.in.end()}};
+    for (size_t i = 0; i < offer.in.size(); ++i)
+      offer.in[i] = wanted_spec(*prepared, static_cast<int>(i), offer.in[i]);
+    try {
+      prepared->state = k.prepare(op_, params_.data, {offer.in, specs_.out});
+    } catch (const Unsupported& e) {
+      refuse(k, e.what());
+      return std::nullopt;
     }
-    if (s.kind == Support::Kind::preferred) break;
+    if (gives_choices(k)) offer.choices = static_cast<const Choices*>(prepared->state.get());
+    return offer;
   }
-  if (!best) {
-    if (!forced.empty())
-      fail<Unsupported>("{}: the forced kernel '{}' on {} cannot take {}{}", op.name, forced,
-                        device, describe(op, params, specs),
-                        refusals.empty() ? ": there is no such kernel" : refusals);
-    fail<Unsupported>("{}: no kernel on {} takes {}{}", op.name, device,
-                      describe(op, params, specs),
-                      refusals.empty() ? ": the op has none there" : refusals);
+
+  void add_rival(std::vector<Offer>& rivals, const Kernel& k, const Support& support) {
+    if (support.kind == Support::Kind::no) return;
+    if (std::optional<Offer> offer = prepare(k, support)) rivals.push_back(std::move(*offer));
   }
-  auto prepared = std::make_shared<Prepared>();
-  prepared->op = &op;
-  prepared->kernel = best;
-  prepared->contiguous = to_copy(best_support.contiguous, specs.in, true);
-  prepared->channels_last = to_copy(best_support.channels_last, specs.in, false);
-  std::vector<TensorSpec> in(specs.in.begin(), specs.in.end());
-  for (size_t i = 0; i < in.size(); ++i) in[i] = wanted_spec(*prepared, static_cast<int>(i), in[i]);
-  prepared->state = best->prepare(op, params.data, {in, specs.out});
-  if (verbose) {
-    std::string copies;
-    for (size_t i = 0; i < in.size(); ++i)
-      if (in[i].strides != specs.in[i].strides) copies += fmt::format(", copies input {}", i);
-    std::fprintf(stderr, "mica: %s on %s: %s%s\n", describe(op, params, specs).c_str(),
-                 to_string(device).c_str(), best->name, copies.c_str());
+
+  std::vector<Candidate> candidates(const Offer& offer, const CandidateRequest& request) {
+    try {
+      return offer.choices->candidates(request);
+    } catch (const Unsupported& e) {
+      refuse(*offer.prepared->kernel, e.what());
+      return {};
+    }
   }
-  return prepared;
+
+  /// Null where there is none.
+  std::shared_ptr<const Prepared> first_candidate(const Offer& offer) {
+    if (!offer.choices) return finish(offer, offer.prepared->state);
+    std::vector<Candidate> found = candidates(offer, {});
+    return found.empty() ? nullptr : finish(offer, std::move(found[0].state));
+  }
+
+  std::shared_ptr<const Prepared> by_time(const std::vector<Offer>& rivals);
+  std::string tuning_key(const std::vector<Offer>& rivals) const;
+  std::shared_ptr<const Prepared> remembered(const std::vector<Offer>& rivals,
+                                             const std::string& key);
+
+  std::shared_ptr<const Prepared> finish(const Offer& offer,
+                                         std::shared_ptr<const KernelState> state) const {
+    auto prepared = std::make_shared<Prepared>(*offer.prepared);
+    prepared->state = std::move(state);
+    if (verbose_) {
+      std::string copies;
+      for (size_t i = 0; i < offer.in.size(); ++i)
+        if (offer.in[i].strides != specs_.in[i].strides)
+          copies += fmt::format(", copies input {}", i);
+      fmt::print(stderr, "mica: {} on {}: {}{}\n", describe(op_, params_, specs_), device_,
+                 prepared->kernel->name, copies);
+    }
+    return prepared;
+  }
+
+  template <class... Args>
+  void tell(fmt::format_string<Args...> format, Args&&... args) const {
+    if (verbose_)
+      fmt::print(stderr, "mica: {}: {}\n", op_.name,
+                 fmt::format(format, std::forward<Args>(args)...));
+  }
+  void refuse(const Kernel& kernel, const std::string& reason) {
+    refusals_ += fmt::format("\n  {}: {}", kernel.name, reason);
+    tell("{} refuses: {}", kernel.name, reason);
+  }
+  [[noreturn]] void fail_unsupported() const {
+    if (!forced_.empty())
+      fail<Unsupported>("{}: the forced kernel '{}' on {} cannot take {}{}", op_.name, forced_,
+                        device_, describe(op_, params_, specs_),
+                        refusals_.empty() ? ": there is no such kernel" : refusals_);
+    fail<Unsupported>("{}: no kernel on {} takes {}{}", op_.name, device_,
+                      describe(op_, params_, specs_),
+                      refusals_.empty() ? ": the op has none there" : refusals_);
+  }
+
+  const OpDef& op_;
+  ParamsRef params_;
+  const Specs& specs_;
+  Device device_;
+  std::string forced_;
+  bool verbose_ = verbose_dispatch();
+  std::string refusals_;
+};
+
+/// Everything that says which candidate is the fastest.
+std::string Selection::tuning_key(const std::vector<Offer>& rivals) const {
+  std::string key = fmt::format("{} {}", op_.name, params_.info->print(params_.data));
+  for (const std::span<const TensorSpec> list : {specs_.in, specs_.out})
+    for (const TensorSpec& s : list)
+      key += fmt::format(" {}{}", to_string(s), s.aligned ? "" : " unaligned");
+  key += fmt::format(" tf32 {} workspace {} of", allow_tf32(), conv_workspace_limit());
+  for (const Offer& o : rivals) key += fmt::format(" {}", o.prepared->kernel->name);
+  return key + " on " + tuning_environment(device_);
+}
+
+/// The answer of an earlier run, "kernel" or "kernel candidate", where there is still such a one.
+std::shared_ptr<const Prepared> Selection::remembered(const std::vector<Offer>& rivals,
+                                                      const std::string& key) {
+  const auto answer = find_tuned(key);
+  if (!answer) return nullptr;
+  const size_t space = answer->find(' ');
+  const std::string name = space == std::string::npos ? "" : answer->substr(space + 1);
+  for (const Offer& rival : rivals) {
+    if (answer->substr(0, space) != rival.prepared->kernel->name) continue;
+    std::vector<Candidate> found = candidates(rival, {.most = 1, .only = name});
+    if (!found.empty() && found[0].name == name) return finish(rival, std::move(found[0].state));
+  }
+  return nullptr;
+}
+
+/// The fastest candidate of all; null where there is nothing to compare, or no memory to time in.
+std::shared_ptr<const Prepared> Selection::by_time(const std::vector<Offer>& rivals) {
+  constexpr size_t kMostCandidates = 16;
+  const std::string key = tuning_key(rivals);
+  if (auto found = remembered(rivals, key)) return found;
+  const Offer* best = nullptr;
+  Candidate chosen;
+  double least = std::numeric_limits<double>::infinity();
+  try {
+    // Copies into the layouts that a kernel wants are not timed: a plan shares them, or makes them
+    // once.
+    std::optional<Trial> trial;
+    const Offer* lies_like = nullptr;
+    for (const Offer& rival : rivals) {
+      const Kernel& kernel = *rival.prepared->kernel;
+      std::vector<Candidate> ways = candidates(rival, {.most = kMostCandidates});
+      if (rivals.size() == 1 && ways.size() == 1) return finish(rival, std::move(ways[0].state));
+      if (!lies_like || lies_like->in != rival.in)
+        trial.emplace(op_, params_, Specs{rival.in, specs_.out}, device_);
+      lies_like = &rival;
+      for (Candidate& way : ways) {
+        const double time = trial->microseconds(kernel, *way.state, least);
+        tell("{}{} takes {:.1f} µs", kernel.name,
+             way.name.empty() ? "" : fmt::format(" ({:.48})", way.name), time);
+        if (time >= least) continue;
+        least = time;
+        best = &rival;
+        chosen = std::move(way);
+      }
+    }
+  } catch (const OutOfMemory&) {
+    return nullptr;
+  }
+  if (!best) return nullptr;
+  const char* const kernel = best->prepared->kernel->name;
+  keep_tuned(key, chosen.name.empty() ? kernel : fmt::format("{} {}", kernel, chosen.name));
+  return finish(*best, std::move(chosen.state));
 }
 
 }  // namespace
@@ -152,7 +325,9 @@ std::shared_ptr<const Prepared> select(const OpDef& op, ParamsRef params, const 
   const uint64_t stamp = settings_stamp();
   const uint64_t hash = hash_call(params, specs, stamp);
   if (auto found = op.cache->find(hash, params, specs, stamp)) return found;
-  auto prepared = choose(op, params, specs, device);
+  all_ops();  // attaches the kernels of every provider
+  if (device.is_cuda()) runtime(device);
+  auto prepared = Selection(op, params, specs, device).run();
   op.cache->insert(hash,
                    {AnyParams(params),
                     {specs.in.begin(), specs.in.end()},
@@ -172,6 +347,23 @@ TensorSpec wanted_spec(const Prepared& prepared, int i, const TensorSpec& spec) 
     s.aligned = true;
   }
   return s;
+}
+
+Kernel with_choices(const Kernel& kernel) {
+  const std::lock_guard lock(choosing_kernels().mutex);
+  choosing_kernels().all.insert(kernel.prepare);
+  return kernel;
+}
+
+bool gives_choices(const Kernel& kernel) {
+  const std::shared_lock lock(choosing_kernels().mutex);
+  return choosing_kernels().all.contains(kernel.prepare);
+}
+
+std::string candidate_name(std::initializer_list<int> numbers) {
+  std::string name;
+  for (const int n : numbers) name.append(fmt::format("{}{}", name.empty() ? "" : " ", n));
+  return name;
 }
 
 }  // namespace mica

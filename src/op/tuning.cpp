@@ -3,13 +3,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <unordered_map>
 
 #include "mica/core/check.h"
-#include "mica/op/disk_cache.h"
+#include "mica/runtime/disk_cache.h"
 
 namespace mica {
 namespace {
@@ -72,12 +74,23 @@ class Answers {
   std::unordered_map<std::string, std::string> answers_;
 };
 
+std::array<std::atomic<std::string (*)(int)>, kDeviceKinds> g_environments;
+
 Answers& answers() {
   static Answers a;
   return a;
 }
 
 }  // namespace
+
+std::string tuning_environment(Device device) {
+  const auto describe = g_environments[static_cast<size_t>(device.kind)].load();
+  return describe ? describe(device.index) : "";
+}
+
+void set_tuning_environment(DeviceKind kind, std::string (*describe)(int index)) {
+  g_environments[static_cast<size_t>(kind)] = describe;
+}
 
 std::optional<std::string> find_tuned(const std::string& key) { return answers().find(key); }
 

@@ -248,7 +248,8 @@ TEST_F(Compiler, TakesEveryReduction) {
 TEST_F(Compiler, SaysWhatIsWrong) {
   char reason[1024] = {};
   EXPECT_FALSE(compile_("nonsense", "sm_90", reason, sizeof reason));
-  EXPECT_THAT(reason, HasSubstr("NVRTC: NVRTC_ERROR_COMPILATION for sm_90: fused.cu(1): error"));
+  EXPECT_THAT(reason,
+              HasSubstr("NVRTC: NVRTC_ERROR_COMPILATION for sm_90: generated.cu(1): error"));
 }
 
 }  // namespace

@@ -6,33 +6,29 @@
 #include <nlohmann/json.hpp>
 
 #include "mica/core/check.h"
+#include "mica/ops/device_table.h"
 #include "tools/mica/ops_bench.h"
 #include "tools/mica/workloads.h"
 
 namespace mica::tool {
 namespace {
 
-/// What a device does at most, per second.
-struct Rates {
-  double bytes = 0;    ///< of a copy, read and written
-  double flops = 0;    ///< of a large product of f32
-  double halves = 0;   ///< of f16 and bf16
-  double doubles = 0;  ///< of f64
-};
-
-Rates rates_of(Device device) {
-  if (device.is_cuda())  // an H200, measured; f64 by its data sheet
-    return {4.26e12, allow_tf32() ? 395e12 : 52e12, 790e12, 67e12};
+/// What a device does at most, per second: as its table has it, else measured here.
+DeviceTable::Rates rates_of(Device device) {
+  if (device_table(device).rates.bytes > 0) return device_table(device).rates;
   OpsBench measured(device, "", false);
-  const double flops = measured.product_rate("f32");
-  return {measured.copy_rate(), flops, flops, flops / 2};
+  const double f32 = measured.product_rate("f32");
+  const double tf32 = device.is_cuda() ? measured.product_rate("tf32") : f32;
+  const double half = device.is_cuda() ? measured.product_rate("bf16") : f32;
+  return {.bytes = measured.copy_rate(), .f32 = f32, .tf32 = tf32, .half = half, .f64 = f32 / 2};
 }
 
-double floor_of(const Plan::StepInfo& s, const Rates& rates) {
+double floor_of(const Plan::StepInfo& s, const DeviceTable::Rates& rates) {
   const DType dtype = s.in.empty() ? DType::f32 : s.in[0].dtype;
-  const double rate = dtype == DType::f16 || dtype == DType::bf16 ? rates.halves
-                      : dtype == DType::f64                       ? rates.doubles
-                                                                  : rates.flops;
+  const double rate = dtype == DType::f16 || dtype == DType::bf16 ? rates.half
+                      : dtype == DType::f64                       ? rates.f64
+                      : allow_tf32()                              ? rates.tf32
+                                                                  : rates.f32;
   return std::max(s.bytes / rates.bytes, s.flops / rate);
 }
 
@@ -55,7 +51,7 @@ void bench_breakdown(const std::string& workload, const Plan& plan, double secon
   constexpr size_t kAll = 1000;
   const auto us = [](double s) { return std::round(s * 1e8) / 1e2; };
   const Device device = plan.captured().device;
-  const Rates rates = rates_of(device);
+  const DeviceTable::Rates rates = rates_of(device);
   nlohmann::ordered_json steps = nlohmann::ordered_json::array();
   double sum = 0;
   double floors = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mica/op/select.h"
 #include "mica/op/settings.h"
 #include "mica/ops/elementwise/known_number.h"
 #include "mica/ops/fill/fill.h"
@@ -270,13 +271,13 @@ bool has_joined_kernel(const Graph& graph, const Node& node) {
   out.reserve(node.out.size());
   for (const ValueId id : node.in) in.push_back(id == kNoValue ? TensorSpec{} : graph[id].spec);
   for (const ValueId id : node.out) out.push_back(graph[id].spec);
-  const std::string forced = forced_kernel(node.op->name);
-  const KernelList& kernels = node.op->kernels[static_cast<size_t>(device.kind)];
-  return std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& k) {
-    if (forced.empty() ? std::string_view(k.name) == "composed" : forced != k.name) return false;
-    const Support::Kind kind = k.supports(*node.op, node.params.ref().data, {in, out}).kind;
-    return kind == Support::Kind::preferred || (!forced.empty() && kind == Support::Kind::possible);
-  });
+  try {
+    const auto prepared = select(*node.op, node.params.ref(), {in, out}, device);
+    return !forced_kernel(node.op->name).empty() ||
+           std::string_view(prepared->kernel->name) != "composed";
+  } catch (const Unsupported&) {
+    return false;
+  }
 }
 
 std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "mica/core/check.h"
+
 namespace mica::onednn {
 namespace {
 
@@ -76,6 +78,15 @@ typename Primitive::primitive_desc describe_gradient(const Convolution& c) {
           describe_forward(c)};
 }
 
+/// A description that oneDNN has more than its reference implementation of.
+template <class Description>
+Description checked(const Description& description) {
+  const std::string name = description.impl_info_str();
+  check<Unsupported>(name.find("ref") == std::string::npos,
+                     "oneDNN has its reference implementation only ({})", name);
+  return description;
+}
+
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 enum class Weight { read, written };
@@ -135,47 +146,31 @@ struct Run {
 
 }  // namespace
 
-std::optional<std::string> refusal(const Convolution& conv, Direction direction,
-                                   const Specs& specs) {
+std::optional<std::string> refusal(const Specs& specs) {
   if (specs.out[0].dtype != DType::f32) return "computes f32 only";
   for (const auto& list : {specs.in, specs.out})
     for (const TensorSpec& s : list)
       if (s.defined && s.numel() == 0) return "takes no empty tensors";
-  try {
-    const auto name = [&]() -> std::string {
-      switch (direction) {
-        case Direction::forward:
-          return describe_forward(conv).impl_info_str();
-        case Direction::dgrad:
-          return describe_gradient<DataGradient>(conv).impl_info_str();
-        case Direction::wgrad:
-          break;
-      }
-      return describe_gradient<WeightGradient>(conv).impl_info_str();
-    }();
-    if (name.find("ref") != std::string::npos)
-      return "oneDNN has its reference implementation only (" + name + ")";
-  } catch (const dnnl::error& e) {
-    return std::string("oneDNN cannot: ") + e.message;
-  }
   return std::nullopt;
 }
 
-std::shared_ptr<State> prepare(const Convolution& conv, Direction direction) {
+std::shared_ptr<State> prepare(const Convolution& conv, Direction direction) try {
   switch (direction) {
     case Direction::forward: {
-      const auto desc = describe_forward(conv);
+      const auto desc = checked(describe_forward(conv));
       return make_state<Forward>(conv, desc, desc.weights_desc(), Weight::read);
     }
     case Direction::dgrad: {
-      const auto desc = describe_gradient<DataGradient>(conv);
+      const auto desc = checked(describe_gradient<DataGradient>(conv));
       return make_state<DataGradient>(conv, desc, desc.weights_desc(), Weight::read);
     }
     case Direction::wgrad:
       break;
   }
-  const auto desc = describe_gradient<WeightGradient>(conv);
+  const auto desc = checked(describe_gradient<WeightGradient>(conv));
   return make_state<WeightGradient>(conv, desc, desc.diff_weights_desc(), Weight::written);
+} catch (const dnnl::error& e) {
+  fail<Unsupported>("oneDNN cannot: {}", e.message);
 }
 
 void run_forward(const State& s, const Call& call) {

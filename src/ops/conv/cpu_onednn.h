@@ -35,10 +35,10 @@ struct State : KernelState {
   memory::desc x, y, bias, weight, own_weight, scratch, reorder_scratch;
 };
 
-/// Why oneDNN should not compute this, if it should not.
-std::optional<std::string> refusal(const Convolution& conv, Direction direction,
-                                   const Specs& specs);
+/// Why a call is not for oneDNN, as far as its specs tell.
+std::optional<std::string> refusal(const Specs& specs);
 
+/// Raises Unsupported where oneDNN cannot compute it, or has a reference implementation alone.
 std::shared_ptr<State> prepare(const Convolution& conv, Direction direction);
 
 // Inputs x, weight, bias (, residual); dy, weight; dy, x.

@@ -15,13 +15,13 @@ enum class ConvPass { forward, dgrad, wgrad };
 /// A convolution as the library sees it. All tensors but a weight's gradient, which is row-major,
 /// have one layout.
 struct ConvProblem {
-  ConvPass pass;
+  ConvPass pass = ConvPass::forward;
   Shape x, weight, y;
   Dims stride, padding, dilation;
-  DType dtype;
+  DType dtype = DType::f32;
   Device device;
-  bool channels_last;
-  bool bias;
+  bool channels_last = false;
+  bool bias = false;
   bool row_major_gradient = false;  ///< of the weight, whatever the plan's layout
   bool joined = false;              ///< conv2d_act: all of it has to be in the plan
   bool residual = false;

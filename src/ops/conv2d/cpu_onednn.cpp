@@ -1,9 +1,8 @@
-#include "mica/ops/conv/cpu_onednn.h"
+#include "mica/ops/conv2d/cpu_onednn.h"
 
 #include "mica/op/settings.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/geometry.h"
-#include "mica/ops/conv2d_act/conv2d_act.h"
 
 namespace mica {
 namespace {
@@ -49,46 +48,11 @@ Support wanted_layouts(Support support, const Specs& specs) {
 Conv2dGeometry forward_geometry(const Conv2dParams& params, const Specs& specs) {
   return conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape);
 }
-Convolution forward(const Conv2dParams& params, const Specs& specs) {
-  return describe(forward_geometry(params, specs), works_channels_last(specs.out[0], specs.in[0]),
-                  specs.in[2].defined);
-}
-
-Support supports_forward(const Conv2dParams& params, const Convolution& c, const Specs& specs) {
-  if (const auto why = refusal(c, Direction::forward, specs)) return Support::no(*why);
-  return wanted_layouts(rate(forward_geometry(params, specs), c.channels_last), specs);
-}
-
-Support supports(const Conv2dParams& params, const Specs& specs) {
-  return supports_forward(params, forward(params, specs), specs);
-}
-
 std::shared_ptr<State> prepare_forward(const Conv2dParams& params, const Specs& specs) {
-  return prepare(forward(params, specs), Direction::forward);
+  return prepare(conv2d_onednn_problem(params, specs), Direction::forward);
 }
 
 void run(const Conv2dParams&, const State& s, const Call& call) { run_forward(s, call); }
-
-Convolution joined(const Conv2dActParams& params, const Specs& specs) {
-  Convolution c = forward(params.conv, specs);
-  c.residual = specs.in[3].defined;
-  c.activation = params.activation;
-  return c;
-}
-
-Support supports_joined(const Conv2dActParams& params, const Specs& specs) {
-  Support support = supports_forward(params.conv, joined(params, specs), specs);
-  constexpr uint32_t kResidual = 0b1000;
-  (works_channels_last(specs.out[0], specs.in[0]) ? support.channels_last : support.contiguous) |=
-      kResidual;
-  return support;
-}
-
-std::shared_ptr<State> prepare_joined(const Conv2dActParams& params, const Specs& specs) {
-  return prepare(joined(params, specs), Direction::forward);
-}
-
-void run_joined(const Conv2dActParams&, const State& s, const Call& call) { run_forward(s, call); }
 
 Conv2dGeometry dgrad_geometry(const Conv2dGradParams& params, const Specs& specs) {
   return conv2d_geometry("conv2d_dgrad", params.conv, params.shape, specs.in[1].shape);
@@ -97,8 +61,7 @@ Conv2dGeometry dgrad_geometry(const Conv2dGradParams& params, const Specs& specs
 Support supports_dgrad(const Conv2dGradParams& params, const Specs& specs) {
   const Conv2dGeometry g = dgrad_geometry(params, specs);
   const bool channels_last = works_channels_last(specs.out[0], specs.in[0]);
-  if (const auto why = refusal(describe(g, channels_last), Direction::dgrad, specs))
-    return Support::no(*why);
+  if (const auto why = onednn::refusal(specs)) return Support::no(*why);
   // For few channels oneDNN's channels_last kernel is the slower one: 22 GFLOP/s against 77 for the
   // 7x7 convolution of 3 channels, 72 against 82 for LeNet's second layer.
   const bool few = channels_last && g.groups == 1 && g.c < 32 && g.n >= num_threads();
@@ -122,8 +85,7 @@ Conv2dGeometry wgrad_geometry(const Conv2dGradParams& params, const Specs& specs
 Support supports_wgrad(const Conv2dGradParams& params, const Specs& specs) {
   const Conv2dGeometry g = wgrad_geometry(params, specs);
   const bool channels_last = wgrad_channels_last(specs);
-  if (const auto why = refusal(describe(g, channels_last), Direction::wgrad, specs))
-    return Support::no(*why);
+  if (const auto why = onednn::refusal(specs)) return Support::no(*why);
   if (!specs.out[0].is_contiguous()) return Support::no("writes a row-major gradient only");
   Support support = rate(g, channels_last);
   return channels_last ? std::move(support).with_channels_last(3)
@@ -141,9 +103,19 @@ void run_wgrad(const Conv2dGradParams&, const State& s, const Call& call) {
 
 }  // namespace
 
-Kernel conv2d_onednn_kernel() { return kernel<supports, prepare_forward, run>("onednn"); }
-Kernel conv2d_act_onednn_kernel() {
-  return kernel<supports_joined, prepare_joined, run_joined>("onednn");
+Convolution conv2d_onednn_problem(const Conv2dParams& params, const Specs& specs) {
+  return describe(forward_geometry(params, specs), works_channels_last(specs.out[0], specs.in[0]),
+                  specs.in[2].defined);
+}
+
+Support supports_conv2d_onednn(const Conv2dParams& params, const Specs& specs) {
+  if (const auto why = onednn::refusal(specs)) return Support::no(*why);
+  const bool channels_last = works_channels_last(specs.out[0], specs.in[0]);
+  return wanted_layouts(rate(forward_geometry(params, specs), channels_last), specs);
+}
+
+Kernel conv2d_onednn_kernel() {
+  return kernel<supports_conv2d_onednn, prepare_forward, run>("onednn");
 }
 Kernel conv2d_dgrad_onednn_kernel() {
   return kernel<supports_dgrad, prepare_dgrad, run_dgrad>("onednn");

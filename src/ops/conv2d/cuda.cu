@@ -1,7 +1,7 @@
 // Direct convolution and its input gradient.
+#include "mica/op/choices.h"
 #include "mica/ops/conv2d/cuda_gather.cuh"
 #include "mica/ops/conv2d/cuda_kernels.h"
-#include "mica/ops/conv2d_pool/cuda_kernels.h"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {
@@ -186,22 +186,10 @@ std::string too_large(const Conv2dGeometry& g) {
 
 }  // namespace direct
 
-Kernel conv2d_direct_kernel() { return kernel<direct::supports, direct::run>("direct"); }
+Kernel conv2d_direct_kernel() { return timed_kernel<direct::supports, direct::run>("direct"); }
 
 Kernel conv2d_dgrad_direct_kernel() {
-  return kernel<direct::supports_dgrad, direct::run_dgrad>("direct");
-}
-
-KernelList conv2d_own_kernels() {
-  return {conv2d_few_channels_mma_kernel(), conv2d_few_channels_kernel(),
-          conv2d_implicit_gemm_kernel(), conv2d_direct_kernel()};
-}
-KernelList conv2d_dgrad_own_kernels() {
-  return {conv2d_dgrad_implicit_gemm_kernel(), conv2d_dgrad_direct_kernel()};
-}
-KernelList conv2d_wgrad_own_kernels() {
-  return {conv2d_wgrad_few_channels_mma_kernel(), conv2d_wgrad_few_channels_kernel(),
-          conv2d_wgrad_implicit_gemm_kernel(), conv2d_wgrad_direct_kernel()};
+  return timed_kernel<direct::supports_dgrad, direct::run_dgrad>("direct");
 }
 
 }  // namespace mica

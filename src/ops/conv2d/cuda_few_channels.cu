@@ -1,8 +1,10 @@
 // Convolution of few channels of f32, as in a network's first layer.
 #include <algorithm>
 
+#include "mica/op/choices.h"
 #include "mica/ops/conv2d/cuda_few_channels.cuh"
 #include "mica/ops/conv2d/cuda_kernels.h"
+#include "mica/ops/device_table.h"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {
@@ -10,9 +12,6 @@ namespace few {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMostChannels = 4;
-constexpr int kMostOut = 64;
-constexpr int64_t kMostPixels = 64 * 64;  // larger images keep the library's tiles busy
 constexpr int64_t kMostWidth = 256;
 
 /// Which neighbours of y a thread may store as one: pixels of a row, channels, or none.
@@ -146,13 +145,14 @@ Bands bands_of(const Conv2dGeometry& g, int64_t most_rows) {
   return b;
 }
 
-std::string refusal(const Conv2dGeometry& g, DType dtype) {
-  if (dtype == DType::f64) return "f64 is left to the direct kernel";
+std::string refusal(const Conv2dGeometry& g, const TensorSpec& out) {
+  const DeviceTable::FewChannels& limits = device_table(out.device).few_channels;
+  if (out.dtype == DType::f64) return "f64 is left to the direct kernel";
   if (g.n == 0 || g.o == 0 || g.c == 0) return "a tensor is empty";
-  if (g.c > kMostChannels || g.groups > 1) return "more than four channels, or groups";
+  if (g.c > limits.most_in || g.groups > 1) return "too many channels, or groups";
   if (g.kh != g.kw || (g.kh != 3 && g.kh != 5)) return "the window is neither 3 by 3 nor 5 by 5";
   if (g.stride != Size2(1) || g.dilation != Size2(1)) return "strided or dilated";
-  if (g.o > kMostOut || g.pixels() > kMostPixels || g.ow > kMostWidth)
+  if (g.o > limits.most_out || g.pixels() > limits.most_pixels || g.ow > kMostWidth)
     return "large enough for the library";
   if (forward_shared(forward_bands(g), g.kh) > kMostShared) return "a band is too large";
   if (g.n > (int64_t{1} << 24)) return "too many images";
@@ -164,7 +164,7 @@ namespace {
 Support supports(const Conv2dParams& params, const Specs& specs) {
   if (specs.out[0].dtype != DType::f32) return Support::no("computes f32 only");
   const auto reason = refusal(
-      conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape), specs.out[0].dtype);
+      conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape), specs.out[0]);
   return reason.empty() ? Support::yes() : Support::no(reason);
 }
 
@@ -189,6 +189,8 @@ void run(const Conv2dParams& params, const Call& call) {
 }  // namespace
 }  // namespace few
 
-Kernel conv2d_few_channels_kernel() { return kernel<few::supports, few::run>("few_channels"); }
+Kernel conv2d_few_channels_kernel() {
+  return timed_kernel<few::supports, few::run>("few_channels");
+}
 
 }  // namespace mica

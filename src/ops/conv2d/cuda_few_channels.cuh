@@ -62,9 +62,9 @@ extern __shared__ __align__(16) float few_shared[];
 /// Bands of at most `most_rows` rows, of about one size.
 Bands bands_of(const Conv2dGeometry& g, int64_t most_rows);
 
-/// Empty where the kernels for `dtype` are the ones to take. It does not depend on strides: the
-/// library's kernel asks for its own layout and gives way only to a kernel that is sure to come.
-std::string refusal(const Conv2dGeometry& g, DType dtype);
+/// Why these kernels cannot take a convolution, or leave it to the library; `out` is of their
+/// result.
+std::string refusal(const Conv2dGeometry& g, const TensorSpec& out);
 
 inline void set_strides(Bands& b, const Arg& x, const Arg& weight, const Arg& y) {
   for (int d = 0; d < 4; ++d) {

@@ -2,6 +2,7 @@
 // times the windows (taps by pixels), which are gathered from a band of the image in shared memory.
 #include <algorithm>
 
+#include "mica/op/choices.h"
 #include "mica/ops/conv2d/cuda_few_channels.cuh"
 #include "mica/ops/conv2d/cuda_kernels.h"
 #include "mica/ops/conv2d/cuda_mma.cuh"
@@ -229,7 +230,7 @@ size_t shared_bytes(const Bands& b, int64_t kernel) {
 Support supports(const Conv2dParams& params, const Specs& specs) {
   if (specs.out[0].dtype == DType::f32) return Support::no("f32 is not for tensor cores");
   const auto g = conv2d_geometry("conv2d", params, specs.in[0].shape, specs.in[1].shape);
-  const auto reason = refusal(g, specs.out[0].dtype);
+  const auto reason = refusal(g, specs.out[0]);
   if (!reason.empty()) return Support::no(reason);
   Encoder* encoder = runtime(DeviceKind::cuda).encoder(specs.out[0].device.index);
   if (shared_bytes(mma_bands(g, encoder->multiprocessors()), g.kh) > kMostShared)
@@ -271,7 +272,7 @@ void run(const Conv2dParams& params, const Call& call) {
 }  // namespace few
 
 Kernel conv2d_few_channels_mma_kernel() {
-  return kernel<few::supports, few::run>("few_channels_mma");
+  return timed_kernel<few::supports, few::run>("few_channels_mma");
 }
 
 }  // namespace mica

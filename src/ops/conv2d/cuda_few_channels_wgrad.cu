@@ -1,6 +1,7 @@
 // The weight gradient of convolutions of few channels of f32.
 #include <algorithm>
 
+#include "mica/op/choices.h"
 #include "mica/ops/conv2d/cuda_few_channels.cuh"
 #include "mica/ops/conv2d/cuda_kernels.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -176,7 +177,7 @@ Support supports_wgrad(const Conv2dGradParams& params, const Specs& specs) {
   if (specs.out[0].dtype != DType::f32) return Support::no("computes f32 only");
   if (!specs.out[0].is_contiguous()) return Support::no("the output is not row-major");
   const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
-  const auto reason = refusal(g, specs.out[0].dtype);
+  const auto reason = refusal(g, specs.out[0]);
   if (!reason.empty()) return Support::no(reason);
   if (wgrad_lines(g) > kMostThreads || wgrad_shared(g, wgrad_bands(g)) > kMostShared)
     return Support::no("a band is too large");
@@ -230,7 +231,7 @@ void add_parts(Encoder& encoder, int parts, const float* partial, const Arg& dw)
 }  // namespace few
 
 Kernel conv2d_wgrad_few_channels_kernel() {
-  return kernel<few::supports_wgrad, few::prepare_wgrad, few::run_wgrad>("few_channels");
+  return timed_kernel<few::supports_wgrad, few::prepare_wgrad, few::run_wgrad>("few_channels");
 }
 
 }  // namespace mica

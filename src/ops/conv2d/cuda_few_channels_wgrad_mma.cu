@@ -2,6 +2,7 @@
 // by pixels) times the windows (pixels by taps), which are gathered from a band of the image.
 #include <algorithm>
 
+#include "mica/op/choices.h"
 #include "mica/ops/conv2d/cuda_few_channels.cuh"
 #include "mica/ops/conv2d/cuda_kernels.h"
 #include "mica/ops/conv2d/cuda_mma.cuh"
@@ -207,7 +208,7 @@ Support supports(const Conv2dGradParams& params, const Specs& specs) {
   if (specs.out[0].dtype == DType::f32) return Support::no("f32 is not for tensor cores");
   if (!specs.out[0].is_contiguous()) return Support::no("the output is not row-major");
   const auto g = conv2d_geometry("conv2d_wgrad", params.conv, specs.in[1].shape, params.shape);
-  const auto reason = refusal(g, specs.out[0].dtype);
+  const auto reason = refusal(g, specs.out[0]);
   if (!reason.empty()) return Support::no(reason);
   const WgradPlan p = plan_of(g);
   if (p.items > kWarps || p.b.x_size() > static_cast<int>(kNoPixel) ||
@@ -255,7 +256,7 @@ void run(const Conv2dGradParams& params, const WgradState& state, const Call& ca
 }  // namespace few
 
 Kernel conv2d_wgrad_few_channels_mma_kernel() {
-  return kernel<few::supports, few::prepare, few::run>("few_channels_mma");
+  return timed_kernel<few::supports, few::prepare, few::run>("few_channels_mma");
 }
 
 }  // namespace mica

@@ -16,13 +16,4 @@ Kernel conv2d_few_channels_kernel();
 Kernel conv2d_wgrad_few_channels_mma_kernel();
 Kernel conv2d_wgrad_few_channels_kernel();
 
-/// By TF32 tensor cores, with every operand in shared memory; in ops/conv2d_pool, where the same
-/// kernel takes dy that was pooled.
-Kernel conv2d_wgrad_implicit_gemm_kernel();
-
-/// What the library's kernels are compared with, the reference last.
-KernelList conv2d_own_kernels();
-KernelList conv2d_dgrad_own_kernels();
-KernelList conv2d_wgrad_own_kernels();
-
 }  // namespace mica

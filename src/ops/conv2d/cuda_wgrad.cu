@@ -2,6 +2,7 @@
 // fixed order.
 #include <algorithm>
 
+#include "mica/op/choices.h"
 #include "mica/ops/conv2d/cuda_gather.cuh"
 #include "mica/ops/conv2d/cuda_kernels.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -154,7 +155,7 @@ void run_wgrad(const Conv2dGradParams& params, const WgradState& state, const Ca
 }  // namespace direct
 
 Kernel conv2d_wgrad_direct_kernel() {
-  return kernel<direct::supports_wgrad, direct::prepare_wgrad, direct::run_wgrad>("direct");
+  return timed_kernel<direct::supports_wgrad, direct::prepare_wgrad, direct::run_wgrad>("direct");
 }
 
 }  // namespace mica

@@ -1,6 +1,7 @@
 #include "mica/ops/conv2d_act/conv2d_act.h"
 
 #include "mica/core/check.h"
+#include "mica/op/choices.h"
 #include "mica/op/composed.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
@@ -63,7 +64,7 @@ void run(const Conv2dActParams&, const ComposedState& state, const Call& c) { st
 }  // namespace
 
 Kernel conv2d_act_composed_kernel() {
-  return kernel<supports_all<Conv2dActParams>, prepare, run>("composed");
+  return timed_kernel<supports_all<Conv2dActParams>, prepare, run>("composed");
 }
 
 const OpDef& conv2d_act_op() {

@@ -102,21 +102,21 @@ void infer_wgrad(const Conv2dPoolGradParams& p, std::span<const TensorSpec> in, 
   if (p.bias) out.add({p.shape[0]}, in[0].dtype);
 }
 
-Tensor spread(const Conv2dPoolGradParams& p, std::span<const Tensor> in, const Shape& x,
-              const Shape& weight) {
+Tensor unpooled(const Conv2dPoolGradParams& p, std::span<const Tensor> in, const Shape& x,
+                const Shape& weight) {
   if (!in[1].defined()) return in[0];
   const Shape y = conv2d_geometry("conv2d_pool", p.conv, x, weight).y_shape();
   return max_pool2d_grad(in[0], in[1], {p.pool, y});
 }
 
 Tensors dgrad_composition(const Conv2dPoolGradParams& p, std::span<const Tensor> in) {
-  const Tensor dy = spread(p, in, p.shape, in[2].shape());
+  const Tensor dy = unpooled(p, in, p.shape, in[2].shape());
   const Tensor dx = conv2d_dgrad(dy, in[2], {p.conv, p.shape});
   return {in[3].defined() ? relu_grad(dx, in[3]) : dx};
 }
 
 Tensors wgrad_composition(const Conv2dPoolGradParams& p, std::span<const Tensor> in) {
-  const Tensor dy = spread(p, in, in[2].shape(), p.shape);
+  const Tensor dy = unpooled(p, in, in[2].shape(), p.shape);
   const Tensor dw = conv2d_wgrad(dy, in[2], {p.conv, p.shape});
   return p.bias ? Tensors{dw, sum(in[0], {0, 2, 3})} : Tensors{dw};
 }
@@ -139,8 +139,8 @@ std::shared_ptr<ComposedState> prepare_composed(const Conv2dPoolParams& p, const
 }
 
 /// dy at the size of the convolution's result.
-int add_spread(ComposedState& state, const Conv2dPoolGradParams& p, const Specs& s, const Shape& x,
-               const Shape& weight) {
+int add_unpooling(ComposedState& state, const Conv2dPoolGradParams& p, const Specs& s,
+                  const Shape& x, const Shape& weight) {
   if (!s.in[1].defined) return state.in(0);
   const Shape y = conv2d_geometry("conv2d_pool", p.conv, x, weight).y_shape();
   const int dy = state.temporary(y, s.in[0].dtype, s.in[0]);
@@ -151,7 +151,7 @@ int add_spread(ComposedState& state, const Conv2dPoolGradParams& p, const Specs&
 std::shared_ptr<ComposedState> prepare_composed_dgrad(const Conv2dPoolGradParams& p,
                                                       const Specs& s) {
   auto state = std::make_shared<ComposedState>(s);
-  const int dy = add_spread(*state, p, s, p.shape, s.in[2].shape);
+  const int dy = add_unpooling(*state, p, s, p.shape, s.in[2].shape);
   const int dx = state->out(0);
   state->add(conv2d_dgrad_op(), Conv2dGradParams{p.conv, p.shape}, {dy, state->in(2)}, {dx});
   if (s.in[3].defined) state->add(relu_grad_op(), NoParams{}, {dx, state->in(3)}, {dx});
@@ -161,7 +161,7 @@ std::shared_ptr<ComposedState> prepare_composed_dgrad(const Conv2dPoolGradParams
 std::shared_ptr<ComposedState> prepare_composed_wgrad(const Conv2dPoolGradParams& p,
                                                       const Specs& s) {
   auto state = std::make_shared<ComposedState>(s);
-  const int dy = add_spread(*state, p, s, s.in[2].shape, p.shape);
+  const int dy = add_unpooling(*state, p, s, s.in[2].shape, p.shape);
   state->add(conv2d_wgrad_op(), Conv2dGradParams{p.conv, p.shape, p.channels_last},
              {dy, state->in(2)}, {state->out(0)});
   if (p.bias) state->add(sum_op(), ReduceParams{{0, 2, 3}}, {state->in(0)}, {state->out(1)});

@@ -50,7 +50,7 @@ Support rate(const Conv3dGeometry& g) {
 template <auto geometry, Direction direction, class P>
 Support supports(const P& params, const Specs& specs) {
   const Conv3dGeometry g = geometry(params, specs);
-  if (const auto why = refusal(describe(g, specs), direction, specs)) return Support::no(*why);
+  if (const auto why = onednn::refusal(specs)) return Support::no(*why);
   return rate(g).with_contiguous(7);
 }
 

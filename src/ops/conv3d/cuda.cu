@@ -1,6 +1,7 @@
 // Convolution over three axes without a library, for what cuDNN refuses: any strides, f64, sizes
 // that it has no plan for. One thread per element of y or dx, one block per element of dw; each sum
 // has one order.
+#include "mica/op/choices.h"
 #include "mica/ops/conv3d/cuda_kernels.h"
 #include "mica/ops/conv3d/geometry.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -215,12 +216,12 @@ void run_wgrad(const Conv3dGradParams& params, const Call& call) {
 
 }  // namespace
 
-KernelList conv3d_own_kernels() { return {kernel<supports_all<Conv3dParams>, run>("direct")}; }
-KernelList conv3d_dgrad_own_kernels() {
-  return {kernel<supports_all<Conv3dGradParams>, run_dgrad>("direct")};
+Kernel conv3d_direct_kernel() { return timed_kernel<supports_all<Conv3dParams>, run>("direct"); }
+Kernel conv3d_dgrad_direct_kernel() {
+  return timed_kernel<supports_all<Conv3dGradParams>, run_dgrad>("direct");
 }
-KernelList conv3d_wgrad_own_kernels() {
-  return {kernel<supports_all<Conv3dGradParams>, run_wgrad>("direct")};
+Kernel conv3d_wgrad_direct_kernel() {
+  return timed_kernel<supports_all<Conv3dGradParams>, run_wgrad>("direct");
 }
 
 }  // namespace mica

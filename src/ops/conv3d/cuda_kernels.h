@@ -4,9 +4,9 @@
 
 namespace mica {
 
-/// What the library's kernels are compared with, the reference last.
-KernelList conv3d_own_kernels();
-KernelList conv3d_dgrad_own_kernels();
-KernelList conv3d_wgrad_own_kernels();
+/// Without a library: any strides, every floating dtype.
+Kernel conv3d_direct_kernel();
+Kernel conv3d_dgrad_direct_kernel();
+Kernel conv3d_wgrad_direct_kernel();
 
 }  // namespace mica

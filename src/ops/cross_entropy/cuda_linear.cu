@@ -4,8 +4,8 @@
 
 #include "mica/ops/cross_entropy/composed.h"
 #include "mica/ops/cross_entropy/cuda_linear.cuh"
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -207,7 +207,7 @@ void run(const P& params, const Call& c) {
   divide(p);
   const bool vectors = p.inner % 4 == 0 && is_aligned(p.x, 16) && is_aligned(p.weight, 16) &&
                        is_aligned(p.dx, 16) && is_aligned(p.saved, 16);
-  const LaunchAhead ahead;
+  const ProgrammaticLaunch overlap;
   const auto launch = [&](void (*kernel)(Problem)) {
     c.encoder->launch_clusters(kernel, kBlocks, kThreads, 0, kBlocks, p);
   };

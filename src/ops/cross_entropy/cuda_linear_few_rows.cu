@@ -2,8 +2,8 @@
 // thread reads its part of the weights, of two rows and of what their gradient takes at once, and
 // has it in registers until the end.
 #include "mica/ops/cross_entropy/cuda_linear.cuh"
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 
 namespace mica {
 namespace {
@@ -164,7 +164,7 @@ template <class P>
 void run(const P& params, const Call& c) {
   const LinearLoss p = linear_loss_of(params, c);
   const int warps = ceil_div(p.inner, kWarpInner);
-  const LaunchAhead ahead;
+  const ProgrammaticLaunch overlap;
   c.encoder->launch_clusters(p.classes <= 10 ? few_rows<10> : few_rows<kMostClasses>, kLossBlocks,
                              kPairs * warps * 32 + kLossThreads, 0, kLossBlocks, p,
                              ceil_div(p.rows, kLossBlocks), warps);

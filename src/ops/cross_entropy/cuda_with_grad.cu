@@ -3,8 +3,8 @@
 #include "mica/ops/cross_entropy/composed.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
 #include "mica/ops/cross_entropy/cuda_targets.cuh"
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 
 namespace mica {
 namespace {
@@ -71,7 +71,7 @@ void run(const CrossEntropyParams& p, const Call& c) {
   const CudaTargets targets{c.in[1].data, c.in[1].dtype(), p.ignore_index};
   cuda_switch_float(c.in[0].dtype(), "cross_entropy_with_grad", [&]<class T>() {
     using C = Compute<T>;
-    const LaunchAhead ahead;
+    const ProgrammaticLaunch overlap;
     c.encoder->launch(loss_and_grad<T>, 1, kThreads, 0, c.in[0].as<const T>(), targets,
                       static_cast<int>(c.in[0].shape()[0]), static_cast<int>(c.in[0].shape()[1]),
                       static_cast<C>(p.label_smoothing), c.out[0].as<C>(), c.out[1].as<T>());

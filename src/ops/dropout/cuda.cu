@@ -1,8 +1,8 @@
 #include "mica/core/philox.h"
 #include "mica/op/kernel.h"
 #include "mica/ops/dropout/dropout.h"
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/strided.cuh"
 
 namespace mica {
@@ -97,7 +97,7 @@ void run(const DropoutParams& p, const DropoutState& state, const Call& c) {
   const auto scale = static_cast<float>(1.0 / (1.0 - p.p));
   const int64_t n = c.out[0].numel();
   const auto* counter = c.in[1].as<const int64_t>();
-  const LaunchAhead ahead;
+  const ProgrammaticLaunch overlap;
   cuda_switch_float(c.in[0].dtype(), "dropout", [&]<class T>() {
     T* out = c.out[0].as<T>();
     const T* in = c.in[0].as<const T>();

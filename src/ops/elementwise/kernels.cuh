@@ -5,8 +5,8 @@
 
 #include "mica/op/kernel.h"
 #include "mica/ops/elementwise/takes.h"
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/strided.cuh"
 
 namespace mica::cuda {
@@ -126,7 +126,7 @@ std::shared_ptr<ElementwiseState<Arity>> prepare_elementwise(const P&, const Spe
 template <class F, int Arity, Takes takes>
 void run_elementwise(const ParamsOf<F>& params, const ElementwiseState<Arity>& state,
                      const Call& c) {
-  const LaunchAhead ahead;
+  const ProgrammaticLaunch overlap;
   const unsigned grid = grid_over(state.loop.count, kElementThreads);
   F f{};
   if constexpr (!std::is_empty_v<F>) f = params;

@@ -1,9 +1,9 @@
 #include "mica/core/check.h"
-#include "mica/ops/fused/cuda_compile.h"
+#include "mica/ops/fused/cuda_generated.h"
 #include "mica/ops/fused/fused_reduce.h"
 #include "mica/ops/fused/generator.h"
-#include "mica/runtime/cuda/ahead.h"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.h"
 
 namespace mica {
 namespace {
@@ -23,11 +23,11 @@ std::shared_ptr<ReductionState> prepare(const FusedReduceParams& p, const Specs&
   check(generated.kernel.why_not.empty(), "fused_reduce: {}", generated.kernel.why_not);
   auto state = std::make_shared<ReductionState>();
   const int device = s.out[0].device.index;
-  state->kernel = cuda::load_kernel(generated.kernel.source, device);
+  state->kernel = load_generated("fused_reduce", generated.kernel.source, device);
   state->args = generated.kernel.args;
   state->grid = static_cast<unsigned>(blocks(generated.kernel.threads));
   if (generated.finish.empty()) return state;
-  state->finish = cuda::load_kernel(generated.finish, device);
+  state->finish = load_generated("fused_reduce", generated.finish, device);
   state->finish_grid = static_cast<unsigned>(blocks(generated.finish_threads));
   state->workspace_bytes =
       static_cast<size_t>(state->args.rows * state->args.parts) * size_of(generated.acc);
@@ -39,12 +39,6 @@ Support supports(const FusedReduceParams& p, const Specs& s) {
   if (!generated.kernel.why_not.empty()) return Support::no(generated.kernel.why_not);
   if (blocks(generated.kernel.threads) > INT32_MAX)
     return Support::no("it has more blocks than a grid may");
-  try {
-    cuda::load_kernel(generated.kernel.source, s.out[0].device.index);
-    if (!generated.finish.empty()) cuda::load_kernel(generated.finish, s.out[0].device.index);
-  } catch (const Error& e) {
-    return Support::no(e.what());
-  }
   return Support::yes();
 }
 
@@ -53,7 +47,7 @@ void run(const FusedReduceParams&, const ReductionState& state, const Call& c) {
   for (size_t k = 0; k < c.in.size(); ++k) args.in[k] = c.in[k].data;
   args.out[0] = state.finish ? c.workspace : c.out[0].data;
   const auto launch = [&](cudaKernel_t kernel, unsigned grid) {
-    const LaunchAhead ahead;
+    const ProgrammaticLaunch overlap;
     c.encoder->launch(reinterpret_cast<void (*)(fused::KernelArgs)>(kernel), grid, fused::kThreads,
                       0, args);
   };

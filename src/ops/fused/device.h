@@ -30,7 +30,7 @@ struct KernelArgs {
 
 #if defined(__CUDACC_RTC__)
 
-/// As in runtime/cuda/ahead.cuh.
+/// As in runtime/cuda/programmatic_launch.cuh.
 __device__ inline void wait_for_inputs() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

@@ -6,6 +6,7 @@
 #include "mica/ops/fused/device.h"
 #include "mica/ops/fused/fused_reduce.h"
 #include "mica/ops/fused/program.h"
+#include "mica/runtime/embedded_header.h"
 
 namespace mica {
 
@@ -30,11 +31,7 @@ struct GeneratedReduction {
 };
 GeneratedReduction generate_reduction(const FusedReduceParams& params, const Specs& specs);
 
-/// A header that the source may include.
-struct EmbeddedHeader {
-  const char* name;
-  const char* text;
-};
+/// The headers that sources may include.
 std::span<const EmbeddedHeader> embedded_headers();
 
 }  // namespace mica

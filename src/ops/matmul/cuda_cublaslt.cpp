@@ -19,70 +19,81 @@ struct ProductState : KernelState {
   Activation after = Activation::none;
 };
 
-using FindState = std::shared_ptr<LtState>(const LtProduct&, std::string&);
+// A candidate's name: where bias and ReLU are computed, and the algorithm's name.
+constexpr const char* kEpilogue = "epilogue ";
+constexpr const char* kPlain = "plain ";
 
-/// Null, with `reason` set, where the library cannot compute the product.
-std::shared_ptr<ProductState> make_state(FindState& find, Activation activation,
-                                         const MatmulProblem& p, const Specs& specs,
-                                         std::string& reason) {
+/// Candidates of one kind.
+std::vector<Candidate> add_answers(const LtProduct& product, const ProductState& like,
+                                   const char* kind, CandidateRequest request) {
+  std::vector<Candidate> found;
+  if (!request.only.empty()) {
+    if (!request.only.starts_with(kind)) return found;
+    request.only = request.only.substr(std::string_view(kind).size());
+  }
+  for (LtAnswer& answer : find_lt_answers(product, request)) {
+    auto state = std::make_shared<ProductState>(like);
+    state->workspace_bytes = answer.state->workspace_bytes;
+    state->product = std::move(answer.state);
+    const auto place = static_cast<double>(found.size());
+    found.push_back({kind + answer.name, place, std::move(state)});
+  }
+  return found;
+}
+
+/// With bias and ReLU in the library's epilogue where it can, else by a pass after the product.
+std::vector<Candidate> find_candidates(Activation activation, const MatmulProblem& p,
+                                       const Specs& specs, const CandidateRequest& request) {
   LtProduct product{p, specs.in[0], specs.in[1], specs.out[0]};
   const bool biased = specs.in.size() > 2 && specs.in[2].defined;
   const bool relu = activation == Activation::relu;
-  auto state = std::make_shared<ProductState>();
+  std::vector<Candidate> found;
   if (biased || relu) {
     product.epilogue = biased ? relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
                               : CUBLASLT_EPILOGUE_RELU;
     if (biased) product.vector = specs.in[2];
-    state->product = find(product, reason);
-    state->bias_in_product = biased;
-    state->after = relu ? Activation::none : activation;
+    ProductState state;
+    state.bias_in_product = biased;
+    state.after = relu ? Activation::none : activation;
+    found = add_answers(product, state, kEpilogue, request);
   }
-  if (!state->product) {
+  if (found.empty()) {
     product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     product.vector = {};
-    state->product = find(product, reason);
-    state->bias_in_product = false;
-    state->bias_after = biased;
-    state->after = activation;
+    ProductState state;
+    state.bias_after = biased;
+    state.after = activation;
+    found = add_answers(product, state, kPlain, request);
   }
-  if (!state->product) return nullptr;
-  state->workspace_bytes = state->product->workspace_bytes;
-  return state;
+  check<Unsupported>(!found.empty() || !request.only.empty(),
+                     "matmul: cuBLASLt has no algorithm for this product");
+  return found;
 }
 
 Activation activation_of(const NoParams&) { return Activation::none; }
 Activation activation_of(const LinearParams& params) { return params.activation; }
 
 template <auto problem_of, class P>
-Support supports(const P& params, const Specs& specs) {
-  std::vector<TensorSpec> in(specs.in.begin(), specs.in.end());
-  const MatmulProblem p = problem_of(in[0], in[1]);
+Support supports(const P&, const Specs& specs) {
+  const MatmulProblem p = problem_of(specs.in[0], specs.in[1]);
   if (specs.out[0].numel() == 0 || p.k == 0) return Support::no("there is nothing to multiply");
   if (p.batches() > std::numeric_limits<int32_t>::max())
     return Support::no("more than 2^31 matrices");
-  uint32_t contiguous = LtProduct::without_unit_stride(p);
-  if (in.size() > 2 && in[2].defined && !in[2].is_contiguous()) contiguous |= 4;
-  for (size_t i = 0; i < in.size(); ++i)
-    if (contiguous >> i & 1U)
-      in[i] = TensorSpec::contiguous(in[i].shape, in[i].dtype, in[i].device);
-  std::string reason;
-  if (!make_state(find_lt_state, activation_of(params), problem_of(in[0], in[1]), {in, specs.out},
-                  reason))
-    return Support::no(reason);
-  return Support::yes().with_contiguous(contiguous);
+  Support support = Support::yes().with_contiguous(LtProduct::without_unit_stride(p));
+  if (specs.in.size() > 2 && specs.in[2].defined) support.contiguous |= 0b100;
+  return support;
 }
 
 template <auto problem_of, class P>
-std::shared_ptr<ProductState> prepare(const P& params, const Specs& specs) {
-  std::string reason;
-  auto state = make_state(prepare_lt_state, activation_of(params),
-                          problem_of(specs.in[0], specs.in[1]), specs, reason);
-  check<Unsupported>(state != nullptr, "matmul: cublaslt: {}", reason);
-  return state;
+std::vector<Candidate> candidates(const P& params, const Specs& specs,
+                                  const CandidateRequest& request) {
+  return find_candidates(activation_of(params), problem_of(specs.in[0], specs.in[1]), specs,
+                         request);
 }
 
 template <class P>
-void run(const P&, const ProductState& state, const Call& call) {
+void run(const P&, const KernelState& kernel_state, const Call& call) {
+  const auto& state = static_cast<const ProductState&>(kernel_state);
   run_lt(*state.product, *call.encoder, call.in[0].data, call.in[1].data,
          state.bias_in_product ? call.in[2].data : nullptr, call.out[0].data, call.workspace);
   if (state.bias_after || state.after != Activation::none)
@@ -92,7 +103,8 @@ void run(const P&, const ProductState& state, const Call& call) {
 
 template <auto problem_of, class P>
 Kernel cublaslt_kernel() {
-  return kernel<supports<problem_of, P>, prepare<problem_of, P>, run<P>>("cublaslt");
+  return kernel_with_candidates<supports<problem_of, P>, candidates<problem_of, P>, run<P>>(
+      "cublaslt");
 }
 
 KernelList list(KernelList small, const Kernel& cublaslt, const Kernel& tiled) {

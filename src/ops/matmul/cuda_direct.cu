@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "mica/ops/matmul/cuda_small.cuh"
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
 
 namespace mica {
@@ -142,7 +142,7 @@ void launch_direct(Encoder& encoder, const SmallProduct& p, bool b_along_k) {
   const int warps = std::clamp(cuda::ceil_div(p.k, kTogether * kStep), kElements / 32, kMostWarps);
   const dim3 grid(static_cast<unsigned>(cuda::ceil_div(p.n, kTile)),
                   static_cast<unsigned>(cuda::ceil_div(p.m, kTile)));
-  const LaunchAhead ahead;
+  const ProgrammaticLaunch overlap;
   encoder.launch(b_along_k ? direct_product<true> : direct_product<false>, grid, warps * 32, 0, p);
 }
 

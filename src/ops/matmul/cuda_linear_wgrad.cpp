@@ -58,28 +58,40 @@ LtProduct with_sum(LtProduct product, const Specs& specs) {
 Support supports(const NoParams&, const Specs& specs) {
   if (specs.out[0].numel() == 0 || specs.in[0].shape[0] == 0)
     return Support::no("there is nothing to multiply");
-  TensorSpec x = specs.in[1];
-  const bool copies = (LtProduct::without_unit_stride(product_of(specs, x).problem) & 2U) != 0;
-  if (copies) x = TensorSpec::contiguous(x.shape, x.dtype, x.device);
-  std::string reason;
-  if (!find_lt_state(product_of(specs, x), reason)) return Support::no(reason);
+  const bool copies =
+      (LtProduct::without_unit_stride(product_of(specs, specs.in[1]).problem) & 2U) != 0;
   return Support::yes().with_contiguous(copies ? 0b11 : 0b01);
 }
 
-std::shared_ptr<WgradState> prepare(const NoParams&, const Specs& specs) {
+// A candidate's name: who sums for the bias, and the algorithm's name.
+constexpr const char* kSummed = "epilogue ";
+constexpr const char* kPlain = "plain ";
+
+std::vector<Candidate> candidates(const NoParams&, const Specs& specs,
+                                  const CandidateRequest& request) {
   const LtProduct product = product_of(specs, specs.in[1]);
-  auto state = std::make_shared<WgradState>();
-  std::string reason;
-  state->product = prepare_lt_state(with_sum(product, specs), reason);
-  const bool sums = state->product != nullptr;
-  if (!sums) state->product = prepare_lt_state(product, reason);
-  check<Unsupported>(state->product != nullptr, "linear_wgrad: cublaslt: {}", reason);
-  state->workspace_bytes = state->product->workspace_bytes;
-  if (!sums) add_sum(*state, specs);
-  return state;
+  std::vector<Candidate> found;
+  for (const bool sums : {true, false}) {
+    const std::string kind = sums ? kSummed : kPlain;
+    CandidateRequest of_kind = request;
+    if (!found.empty() || (!request.only.empty() && !request.only.starts_with(kind))) continue;
+    if (!request.only.empty()) of_kind.only = request.only.substr(kind.size());
+    for (LtAnswer& answer : find_lt_answers(sums ? with_sum(product, specs) : product, of_kind)) {
+      auto state = std::make_shared<WgradState>();
+      state->workspace_bytes = answer.state->workspace_bytes;
+      state->product = std::move(answer.state);
+      if (!sums) add_sum(*state, specs);
+      const auto place = static_cast<double>(found.size());
+      found.push_back({kind + answer.name, place, std::move(state)});
+    }
+  }
+  check<Unsupported>(!found.empty() || !request.only.empty(),
+                     "linear_wgrad: cuBLASLt has no algorithm for this product");
+  return found;
 }
 
-void run(const NoParams&, const WgradState& state, const Call& call) {
+void run(const NoParams&, const KernelState& kernel_state, const Call& call) {
+  const auto& state = static_cast<const WgradState&>(kernel_state);
   run_lt(*state.product, *call.encoder, call.in[0].data, call.in[1].data,
          state.sum ? nullptr : call.out[1].data, call.out[0].data, call.workspace);
   run_sum(state, call);
@@ -100,7 +112,9 @@ void run_tiled(const NoParams&, const WgradState& state, const Call& call) {
 
 }  // namespace
 
-Kernel linear_wgrad_cublaslt_kernel() { return kernel<supports, prepare, run>("cublaslt"); }
+Kernel linear_wgrad_cublaslt_kernel() {
+  return kernel_with_candidates<supports, candidates, run>("cublaslt");
+}
 
 KernelList linear_wgrad_cuda_kernels() {
   KernelList list = linear_wgrad_small_kernels();

@@ -3,14 +3,11 @@
 // M).
 #include "mica/ops/matmul/cuda_lt.h"
 
-#include <limits>
 #include <optional>
 #include <vector>
 
 #include "mica/core/check.h"
-#include "mica/op/cuda_trial.h"
 #include "mica/op/settings.h"
-#include "mica/op/tuning.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/runtime.h"
@@ -19,7 +16,7 @@ namespace mica {
 namespace {
 
 constexpr uint64_t kWorkspaceLimit = uint64_t{32} << 20;
-constexpr int kMostTimed = 16;
+constexpr size_t kMostAnswers = 16;
 
 /// Makes one dimension of neighbouring batch dimensions that lie in one stride: the library takes
 /// one.
@@ -152,10 +149,14 @@ LtState describe(const LtProduct& product) {
   return state;
 }
 
-using States = std::vector<std::shared_ptr<LtState>>;
+std::string to_hex(const cublasLtMatmulAlgo_t& algo) {
+  std::string text;
+  for (const uint64_t word : algo.data) text += fmt::format("{:016x}", word);
+  return text;
+}
 
 /// The library's first answers, `most` of them.
-States find_states(const LtProduct& product, int most, std::string& reason) {
+std::vector<LtAnswer> first_answers(const LtProduct& product, size_t most) {
   LtState state = describe(product);
   const MatmulProblem& p = state.problem;
   cublasLtMatmulPreferenceOpaque_t preference{};
@@ -175,41 +176,23 @@ States find_states(const LtProduct& product, int most, std::string& reason) {
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out_alignment);
 
-  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
+  std::vector<cublasLtMatmulHeuristicResult_t> results(most);
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_of(product), &state.operation, &state.b, &state.a, &state.out, &state.out, &preference,
-      most, results.data(), &found);
-  States states;
+      static_cast<int>(most), results.data(), &found);
+  std::vector<LtAnswer> answers;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
     const auto& result = results[static_cast<size_t>(i)];
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
     state.algo = result.algo;
     state.workspace_bytes = result.workspaceSize;
-    states.push_back(std::make_shared<LtState>(state));
+    answers.push_back({to_hex(state.algo), std::make_shared<LtState>(state)});
   }
-  if (states.empty())
-    reason = fmt::format("cuBLASLt has no algorithm ({})", cublasLtGetStatusName(status));
-  return states;
+  return answers;
 }
 
-/// Everything an answer depends on.
-std::string tuning_key(const LtProduct& product) {
-  const MatmulProblem& p = product.problem;
-  return fmt::format(
-      "product {} {}x{}x{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", product.out.dtype, p.m, p.n,
-      p.k, p.a_row, p.a_col, p.b_row, p.b_col, p.batch, p.a_batch, p.b_batch, product.a.aligned,
-      product.b.aligned, product.out.aligned, product.vector.aligned,
-      static_cast<int>(product.epilogue), allow_tf32(), cuda_tuning_key(product.out.device.index));
-}
-
-std::string to_hex(const cublasLtMatmulAlgo_t& algo) {
-  std::string text;
-  for (const uint64_t word : algo.data) text += fmt::format("{:016x}", word);
-  return text;
-}
-
-/// The state of an answer that was kept; null where the library does not take it.
+/// The state of an answer by its name; null where the library does not take it.
 std::shared_ptr<LtState> recall(const LtProduct& product, const std::string& answer) {
   auto state = std::make_shared<LtState>(describe(product));
   constexpr size_t kDigits = 16;
@@ -228,32 +211,6 @@ std::shared_ptr<LtState> recall(const LtProduct& product, const std::string& ans
   return state;
 }
 
-/// Null where there is no memory to time in.
-std::shared_ptr<LtState> fastest(const LtProduct& product, const States& states) {
-  try {
-    const std::vector<TensorSpec> in = {product.a, product.b, product.vector};
-    const CudaTrial trial("matmul", {in, {&product.out, 1}});
-    std::shared_ptr<LtState> best;
-    double least = std::numeric_limits<double>::infinity();
-    for (size_t i = 0; i < states.size(); ++i) {
-      const double time = trial.microseconds(
-          states[i]->workspace_bytes,
-          [&](const Call& call) {
-            run_lt(*states[i], *call.encoder, call.in[0].data, call.in[1].data, call.in[2].data,
-                   call.out[0].data, call.workspace);
-          },
-          least);
-      trial.tell(fmt::format("cublaslt's answer {}", i), time);
-      if (time >= least) continue;
-      least = time;
-      best = states[i];
-    }
-    return best;
-  } catch (const OutOfMemory&) {
-    return nullptr;
-  }
-}
-
 }  // namespace
 
 uint32_t LtProduct::without_unit_stride(const MatmulProblem& p) {
@@ -261,22 +218,11 @@ uint32_t LtProduct::without_unit_stride(const MatmulProblem& p) {
          (layout_of(p.k, p.n, p.b_row, p.b_col) ? 0U : 2U);
 }
 
-std::shared_ptr<LtState> find_lt_state(const LtProduct& product, std::string& reason) {
-  const States states = find_states(product, 1, reason);
-  return states.empty() ? nullptr : states[0];
-}
-
-std::shared_ptr<LtState> prepare_lt_state(const LtProduct& product, std::string& reason) {
-  if (!autotune() || deterministic()) return find_lt_state(product, reason);
-  const std::string key = tuning_key(product);
-  if (const auto answer = find_tuned(key))
-    if (auto state = recall(product, *answer)) return state;
-  const States states = find_states(product, kMostTimed, reason);
-  if (states.empty()) return nullptr;
-  auto best = fastest(product, states);
-  if (!best) return states[0];
-  keep_tuned(key, to_hex(best->algo));
-  return best;
+std::vector<LtAnswer> find_lt_answers(const LtProduct& product, const CandidateRequest& request) {
+  if (request.only.empty()) return first_answers(product, request.count(kMostAnswers));
+  auto state = recall(product, request.only);
+  if (!state) return {};
+  return {{request.only, std::move(state)}};
 }
 
 void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b, void* vector,

@@ -2,7 +2,7 @@
 
 #include <cublasLt.h>
 
-#include "mica/op/kernel.h"
+#include "mica/op/choices.h"
 #include "mica/ops/matmul/problem.h"
 
 namespace mica {
@@ -32,10 +32,14 @@ struct LtState : KernelState {
   DType dtype = DType::f32;
 };
 
-/// Asks the library how to compute a product; null, with `reason` set, when it cannot.
-std::shared_ptr<LtState> find_lt_state(const LtProduct& product, std::string& reason);
-/// The same with the fastest of its answers where the settings ask for timing.
-std::shared_ptr<LtState> prepare_lt_state(const LtProduct& product, std::string& reason);
+/// One of the library's algorithms for a product, best first by its own estimate.
+struct LtAnswer {
+  std::string name;  ///< the algorithm's bits
+  std::shared_ptr<LtState> state;
+};
+/// Asks the library how to compute a product: `request.most` ways (up to 16), or the one of a name.
+/// Empty where there is none.
+std::vector<LtAnswer> find_lt_answers(const LtProduct& product, const CandidateRequest& request);
 
 /// `vector` is null for an epilogue without one.
 void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b, void* vector,

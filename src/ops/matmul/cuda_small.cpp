@@ -2,16 +2,15 @@
 // size of at most 16; `split_k_mma` takes the others where TF32 is allowed.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "mica/core/check.h"
-#include "mica/op/cuda_trial.h"
+#include "mica/op/choices.h"
 #include "mica/op/settings.h"
-#include "mica/op/tuning.h"
+#include "mica/ops/device_table.h"
 #include "mica/ops/matmul/cuda_kernels.h"
 #include "mica/ops/matmul/cuda_small.h"
 #include "mica/ops/matmul/problem.h"
@@ -21,10 +20,7 @@ namespace mica {
 namespace {
 
 constexpr int kMostBlocksY = 65535;
-/// Beyond these sizes cuBLASLt is faster, as measured on an H200.
-constexpr int64_t kMostProducts = 110'000'000;  // m * n * k
-constexpr int64_t kMostResults = 420'000;       // m * n
-constexpr int64_t kMostThinProducts = 1 << 22;
+constexpr size_t kMostCandidates = 4;
 
 /// How an operand lies in memory.
 struct Lie {
@@ -63,25 +59,6 @@ MatmulProblem problem_of(Form form, const Specs& specs) {
   if (form == Form::linear_wgrad) return linear_wgrad_problem(a, b);
   const bool plain = form == Form::matmul || form == Form::matmul_act_grad;
   return plain ? matmul_problem(a, b) : linear_problem(a, b);
-}
-
-/// The kernel that is timed against ours.
-Kernel rival_of(Form form) {
-  switch (form) {
-    case Form::matmul:
-      return matmul_cublaslt_kernel();
-    case Form::linear:
-      return linear_cublaslt_kernel();
-    case Form::linear_act:
-      return linear_act_cublaslt_kernel();
-    case Form::linear_and_act:
-      return linear_and_act_composed_kernel();
-    case Form::matmul_act_grad:
-      return matmul_act_grad_composed_kernel();
-    case Form::linear_wgrad:
-      break;
-  }
-  return linear_wgrad_cublaslt_kernel();
 }
 
 /// The product without its pointers; none, with a reason, where it does not suit these kernels.
@@ -126,6 +103,10 @@ uint32_t copies(const Specs& specs) {
   return specs.in.size() > 2 && specs.in[2].defined && !specs.in[2].is_contiguous() ? 4 : 0;
 }
 
+const DeviceTable::SmallProducts& measured(const Specs& specs) {
+  return device_table(specs.out[0].device).products;
+}
+
 bool has_clusters(const Specs& specs) {
   return runtime(DeviceKind::cuda).properties(specs.out[0].device.index).compute_capability >= 90;
 }
@@ -139,9 +120,8 @@ bool set_thin(SmallState& s, const Specs& specs) {
   if (s.p.n <= kThin && s.a_along_k && s.b_along_k && rows_fit && !row_sums) {
     s.way = Way::thin_n;
     // Long rows are worth the time in which the blocks of a cluster meet.
-    constexpr int kLong = 2048;
-    constexpr int kFewRows = 128;
-    s.plan.splits = s.p.k >= kLong && s.p.m <= kFewRows && has_clusters(specs) ? kMostSplits : 1;
+    const bool splits = s.p.k >= measured(specs).long_k && s.p.m <= measured(specs).few_rows;
+    s.plan.splits = splits && has_clusters(specs) ? kMostSplits : 1;
     s.p.slice = (s.p.k + 4 * s.plan.splits - 1) / (4 * s.plan.splits) * 4;
     return true;
   }
@@ -161,24 +141,21 @@ struct Estimate {
   SplitKPlan plan;
 };
 
-/// What plans are likely to take, the fastest first, by what an H200 took.
-std::vector<Estimate> estimates(const SmallState& s, int splits_allowed, int multiprocessors) {
+/// What plans are likely to take, the fastest first.
+std::vector<Estimate> estimates(const SmallState& s, const DeviceTable::SmallProducts& model,
+                                int splits_allowed, int multiprocessors) {
   const SmallProduct& p = s.p;
   struct Tile {
     SplitKTile tile;
     int m, n;
-    double start;  ///< microseconds that a block takes beside K
-    double per_k;  ///< microseconds for one of K
+    DeviceTable::SmallProducts::Tile time;
   };
-  constexpr Tile kTiles[] = {{SplitKTile::large, 64, 64, 1.2, 0.0090},
-                             {SplitKTile::middle, 64, 32, 0.9, 0.0068},
-                             {SplitKTile::small, 32, 32, 0.9, 0.0035}};
-  constexpr double kLaunch = 1.8;
-  constexpr double kMeeting = 0.7;  // of the blocks of a cluster
-  constexpr double kPerSplit = 0.05;
+  const Tile tiles[] = {{SplitKTile::large, 64, 64, model.large},
+                        {SplitKTile::middle, 64, 32, model.middle},
+                        {SplitKTile::small, 32, 32, model.small}};
   constexpr int kShortest = 32;  // slice of K
   std::vector<Estimate> found;
-  for (const Tile& t : kTiles)
+  for (const Tile& t : tiles)
     for (int splits = 1; splits <= splits_allowed; ++splits) {
       const int64_t blocks = int64_t{(p.m + t.m - 1) / t.m} * ((p.n + t.n - 1) / t.n) * splits;
       // Large clusters do not find room on every multiprocessor.
@@ -187,15 +164,15 @@ std::vector<Estimate> estimates(const SmallState& s, int splits_allowed, int mul
       const int64_t whole = (blocks + multiprocessors - 1) / multiprocessors;
       const auto waves = static_cast<double>(whole);
       const double slice = static_cast<double>(p.k) / splits;
-      const double meeting = splits > 1 ? kMeeting + kPerSplit * splits : 0;
-      found.push_back({kLaunch + meeting + waves * (t.start + slice * t.per_k), {t.tile, splits}});
+      const double meeting = splits > 1 ? model.cluster + model.per_split * splits : 0;
+      found.push_back({model.launch + meeting + waves * (t.time.start + slice * t.time.per_k),
+                       {t.tile, splits}});
     }
   if (direct_takes(p, s.a_along_k, s.b_along_k)) {
     // It takes as long as its loads, of 32 rows in each tile of 16 × 16.
-    constexpr double kStart = 1.85;
-    constexpr double kPerByte = 0.155e-6;
-    const double tiles = std::ceil(p.m / 16.0) * std::ceil(p.n / 16.0);
-    found.push_back({kStart + kPerByte * tiles * 32 * 4 * p.k, {SplitKTile::direct, 1}});
+    const double blocks = std::ceil(p.m / 16.0) * std::ceil(p.n / 16.0);
+    found.push_back(
+        {model.direct_start + model.direct_byte * blocks * 32 * 4 * p.k, {SplitKTile::direct, 1}});
   }
   std::sort(found.begin(), found.end(),
             [](const Estimate& a, const Estimate& b) { return a.microseconds < b.microseconds; });
@@ -210,7 +187,8 @@ void set_plan(SmallState& s, const SplitKPlan& plan) {
 
 std::vector<Estimate> estimates(const SmallState& s, const Specs& specs) {
   const DeviceProperties device = runtime(DeviceKind::cuda).properties(specs.out[0].device.index);
-  return estimates(s, device.compute_capability >= 90 ? kMostSplits : 1, device.multiprocessors);
+  return estimates(s, measured(specs), device.compute_capability >= 90 ? kMostSplits : 1,
+                   device.multiprocessors);
 }
 
 void run_small(const SmallState& state, const Call& call) {
@@ -235,48 +213,8 @@ void run_small(const SmallState& state, const Call& call) {
   }
 }
 
-std::string key_of(const SmallState& s, const Specs& specs) {
-  const SmallProduct& p = s.p;
-  return fmt::format("split_k_mma {} {}x{}x{} {} {} {} {} {}{}{} {} {} {}",
-                     static_cast<int>(s.form), p.m, p.n, p.k, s.a_along_k, p.a_pitch, s.b_along_k,
-                     p.b_pitch, p.a_vectors, p.b_vectors, p.out_vectors,
-                     specs.in.size() > 2 && specs.in[2].defined, static_cast<int>(p.activation),
-                     cuda_tuning_key(specs.out[0].device.index));
-}
-
-constexpr const char* kLibrary = "library";
-
-/// Times the likely plans and the library's kernel; the answer, or none where there is no memory to
-/// time in.
-std::optional<std::string> timed(const OpDef& op, SmallState s, const Specs& specs,
-                                 const Kernel& rival, const void* params) {
-  constexpr size_t kMostTimed = 4;
-  try {
-    const CudaTrial trial("matmul", specs);
-    std::string best;
-    double least = std::numeric_limits<double>::infinity();
-    const std::vector<Estimate> likely = estimates(s, specs);
-    for (size_t i = 0; i < std::min(kMostTimed, likely.size()); ++i) {
-      set_plan(s, likely[i].plan);
-      const double time =
-          trial.microseconds(0, [&](const Call& call) { run_small(s, call); }, least);
-      const std::string name = fmt::format("{} {}", static_cast<int>(s.plan.tile), s.plan.splits);
-      trial.tell("split_k_mma " + name, time);
-      if (time >= least) continue;
-      least = time;
-      best = name;
-    }
-    if (trial.microseconds(op, rival, params, least) < least) best = kLibrary;
-    return best;
-  } catch (const OutOfMemory&) {
-    return std::nullopt;
-  }
-}
-
-bool by_time() { return autotune() && !deterministic(); }
-
 template <Form form, class P>
-Support supports_split_k(const OpDef& op, const P& params, const Specs& specs) {
+Support supports_split_k(const P& params, const Specs& specs) {
   if (!allow_tf32()) return Support::no("TF32 is not allowed");
   std::string reason;
   const auto s = describe(form, activation_of(params), specs, reason);
@@ -285,37 +223,27 @@ Support supports_split_k(const OpDef& op, const P& params, const Specs& specs) {
     return Support::no("K lies together in the right operand only");
   if (form == Form::linear_wgrad && s->a_along_k)
     return Support::no("sums of rows whose elements lie together");
-  if (products(s->p) > kMostProducts || int64_t{s->p.m} * s->p.n > kMostResults)
+  if (products(s->p) > measured(specs).most_products ||
+      int64_t{s->p.m} * s->p.n > measured(specs).most_results)
     return Support::no("it is large enough for a library");
-  const uint32_t contiguous = copies(specs);
-  if (by_time() && contiguous == 0) {
-    const std::string key = key_of(*s, specs);
-    auto answer = find_tuned(key);
-    if (!answer) {
-      answer = timed(op, *s, specs, rival_of(form), &params);
-      if (answer) keep_tuned(key, *answer);
-    }
-    if (answer == kLibrary) return Support::possible();
-  }
-  return Support::yes().with_contiguous(contiguous);
+  return Support::yes().with_contiguous(copies(specs));
 }
 
 template <Form form, class P>
-std::shared_ptr<SmallState> prepare_split_k(const P& params, const Specs& specs) {
+std::vector<Candidate> split_k_candidates(const P& params, const Specs& specs,
+                                          const CandidateRequest& request) {
   std::string reason;
   const auto s = describe(form, activation_of(params), specs, reason);
   check<Unsupported>(s.has_value(), "matmul: split_k_mma: {}", reason);
-  auto state = std::make_shared<SmallState>(*s);
-  set_plan(*state, estimates(*state, specs)[0].plan);
-  if (!by_time()) return state;
-  int tile = 0;
-  int splits = 0;
-  const auto answer = find_tuned(key_of(*state, specs));
-  if (answer && std::sscanf(answer->c_str(), "%d %d", &tile, &splits) == 2 && tile >= 0 &&
-      tile <= static_cast<int>(SplitKTile::direct) && splits >= 1 && splits <= kMostSplits &&
-      (splits == 1 || has_clusters(specs)))
-    set_plan(*state, {static_cast<SplitKTile>(tile), splits});
-  return state;
+  std::vector<Candidate> found;
+  const std::vector<Estimate> likely = estimates(*s, specs);
+  for (size_t i = 0; i < std::min(request.count(kMostCandidates), likely.size()); ++i) {
+    auto state = std::make_shared<SmallState>(*s);
+    set_plan(*state, likely[i].plan);
+    std::string name = candidate_name({static_cast<int>(state->plan.tile), state->plan.splits});
+    add_candidate(found, request, {std::move(name), likely[i].microseconds, std::move(state)});
+  }
+  return found;
 }
 
 template <Form form, class P>
@@ -324,7 +252,8 @@ Support supports_thin(const P& params, const Specs& specs) {
   auto s = describe(form, activation_of(params), specs, reason);
   if (!s) return Support::no(reason);
   if (!set_thin(*s, specs)) return Support::no("no size is thin, or its operands lie otherwise");
-  Support support = products(s->p) <= kMostThinProducts ? Support::yes() : Support::possible();
+  Support support =
+      products(s->p) <= measured(specs).most_thin ? Support::yes() : Support::possible();
   return std::move(support).with_contiguous(copies(specs));
 }
 
@@ -339,14 +268,20 @@ std::shared_ptr<SmallState> prepare_thin(const P& params, const Specs& specs) {
 }
 
 template <class P>
-void run(const P&, const SmallState& state, const Call& call) {
+void run(const P&, const KernelState& state, const Call& call) {
+  run_small(static_cast<const SmallState&>(state), call);
+}
+
+template <class P>
+void run_thin(const P&, const SmallState& state, const Call& call) {
   run_small(state, call);
 }
 
 template <Form form, class P>
 KernelList small_kernels() {
-  return {kernel<supports_thin<form, P>, prepare_thin<form, P>, run<P>>("thin"),
-          kernel<supports_split_k<form, P>, prepare_split_k<form, P>, run<P>>("split_k_mma")};
+  return {kernel<supports_thin<form, P>, prepare_thin<form, P>, run_thin<P>>("thin"),
+          kernel_with_candidates<supports_split_k<form, P>, split_k_candidates<form, P>, run<P>>(
+              "split_k_mma")};
 }
 
 }  // namespace

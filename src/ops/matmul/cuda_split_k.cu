@@ -2,9 +2,9 @@
 // so K is split twice: over the warps of a block and over the blocks of a cluster, which send each
 // other their sums through shared memory. One launch, and one order of every sum.
 #include "mica/ops/matmul/cuda_small.cuh"
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
 
 namespace mica {
@@ -335,7 +335,7 @@ void launch(Encoder& encoder, const SmallProduct& p, bool a_along_k, bool b_alon
   const auto kernel = !a_along_k  ? product<S, false, false>
                       : b_along_k ? product<S, true, true>
                                   : product<S, true, false>;
-  const LaunchAhead ahead;
+  const ProgrammaticLaunch overlap;
   encoder.launch_clusters(kernel, grid, S::kThreads,
                           static_cast<size_t>(S::shared_bytes(splits, p.sums != nullptr)),
                           static_cast<unsigned>(splits), p);

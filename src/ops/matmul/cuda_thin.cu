@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "mica/ops/matmul/cuda_small.cuh"
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 
 namespace mica {
 namespace {
@@ -203,7 +203,7 @@ void launch_thin_n(Encoder& encoder, const SmallProduct& p, int splits) {
   const int warps = cuda::ceil_div(p.slice, vectors ? 128 : 32);
   const dim3 grid(static_cast<unsigned>(splits), blocks(p.m, kDotRows));
   switch_thin(p.n, [&]<int most>() {
-    const LaunchAhead ahead;
+    const ProgrammaticLaunch overlap;
     encoder.launch_clusters(vectors ? dots<kDotRows, most, 4> : dots<kDotRows, most, 1>, grid,
                             std::min(warps * 32, kDotThreads), 0, static_cast<unsigned>(splits), p);
   });
@@ -213,7 +213,7 @@ void launch_thin_k(Encoder& encoder, const SmallProduct& p, int a_row, int a_col
   const bool vectors = p.b_vectors && p.out_vectors && p.n % 4 == 0;
   const dim3 grid(blocks(p.n, kSpreadThreads * (vectors ? 4 : 1)), blocks(p.m, kSpreadRows));
   switch_thin(p.k, [&]<int most>() {
-    const LaunchAhead ahead;
+    const ProgrammaticLaunch overlap;
     encoder.launch(vectors ? spread<kSpreadRows, most, 4> : spread<kSpreadRows, most, 1>, grid,
                    kSpreadThreads, 0, p, a_row, a_col);
   });
@@ -222,7 +222,7 @@ void launch_thin_k(Encoder& encoder, const SmallProduct& p, int a_row, int a_col
 void launch_thin_m(Encoder& encoder, const SmallProduct& p) {
   const int warps = std::min(cuda::ceil_div(p.k, kRowLanes * kDepth), kColumnWarps);
   switch_thin(p.m, [&]<int most>() {
-    const LaunchAhead ahead;
+    const ProgrammaticLaunch overlap;
     encoder.launch(columns<most>, blocks(p.n + (p.sums ? 1 : 0), kColumnLanes), warps * 32, 0, p);
   });
 }

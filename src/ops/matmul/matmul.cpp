@@ -84,7 +84,7 @@ Tensors linear_gradients(const Tensor& dy, const VjpArgs& args) {
   if (args.needs(0)) grads[0] = matmul(dy, args.in[1]);
   if (!args.needs(1) && !args.needs(2)) return grads;
   const Tensor g = reshape(dy, {rows, w[0]});
-  if (args.needs(1) && args.needs(2) && g.device().is_cuda()) {
+  if (args.needs(1) && args.needs(2)) {
     const Outputs both =
         dispatch(linear_wgrad_op(), NoParams{}, {g, reshape(args.in[0], {rows, w[1]})});
     grads[1] = both[0];
@@ -266,7 +266,7 @@ const OpDef& linear_wgrad_op() {
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear_wgrad>()
                          .vjp<vjp_linear_wgrad>({.in = {0, 1}})
-                         .cpu({linear_wgrad_reference_kernel()})
+                         .cpu({linear_wgrad_composed_kernel(), linear_wgrad_reference_kernel()})
                          .build();
   return def;
 }
@@ -307,10 +307,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const LinearParams& params) {
   if (params.activation == Activation::none) return linear(x, weight, bias);
-  // The gradient of GELU needs the product, which linear_act would compute again: on CUDA, where
-  // GELU is a pass of its own anyway, that would be a loss.
+  // The gradient of GELU needs the product, which linear_act would compute again.
   const Tensor in[] = {x, weight, bias};
-  if (x.device().is_cuda() && params.activation == Activation::gelu && grad_wanted(in))
+  if (params.activation == Activation::gelu && grad_wanted(in))
     return gelu(linear(x, weight, bias));
   return dispatch(linear_act_op(), params, {x, weight, bias})[0];
 }

@@ -46,6 +46,7 @@ double product_flops(const P&, const Specs& s) {
 Kernel matmul_reference_kernel();
 Kernel linear_reference_kernel();
 Kernel linear_act_reference_kernel();
+Kernel linear_wgrad_composed_kernel();
 Kernel linear_wgrad_reference_kernel();
 Kernel matmul_blocked_kernel();
 Kernel linear_blocked_kernel();

@@ -2,6 +2,7 @@
 // both results, since the gradient of some activations reads the product; matmul_act_grad is the
 // gradient of an activation where that of its result is a product.
 #include "mica/core/check.h"
+#include "mica/op/choices.h"
 #include "mica/op/composed.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
@@ -85,11 +86,11 @@ void run(const LinearParams&, const ComposedState& state, const Call& call) { st
 }  // namespace
 
 Kernel linear_and_act_composed_kernel() {
-  return kernel<supports_all<LinearParams>, prepare_linear_and_act, run>("composed");
+  return timed_kernel<supports_all<LinearParams>, prepare_linear_and_act, run>("composed");
 }
 
 Kernel matmul_act_grad_composed_kernel() {
-  return kernel<supports_all<LinearParams>, prepare_matmul_act_grad, run>("composed");
+  return timed_kernel<supports_all<LinearParams>, prepare_matmul_act_grad, run>("composed");
 }
 
 const OpDef& linear_and_act_op() {

@@ -64,7 +64,7 @@ void run_as(const Params& p, const Call& c, DType dtype) {
       blocks += static_cast<unsigned>(ceil_div(param.numel(), kChunk<T, kThreads>));
       group.end[group.tensors++] = blocks;
     }
-    const LaunchAhead ahead;
+    const ProgrammaticLaunch overlap;
     c.encoder->launch(take_step<Step, T, kMost, Params>, blocks, kThreads, 0, group, Scalars(c), p);
   }
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mica/op/settings.h"
+#include "mica/ops/device_table.h"
 #include "mica/ops/matmul/cuda_small.cuh"
 #include "mica/ops/optimizer_update/cuda_step.cuh"
 #include "mica/ops/optimizer_update/linear_update.h"
@@ -261,17 +262,13 @@ __global__ void __launch_bounds__(kThreads, Step::kStates <= 2 ? 5 : 4)
   }
 }
 
-/// Beyond these sizes a library's product and the plain update may be faster; an H200 was measured
-/// up to them.
-constexpr int64_t kMostRows = 256;
-constexpr int64_t kMostWeights = 1'200'000;
-
 template <class O>
 Support supports(const WithLayers<typename O::Params>& p, const Specs& s) {
   if (!allow_tf32()) return Support::no("TF32 is not allowed");
   const auto count = static_cast<size_t>(p.update.count);
   const size_t of_layers = 2 * static_cast<size_t>(p.layers);
-  bool small = true;
+  const DeviceTable::LinearUpdate& limits = device_table(s.in[0].device).linear_update;
+  bool small = true;  // else a library's product and the plain update may be faster
   for (size_t i = kFirst; i < s.in.size(); ++i) {
     const TensorSpec& spec = s.in[i];
     if (spec.dtype != DType::f32) return Support::no("it is not f32");
@@ -281,14 +278,14 @@ Support supports(const WithLayers<typename O::Params>& p, const Specs& s) {
         return Support::no("a gradient is laid out otherwise than its parameter");
       if (k < of_layers && spec.numel() > std::numeric_limits<int32_t>::max())
         return Support::no("a weight is too large");
-      small = small && (k >= of_layers || spec.numel() <= kMostWeights);
+      small = small && (k >= of_layers || spec.numel() <= limits.most_weights);
       continue;
     }
     if (!spec.is_contiguous()) return Support::no("an operand of a gradient is not row-major");
     if (spec.numel() == 0) return Support::no("there is nothing to multiply");
     if (spec.shape[0] > std::numeric_limits<int32_t>::max() / 2)
       return Support::no("there are too many rows");
-    small = small && spec.shape[0] <= kMostRows;
+    small = small && spec.shape[0] <= limits.most_rows;
   }
   return small ? Support::yes() : Support::possible();
 }
@@ -340,7 +337,7 @@ void run(const WithLayers<typename O::Params>& p, const Call& c) {
         work.other_end[work.others] = blocks;
         work.other[work.others++] = e;
       }
-      const LaunchAhead ahead;
+      const ProgrammaticLaunch overlap;
       c.encoder->launch(take_linear_step<Step, typename O::Params>, tiles + blocks, kThreads, 0,
                         work, Scalars(c), p.update);
     }

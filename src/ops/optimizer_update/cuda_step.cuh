@@ -3,8 +3,8 @@
 // What the kernels that take an optimizer's step share.
 #include "mica/op/kernel.h"
 #include "mica/ops/optimizer_update/functors.h"
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/types.cuh"
 
 namespace mica::update {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "mica/core/check.h"
-#include "mica/runtime/cuda/ahead.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/cuda/programmatic_launch.h"
 #include "mica/runtime/op_scope.h"
 
 namespace mica {
@@ -44,28 +44,29 @@ Registry& registry() {
   return *r;
 }
 
-/// Whether a device can begin a launch before the one it follows has ended.
-bool can_launch_ahead(int device) {
+/// Whether a device has programmatic dependent launch: it can begin a launch before the one it
+/// follows has ended.
+bool has_programmatic_launch(int device) {
   thread_local std::pair<int, bool> known{-1, false};
   if (known.first != device) {
     int major = 0;
     check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    const char* v = std::getenv("MICA_LAUNCH_AHEAD");
+    const char* v = std::getenv("MICA_PROGRAMMATIC_LAUNCH");
     known = {device, major >= 9 && !(v && std::string_view(v) == "0")};
   }
   return known.second;
 }
 
-thread_local int g_ahead = 0;  // scopes that are open
+thread_local int g_programmatic = 0;  // scopes that are open
 
 std::atomic<bool> g_cudnn_used{false};
 std::atomic<bool> g_cublas_lt_used{false};
 
 }  // namespace
 
-LaunchAhead::LaunchAhead() { ++g_ahead; }
-LaunchAhead::~LaunchAhead() { --g_ahead; }
-bool LaunchAhead::active() { return g_ahead > 0; }
+ProgrammaticLaunch::ProgrammaticLaunch() { ++g_programmatic; }
+ProgrammaticLaunch::~ProgrammaticLaunch() { --g_programmatic; }
+bool ProgrammaticLaunch::active() { return g_programmatic > 0; }
 
 Encoder::Encoder(int device) : device_(device) {
   check_cuda(cudaSetDevice(device));
@@ -145,10 +146,11 @@ void Encoder::launch_packed(const void* kernel, dim3 grid, dim3 block, size_t sh
     std::array<cudaLaunchAttribute, 2> attributes{};
     config.attrs = attributes.data();
     // Blocks that wait with much shared memory keep others out that could run.
-    if (LaunchAhead::active() && shared_bytes <= kDefaultSharedBytes && can_launch_ahead(device_)) {
-      cudaLaunchAttribute& ahead = attributes[config.numAttrs++];
-      ahead.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      ahead.val.programmaticStreamSerializationAllowed = 1;
+    if (ProgrammaticLaunch::active() && shared_bytes <= kDefaultSharedBytes &&
+        has_programmatic_launch(device_)) {
+      cudaLaunchAttribute& dependent = attributes[config.numAttrs++];
+      dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      dependent.val.programmaticStreamSerializationAllowed = 1;
     }
     if (cluster > 1) {
       cudaLaunchAttribute& clusters = attributes[config.numAttrs++];

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "mica/ops/conv2d_pool/cuda_forward.h"
-#include "mica/runtime/cuda/ahead.cuh"
+#include "mica/ops/conv2d/cuda_implicit_gemm_plan.h"
 #include "mica/runtime/cuda/async_copy.cuh"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
 
 // Loops that run a few times are kept rolled: code that runs once is fetched from L2, which takes

@@ -6,7 +6,7 @@
 #include "mica/runtime/cuda/tf32.cuh"
 #include "mica/runtime/cuda/types.cuh"
 
-namespace mica::wgrad {
+namespace mica::implicit_wgrad {
 
 /// How the work is cut. A unit is a band of rows of y of one image; a block takes a tile of taps
 /// and channels and a slice of the units, a chunk of some units at a time.
@@ -308,4 +308,4 @@ __device__ inline void make_tables(const Plan& p, const Share& s, int tile_taps,
   }
 }
 
-}  // namespace mica::wgrad
+}  // namespace mica::implicit_wgrad

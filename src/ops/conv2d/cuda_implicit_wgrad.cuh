@@ -3,10 +3,10 @@
 // The weight gradient as a product by TF32 tensor cores: windows of x (taps by pixels) times dy
 // (pixels by channels), summed over the pixels of all images. x lies in shared memory as it is and
 // its windows are gathered from there; dy that was pooled is spread out there and nowhere else.
-#include "mica/ops/conv2d_pool/cuda_wgrad_operands.cuh"
-#include "mica/runtime/cuda/ahead.cuh"
+#include "mica/ops/conv2d/cuda_implicit_wgrad_operands.cuh"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 
-namespace mica::wgrad {
+namespace mica::implicit_wgrad {
 
 template <int MT, int NT>
 __device__ inline void multiply(const Plan& p, const float* ds, const float* xs, const int* pixels,
@@ -235,4 +235,4 @@ __global__ void __launch_bounds__(kAddColumns* kAddRows)
     if (i + k < total) (i + k < weights ? dw + i + k : db + (i + k - weights))[0] = v[k];
 }
 
-}  // namespace mica::wgrad
+}  // namespace mica::implicit_wgrad

@@ -1,4 +1,4 @@
-#include "mica/runtime/cuda/timing.h"
+#include "mica/runtime/timing.h"
 
 #include <algorithm>
 
@@ -13,9 +13,8 @@ constexpr double kMostMicroseconds = 2000;  // of calls that are timed
 
 }  // namespace
 
-double device_microseconds(int device, const std::function<void()>& launches, double limit) {
-  DeviceRuntime& cuda = runtime(DeviceKind::cuda);
-  const Stream stream(cuda.current_stream(device));
+double device_microseconds(Device device, const std::function<void()>& launches, double limit) {
+  const Stream stream = current_stream(device);
   Event start;
   Event end;
   const auto time = [&](const std::function<void()>& work) {
@@ -32,7 +31,7 @@ double device_microseconds(int device, const std::function<void()>& launches, do
   const auto all = [&] {
     for (int i = 0; i < calls; ++i) launches();
   };
-  const auto replay = cuda.record(device, all);
+  const auto replay = runtime(device).record(device.index, all);
   const std::function<void()> run = [&] { replay ? replay->launch() : all(); };
   return std::min(time(run), time(run)) / calls;
 }

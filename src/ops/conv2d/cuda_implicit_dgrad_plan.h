@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "mica/ops/conv2d_pool/cuda_dgrad.cuh"
+#include "mica/ops/conv2d/cuda_implicit_dgrad.cuh"
+#include "mica/ops/device_table.h"
 
-namespace mica::pool_dgrad {
+namespace mica::implicit_dgrad {
 
 /// Products of a warp that there are kernels for.
 struct WarpTile {
@@ -68,7 +69,8 @@ inline int set_vectors(Plan& p, const void* dy, const void* positions, const voi
 
 /// Completes a plan whose sizes, images, bands, channels and splits are set. False where it does
 /// not fit.
-inline bool complete(Choice& choice, int tile, int multiprocessors, size_t most_shared) {
+inline bool complete(Choice& choice, int tile, const DeviceTable::DgradModel& model,
+                     int multiprocessors, size_t most_shared) {
   Plan& p = choice.plan;
   const auto [mt, nt, warps] = kTiles[tile];
   p.rows = cuda::ceil_div(p.h, p.bands);
@@ -97,18 +99,21 @@ inline bool complete(Choice& choice, int tile, int multiprocessors, size_t most_
   choice.tile = tile;
   choice.blocks = cuda::ceil_div(p.n, p.images) * p.bands * p.splits;
 
-  // What a block takes, as measured on an H200: to start, to copy its operands, products and reads
-  // of shared memory, to write and add the parts.
+  // What a block takes: to start, to copy its operands, products and reads of shared memory, to
+  // write and add the parts.
   const int window = p.kh * p.kw;
   const bool wide = p.c * window % 4 == 0 && p.channels * window % 4 == 0;
-  const double copies = static_cast<double>(p.o) * p.channels * window * (wide ? 0.1 : 0.3) +
-                        static_cast<double>(p.images) * p.o * p.run * (200.0 / 32) / warps;
+  const double copies = static_cast<double>(p.o) * p.channels * window *
+                            (wide ? model.weight_vector : model.weight_scalar) +
+                        static_cast<double>(p.images) * p.o * p.run * model.dy / warps;
   const int turns = cuda::ceil_div(p.steps, p.warps_k) * p.kh;
-  const double step = 1.7 * mt * nt + 0.8 * (4 * mt + 2 * nt);
-  const double product = turns * std::max(150.0, step * p.warps_m * p.warps_n * p.warps_k);
+  const double step = model.product * mt * nt + model.load * (4 * mt + 2 * nt);
+  const double product =
+      turns * std::max(model.least_step, step * p.warps_m * p.warps_n * p.warps_k);
   const double sums = static_cast<double>(p.warps_k) * p.warps_n * nt * 8 * p.warps_m * mt * 16 /
-                      (warps == 8 ? 4.5 : 5.3);
-  choice.cycles = cuda::ceil_div(choice.blocks, multiprocessors) * (3500 + copies + product + sums);
+                      (warps == 8 ? model.sums_8 : model.sums_16);
+  choice.cycles =
+      cuda::ceil_div(choice.blocks, multiprocessors) * (model.start + copies + product + sums);
   return true;
 }
 
@@ -124,8 +129,8 @@ inline void set_dividers(Plan& p) {
 }
 
 /// The cheapest ways to cut a problem whose sizes are set, the best first; none where none fits.
-inline std::vector<Choice> choices(const Plan& sizes, int multiprocessors, size_t most_shared,
-                                   size_t most) {
+inline std::vector<Choice> choices(const Plan& sizes, const DeviceTable::DgradModel& model,
+                                   int multiprocessors, size_t most_shared, size_t most) {
   std::vector<Choice> all;
   const auto consider = [&](int images, int bands, int splits) {
     Choice choice{.plan = sizes};
@@ -135,7 +140,7 @@ inline std::vector<Choice> choices(const Plan& sizes, int multiprocessors, size_
     choice.plan.splits = cuda::ceil_div(sizes.c, choice.plan.channels);
     if (choice.plan.splits != splits) return;
     for (int tile = 0; tile < static_cast<int>(std::size(kTiles)); ++tile)
-      if (complete(choice, tile, multiprocessors, most_shared)) all.push_back(choice);
+      if (complete(choice, tile, model, multiprocessors, most_shared)) all.push_back(choice);
   };
   for (int splits = 1; splits <= std::min(sizes.c, 16); ++splits) {
     for (int images = 1; images <= std::min(sizes.n, 16); ++images) consider(images, 1, splits);
@@ -149,4 +154,4 @@ inline std::vector<Choice> choices(const Plan& sizes, int multiprocessors, size_
   return all;
 }
 
-}  // namespace mica::pool_dgrad
+}  // namespace mica::implicit_dgrad

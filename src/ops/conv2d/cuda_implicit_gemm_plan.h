@@ -67,10 +67,13 @@ struct Target {
   size_t shared_bytes = 0;  ///< that a block may have
 };
 
-/// Plans, best first, `most` of them; empty where none fits, and `reason` says why. `pool` is null
-/// for a convolution without pooling.
+/// Why the convolution cannot be computed this way, from its sizes; empty where it can, if a block
+/// fits in shared memory. `pool` is null for a convolution without pooling.
+std::string forward_refusal(const Conv2dGeometry& g, const Pool2dGeometry* pool);
+
+/// Plans of a problem that is not refused, best first, `most` of them; raises Unsupported where
+/// none fits in shared memory.
 std::vector<ForwardPlan> forward_plans(const Conv2dGeometry& g, const Pool2dGeometry* pool,
-                                       bool relu, const Target& target, size_t most,
-                                       std::string& reason);
+                                       bool relu, const Target& target, size_t most);
 
 }  // namespace mica::implicit_gemm

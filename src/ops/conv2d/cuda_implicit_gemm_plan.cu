@@ -2,7 +2,8 @@
 #include <array>
 #include <cmath>
 
-#include "mica/ops/conv2d_pool/cuda_forward.h"
+#include "mica/core/error.h"
+#include "mica/ops/conv2d/cuda_implicit_gemm_plan.h"
 
 namespace mica::implicit_gemm {
 namespace {
@@ -155,20 +156,27 @@ void estimate(ForwardPlan& p, const Target& target) {
 
 }  // namespace
 
-std::vector<ForwardPlan> forward_plans(const Conv2dGeometry& g, const Pool2dGeometry* pool,
-                                       bool relu, const Target& target, size_t most,
-                                       std::string& reason) {
-  const auto refuse = [&](const char* why) {
-    reason = why;
-    return std::vector<ForwardPlan>();
-  };
+std::string forward_refusal(const Conv2dGeometry& g, const Pool2dGeometry* pool) {
   constexpr int64_t kMostTaps = 4096;
-  if (g.n == 0 || g.c == 0 || g.o == 0) return refuse("a tensor is empty");
-  if (g.groups != 1) return refuse("groups");
-  if (g.window() > kMostTaps || g.o > 1024) return refuse("large enough for the library");
+  if (g.n == 0 || g.c == 0 || g.o == 0) return "a tensor is empty";
+  if (g.groups != 1) return "groups";
+  if (g.window() > kMostTaps || g.o > 1024) return "large enough for the library";
   if (g.h * g.w > (1 << 24) || g.pixels() > (1 << 24) || g.n * g.oh > (1 << 28) ||
       g.stride.h > 1024 || g.stride.w > 1024 || g.dilation.h > 1024 || g.dilation.w > 1024)
-    return refuse("an axis is too long");
+    return "an axis is too long";
+  if (pool) {
+    if (pool->padding != Size2(0) || pool->dilation != Size2(1) || pool->adaptive)
+      return "pooling with padding, dilation or adaptive windows";
+    if (pool->stride.h < pool->kernel.h || pool->stride.w < pool->kernel.w)
+      return "pooling windows overlap";
+    if (pool->kernel.h * pool->kernel.w > kSlots) return "pooling windows of many pixels";
+  }
+  if ((pool ? pool->oh * pool->ow : g.pixels()) == 0) return "a tensor is empty";
+  return {};
+}
+
+std::vector<ForwardPlan> forward_plans(const Conv2dGeometry& g, const Pool2dGeometry* pool,
+                                       bool relu, const Target& target, size_t most) {
   ForwardPlan p;
   p.n = as_int(g.n);
   p.c = as_int(g.c);
@@ -189,11 +197,6 @@ std::vector<ForwardPlan> forward_plans(const Conv2dGeometry& g, const Pool2dGeom
   p.window_rows = p.oh;
   p.window_cols = p.ow;
   if (pool) {
-    if (pool->padding != Size2(0) || pool->dilation != Size2(1) || pool->adaptive)
-      return refuse("pooling with padding, dilation or adaptive windows");
-    if (pool->stride.h < pool->kernel.h || pool->stride.w < pool->kernel.w)
-      return refuse("pooling windows overlap");
-    if (pool->kernel.h * pool->kernel.w > kSlots) return refuse("pooling windows of many pixels");
     p.pool = true;
     p.window_rows = as_int(pool->oh);
     p.window_cols = as_int(pool->ow);
@@ -202,7 +205,6 @@ std::vector<ForwardPlan> forward_plans(const Conv2dGeometry& g, const Pool2dGeom
     p.window_stride_h = as_int(pool->stride.h);
     p.window_stride_w = as_int(pool->stride.w);
   }
-  if (p.window_rows == 0 || p.window_cols == 0) return refuse("a tensor is empty");
   p.taps = p.c * p.kh * p.kw;
   p.section = ceil_div(p.taps, 4);
   p.steps = ceil_div(p.section, 2);
@@ -261,7 +263,7 @@ std::vector<ForwardPlan> forward_plans(const Conv2dGeometry& g, const Pool2dGeom
     if (ceil_div(p.window_rows, rows) == bands) consider(1, rows);
   }
   for (int images = 2; images <= std::min(p.n, 16); ++images) consider(images, p.window_rows);
-  if (plans.empty()) return refuse("does not fit in shared memory");
+  if (plans.empty()) throw Unsupported("implicit_gemm: a block does not fit in shared memory");
   const size_t kept = std::min(most, plans.size());
   std::partial_sort(plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(kept), plans.end(),
                     [](const auto& a, const auto& b) { return a.cost < b.cost; });

@@ -7,12 +7,12 @@
 // dx is then a short sum of shifted parts: dx[c, r, x] = sum over v of part[r, x + pad - v, v, c].
 // So a tap is a shift by whole rows of dy, which lie one after the other in shared memory: sixteen
 // places are sixteen neighbours there, whatever the width, and nothing is spent on padding columns.
-#include "mica/runtime/cuda/ahead.cuh"
 #include "mica/runtime/cuda/async_copy.cuh"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
 #include "mica/runtime/cuda/types.cuh"
 
-namespace mica::pool_dgrad {
+namespace mica::implicit_dgrad {
 
 constexpr int kSlack = 16;        // floats before the parts; a kernel's row is not longer
 constexpr int kWeightGroups = 2;  // the product starts when the first has arrived
@@ -393,4 +393,4 @@ __global__ void __launch_bounds__(Warps * 32, 1)
   }
 }
 
-}  // namespace mica::pool_dgrad
+}  // namespace mica::implicit_dgrad

@@ -1,4 +1,4 @@
-#include "mica/ops/fused/cuda_compile.h"
+#include "mica/runtime/cuda/nvrtc.h"
 
 #include <nvrtc.h>
 
@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "mica/core/check.h"
-#include "mica/op/disk_cache.h"
-#include "mica/ops/fused/generator.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/disk_cache.h"
 
 namespace mica::cuda {
 namespace {
@@ -25,15 +24,16 @@ using CompilerProgram = std::unique_ptr<std::remove_pointer_t<nvrtcProgram>, Pro
 
 /// Everything the machine code depends on: a longer hash of source and headers than the file's name
 /// has, and who compiles it for whom.
-std::string key_of(const std::string& source, const std::string& architecture) {
+std::string key_of(const std::string& source, std::span<const EmbeddedHeader> headers,
+                   const char* name, const std::string& architecture) {
   std::string all = source;
-  for (const EmbeddedHeader& h : embedded_headers()) all += h.text;
+  for (const EmbeddedHeader& h : headers) all += h.text;
   int major = 0;
   int minor = 0;
   check_nvrtc(nvrtcVersion(&major, &minor));
   const std::string reversed(all.rbegin(), all.rend());
-  return fmt::format("fused {} {} {} {} nvrtc {}.{}", checksum(all), checksum(reversed), all.size(),
-                     architecture, major, minor);
+  return fmt::format("{} {} {} {} {} nvrtc {}.{}", name, checksum(all), checksum(reversed),
+                     all.size(), architecture, major, minor);
 }
 
 std::string architecture_of(int device) {
@@ -45,13 +45,13 @@ std::string architecture_of(int device) {
 }
 
 /// Null where the driver does not take the code.
-cudaKernel_t load(const std::string& code) {
+cudaKernel_t load(const std::string& code, const char* name) {
   cudaLibrary_t library = nullptr;
   if (cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) ==
       cudaSuccess) {
     cudaKernel_t kernel = nullptr;
     cudaFuncAttributes attributes;  // asked for, so that it is loaded now and not while recording
-    if (cudaLibraryGetKernel(&kernel, library, "fused") == cudaSuccess &&
+    if (cudaLibraryGetKernel(&kernel, library, name) == cudaSuccess &&
         cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess)
       return kernel;  // the library stays: plans hold the kernel
     cudaLibraryUnload(library);
@@ -62,16 +62,17 @@ cudaKernel_t load(const std::string& code) {
 
 }  // namespace
 
-std::string compile_source(const std::string& source, const std::string& architecture) {
+std::string compile_source(const std::string& source, std::span<const EmbeddedHeader> headers,
+                           const std::string& architecture) {
   std::vector<const char*> names;
   std::vector<const char*> texts;
-  for (const EmbeddedHeader& h : embedded_headers()) {
+  for (const EmbeddedHeader& h : headers) {
     names.push_back(h.name);
     texts.push_back(h.text);
   }
   nvrtcProgram raw = nullptr;
-  check_nvrtc(nvrtcCreateProgram(&raw, source.c_str(), "fused.cu", static_cast<int>(names.size()),
-                                 texts.data(), names.data()));
+  check_nvrtc(nvrtcCreateProgram(&raw, source.c_str(), "generated.cu",
+                                 static_cast<int>(names.size()), texts.data(), names.data()));
   const CompilerProgram program(raw);
   const std::string target = "--gpu-architecture=" + architecture;
   // The headers' functions for the host alone are not marked as such.
@@ -91,11 +92,12 @@ std::string compile_source(const std::string& source, const std::string& archite
   return code;
 }
 
-cudaKernel_t load_kernel(const std::string& source, int device) {
+cudaKernel_t load_kernel(const std::string& source, std::span<const EmbeddedHeader> headers,
+                         const char* name, int device) {
   static std::mutex mutex;
   static auto* const kernels = new std::map<std::string, cudaKernel_t>;
   const std::string architecture = architecture_of(device);
-  const std::string key = key_of(source, architecture);
+  const std::string key = key_of(source, headers, name, architecture);
   {
     const std::lock_guard lock(mutex);
     if (const auto known = kernels->find(key); known != kernels->end()) return known->second;
@@ -103,10 +105,10 @@ cudaKernel_t load_kernel(const std::string& source, int device) {
   // Not under the lock: several are compiled at a time.
   const std::string file = "kernels/" + checksum(key) + ".cubin";
   cudaKernel_t kernel = nullptr;
-  if (const auto kept = read_cached(file, key)) kernel = load(*kept);
+  if (const auto kept = read_cached(file, key)) kernel = load(*kept, name);
   if (!kernel) {
-    const std::string code = compile_source(source, architecture);
-    kernel = load(code);
+    const std::string code = compile_source(source, headers, architecture);
+    kernel = load(code, name);
     check(kernel != nullptr, "the driver does not take what NVRTC made for {}", architecture);
     write_cached(file, key, code);
   }

@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "mica/ops/conv2d_pool/cuda_wgrad.cuh"
+#include "mica/ops/conv2d/cuda_implicit_wgrad.cuh"
+#include "mica/ops/device_table.h"
 
-namespace mica::wgrad {
+namespace mica::implicit_wgrad {
 
 /// What is chosen, by the sizes alone.
 struct Choice {
@@ -163,8 +164,8 @@ inline Choice choose_tile(const Problem& q, bool scalar) {
 
 /// The cuts that seem fastest, the best first: few chunks, few pixels for the block that has most;
 /// none where shared memory is too small for any.
-inline std::vector<Launch> launches(const Problem& q, int multiprocessors, size_t most_shared,
-                                    size_t most) {
+inline std::vector<Launch> launches(const Problem& q, const DeviceTable::WgradModel& model,
+                                    int multiprocessors, size_t most_shared, size_t most) {
   std::vector<Launch> all;
   for (const bool scalar : {false, true}) {
     Choice c = choose_tile(q, scalar);
@@ -178,9 +179,8 @@ inline std::vector<Launch> launches(const Problem& q, int multiprocessors, size_
       const Plan& p = l.plan;
       if (l.shared > most_shared || (vector_of(l.kind) == 1) != scalar) return;
       const int units = p.units_each + (p.units_more > 0 ? 1 : 0);
-      constexpr int kChunkCost = 200;  // pixels that take as long as a chunk's start
-      l.cost = (units * p.unit_pixels + cuda::ceil_div(units, p.per_chunk) * kChunkCost) *
-               (scalar ? 1.7 : 1.0);
+      l.cost = (units * p.unit_pixels + cuda::ceil_div(units, p.per_chunk) * model.chunk) *
+               (scalar ? model.scalar : 1.0);
       all.push_back(l);
     };
     const int64_t row = int64_t{q.pooled ? q.pool_h : 1} * q.ow;
@@ -194,4 +194,4 @@ inline std::vector<Launch> launches(const Problem& q, int multiprocessors, size_
   return all;
 }
 
-}  // namespace mica::wgrad
+}  // namespace mica::implicit_wgrad

@@ -1,4 +1,4 @@
-#include "mica/op/disk_cache.h"
+#include "mica/runtime/disk_cache.h"
 
 #include <unistd.h>
 
