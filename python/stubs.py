@@ -21,12 +21,10 @@ BARE = {
     "os.PathLike": "os.PathLike[str]",
     **{name: f"{name}[Any]" for name in ("list", "set", "Iterable", "Iterator", "Sequence")},
 }
-ARRAY, TENSOR, TENSORS = "_numpy.ndarray[Any, Any]", "mica._mica.Tensor", "tuple[Tensor, ...]"
+ARRAY, TENSOR = "_numpy.ndarray[Any, Any]", "mica._mica.Tensor"
 # What C++ returns as `object` or `tuple`; else Any. Operators and names ending in _ give tensors.
 RETURNS = {
     **dict.fromkeys(("__array__", "numpy"), ARRAY),
-    **dict.fromkeys(("max", "median", "min", "sort", "topk"), "mica._mica.ValuesIndices"),
-    **dict.fromkeys(("broadcast_tensors", "chunk", "meshgrid", "split", "unbind"), TENSORS),
     "__index__": "builtins.int",
     "__iter__": "Iterator[Tensor]",
     "compile": "CompiledFunction",
@@ -38,7 +36,7 @@ OPERATOR = re.compile(
 ITSELF = {"to", "cpu", "cuda", "train", "eval", "freeze", "unfreeze", "requires_grad_", "apply"}
 ITSELF |= {"float", "double", "half", "bfloat16"}
 HEADER = """import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import mica._mica
@@ -93,7 +91,8 @@ class Stub(ast.NodeTransformer):
             if argument.annotation:
                 argument.annotation = self.annotation.visit(argument.annotation)
         for argument in filter(None, [arguments.vararg, arguments.kwarg]):
-            argument.annotation = argument.annotation or expression("Any")
+            given = argument.annotation
+            argument.annotation = self.annotation.visit(given) if given else expression("Any")
         for defaults in (arguments.defaults, arguments.kw_defaults):
             defaults[:] = [
                 d if d is None or isinstance(d, ast.Constant) else expression("...")
@@ -145,6 +144,30 @@ def reexports(package: ModuleType, extension: ModuleType) -> str:
     return "".join(lines)
 
 
+def with_functions(stub_gen: type) -> type:
+    """A generator that also knows the functions that rooms describe: they tell their signatures."""
+
+    class Generator(stub_gen):
+        def put(self, value: object, name: str | None = None, parent: object = None) -> None:
+            signatures = getattr(value, "__signatures__", None)
+            if signatures is None or isinstance(value, type):
+                super().put(value, name, parent)
+                return
+            for i, signature in enumerate(signatures):
+                if len(signatures) > 1:
+                    self.write_ln(f"@{self.bind('typing', 'overload')}")
+                self.write_ln(f"def {signature.replace('collections.abc.', '')}:")
+                self.depth += 1
+                if i + 1 == len(signatures):
+                    self.put_docstr(value.__doc__.partition("\n\n")[2])
+                else:
+                    self.write_ln("...")
+                self.depth -= 1
+                self.write("\n")
+
+    return Generator
+
+
 def write(module: ModuleType, path: Path, stub_gen: type) -> None:
     """The stub of a module at path.pyi, or of one that has modules at path/__init__.pyi."""
     parts = {name: value for name, value in vars(module).items() if isinstance(value, ModuleType)}
@@ -165,7 +188,7 @@ def write(module: ModuleType, path: Path, stub_gen: type) -> None:
 def main() -> None:
     nanobind, package = map(Path, sys.argv[1:])
     sys.path[:0] = [str(nanobind), str(package.parent)]
-    stub_gen = importlib.import_module("stubgen").StubGen
+    stub_gen = with_functions(importlib.import_module("stubgen").StubGen)
     extension = importlib.import_module("mica._mica")
     shutil.rmtree(package / "_mica", ignore_errors=True)
     write(extension, package / "_mica", stub_gen)

@@ -25,6 +25,7 @@ void bind_operators(nb::class_<Tensor>& tensor);
 void bind_writes(nb::class_<Tensor>& tensor);
 void bind_indexing_methods(nb::class_<Tensor>& tensor);
 void bind_protocols(nb::class_<Tensor>& tensor);
+void bind_functions(nb::module_& m, nb::module_& functional);
 void bind_ops(nb::module_& m);
 void bind_autograd(nb::module_& m);
 void bind_compile(nb::module_& m);
@@ -72,6 +73,9 @@ template <class... Args>
 [[noreturn]] void raise_type_error(fmt::format_string<Args...> format, Args&&... args) {
   throw nb::type_error(fmt::format(format, std::forward<Args>(args)...).c_str());
 }
+
+/// Makes Python raise what C++ threw, where nanobind does not stand between.
+void set_error(const std::exception_ptr& exception);
 
 /// "float32".
 const char* python_name(DType t);

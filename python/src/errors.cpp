@@ -71,6 +71,22 @@ void check_signals() {
 
 }  // namespace
 
+void set_error(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (nb::python_error& e) {
+    e.restore();
+  } catch (const nb::builtin_exception& e) {
+    PyErr_SetString(PyExc_TypeError, e.what());
+  } catch (const Error&) {
+    translate(exception, nullptr);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+}
+
 void bind_errors(nb::module_& m) {
   error_type = add_exception(m, "Error", nb::make_tuple(nb::borrow(PyExc_RuntimeError)),
                              "Base of everything the library raises.");

@@ -1,7 +1,7 @@
 // mica.nn.init: how parameters get their first values, with PyTorch's names.
 #include "mica/nn/init.h"
 
-#include "python/src/def.h"
+#include "python/src/words.h"
 
 namespace mica::python {
 namespace {

@@ -1,8 +1,8 @@
 // Activations as layers, with PyTorch's constructor arguments.
 #include "mica/nn/nn.h"
-#include "python/src/def.h"
 #include "python/src/inplace.h"
 #include "python/src/layer.h"
+#include "python/src/words.h"
 
 namespace mica::python {
 namespace {

@@ -2,8 +2,8 @@
 #include "mica/models/models.h"
 
 #include "mica/nn/summary.h"
-#include "python/src/def.h"
 #include "python/src/module_handle.h"
+#include "python/src/words.h"
 
 namespace mica::python {
 

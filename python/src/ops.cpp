@@ -1,6 +1,7 @@
-// Operators as functions: mica.*, methods of Tensor, and mica.nn.functional.
+// The functions that rooms describe, and what can be asked of them and of a tensor.
+#include "mica/op/function.h"
 #include "mica/op/op_def.h"
-#include "python/src/def.h"
+#include "python/src/bindings.h"
 
 namespace mica::python {
 namespace {
@@ -20,37 +21,46 @@ nb::list list_ops() {
   return list;
 }
 
-/// What can be asked of a tensor, as functions; the methods stand with the others of Tensor.
-void bind_questions(Functions& m) {
-  m.def(
-      "is_tensor", [](nb::handle value) { return tensor_or_null(value) != nullptr; },
-      nb::arg("obj").none());
-  m.def("is_floating_point", [](const Tensor& x) { return is_floating(x.dtype()); }, "input"_a);
-  m.def("numel", &Tensor::numel, "input"_a);
-  m.def("clone", clone, "input"_a, ReleaseGil());
+/// Every function as its room describes it.
+nb::list list_functions() {
+  nb::list list;
+  for (const Function& f : all_functions()) {
+    nb::list places;
+    if (f.offer.module) places.append("mica");
+    if (f.offer.method) places.append("Tensor");
+    if (f.offer.functional) places.append("mica.nn.functional");
+    nb::dict entry;
+    entry["name"] = f.name;
+    entry["op"] = f.op ? f.op : f.name;
+    entry["places"] = places;
+    entry["in_place"] = f.offer.in_place;
+    entry["second_names"] =
+        nb::cast(std::vector<std::string>(f.second_names.begin(), f.second_names.end()));
+    entry["precision"] = name_of(precision_of(f));
+    const std::vector<Parameter>& parameters = f.signatures.front().parameters;
+    entry["unary"] = f.signatures.size() == 1 && parameters.size() == 1 &&
+                     parameters[0].kind == ParameterKind::tensor;
+    list.append(entry);
+  }
+  return list;
 }
 
 }  // namespace
 
 void bind_ops(nb::module_& m) {
-  Scope scope{
-      {m}, {add_submodule(m, "functional")}, {nb::borrow<nb::class_<Tensor>>(nb::type<Tensor>())}};
-  bind_creation(scope);
-  bind_elementwise(scope);
-  bind_activations(scope);
-  bind_reductions(scope);
-  bind_order(scope);
-  bind_linear_algebra(scope);
-  bind_convolutions(scope);
-  bind_pooling(scope);
-  bind_sampling(scope);
-  bind_normalisation(scope);
-  bind_losses(scope);
-  bind_shapes(scope);
-  bind_indexing(scope);
-  bind_compositions(scope);
-  bind_questions(scope.m);
+  nb::module_ functional = add_submodule(m, "functional");
+  bind_functions(m, functional);
+  m.def(
+      "is_tensor", [](nb::handle value) { return tensor_or_null(value) != nullptr; },
+      nb::arg("obj").none(), "Whether obj is a tensor.");
+  m.def(
+      "is_floating_point", [](const Tensor& x) { return is_floating(x.dtype()); }, "input"_a,
+      "Whether input's dtype is a floating one.");
+  m.def("numel", &Tensor::numel, "input"_a, "The number of elements of input.");
+  m.def("manual_seed", manual_seed, "seed"_a, ReleaseGil(),
+        "Restarts every device's generator of random numbers.");
   m.def("_ops", list_ops);
+  m.def("_functions", list_functions);
 }
 
 }  // namespace mica::python

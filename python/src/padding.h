@@ -3,7 +3,7 @@
 // The padding of convolutions as PyTorch writes it.
 #include <nanobind/stl/pair.h>
 
-#include "python/src/def.h"
+#include "python/src/words.h"
 
 namespace mica::python {
 

@@ -1,40 +1,8 @@
 // What overwrites a tensor: x.copy_(y), x.clamp_(0, 1), x.normal_(). x itself is returned.
-#include <cstring>
-
 #include "python/src/bindings.h"
 
 namespace mica::python {
 namespace {
-
-/// Methods that exist without the _ too: x.name_(…) is x.name(…) written to x.
-constexpr const char* kInPlace[] = {
-    "abs_",         "addcdiv_",        "addcmul_",      "ceil_",  "clamp_",
-    "clamp_max_",   "clamp_min_",      "clip_",         "cos_",   "erf_",
-    "exp_",         "floor_",          "floor_divide_", "fmod_",  "index_add_",
-    "index_copy_",  "index_fill_",     "index_put_",    "lerp_",  "log_",
-    "masked_fill_", "masked_scatter_", "nan_to_num_",   "neg_",   "pow_",
-    "reciprocal_",  "relu_",           "remainder_",    "round_", "rsqrt_",
-    "scatter_",     "scatter_add_",    "sigmoid_",      "sign_",  "sin_",
-    "sqrt_",        "square_",         "tanh_",         "tril_",  "triu_",
-    "trunc_",
-};
-
-void bind_in_place(nb::class_<Tensor>& tensor) {
-  for (const char* name : kInPlace) {
-    tensor.def(
-        name,
-        [method = std::string(name, std::strlen(name) - 1)](
-            nb::handle_t<Tensor> self, const nb::args& args,
-            const nb::kwargs& kwargs) -> nb::handle_t<Tensor> {
-          const auto result = nb::cast<Tensor>(self.attr(method.c_str())(*args, **kwargs));
-          const auto& destination = nb::cast<const Tensor&>(self);
-          without_gil([&] { store(destination, result); });
-          return self;
-        },
-        "Overwrites this tensor with what the method without _ gives for the same arguments; that "
-        "must have its shape.");
-  }
-}
 
 /// Random numbers in place of the values.
 void bind_draws(nb::class_<Tensor>& tensor) {
@@ -122,7 +90,6 @@ void bind_writes(nb::class_<Tensor>& tensor) {
         return t;
       },
       nb::rv_policy::reference, ReleaseGil(), "Sets every element to 0.");
-  bind_in_place(tensor);
   bind_draws(tensor);
 }
 

@@ -2,6 +2,7 @@
 
 #include "mica/nn/op_layer.h"
 #include "mica/ops/activation/activation.h"
+#include "mica/ops/activation/compositions.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/hardswish/hardswish.h"
 #include "mica/ops/math/math_ops.h"
@@ -93,43 +94,33 @@ struct ThresholdOptions {
   }
 };
 
-struct GumbelSoftmaxOptions {
-  double tau = 1;     ///< the temperature: a small one leaves nearly all to one class
-  bool hard = false;  ///< a one-hot result, with the gradient of the soft one
-  int64_t axis = -1;
-};
-
 namespace function {
 
-inline Tensor relu6(const Tensor& x) { return clipped_relu(x, 6.0); }
-inline Tensor softsign(const Tensor& x) { return x / (abs(x) + 1.0); }
-inline Tensor tanhshrink(const Tensor& x) { return x - tanh(x); }
-inline Tensor softmin(const Tensor& x, int64_t axis) { return softmax(-x, axis); }
+// What layers call with their options.
 inline Tensor gelu(const Tensor& x, const GELUOptions& o) { return mica::gelu(x, o.form); }
 inline Tensor hardtanh(const Tensor& x, const HardtanhOptions& o) {
-  return clamp(x, o.low, o.high);
+  return mica::hardtanh(x, o.low, o.high);
 }
-/// x where it is positive, else alpha * (exp(x / alpha) - 1).
-Tensor celu(const Tensor& x, const CELUOptions& options = {});
-/// a * sigmoid(b) of the two halves of x along an axis.
-Tensor glu(const Tensor& x, const GLUOptions& options = {});
-/// 0 in [-lambd, lambd], else x.
-Tensor hardshrink(const Tensor& x, const ShrinkOptions& options = {});
-/// x moved by lambd towards 0, and no further.
-Tensor softshrink(const Tensor& x, const ShrinkOptions& options = {});
-/// x where it is above the threshold, else the value.
-Tensor threshold(const Tensor& x, const ThresholdOptions& options);
+inline Tensor celu(const Tensor& x, const CELUOptions& o) { return mica::celu(x, o.alpha); }
+inline Tensor glu(const Tensor& x, const GLUOptions& o) { return mica::glu(x, o.axis); }
+inline Tensor hardshrink(const Tensor& x, const ShrinkOptions& o) {
+  return mica::hardshrink(x, o.lambd);
+}
+inline Tensor softshrink(const Tensor& x, const ShrinkOptions& o) {
+  return mica::softshrink(x, o.lambd);
+}
+inline Tensor threshold(const Tensor& x, const ThresholdOptions& o) {
+  return mica::threshold(x, o.threshold, o.value);
+}
 /// Softmax over the channels of x (N, C, H, W) or (C, H, W).
 Tensor softmax2d(const Tensor& x);
-/// Probabilities of classes drawn by the logits: softmax((logits + Gumbel noise) / tau).
-Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options = {});
 
 }  // namespace function
 
-using ReLU6 = OpLayer<"ReLU6", function::relu6>;
-using Softsign = OpLayer<"Softsign", function::softsign>;
-using Tanhshrink = OpLayer<"Tanhshrink", function::tanhshrink>;
-using Softmin = OpLayer<"Softmin", function::softmin, int64_t>;
+using ReLU6 = OpLayer<"ReLU6", relu6>;
+using Softsign = OpLayer<"Softsign", softsign>;
+using Tanhshrink = OpLayer<"Tanhshrink", tanhshrink>;
+using Softmin = OpLayer<"Softmin", softmin, int64_t>;
 /// `GELU()` or `GELU(GeluForm::tanh)`.
 using GELU = OpLayer<"GELU", function::gelu, GELUOptions>;
 using Hardtanh = OpLayer<"Hardtanh", function::hardtanh, HardtanhOptions>;

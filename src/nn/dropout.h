@@ -6,15 +6,6 @@
 
 namespace mica::nn {
 
-namespace function {
-
-// Zero whole channels of x (N, C, …) with probability p and scale the others by 1/(1-p).
-Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);  // (N, C, L)
-Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);  // (N, C, H, W)
-Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true);  // (N, C, D, H, W)
-
-}  // namespace function
-
 /// Zeroes elements with probability p in training; passes its input on in evaluation.
 struct DropoutImpl : ModuleImpl {
   explicit DropoutImpl(double probability = 0.5) : p(probability) {}

@@ -2,6 +2,7 @@
 
 #include "mica/nn/op_layer.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
+#include "mica/ops/loss/likelihood.h"
 #include "mica/ops/loss/loss.h"
 
 // Losses by PyTorch's names: functions of an input and a target that keep their options.
@@ -34,56 +35,7 @@ struct HingeEmbeddingOptions {
   Reduction reduction = Reduction::mean;
 };
 
-struct PoissonNLLOptions {
-  bool log_input = true;  ///< the input is the logarithm of the expected count
-  bool full = false;      ///< with Stirling's approximation of log(target!), for targets above 1
-  double eps = 1e-8;      ///< added to an input that is no logarithm
-  Reduction reduction = Reduction::mean;
-};
-
-struct GaussianNLLOptions {
-  bool full = false;  ///< with the constant log(2π) / 2
-  double eps = 1e-6;  ///< the least variance
-  Reduction reduction = Reduction::mean;
-};
-
-struct MultiMarginOptions {
-  int64_t p = 1;  ///< 1 or 2: the power of each violation
-  double margin = 1;
-  Tensor weight = {};  ///< (C), of each class
-  Reduction reduction = Reduction::mean;
-};
-
-struct MultiLabelSoftMarginOptions {
-  Tensor weight = {};  ///< (C), of each class
-  Reduction reduction = Reduction::mean;
-};
-
-struct PairwiseDistanceOptions {
-  double p = 2;
-  double eps = 1e-6;  ///< added to each difference
-  bool keepdim = false;
-};
-
 namespace function {
-
-/// Of Poisson's distribution: exp(input) - target · input.
-Tensor poisson_nll_loss(const Tensor& input, const Tensor& target,
-                        const PoissonNLLOptions& options = {});
-/// (log(var) + (input - target)² / var) / 2; the variance has the input's shape, or with 1 for its
-/// last axis, or without that.
-Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
-                         const GaussianNLLOptions& options = {});
-/// The mean over the classes i of max(0, margin - input[target] + input[i])^p, that of the target
-/// left out, of scores (N, C) or (C) and classes (N) or () of an integer type.
-Tensor multi_margin_loss(const Tensor& input, const Tensor& target,
-                         const MultiMarginOptions& options = {});
-/// The mean over the classes of the binary cross entropy of logits (…, C) and targets of 0 and 1.
-Tensor multilabel_soft_margin_loss(const Tensor& input, const Tensor& target,
-                                   const MultiLabelSoftMarginOptions& options = {});
-/// The p-norm of a - b along the last axis; a and b broadcast.
-Tensor pairwise_distance(const Tensor& a, const Tensor& b,
-                         const PairwiseDistanceOptions& options = {});
 
 inline Tensor hinge_embedding(const Tensor& input, const Tensor& target,
                               const HingeEmbeddingOptions& o) {
@@ -104,12 +56,11 @@ using BCEWithLogitsLoss =
 using KLDivLoss = Loss<kl_div, KlDivOptions>;
 using SoftMarginLoss = Loss<soft_margin_loss, LossOptions>;
 using HingeEmbeddingLoss = Loss<function::hinge_embedding, HingeEmbeddingOptions>;
-using PoissonNLLLoss = Loss<function::poisson_nll_loss, PoissonNLLOptions>;
-using MultiMarginLoss = Loss<function::multi_margin_loss, MultiMarginOptions>;
-using MultiLabelSoftMarginLoss =
-    Loss<function::multilabel_soft_margin_loss, MultiLabelSoftMarginOptions>;
+using PoissonNLLLoss = Loss<poisson_nll_loss, PoissonNLLOptions>;
+using MultiMarginLoss = Loss<multi_margin_loss, MultiMarginOptions>;
+using MultiLabelSoftMarginLoss = Loss<multilabel_soft_margin_loss, MultiLabelSoftMarginOptions>;
 /// Of an input, a target and the variance.
-using GaussianNLLLoss = Loss<function::gaussian_nll_loss, GaussianNLLOptions>;
+using GaussianNLLLoss = Loss<gaussian_nll_loss, GaussianNLLOptions>;
 // Of two inputs and a target, and of anchor, positive and negative.
 using CosineEmbeddingLoss = Loss<cosine_embedding_loss, MarginOptions>;
 using MarginRankingLoss = Loss<margin_ranking_loss, MarginOptions>;
@@ -117,6 +68,6 @@ using TripletMarginLoss = Loss<triplet_margin_loss, TripletMarginOptions>;
 
 // No losses, but called alike: `CosineSimilarity({.axis = 1})(a, b)`.
 using CosineSimilarity = Loss<cosine_similarity, CosineOptions>;
-using PairwiseDistance = Loss<function::pairwise_distance, PairwiseDistanceOptions>;
+using PairwiseDistance = Loss<pairwise_distance, PairwiseDistanceOptions>;
 
 }  // namespace mica::nn

@@ -2,7 +2,6 @@
 
 // Every layer.
 #include "mica/nn/activations.h"
-#include "mica/nn/attention.h"
 #include "mica/nn/batch_norm.h"
 #include "mica/nn/containers.h"
 #include "mica/nn/conv.h"

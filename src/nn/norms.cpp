@@ -20,10 +20,6 @@ void check_shape(const char* type, const Shape& shape) {
 
 }  // namespace
 
-Tensor function::normalize(const Tensor& x, const NormalizeOptions& o) {
-  return x / clamp(norm(x, o.p, {o.axis}, true), {.low = o.eps});
-}
-
 LayerNormImpl::LayerNormImpl(const LayerNormOptions& o) : options(o) {
   check_shape("LayerNorm", o.shape);
   if (!o.affine) return;

@@ -100,17 +100,4 @@ class GroupNorm : public Handle<GroupNormImpl> {
 using LocalResponseNorm =
     OpLayer<"LocalResponseNorm", local_response_norm, LocalResponseNormOptions>;
 
-struct NormalizeOptions {
-  double p = 2;
-  int64_t axis = 1;
-  double eps = 1e-12;  ///< the least norm that is divided by
-};
-
-namespace function {
-
-/// x divided by its p-norm along an axis.
-Tensor normalize(const Tensor& x, const NormalizeOptions& options = {});
-
-}  // namespace function
-
 }  // namespace mica::nn

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/op/op_def.h"
 
 namespace mica {
 
 #define MICA_OP(name) const OpDef& name##_op();
 #define MICA_VIEW_OP(name) const OpDef& name##_op();
+#define MICA_FUNCTIONS(name) Functions name##_functions();
 #define MICA_ONEDNN_KERNEL(name) Kernel name##_onednn_kernel();
 #include "mica/ops/op_list.h"
 
@@ -85,11 +87,33 @@ OpTable& table() {
 std::vector<OpDef*> all_ops() { return table().all(); }
 
 std::span<const char* const> composite_ops() {
-  static const std::vector<const char*> names = {
-#define MICA_COMPOSITE(name) #name,
-#include "mica/ops/op_list.h"
-  };
+  static const std::vector<const char*> names = [] {
+    std::vector<const char*> list;
+    const auto is_known = [&](const char* name) {
+      for (const OpDef* op : all_ops())
+        if (std::strcmp(op->name, name) == 0) return true;
+      for (const char* other : list)
+        if (std::strcmp(other, name) == 0) return true;
+      return false;
+    };
+    for (const Function& f : all_functions()) {
+      const char* name = f.op ? f.op : f.name;
+      if (!is_known(name)) list.push_back(name);
+    }
+    return list;
+  }();
   return names;
+}
+
+std::span<const Function> all_functions() {
+  static const Functions functions = [] {
+    Functions all;
+#define MICA_FUNCTIONS(name) \
+  for (Function & f : name##_functions()) all.push_back(std::move(f));
+#include "mica/ops/op_list.h"
+    return all;
+  }();
+  return functions;
 }
 
 OpDef& find_op(const std::string& name) {

@@ -2,6 +2,8 @@
 
 // Every operator's functions.
 #include "mica/ops/activation/activation.h"
+#include "mica/ops/activation/compositions.h"
+#include "mica/ops/attention/attention.h"
 #include "mica/ops/avg_pool2d/avg_pool2d.h"
 #include "mica/ops/batch_norm/batch_norm.h"
 #include "mica/ops/compare/close.h"
@@ -33,6 +35,7 @@
 #include "mica/ops/index/masked_scatter.h"
 #include "mica/ops/layer_norm/layer_norm.h"
 #include "mica/ops/local_response_norm/local_response_norm.h"
+#include "mica/ops/loss/likelihood.h"
 #include "mica/ops/loss/loss.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/matmul/matmul.h"
@@ -44,6 +47,7 @@
 #include "mica/ops/pool/pool.h"
 #include "mica/ops/random/multinomial.h"
 #include "mica/ops/random/random.h"
+#include "mica/ops/reduce/normalize.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/repeat/repeat.h"
 #include "mica/ops/scan/diff.h"

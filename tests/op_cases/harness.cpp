@@ -205,7 +205,7 @@ void Harness::forward() {
           const DType out = outputs[i].dtype();
           const double least = allow_tf32() ? kTf32Tolerance : 0;
           const double tolerance =
-              sample.exact ? 0 : std::max(least, tolerance_of(case_.op).forward.of(out));
+              sample.exact ? 0 : std::max(least, tolerance_of(case_).forward.of(out));
           const double noise = allow_tf32() ? kTf32Noise : 0;
           if (const auto wrong = difference(to_host(outputs[i]), want[i], out, tolerance, noise))
             ADD_FAILURE() << where << ": output " << i << ' ' << *wrong;
@@ -281,7 +281,7 @@ void Harness::gradient() {
         const ForcedKernel forced(case_.op, has_kernel(op_, "reference") ? "reference" : "");
         want = derivatives(sample, host, DType::f64, dtype, Device::cpu(), Layout::contiguous, 1);
       }
-      const double tolerance = tolerance_of(case_.op).gradient.of(dtype);
+      const double tolerance = tolerance_of(case_).gradient.of(dtype);
       for_each_kernel_and_layout(sample, dtype, [&](Layout layout, const std::string& where) {
         const auto got = derivatives(sample, host, dtype, dtype, device_, layout, 1);
         for (size_t i = 0; i < got.size(); ++i)

@@ -46,7 +46,7 @@ const Function kFunctions[] = {
 OpCase function_case(const Function& f) {
   OpCase c{.op = f.name,
            .samples = unary_samples(f.call, f.value, f.range),
-           .bad = {bad<Error>("undefined", [&f](Device) { f.call(Tensor()); })}};
+           .bad = {bad<Error>("undefined", [f](Device) { f.call(Tensor()); })}};
   c.samples.push_back(unary_integers(f.call, f.value, f.low, f.high));
   return c;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <typeinfo>
 #include <vector>
@@ -105,6 +106,35 @@ struct Sample {
   bool exact = false;  ///< every bit of the result is defined
 };
 
+/// The largest error allowed, relative to the value plus the root mean square of its tensor. A
+/// result that is rounded once from the exact one differs by at most 1.2e-16, 6e-8, 4.9e-4, 3.9e-3.
+struct Tolerance {
+  double f64, f32, f16, bf16;
+
+  double of(DType t) const {
+    switch (t) {
+      case DType::f64:
+        return f64;
+      case DType::f32:
+        return f32;
+      case DType::f16:
+        return f16;
+      case DType::bf16:
+        return bf16;
+      default:
+        return 0;  // integers are exact
+    }
+  }
+};
+
+struct Tolerances {
+  Tolerance forward;
+  Tolerance gradient;  ///< of each input, computed in the dtype, against the f64 gradient
+};
+/// Of a function that is made of several ops.
+inline constexpr Tolerances kSeveralRoundings = {{1e-14, 2e-6, 4e-3, 3.2e-2},
+                                                 {1e-13, 1e-5, 6e-3, 4.8e-2}};
+
 /// A call that must be refused.
 struct BadCall {
   const std::type_info* type;
@@ -121,9 +151,10 @@ struct OpCase {
   const char* op;
   std::vector<Sample> samples;
   std::vector<BadCall> bad = {};
-  bool second_order = true;         ///< claimed; where it is not, asking for it must raise
-  const char* no_empty = nullptr;   ///< why no sample is empty
-  const char* no_single = nullptr;  ///< why none has one element
+  bool second_order = true;                  ///< claimed; where it is not, asking for it must raise
+  const char* no_empty = nullptr;            ///< why no sample is empty
+  const char* no_single = nullptr;           ///< why none has one element
+  std::optional<Tolerances> tolerance = {};  ///< where the table has no row for it
 };
 
 /// Adds a room's cases to the suite: `const Room kRoom([] { return std::vector<OpCase>{…}; });`.

@@ -2,30 +2,9 @@
 
 #include <string_view>
 
-#include "mica/core/dtype.h"
+#include "tests/op_cases/op_case.h"
 
 namespace mica::cases {
-
-/// The largest error allowed, relative to the value plus the root mean square of its tensor. A
-/// result that is rounded once from the exact one differs by at most 1.2e-16, 6e-8, 4.9e-4, 3.9e-3.
-struct Tolerance {
-  double f64, f32, f16, bf16;
-
-  double of(DType t) const {
-    switch (t) {
-      case DType::f64:
-        return f64;
-      case DType::f32:
-        return f32;
-      case DType::f16:
-        return f16;
-      case DType::bf16:
-        return bf16;
-      default:
-        return 0;  // integers are exact
-    }
-  }
-};
 
 struct ToleranceRow {
   std::string_view op;
@@ -158,10 +137,14 @@ inline constexpr ToleranceRow kTolerances[] = {
 // clang-format on
 
 /// The row of `op`; an op without one is held to a rounding or two.
-constexpr ToleranceRow tolerance_of(std::string_view op) {
+inline Tolerances tolerance_of(std::string_view op) {
   for (const ToleranceRow& row : kTolerances)
-    if (row.op == op) return row;
-  return {op, {4e-16, 2.4e-7, 1e-3, 8e-3}, {1e-15, 6e-7, 3e-3, 2.4e-2}};
+    if (row.op == op) return {row.forward, row.gradient};
+  return {{4e-16, 2.4e-7, 1e-3, 8e-3}, {1e-15, 6e-7, 3e-3, 2.4e-2}};
+}
+/// What the case says, else the row of its op.
+inline Tolerances tolerance_of(const OpCase& c) {
+  return c.tolerance ? *c.tolerance : tolerance_of(std::string_view(c.op));
 }
 
 }  // namespace mica::cases

@@ -15,7 +15,8 @@ from pathlib import Path
 import op_cases_elementwise  # noqa: F401
 import op_cases_nn  # noqa: F401
 import op_cases_tensor  # noqa: F401
-from op_calls import CASES, project, run
+from mica import _mica
+from op_calls import CASES, case, fixed, normal, project, run
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "ops.json"
 
@@ -45,14 +46,23 @@ LEFT_OUT = {
     "told in words or by pickle": "dtype __format__ __setstate__ __module__",
 }
 
+# Functions of one tensor need no case of their own.
+_have = {c.name for c in CASES.values()} | {n for names in LEFT_OUT.values() for n in names.split()}
+for _function in filter(lambda f: f["unary"], _mica._functions()):
+    for _name in (_function["name"], *_function["second_names"]):
+        if _name not in _have:
+            case(_name, normal(3, 4))
+        if _function["in_place"] and _name + "_" not in _have:
+            case(_name + "_", fixed(normal(3, 4)))
+
 # Where PyTorch itself is less exact: a constant in the gradient is a float.
 OF_TORCH = {"celu": 1e-7, "hardsigmoid": 1e-7}
 
 
 def golden(library):
     made = {}
-    for key, case in CASES.items():
-        _, arrays, dtypes = next(run(library, key, case))
+    for key, each in CASES.items():
+        _, arrays, dtypes = next(run(library, key, each))
         made[key] = {
             label: float(f"{value:.10g}") for label, value in project(key, arrays, dtypes).items()
         }

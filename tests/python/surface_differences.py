@@ -83,8 +83,8 @@ CPP_ONLY = {
             "AutogradMeta Draw DrawScope Encoder DeviceRuntime EventState FunctionBackward "
             "FunctionNode GradHook GradHooks GradNode GradWatcher Replay StreamState "
             "adopt_num_threads check_gradients check_value current_grad_watcher "
-            "exchange_grad_watcher hash_field name_of not_finite print_field rng_take runtime "
-            "settings_changed settings_stamp to_rate_curve to_tensor view_of"
+            "exchange_grad_watcher names_of not_finite rng_take "
+            "runtime settings_changed settings_stamp to_rate_curve to_tensor view_of"
         ),
         "Tensor.pin_memory makes pinned tensors": "empty_pinned",
         "DataLoader(shuffle=seed) uses it; mica.manual_seed with mica.randperm else": (
@@ -131,7 +131,7 @@ PYTHON_ONLY = {
         "PyTorch's names for what C++ calls otherwise": (
             "ValuesIndices amax amin as_tensor bitwise_left_shift bitwise_right_shift cat "
             "channels_last contiguous_format enable_grad is_grad_enabled memory_format no_grad "
-            "promote_types rand rand_like randn randn_like take_along_dim unbind"
+            "promote_types rand rand_like randn randn_like take_along_dim"
         ),
         "PyTorch's second names": (
             "absolute argwhere clip concatenate divide fliplr flipud get_num_threads greater "
@@ -147,9 +147,7 @@ PYTHON_ONLY = {
             "bfloat16 bool device devices dtype float16 float32 float64 int32 int64 uint8"
         ),
         "NumPy and DLPack": "from_dlpack from_numpy",
-        "the array API's names": (
-            "asarray broadcast_tensors broadcast_to can_cast finfo iinfo result_type"
-        ),
+        "the array API's names": ("asarray broadcast_to can_cast finfo iinfo result_type"),
     },
     "mica.nn.functional": {"PyTorch's names": "interpolate logsigmoid unfold"},
     "mica.autograd": {
@@ -186,6 +184,9 @@ CLASSES = {
     "Loader": "data.DataLoader",
     "Summary::Row": "nn.SummaryRow",
 }
+
+# Classes of one name that are different things: the parameters of a layer, and of a function.
+NAMESAKES = ("nn.Parameter",)
 
 # C++ classes whose values are numbers, tuples or words in Python.
 VALUES = ("Padding", "Scale2", "Size2", "Size3")
@@ -261,7 +262,7 @@ MEMBERS_PYTHON_ONLY = {
             "T amax amin bitwise_left_shift bitwise_right_shift broadcast_to data_ptr dim "
             "element_size expand_as is_contiguous is_cuda is_floating_point mT nelement "
             "register_hook register_post_accumulate_grad_hook reshape_as retain_grad stride "
-            "take_along_dim type_as unbind view view_as"
+            "take_along_dim type_as view view_as"
         ),
         "one name for each cast, which C++ tells by an argument": (
             "bfloat16 bool byte cpu cuda double float half int long to_device"
@@ -275,11 +276,7 @@ MEMBERS_PYTHON_ONLY = {
         "clamp with one bound": "clamp_max clamp_min",
         "answers that a device or a dtype gives": "get_device is_complex",
         "in place; C++ writes `copy_(x, mul(x, y))`": (
-            "abs_ addcdiv_ addcmul_ bernoulli_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ "
-            "detach_ div_ erf_ exp_ floor_ floor_divide_ fmod_ index_add_ index_copy_ index_fill_ "
-            "index_put_ lerp_ log_ masked_fill_ masked_scatter_ mul_ nan_to_num_ neg_ normal_ pow_ "
-            "random_ reciprocal_ relu_ remainder_ round_ rsqrt_ scatter_ scatter_add_ sigmoid_ "
-            "sign_ sin_ sqrt_ square_ sub_ tanh_ tril_ triu_ trunc_ uniform_ zero_"
+            "bernoulli_ detach_ div_ mul_ normal_ random_ sub_ uniform_ zero_"
         ),
     },
     "autograd.Function": {"defined by one's own class": "apply backward forward"},
@@ -377,6 +374,13 @@ PARAMETERS_RENAMED = {
     "nn.UpsamplingNearest2d": {"scale": "scale_factor"},
     "nn.functional.cosine_embedding_loss": {"a": "input1", "b": "input2"},
     "nn.functional.cosine_similarity": {"a": "x1", "b": "x2"},
+    "nn.functional.pairwise_distance": {"a": "x1", "b": "x2"},
+    "nn.functional.scaled_dot_product_attention": {
+        "causal": "is_causal",
+        "dropout": "dropout_p",
+        "mask": "attn_mask",
+    },
+    "nn.functional.threshold": {"limit": "threshold"},
     "nn.functional.cross_entropy": {"logits": "input"},
     "nn.functional.fold": {"columns": "input", "size": "output_size"},
     "nn.functional.grid_sample": {"padding": "padding_mode"},

@@ -188,7 +188,7 @@ def test_joins_and_parts(rng):
     assert [p.shape for p in mica.split(ta, 2, dim=1)] == [(2, 2), (2, 1)]
     assert [p.shape for p in ta.split([1, 2], dim=1)] == [(2, 1), (2, 2)]
     assert [p.shape for p in ta.chunk(3, 1)] == [(2, 1)] * 3
-    with pytest.raises(TypeError, match="cat: expected tensors, got ndarray"):
+    with pytest.raises(TypeError, match=r"cat: expected(.|\n)*got \(\[ndarray, ndarray\]"):
         mica.cat([a, b])
     assert ta.flip(0, 1).shape == ta.flip((0, 1)).shape == mica.flip(ta, dims=(0, 1)).shape
     assert mica.reshape(ta, (3, 2)).shape == (3, 2) and mica.permute(ta, (1, 0)).shape == (3, 2)
@@ -285,7 +285,7 @@ def test_padding_of_convolutions():
     assert F.conv2d(x, w, padding="same").shape == (1, 2, 5, 6)
     assert F.conv2d(x, w, padding="valid").shape == (1, 2, 3, 5)
     assert F.conv2d(x, w, padding=((0, 1), (2, 3))).shape == (1, 2, 4, 10)
-    with pytest.raises(TypeError, match="conv2d: padding must be 2 integers"):
+    with pytest.raises(mica.ShapeError, match="conv2d: padding must be 2 integers"):
         F.conv2d(x, w, padding=(1, 2, 3))
     with pytest.raises(mica.Unsupported, match="conv2d: padding must be one of 'same', 'valid'"):
         F.conv2d(x, w, padding="full")

@@ -305,15 +305,15 @@ TEST(Layers, AttentionWeighsValuesByScores) {
   const Tensor q = uniform({2, 3, 4}, -1, 1);
   const Tensor k = uniform({2, 3, 4}, -1, 1);
   const Tensor v = uniform({2, 3, 5}, -1, 1);
-  const auto attend = [&](const nn::AttentionOptions& options) {
-    return nn::function::scaled_dot_product_attention(q, k, v, options);
+  const auto attend = [&](const AttentionOptions& options) {
+    return scaled_dot_product_attention(q, k, v, options);
   };
   expect_equal(attend({}), matmul(softmax(matmul(q, transpose(k, 1, 2)) * 0.5, -1), v));
   expect_equal(attend({.mask = eq(eye(3), 1.0)}), v);
   expect_equal(attend({.mask = log(eye(3))}), v);
   expect_equal(attend({.mask = eq(zeros({3, 3}), 1.0)}), zeros({2, 3, 5}));
   expect_equal(narrow(attend({.causal = true}), 1, 0, 1), narrow(v, 1, 0, 1));
-  expect_equal(nn::function::normalize(full({2, 4}, -3)), full({2, 4}, -0.5));
+  expect_equal(normalize(full({2, 4}, -3)), full({2, 4}, -0.5));
 }
 
 TEST(Layers, DescribeThemselves) {

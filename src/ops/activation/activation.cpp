@@ -1,6 +1,7 @@
 #include "mica/ops/activation/activation.h"
 
 #include "mica/op/composition.h"
+#include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
@@ -211,5 +212,67 @@ Tensor clipped_relu(const Tensor& x, double limit) {
 }
 
 Tensor log_sigmoid(const Tensor& x) { return neg(softplus(neg(x))); }
+
+template <>
+struct Words<GeluForm> {
+  static constexpr std::pair<const char*, GeluForm> all[] = {{"none", GeluForm::erf},
+                                                             {"tanh", GeluForm::tanh}};
+};
+
+Functions activation_functions() {
+  const auto plain = [](const char* name, Tensor (*f)(const Tensor&), const char* doc) {
+    return mica::Function{.name = name,
+                          .doc = doc,
+                          .signatures = {{f, {"input", ignored_inplace()}}},
+                          .offer = kFunctional};
+  };
+  return {
+      plain("selu", selu,
+            "s * input where it is positive, else s * a * (exp(input) - 1), with s = 1.0507… and a "
+            "= 1.6732…: activations keep mean 0 and variance 1. Of a floating dtype."),
+      plain("silu", silu, "input * sigmoid(input); of a floating dtype."),
+      plain("mish", mish, "input * tanh(softplus(input)); of a floating dtype."),
+      plain("hardsigmoid", hardsigmoid, "clamp(input + 3, 0, 6) / 6; of a floating dtype."),
+      {.name = "logsigmoid",
+       .doc = "log(sigmoid(input)), without overflow; of a floating dtype.",
+       .signatures = {{log_sigmoid, {"input"}}},
+       .offer = kFunctional,
+       .op = "log_sigmoid"},
+      {.name = "leaky_relu",
+       .doc = "input where it is positive, else negative_slope * input; of a floating dtype.",
+       .signatures = {{[](const Tensor& x, double slope) {
+                         return leaky_relu(x, {.slope = slope});
+                       },
+                       {"input", {"negative_slope", 0.01}, ignored_inplace()}}},
+       .offer = kFunctional},
+      {.name = "prelu",
+       .doc = "input where it is positive, else weight * input: one weight, or (C) for the "
+              "channels of input (N, C, …).",
+       .signatures = {{prelu, {"input", "weight"}}},
+       .offer = kFunctional},
+      {.name = "clipped_relu",
+       .doc = "input in [0, limit], in its dtype; NaN stays.",
+       .signatures = {{clipped_relu, {"input", {"limit", 6.0}}}},
+       .offer = kFunctional},
+      {.name = "elu",
+       .doc = "input where it is positive, else alpha * (exp(input) - 1); of a floating dtype.",
+       .signatures = {{[](const Tensor& x, double alpha) { return elu(x, {.alpha = alpha}); },
+                       {"input", {"alpha", 1.0}, ignored_inplace()}}},
+       .offer = kFunctional},
+      {.name = "gelu",
+       .doc = "input * P(X <= input) for a normal X, by erf; approximate='tanh' takes the usual "
+              "approximation. Of a floating dtype.",
+       .signatures = {{gelu, {"input", {"approximate", "none"}}}},
+       .offer = kFunctional},
+      {.name = "softplus",
+       .doc = "log(1 + exp(beta * input)) / beta, and input itself where beta * input is above "
+              "threshold; of a floating dtype.",
+       .signatures = {{[](const Tensor& x, double beta, double threshold) {
+                         return softplus(x, {.beta = beta, .threshold = threshold});
+                       },
+                       {"input", {"beta", 1.0}, {"threshold", 20.0}}}},
+       .offer = kFunctional},
+  };
+}
 
 }  // namespace mica

@@ -7,6 +7,7 @@
 #include "mica/ops/avg_pool2d/windows.h"
 #include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/shape.h"
+#include "mica/ops/pool/functions.h"
 
 namespace mica {
 namespace {
@@ -194,6 +195,20 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output) {
 
 Tensor adaptive_avg_pool2d_grad(const Tensor& dy, const AdaptivePool2dGradParams& params) {
   return dispatch(adaptive_avg_pool2d_grad_op(), params, {dy})[0];
+}
+
+Functions avg_pool2d_functions() {
+  return {
+      avg_pool_function<Size2, avg_pool2d>(
+          "avg_pool2d",
+          "The mean of each window of input (N, C, H, W): (N, C, H', W'), H' = floor((H + 2 "
+          "padding - kernel_size) / stride) + 1; stride is kernel_size unless given. Padding "
+          "counts in the divisor with count_include_pad; divisor_override takes its place; with "
+          "ceil_mode a last window that reaches past the end counts too."),
+      adaptive_pool_function(
+          "adaptive_avg_pool2d", adaptive_avg_pool2d,
+          "The mean of each of output_size = (H', W') windows that divide input (N, C, H, W) into "
+          "nearly equal parts, which overlap by one where they are not equal: (N, C, H', W').")};
 }
 
 }  // namespace mica

@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/batch_norm/statistics.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -278,6 +279,30 @@ BatchNormActGrads batch_norm_act_grad(const Tensor& dy, const Tensor& x, const T
   const Outputs out =
       dispatch(batch_norm_act_grad_op(), params, {dy, x, weight, mean, invstd, bias, y});
   return {out[0], out[1], out[2], y.defined() ? out[3] : Tensor()};
+}
+
+Functions batch_norm_functions() {
+  const auto norm = [](const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                       const Tensor& weight, const Tensor& bias, bool training, double momentum,
+                       double eps) {
+    return batch_norm(x, weight, bias, running_mean, running_var,
+                      {.eps = eps, .momentum = momentum, .training = training});
+  };
+  return {{.name = "batch_norm",
+           .doc = "input (N, C, …) normalised over every axis but the second, times weight (C), "
+                  "plus bias (C). training: by the batch's statistics, and running_mean and "
+                  "running_var (C) move towards them by momentum; else by the running ones. All "
+                  "but input are float32 for float16 and bfloat16, else of input's dtype.",
+           .signatures = {{norm,
+                           {"input",
+                            {"running_mean", kNone},
+                            {"running_var", kNone},
+                            {"weight", kNone},
+                            {"bias", kNone},
+                            {"training", false},
+                            {"momentum", 0.1},
+                            {"eps", 1e-5}}}},
+           .offer = kFunctional}};
 }
 
 }  // namespace mica

@@ -1,6 +1,7 @@
 #include "mica/ops/compare/close.h"
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -34,6 +35,33 @@ bool allclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
 
 bool equal(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && all(eq(a, b)).item() != 0;
+}
+
+Functions close_functions() {
+  using Params = std::initializer_list<Parameter>;
+  const Params parameters = {
+      "input", "other", {"rtol", 1e-5}, {"atol", 1e-8}, {"equal_nan", false}};
+  return {
+      {.name = "isclose",
+       .doc = "Whether |input - other| <= atol + rtol * |other|, as bool; shapes broadcast. "
+              "Infinities are close to themselves, NaN is close to NaN with equal_nan.",
+       .signatures = {{[](const Tensor& x, const Tensor& y, double rtol, double atol,
+                          bool equal_nan) {
+                         return isclose(x, y, {.rtol = rtol, .atol = atol, .equal_nan = equal_nan});
+                       },
+                       parameters}}},
+      {.name = "allclose",
+       .doc = "Whether all elements of input and other are close, as isclose has it: a bool.",
+       .signatures = {{[](const Tensor& x, const Tensor& y, double rtol, double atol,
+                          bool equal_nan) {
+                         return allclose(x, y,
+                                         {.rtol = rtol, .atol = atol, .equal_nan = equal_nan});
+                       },
+                       parameters}}},
+      {.name = "equal",
+       .doc =
+           "Whether input and other have one shape and equal elements: a bool. NaN equals nothing.",
+       .signatures = {{mica::equal, {"input", "other"}}}}};
 }
 
 }  // namespace mica

@@ -1,5 +1,6 @@
 #include "mica/ops/compare/compare.h"
 
+#include "mica/op/function.h"
 #include "mica/ops/compare/functors.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
@@ -141,6 +142,75 @@ Tensor isfinite(const Tensor& x) { return dispatch(isfinite_op(), NoParams{}, {x
 Tensor bitwise_not(const Tensor& x) {
   if (x.dtype() == DType::boolean) return logical_not(x);
   return dispatch(bitwise_not_op(), NoParams{}, {x})[0];
+}
+
+namespace {
+
+mica::Function comparison(const char* name, Tensor (*tensors)(const Tensor&, const Tensor&),
+                          Tensor (*number)(const Tensor&, double), const char* doc,
+                          std::vector<const char*> second_names = {}) {
+  return {.name = name,
+          .doc = doc,
+          .signatures = {{tensors, {"input", "other"}}, {number, {"input", "other"}}},
+          .second_names = std::move(second_names)};
+}
+
+}  // namespace
+
+Functions compare_functions() {
+  return {
+      comparison("eq", eq, eq,
+                 "Whether input equals other, as bool; shapes broadcast and dtypes promote. NaN "
+                 "equals nothing."),
+      comparison("ne", ne, ne,
+                 "Whether input differs from other, as bool; shapes broadcast and dtypes promote. "
+                 "NaN differs from everything.",
+                 {"not_equal"}),
+      comparison(
+          "lt", lt, lt,
+          "Whether input < other, as bool; shapes broadcast and dtypes promote. False for NaN.",
+          {"less"}),
+      comparison(
+          "le", le, le,
+          "Whether input <= other, as bool; shapes broadcast and dtypes promote. False for NaN.",
+          {"less_equal"}),
+      comparison(
+          "gt", gt, gt,
+          "Whether input > other, as bool; shapes broadcast and dtypes promote. False for NaN.",
+          {"greater"}),
+      comparison(
+          "ge", ge, ge,
+          "Whether input >= other, as bool; shapes broadcast and dtypes promote. False for NaN.",
+          {"greater_equal"}),
+      binary("logical_and", logical_and,
+             "Whether both are not zero, as bool; shapes broadcast. NaN is not zero."),
+      binary("logical_or", logical_or,
+             "Whether one or both are not zero, as bool; shapes broadcast. NaN is not zero."),
+      binary(
+          "logical_xor", logical_xor,
+          "Whether one is not zero and the other is, as bool; shapes broadcast. NaN is not zero."),
+      binary("bitwise_and", bitwise_and,
+             "input & other of integers or bool; shapes broadcast and dtypes promote."),
+      binary("bitwise_or", bitwise_or,
+             "input | other of integers or bool; shapes broadcast and dtypes promote."),
+      binary("bitwise_xor", bitwise_xor,
+             "input ^ other of integers or bool; shapes broadcast and dtypes promote."),
+      {.name = "bitwise_left_shift",
+       .doc = "input << other of integers; shapes broadcast. A shift by the whole width or more, "
+              "or by a negative number, gives 0.",
+       .signatures = {{left_shift, {"input", "other"}}},
+       .op = "left_shift"},
+      {.name = "bitwise_right_shift",
+       .doc = "input >> other of integers, with the sign; shapes broadcast. A shift by the whole "
+              "width or more, or by a negative number, leaves nothing but the sign: 0 or -1.",
+       .signatures = {{right_shift, {"input", "other"}}},
+       .op = "right_shift"},
+      unary("logical_not", logical_not, "Whether each element is zero, as bool."),
+      unary("bitwise_not", bitwise_not, "~input of integers, the opposite of bool."),
+      unary("isnan", isnan, "Whether each element is NaN, as bool."),
+      unary("isinf", isinf, "Whether each element is infinite, as bool."),
+      unary("isfinite", isfinite, "Whether each element is neither infinite nor NaN, as bool."),
+  };
 }
 
 }  // namespace mica

@@ -3,6 +3,7 @@
 #include "mica/core/check.h"
 #include "mica/ops/concat/concat.h"
 #include "mica/ops/view/rearrange.h"
+#include "mica/ops/view/view.h"
 
 namespace mica {
 namespace {
@@ -24,5 +25,19 @@ Tensor hstack(const Tensors& tensors) {
 Tensor vstack(const Tensors& tensors) { return concat(each("vstack", tensors, atleast_2d), 0); }
 
 Tensor dstack(const Tensors& tensors) { return concat(each("dstack", tensors, atleast_3d), 2); }
+
+Tensors unbind(const Tensor& x, int64_t dim) {
+  Tensors parts(static_cast<size_t>(x.size(normalize_axis(dim, x.rank(), "unbind"))));
+  for (size_t i = 0; i < parts.size(); ++i) parts[i] = select(x, dim, static_cast<int64_t>(i));
+  return parts;
+}
+
+Tensors broadcast_tensors(const Tensors& tensors) {
+  Shape shape;
+  for (const Tensor& t : tensors) shape = broadcast_shapes(shape, t.shape(), "broadcast_tensors");
+  Tensors all;
+  for (const Tensor& t : tensors) all.push_back(expand(t, shape));
+  return all;
+}
 
 }  // namespace mica

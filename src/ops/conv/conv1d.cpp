@@ -1,5 +1,6 @@
 #include "mica/ops/conv/conv1d.h"
 
+#include "mica/ops/conv/functions.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/view/view.h"
@@ -25,6 +26,14 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                            .dilation = {1, options.dilation},
                            .groups = options.groups});
   return reshape(y, shape);
+}
+
+Functions conv1d_functions() {
+  return {conv_function<int64_t, conv1d>(
+      "conv1d",
+      "Cross-correlation of input (N, C, L) with weight (O, C / groups, k), plus bias (O): (N, O, "
+      "L'), L' = floor((L + 2 padding - dilation (k - 1) - 1) / stride) + 1. padding: a number, "
+      "((before, after),), 'same' (for a stride of 1) or 'valid'.")};
 }
 
 }  // namespace mica

@@ -1,5 +1,6 @@
 #include "mica/ops/conv/conv_transpose.h"
 
+#include "mica/ops/conv/functions.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/conv3d/conv3d.h"
@@ -59,6 +60,24 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
   const Shape shape = shape_of("conv_transpose3d", x, weight, bias, o);
   return add_bias(conv3d_dgrad(x, weight, {{o.stride, o.padding, o.dilation, o.groups}, shape}),
                   bias);
+}
+
+Functions conv_transpose_functions() {
+  return {conv_transpose_function<int64_t, conv_transpose1d>(
+              "conv_transpose1d",
+              "What the gradient of conv1d does: input (N, C, L) with weight (C, O / groups, k), "
+              "plus bias (O), gives (N, O, L'), L' = (L - 1) stride - 2 padding + dilation (k - 1) "
+              "+ 1 + output_padding."),
+          conv_transpose_function<Size2, conv_transpose2d>(
+              "conv_transpose2d",
+              "What the gradient of conv2d does: input (N, C, H, W) with weight (C, O / groups, "
+              "kH, kW), plus bias (O), gives (N, O, H', W'), H' = (H - 1) stride - 2 padding + "
+              "dilation (kH - 1) + 1 + output_padding."),
+          conv_transpose_function<Size3, conv_transpose3d>(
+              "conv_transpose3d",
+              "What the gradient of conv3d does: input (N, C, D, H, W) with weight (C, O / groups, "
+              "kD, kH, kW), plus bias (O), gives (N, O, D', H', W'), H' = (H - 1) stride - 2 "
+              "padding + dilation (kH - 1) + 1 + output_padding.")};
 }
 
 }  // namespace mica

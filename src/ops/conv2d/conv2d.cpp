@@ -4,6 +4,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/flops.h"
+#include "mica/ops/conv/functions.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/ops/reduce/reduce.h"
@@ -174,6 +175,15 @@ Tensor conv2d_dgrad(const Tensor& dy, const Tensor& weight, const Conv2dGradPara
 
 Tensor conv2d_wgrad(const Tensor& dy, const Tensor& x, const Conv2dGradParams& params) {
   return dispatch(conv2d_wgrad_op(), params, {dy, x})[0];
+}
+
+Functions conv2d_functions() {
+  return {conv_function<Size2, conv2d>(
+      "conv2d",
+      "Cross-correlation of input (N, C, H, W) with weight (O, C / groups, kH, kW), plus bias (O): "
+      "(N, O, H', W'), H' = floor((H + 2 padding - dilation (kH - 1) - 1) / stride) + 1. padding: "
+      "one or two numbers, a pair (before, after) for each axis, 'same' (for a stride of 1) or "
+      "'valid'.")};
 }
 
 }  // namespace mica

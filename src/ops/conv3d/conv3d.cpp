@@ -4,6 +4,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/flops.h"
+#include "mica/ops/conv/functions.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv3d/geometry.h"
 #include "mica/ops/reduce/reduce.h"
@@ -151,6 +152,15 @@ Tensor conv3d_dgrad(const Tensor& dy, const Tensor& weight, const Conv3dGradPara
 
 Tensor conv3d_wgrad(const Tensor& dy, const Tensor& x, const Conv3dGradParams& params) {
   return dispatch(conv3d_wgrad_op(), params, {dy, x})[0];
+}
+
+Functions conv3d_functions() {
+  return {conv_function<Size3, conv3d>(
+      "conv3d",
+      "Cross-correlation of input (N, C, D, H, W) with weight (O, C / groups, kD, kH, kW), plus "
+      "bias (O): (N, O, D', H', W'), H' = floor((H + 2 padding - dilation (kH - 1) - 1) / stride) "
+      "+ 1. padding: one or three numbers, a pair (before, after) for each axis, 'same' (for a "
+      "stride of 1) or 'valid'.")};
 }
 
 }  // namespace mica

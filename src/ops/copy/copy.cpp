@@ -4,6 +4,7 @@
 #include "mica/core/check.h"
 #include "mica/core/memory.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/copy/cpu_copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/runtime/runtime.h"
@@ -165,5 +166,13 @@ template std::vector<int64_t> Tensor::to_vector() const;
 template std::vector<int32_t> Tensor::to_vector() const;
 template std::vector<uint8_t> Tensor::to_vector() const;
 template std::vector<bool> Tensor::to_vector() const;
+
+Functions copy_functions() {
+  return {{.name = "clone",
+           .doc = "A copy that gradients pass through.",
+           .signatures = {{clone, {"input"}}},
+           .offer = kModule,
+           .op = "copy"}};
+}
 
 }  // namespace mica

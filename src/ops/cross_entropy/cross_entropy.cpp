@@ -11,6 +11,7 @@
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/gather.h"
+#include "mica/ops/loss/functions.h"
 #include "mica/ops/loss/loss.h"
 #include "mica/ops/loss/targets.h"
 #include "mica/ops/math/math_ops.h"
@@ -362,6 +363,31 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
 Tensor cross_entropy_grad(const Tensor& dloss, const Tensor& logits, const Tensor& target,
                           const Tensor& logsumexp, const CrossEntropyParams& params) {
   return dispatch(cross_entropy_grad_op(), params, {dloss, logits, target, logsumexp})[0];
+}
+
+Functions cross_entropy_functions() {
+  const auto loss = [](const Tensor& x, const Tensor& target, const Tensor& weight,
+                       int64_t ignore_index, Reduction reduction, double label_smoothing) {
+    return cross_entropy(x, target,
+                         {.weight = weight,
+                          .ignore_index = ignore_index,
+                          .label_smoothing = label_smoothing,
+                          .reduction = reduction});
+  };
+  return {{.name = "cross_entropy",
+           .doc = "-log softmax(input)[target] of logits (N, C, …) or (C). target: classes (N, …) "
+                  "or 0-d of integers, of which ignore_index counts for nothing, or probabilities "
+                  "of input's shape; weight (C) is of each class and weights the mean. reduction "
+                  "'mean' and 'sum' give 0-d, 'none' (N, …); float16 and bfloat16 give float32.",
+           .signatures = {{loss,
+                           {"input",
+                            "target",
+                            {"weight", kNone},
+                            kKeywordOnly,
+                            {"ignore_index", -100},
+                            {"reduction", "mean"},
+                            {"label_smoothing", 0.0}}}},
+           .offer = kFunctional}};
 }
 
 }  // namespace mica

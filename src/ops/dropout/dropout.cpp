@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/random/cpu.h"
 #include "mica/ops/random/random.h"
@@ -108,6 +109,14 @@ const OpDef& dropout_op() {
 Tensor dropout(const Tensor& x, double p, bool training) {
   if (!training || p == 0) return x;
   return apply({p}, x, rng_take(x.numel(), x.device()));
+}
+
+Functions dropout_functions() {
+  return {{.name = "dropout",
+           .doc = "input with each element zero with probability p, in [0, 1), and the others "
+                  "times 1 / (1 - p); input itself unless training.",
+           .signatures = {{dropout, {"input", {"p", 0.5}, {"training", true}, ignored_inplace()}}},
+           .offer = kFunctional}};
 }
 
 }  // namespace mica

@@ -20,4 +20,9 @@ struct DropoutParams {
 /// relu's result whose gradient follows: the op's is 0 where that is not positive.
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
 
+// The same for whole channels of x (N, C, …).
+Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);  // (N, C, L)
+Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);  // (N, C, H, W)
+Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true);  // (N, C, D, H, W)
+
 }  // namespace mica

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/einsum/equation.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/matmul/matmul.h"
@@ -223,6 +224,20 @@ Tensor einsum(std::string_view equation, const Tensors& operands) {
     factors.erase(factors.begin() + static_cast<std::ptrdiff_t>(second));
   }
   return arranged(factors[0], parsed.result);
+}
+
+Functions einsum_functions() {
+  return {{.name = "einsum",
+           .doc = "Sums of products in Einstein's notation: einsum('bij,bjk->bik', a, b). A label "
+                  "that stands twice in one operand means its diagonal, ... any axes; without -> "
+                  "the result has those axes and then, sorted, the labels that occur once. "
+                  "Operands have one floating dtype.",
+           .signatures = {{[](const std::string& equation, const Tensors& operands) {
+                             return einsum(equation, operands);
+                           },
+                           {"equation", spread("operands")}}},
+           .offer = kModule,
+           .precision = Precision::low}};
 }
 
 }  // namespace mica

@@ -7,6 +7,7 @@
 #include "mica/ops/concat/concat.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/elementwise/functions.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/view/view.h"
@@ -61,6 +62,38 @@ Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value) 
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
   const Tensor quotient = div(a, b);
   return add(x, value == 1 ? quotient : mul(quotient, value));
+}
+
+Functions elementwise_composition_functions() {
+  return {
+      elementwise::arithmetic<fmod, fmod>(
+          "fmod",
+          "What remains of input / other, with input's sign; shapes broadcast and dtypes promote. "
+          "Integers by zero give 0.",
+          kInPlaceToo),
+      binary("hypot", hypot,
+             "sqrt(input^2 + other^2) without overflow in between; shapes broadcast, integers give "
+             "float32.",
+             Precision::widest),
+      binary("logaddexp", logaddexp,
+             "log(exp(input) + exp(other)) without overflow in between; shapes broadcast and "
+             "dtypes promote. Of a floating dtype.",
+             Precision::f32),
+      binary("xlogy", xlogy,
+             "input * log(other), and 0 where input is 0 and other not NaN; shapes broadcast and "
+             "dtypes promote, integers give float32.",
+             Precision::f32),
+      {.name = "addcmul",
+       .doc = "input + value * tensor1 * tensor2; shapes broadcast and dtypes promote.",
+       .signatures = {{addcmul, {"input", "tensor1", "tensor2", kKeywordOnly, {"value", 1.0}}}},
+       .offer = kInPlaceToo,
+       .precision = Precision::widest},
+      {.name = "addcdiv",
+       .doc = "input + value * tensor1 / tensor2; shapes broadcast and dtypes promote.",
+       .signatures = {{addcdiv, {"input", "tensor1", "tensor2", kKeywordOnly, {"value", 1.0}}}},
+       .offer = kInPlaceToo,
+       .precision = Precision::widest},
+  };
 }
 
 }  // namespace mica

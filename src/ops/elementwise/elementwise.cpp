@@ -6,6 +6,7 @@
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
+#include "mica/ops/elementwise/functions.h"
 #include "mica/ops/elementwise/functors.h"
 #include "mica/ops/elementwise/known_number.h"
 #include "mica/ops/math/math_ops.h"
@@ -285,6 +286,75 @@ Tensor pow(double a, const Tensor& b) { return pow(number(a, b), b); }
 Tensor pow(const Tensor& a, double b) { return b == 2 ? square(a) : pow(a, number(b, a)); }
 Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
   return lerp(a, b, number(weight, a));
+}
+
+Functions elementwise_functions() {
+  mica::Function negative = unary(
+      "neg", neg, "-input of each element, in input's dtype; unsigned integers wrap. Not of bool.",
+      kInPlaceToo);
+  negative.second_names = {"negative"};
+  return {
+      arithmetic<add, add>(
+          "add",
+          "input + other; shapes broadcast and dtypes promote. A number takes the tensor's dtype, "
+          "or float32 if it has a fraction and the tensor is of integers. Integers wrap."),
+      arithmetic<sub, sub, sub>(
+          "sub",
+          "input - other; shapes broadcast and dtypes promote. A number takes the tensor's dtype, "
+          "or float32 if it has a fraction and the tensor is of integers. Integers wrap.",
+          kModuleAndMethod, {"subtract"}),
+      arithmetic<mul, mul>(
+          "mul",
+          "input * other; shapes broadcast and dtypes promote. A number takes the tensor's dtype, "
+          "or float32 if it has a fraction and the tensor is of integers. Integers wrap.",
+          kModuleAndMethod, {"multiply"}),
+      arithmetic<div, div, div>("div",
+                                "input / other, in floating point: two integers give float32. "
+                                "Shapes broadcast and dtypes promote.",
+                                kModuleAndMethod, {"divide", "true_divide"}),
+      arithmetic<floor_divide, floor_divide>(
+          "floor_divide",
+          "floor(input / other); shapes broadcast and dtypes promote. Integers by zero give 0.",
+          kInPlaceToo),
+      arithmetic<remainder, remainder>(
+          "remainder",
+          "What remains of input / floor_divide, with other's sign; shapes broadcast and dtypes "
+          "promote. Integers by zero give 0.",
+          kInPlaceToo),
+      arithmetic<minimum, minimum>("minimum",
+                                   "The smaller of input and other; shapes broadcast and dtypes "
+                                   "promote. NaN wins; equals share the gradient."),
+      arithmetic<maximum, maximum>("maximum",
+                                   "The larger of input and other; shapes broadcast and dtypes "
+                                   "promote. NaN wins; equals share the gradient."),
+      {.name = "pow",
+       .doc = "input to the power of exponent; shapes broadcast and dtypes promote. An integer "
+              "other than 1 and -1 to a negative integer is 0.",
+       .signatures = {{overload<const Tensor&, const Tensor&>(pow), {"input", "exponent"}},
+                      {with_number<pow>, {"input", "exponent"}},
+                      {number_first<pow>, {"input", "exponent"}}},
+       .offer = kInPlaceToo},
+      binary("atan2", atan2,
+             "The angle of the point (other, input) in [-pi, pi], in radians; shapes broadcast, "
+             "integers give float32."),
+      {.name = "lerp",
+       .doc = "input + weight * (end - input); shapes broadcast and dtypes promote, integers with "
+              "a fraction as weight give float32.",
+       .signatures = {{overload<const Tensor&, const Tensor&, const Tensor&>(lerp),
+                       {"input", "end", "weight"}},
+                      {overload<const Tensor&, const Tensor&, double>(lerp),
+                       {"input", "end", "weight"}}},
+       .offer = kInPlaceToo},
+      negative,
+      {.name = "relu",
+       .doc = "max(input, 0) of each element, in input's dtype; NaN stays. Not of bool.",
+       .signatures = {{relu, {"input"}}},
+       .offer = kInPlaceToo},
+      {.name = "relu",
+       .doc = "max(input, 0) of each element, in input's dtype; NaN stays. Not of bool.",
+       .signatures = {{relu, {"input", ignored_inplace()}}},
+       .offer = kFunctional},
+  };
 }
 
 }  // namespace mica

@@ -4,9 +4,11 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/cpu_indexed.h"
 #include "mica/ops/gather/gather.h"
+#include "mica/ops/reduce/reduce.h"
 
 namespace mica {
 namespace {
@@ -168,6 +170,24 @@ Tensor embedding_grad(const Tensor& index, const Tensor& dy, const EmbeddingGrad
 
 Tensor one_hot(const Tensor& index, int64_t classes) {
   return dispatch(one_hot_op(), OneHotParams{classes}, {index})[0];
+}
+
+Functions embedding_functions() {
+  const auto classes = [](const Tensor& x, int64_t n) {
+    if (n == -1 && x.numel() > 0) n = static_cast<int64_t>(max(x).item()) + 1;
+    return one_hot(x, n);
+  };
+  return {
+      {.name = "embedding",
+       .doc = "The rows of weight (rows, D) at the indices in input, of integers: (*input.shape, "
+              "D). Row padding_idx takes no gradient; an index outside raises IndexError.",
+       .signatures = {{embedding, {"input", "weight", {"padding_idx", kNone}}}},
+       .offer = kFunctional},
+      {.name = "one_hot",
+       .doc = "int64 (*tensor.shape, num_classes): 1 at the class that each element of tensor "
+              "names, else 0. num_classes=-1 takes the largest class + 1.",
+       .signatures = {{classes, {"tensor", {"num_classes", -1}}}},
+       .offer = kFunctional}};
 }
 
 }  // namespace mica

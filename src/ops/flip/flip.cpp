@@ -2,6 +2,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/flip/cpu_axis_map.h"
 #include "mica/ops/view/view.h"
 
@@ -120,6 +121,26 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
     if (n > 0) p.shifts[axis] = (p.shifts[axis] + shifts[i] % n) % n;
   }
   return dispatch(roll_op(), p, {x})[0];
+}
+
+Functions flip_functions() {
+  return {
+      {.name = "flip",
+       .doc = "A copy with the elements of each of dims in opposite order.",
+       .signatures = {{flip, {"input", spread("dims")}}}},
+      {.name = "fliplr",
+       .doc = "A copy with the elements of axis 1 in opposite order.",
+       .signatures = {{[](const Tensor& x) { return flip(x, {1}); }, {"input"}}},
+       .op = "flip"},
+      {.name = "flipud",
+       .doc = "A copy with the elements of axis 0 in opposite order.",
+       .signatures = {{[](const Tensor& x) { return flip(x, {0}); }, {"input"}}},
+       .op = "flip"},
+      {.name = "roll",
+       .doc = "The elements of axis dims[i] moved on by shifts[i], those that leave at one end "
+              "coming back at the other. Without dims the one shift is of the flattened input.",
+       .signatures = {{roll, {"input", "shifts", {"dims", kNone}}}}},
+  };
 }
 
 }  // namespace mica

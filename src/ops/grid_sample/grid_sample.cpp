@@ -5,6 +5,7 @@
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
@@ -133,6 +134,57 @@ Tensor affine_grid(const Tensor& theta, Size2 size, const AffineGridOptions& par
   const Tensor x = reshape(middles(size.w, params.align_corners, options), {size.w, 1});
   const Tensor y = reshape(middles(size.h, params.align_corners, options), {size.h, 1, 1});
   return cast(column(0) * x + (column(1) * y + column(2)), theta.dtype());
+}
+
+template <>
+struct Words<GridMode> {
+  static constexpr std::pair<const char*, GridMode> all[] = {{"bilinear", GridMode::bilinear},
+                                                             {"nearest", GridMode::nearest},
+                                                             {"bicubic", GridMode::bicubic}};
+};
+
+template <>
+struct Words<GridPadding> {
+  static constexpr std::pair<const char*, GridPadding> all[] = {
+      {"zeros", GridPadding::zeros},
+      {"border", GridPadding::border},
+      {"reflection", GridPadding::reflection}};
+};
+
+Functions grid_sample_functions() {
+  const auto sample = [](const Tensor& x, const Tensor& grid, GridMode mode, GridPadding padding,
+                         bool align_corners) {
+    return grid_sample(x, grid, {.mode = mode, .padding = padding, .align_corners = align_corners});
+  };
+  return {
+      {.name = "grid_sample",
+       .doc = "input (N, C, H, W) at the points (x, y) of grid (N, H', W', 2): (N, C, H', W'). The "
+              "image reaches from -1 to 1: its edges, or the middles of the corner pixels with "
+              "align_corners. mode: 'bilinear', 'nearest' or 'bicubic'; padding_mode, of what lies "
+              "outside: 'zeros', 'border' or 'reflection'. A point that is NaN gives 0.",
+       .signatures = {{sample,
+                       {"input",
+                        "grid",
+                        {"mode", "bilinear"},
+                        {"padding_mode", "zeros"},
+                        {"align_corners", false}}}},
+       .offer = kFunctional}};
+}
+
+Functions affine_grid_functions() {
+  // The size of the images is (N, C, H, W), as PyTorch has it.
+  const auto grid = [](const Tensor& theta, const Dims& size, bool align_corners) {
+    check<ShapeError>(size.rank() == 4, "affine_grid: size must be (N, C, H, W), got {}", size);
+    check<ShapeError>(theta.rank() == 0 || size[0] == theta.shape()[0],
+                      "affine_grid: size {} is of {} images, theta {} of others", size, size[0],
+                      theta.shape());
+    return affine_grid(theta, {size[2], size[3]}, {.align_corners = align_corners});
+  };
+  return {{.name = "affine_grid",
+           .doc = "The grid (N, H, W, 2) for grid_sample that the matrices theta (N, 2, 3) make of "
+                  "the pixels of images of this size, (N, C, H, W). align_corners as there.",
+           .signatures = {{grid, {"theta", "size", {"align_corners", false}}}},
+           .offer = kFunctional}};
 }
 
 }  // namespace mica

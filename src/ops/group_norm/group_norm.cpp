@@ -3,6 +3,7 @@
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/batch_norm/batch_norm.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -172,6 +173,46 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
     copy_(running_var, mica::mean(reshape(variance, {images, channels}), {0}));
   }
   return reshape(y, x.shape());
+}
+
+Functions group_norm_functions() {
+  const auto norm = [](const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
+                       double eps) {
+    return group_norm(x, weight, bias, {.groups = groups, .eps = eps});
+  };
+  return {
+      {.name = "group_norm",
+       .doc = "Each image of input (N, C, …) normalised over num_groups groups of neighbouring "
+              "channels, times weight (C), plus bias (C). Statistics are float64 for float64, else "
+              "float32.",
+       .signatures = {{norm,
+                       {"input", "num_groups", {"weight", kNone}, {"bias", kNone}, {"eps", 1e-5}}}},
+       .offer = kFunctional}};
+}
+
+Functions instance_norm_functions() {
+  const auto norm = [](const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                       const Tensor& weight, const Tensor& bias, bool use_input_stats,
+                       double momentum, double eps) {
+    return instance_norm(x, running_mean, running_var, weight, bias,
+                         {.eps = eps, .momentum = momentum, .use_input_stats = use_input_stats});
+  };
+  return {{.name = "instance_norm",
+           .doc = "Each channel of each image of input (N, C, …) normalised, times weight (C), "
+                  "plus bias (C). use_input_stats: by its own statistics, and running_mean and "
+                  "running_var (C), where given, move towards their mean over the images by "
+                  "momentum; else by the running ones.",
+           .signatures = {{norm,
+                           {"input",
+                            {"running_mean", kNone},
+                            {"running_var", kNone},
+                            {"weight", kNone},
+                            {"bias", kNone},
+                            {"use_input_stats", true},
+                            {"momentum", 0.1},
+                            {"eps", 1e-5}}}},
+           .offer = kFunctional,
+           .precision = Precision::f32}};
 }
 
 }  // namespace mica

@@ -2,6 +2,7 @@
 
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -41,5 +42,12 @@ const OpDef& hardswish_grad_op() {
 }
 
 Tensor hardswish(const Tensor& x) { return dispatch(hardswish_op(), NoParams{}, {x})[0]; }
+
+Functions hardswish_functions() {
+  return {{.name = "hardswish",
+           .doc = "input * clamp(input + 3, 0, 6) / 6; of a floating dtype.",
+           .signatures = {{hardswish, {"input", ignored_inplace()}}},
+           .offer = kFunctional}};
+}
 
 }  // namespace mica

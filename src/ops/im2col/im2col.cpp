@@ -2,6 +2,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/im2col/windows.h"
 
 namespace mica {
@@ -89,6 +90,40 @@ Tensor im2col(const Tensor& x, const Im2colParams& params) {
 
 Tensor col2im(const Tensor& columns, const Col2imParams& params) {
   return dispatch(col2im_op(), params, {columns})[0];
+}
+
+Functions im2col_functions() {
+  const auto unfold = [](const Tensor& x, Size2 kernel, Size2 dilation, Size2 padding,
+                         Size2 stride) {
+    return im2col(x,
+                  {.kernel = kernel, .stride = stride, .padding = padding, .dilation = dilation});
+  };
+  const auto fold = [](const Tensor& x, Size2 size, Size2 kernel, Size2 dilation, Size2 padding,
+                       Size2 stride) {
+    const Im2colParams windows = {
+        .kernel = kernel, .stride = stride, .padding = padding, .dilation = dilation};
+    return col2im(x, {.im2col = windows, .size = size});
+  };
+  return {
+      {.name = "unfold",
+       .doc = "The windows of input (N, C, H, W), zero-padded, as columns (N, C * kH * kW, L), "
+              "where L counts the windows row by row.",
+       .signatures = {{unfold,
+                       {"input", "kernel_size", {"dilation", 1}, {"padding", 0}, {"stride", 1}}}},
+       .offer = kFunctional,
+       .op = "im2col"},
+      {.name = "fold",
+       .doc = "The adjoint of unfold: input (N, C * kH * kW, L) added up to images (N, C, H, W) of "
+              "output_size = (H, W).",
+       .signatures = {{fold,
+                       {"input",
+                        "output_size",
+                        "kernel_size",
+                        {"dilation", 1},
+                        {"padding", 0},
+                        {"stride", 1}}}},
+       .offer = kFunctional,
+       .op = "col2im"}};
 }
 
 }  // namespace mica

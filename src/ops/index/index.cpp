@@ -2,6 +2,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/cpu_loop.h"
 #include "mica/ops/fill/fill.h"
@@ -273,6 +274,34 @@ Tensor index_put(const Tensor& x, const Tensors& indices, const Tensor& values, 
   check<ShapeError>(broadcast_shapes(values.shape(), shape, kOp) == shape,
                     "{}: values must broadcast to {}, got {}", kOp, shape, values.shape());
   return call_put(x, expand(values, shape), {by.axes, accumulate}, by.indices);
+}
+
+Functions index_functions() {
+  return {
+      {.name = "index_put",
+       .doc = "A copy of input with values, broadcast, at input[indices], or added there with "
+              "accumulate. indices has a tensor of integers or bool for each leading axis, None "
+              "for all of one; of elements written twice the last stays.",
+       .signatures = {{index_put, {"input", "indices", "values", {"accumulate", false}}}},
+       .offer = kInPlaceToo},
+      {.name = "nonzero",
+       .doc = "The positions (n, rank) of the elements that are not zero, as int64, in row-major "
+              "order. NaN is not zero.",
+       .signatures = {{nonzero, {"input"}}},
+       .second_names = {"argwhere"}},
+      {.name = "masked_fill",
+       .doc = "input, in its dtype, with value (a number or 0-d) where mask (bool) holds; input "
+              "and mask broadcast.",
+       .signatures = {{overload<const Tensor&, const Tensor&, const Tensor&>(masked_fill),
+                       {"input", "mask", "value"}},
+                      {overload<const Tensor&, const Tensor&, double>(masked_fill),
+                       {"input", "mask", "value"}}},
+       .offer = kInPlaceToo},
+      {.name = "masked_select",
+       .doc = "The elements of input where mask (bool) holds, (n), in row-major order; input and "
+              "mask broadcast.",
+       .signatures = {{masked_select, {"input", "mask"}}}},
+  };
 }
 
 }  // namespace mica

@@ -1,6 +1,7 @@
 #include "mica/ops/index/masked_scatter.h"
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/gather/gather.h"
 #include "mica/ops/scan/scan.h"
@@ -17,6 +18,14 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
   // Each masked element's number among the masked ones; that of others is not used.
   const Tensor at = maximum(sub(cumsum(flat, 0), 1.0), 0.0);
   return where(mask, reshape(index_select(flatten(source), 0, at), x.shape()), x);
+}
+
+Functions masked_scatter_functions() {
+  return {{.name = "masked_scatter",
+           .doc = "A copy of input with the elements of source, in row-major order, where mask "
+                  "(bool), expanded to input's shape, holds. source has input's dtype.",
+           .signatures = {{masked_scatter, {"input", "mask", "source"}}},
+           .offer = kInPlaceToo}};
 }
 
 }  // namespace mica

@@ -5,6 +5,7 @@
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/layer_norm/cpu.h"
@@ -181,6 +182,23 @@ LayerNormGrads rms_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& we
                              const Tensor& rrms, const LayerNormGradParams& params) {
   const Outputs out = dispatch(rms_norm_grad_op(), params, {dy, x, weight, rrms});
   return {out[0], params.parameters ? out[1] : Tensor(), {}};
+}
+
+Functions layer_norm_functions() {
+  return {
+      {.name = "layer_norm",
+       .doc = "input normalised over its last axes, whose sizes are normalized_shape: (input - "
+              "mean) / sqrt(variance + eps), times weight, plus bias, both of that shape. "
+              "Statistics are float64 for float64, else float32.",
+       .signatures =
+           {{layer_norm,
+             {"input", "normalized_shape", {"weight", kNone}, {"bias", kNone}, {"eps", 1e-5}}}},
+       .offer = kFunctional},
+      {.name = "rms_norm",
+       .doc = "input / sqrt(mean of its squares + eps) over its last axes, whose sizes are "
+              "normalized_shape, times weight of that shape.",
+       .signatures = {{rms_norm, {"input", "normalized_shape", {"weight", kNone}, {"eps", 1e-6}}}},
+       .offer = kFunctional}};
 }
 
 }  // namespace mica

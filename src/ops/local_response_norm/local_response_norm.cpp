@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/pad/pad.h"
@@ -28,6 +29,19 @@ Tensor local_response_norm(const Tensor& x, const LocalResponseNormOptions& opti
     sum = sum + narrow(squares, 1, i, channels);
   const Tensor size = sum * (options.alpha / static_cast<double>(options.size)) + options.k;
   return x * pow(size, -options.beta);
+}
+
+Functions local_response_norm_functions() {
+  const auto norm = [](const Tensor& x, int64_t size, double alpha, double beta, double k) {
+    return local_response_norm(x, {.size = size, .alpha = alpha, .beta = beta, .k = k});
+  };
+  return {{.name = "local_response_norm",
+           .doc = "input / (k + alpha * mean of squares over `size` channels around)^beta, of "
+                  "input (N, C, …). Channels outside count as zeros; of an even size, one more "
+                  "lies before than behind.",
+           .signatures = {{norm, {"input", "size", {"alpha", 1e-4}, {"beta", 0.75}, {"k", 1.0}}}},
+           .offer = kFunctional,
+           .precision = Precision::f32}};
 }
 
 }  // namespace mica

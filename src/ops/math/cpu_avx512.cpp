@@ -1,4 +1,4 @@
-// The functions of exponential.cpp and trigonometric.cpp, compiled for AVX-512. Nothing may be
+// The functions of wide_ops.h, compiled for AVX-512. Nothing may be
 // included here but what avx512.h and the functors need: inline code of others must not be compiled
 // for it.
 #include "mica/ops/elementwise/avx512.h"
@@ -6,29 +6,7 @@
 
 namespace mica::elementwise {
 
-MICA_AVX512(Exp, 1)
-MICA_AVX512(Exp2, 1)
-MICA_AVX512(Expm1, 1)
-MICA_AVX512(Log, 1)
-MICA_AVX512(Log2, 1)
-MICA_AVX512(Log10, 1)
-MICA_AVX512(Log1p, 1)
-MICA_AVX512(Sqrt, 1)
-MICA_AVX512(Rsqrt, 1)
-MICA_AVX512(Reciprocal, 1)
-MICA_AVX512(Erf, 1)
-MICA_AVX512(Sigmoid, 1)
-MICA_AVX512(Sin, 1)
-MICA_AVX512(Cos, 1)
-MICA_AVX512(Tan, 1)
-MICA_AVX512(Asin, 1)
-MICA_AVX512(Acos, 1)
-MICA_AVX512(Atan, 1)
-MICA_AVX512(Sinh, 1)
-MICA_AVX512(Cosh, 1)
-MICA_AVX512(Tanh, 1)
-MICA_AVX512(Asinh, 1)
-MICA_AVX512(Acosh, 1)
-MICA_AVX512(Atanh, 1)
+#define MICA_WIDE_OP(name, functor) MICA_AVX512(functor, 1)
+#include "mica/ops/math/wide_ops.h"
 
 }  // namespace mica::elementwise

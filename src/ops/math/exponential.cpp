@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "mica/op/composition.h"
+#include "mica/op/function.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -117,6 +118,32 @@ Tensor reciprocal(const Tensor& x) {
 Tensor sigmoid(const Tensor& x) { return dispatch(sigmoid_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor sigmoid_grad(const Tensor& dy, const Tensor& y) {
   return dispatch(sigmoid_grad_op(), NoParams{}, {dy, y})[0];
+}
+
+Functions exponential_functions() {
+  return {
+      unary("exp", exp, "e to the power of each element; integers give float32.", kInPlaceToo),
+      unary("exp2", exp2, "2 to the power of each element; integers give float32."),
+      unary("expm1", expm1, "exp(input) - 1, exact near 0 too; integers give float32."),
+      unary("log", log,
+            "The natural logarithm of each element, NaN below 0; integers give float32.",
+            kInPlaceToo),
+      unary("log2", log2,
+            "The logarithm to base 2 of each element, NaN below 0; integers give float32."),
+      unary("log10", log10,
+            "The logarithm to base 10 of each element, NaN below 0; integers give float32."),
+      unary("log1p", log1p,
+            "log(1 + input), exact near 0 too; NaN below -1. Integers give float32."),
+      unary("sqrt", sqrt, "The square root of each element, NaN below 0; integers give float32.",
+            kInPlaceToo),
+      unary("erf", erf, "The error function of each element; integers give float32.", kInPlaceToo),
+      unary("rsqrt", rsqrt, "1 / sqrt(input) of each element, NaN below 0; integers give float32.",
+            kInPlaceToo),
+      unary("reciprocal", reciprocal, "1 / input of each element; integers give float32.",
+            kInPlaceToo),
+      unary("sigmoid", sigmoid, "1 / (1 + exp(-input)) of each element; integers give float32.",
+            kEverywhere),
+  };
 }
 
 }  // namespace mica

@@ -1,5 +1,6 @@
 // Trigonometric and hyperbolic functions and their inverses.
 #include "mica/op/composition.h"
+#include "mica/op/function.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -108,6 +109,36 @@ Tensor atanh(const Tensor& x) { return dispatch(atanh_op(), NoParams{}, {as_floa
 Tensor tanh(const Tensor& x) { return dispatch(tanh_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor tanh_grad(const Tensor& dy, const Tensor& y) {
   return dispatch(tanh_grad_op(), NoParams{}, {dy, y})[0];
+}
+
+Functions trigonometric_functions() {
+  return {
+      unary("sin", sin, "The sine of each element, in radians; integers give float32.",
+            kInPlaceToo),
+      unary("cos", cos, "The cosine of each element, in radians; integers give float32.",
+            kInPlaceToo),
+      unary("tan", tan, "The tangent of each element, in radians; integers give float32."),
+      unary("asin", asin,
+            "The angle in [-pi/2, pi/2] whose sine each element is, NaN outside [-1, 1]; integers "
+            "give float32."),
+      unary("acos", acos,
+            "The angle in [0, pi] whose cosine each element is, NaN outside [-1, 1]; integers give "
+            "float32."),
+      unary("atan", atan,
+            "The angle in [-pi/2, pi/2] whose tangent each element is; integers give float32."),
+      unary("sinh", sinh, "The hyperbolic sine of each element; integers give float32."),
+      unary("cosh", cosh, "The hyperbolic cosine of each element; integers give float32."),
+      unary("asinh", asinh,
+            "The number whose hyperbolic sine each element is; integers give float32."),
+      unary("acosh", acosh,
+            "The number >= 0 whose hyperbolic cosine each element is, NaN below 1; integers give "
+            "float32."),
+      unary("atanh", atanh,
+            "The number whose hyperbolic tangent each element is, NaN outside [-1, 1]; integers "
+            "give float32."),
+      unary("tanh", tanh, "The hyperbolic tangent of each element; integers give float32.",
+            kEverywhere),
+  };
 }
 
 }  // namespace mica

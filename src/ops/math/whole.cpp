@@ -1,4 +1,5 @@
 // Functions that keep integers.
+#include "mica/op/function.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -74,5 +75,28 @@ Tensor floor(const Tensor& x) { return rounded(floor_op(), x); }
 Tensor ceil(const Tensor& x) { return rounded(ceil_op(), x); }
 Tensor trunc(const Tensor& x) { return rounded(trunc_op(), x); }
 Tensor round(const Tensor& x) { return rounded(round_op(), x); }
+
+Functions whole_number_functions() {
+  mica::Function absolute =
+      unary("abs", abs, "|input| of each element, in input's dtype; not of bool.", kInPlaceToo);
+  absolute.second_names = {"absolute"};
+  return {
+      absolute,
+      unary("square", square, "input * input, in input's dtype; integers wrap. Not of bool.",
+            kInPlaceToo),
+      unary("sign", sign, "-1, 0 or 1 for each element, in input's dtype; NaN stays. Not of bool.",
+            kInPlaceToo),
+      unary("floor", floor,
+            "The greatest whole number that is not above each element, in input's dtype.",
+            kInPlaceToo),
+      unary("ceil", ceil,
+            "The least whole number that is not below each element, in input's dtype.",
+            kInPlaceToo),
+      unary("trunc", trunc, "Each element without its fraction, in input's dtype.", kInPlaceToo),
+      unary("round", round,
+            "The nearest whole number of each element, halves to the even one, in input's dtype.",
+            kInPlaceToo),
+  };
+}
 
 }  // namespace mica

@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/activation/activation.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/matmul/problem.h"
@@ -336,6 +337,45 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   check<ShapeError>(a.rank() == 1 && b.rank() == 1 && a.size(0) == b.size(0),
                     "dot: expected two vectors of one size, got {} and {}", a.shape(), b.shape());
   return matmul(a, b);
+}
+
+template <>
+struct Words<Activation> {
+  static constexpr std::pair<const char*, Activation> all[] = {
+      {"none", Activation::none}, {"relu", Activation::relu}, {"gelu", Activation::gelu}};
+};
+
+Functions matmul_functions() {
+  return {
+      {.name = "matmul",
+       .doc = "The matrix product of input (…, M, K) and other (…, K, N): (…, M, N). Leading axes "
+              "broadcast; a vector (K) counts as one row or column, which the result has not. Both "
+              "have one floating dtype.",
+       .signatures = {{matmul, {"input", "other"}}}},
+      {.name = "outer",
+       .doc = "The products input[i] * vec2[j] of two vectors (M) and (N): (M, N). Dtypes promote.",
+       .signatures = {{outer, {"input", "vec2"}}},
+       .precision = Precision::low},
+      {.name = "inner",
+       .doc = "The sum of products over the last axes of input (…, K) and other (…, K), the other "
+              "axes of both beside each other; a 0-d tensor multiplies. Else both have one "
+              "floating dtype.",
+       .signatures = {{inner, {"input", "other"}}},
+       .precision = Precision::low},
+      {.name = "dot",
+       .doc = "The sum of the products of two vectors (n) and (n) of one floating dtype: 0-d.",
+       .signatures = {{dot, {"input", "tensor"}}},
+       .precision = Precision::low},
+      {.name = "linear",
+       .doc = "input (…, in) times the transpose of weight (out, in), plus bias (out): (…, out). "
+              "activation 'relu' or 'gelu' is applied in the same pass.",
+       .signatures = {{[](const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          Activation activation) {
+                         return linear(x, weight, bias, {.activation = activation});
+                       },
+                       {"input", "weight", {"bias", kNone}, kKeywordOnly, {"activation", "none"}}}},
+       .offer = kFunctional},
+  };
 }
 
 }  // namespace mica

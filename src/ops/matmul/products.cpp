@@ -1,6 +1,7 @@
 #include "mica/ops/matmul/products.h"
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/view/view.h"
@@ -112,6 +113,50 @@ Tensor tensordot(const Tensor& a, const Tensor& b, int64_t n) {
     first.push_back(i);
   }
   return tensordot(a, b, last, first);
+}
+
+Functions products_functions() {
+  const auto product = [](const char* name, Tensor (*f)(const Tensor&, const Tensor&),
+                          const char* doc, const char* second) {
+    return Function{.name = name,
+                    .doc = doc,
+                    .signatures = {{f, {"input", second}}},
+                    .precision = Precision::low};
+  };
+  return {
+      product("mm", mm, "The matrix product of two matrices (M, K) and (K, N): (M, N).", "mat2"),
+      product("bmm", bmm, "The matrix products of two batches (B, M, K) and (B, K, N): (B, M, N).",
+              "mat2"),
+      product("mv", mv, "The product of a matrix (M, K) and a vector (K): (M).", "vec"),
+      {.name = "addmm",
+       .doc = "beta * input + alpha * (mat1 @ mat2) of matrices (M, K) and (K, N); input expands "
+              "to (M, N) and is not read where beta is 0.",
+       .signatures = {{[](const Tensor& x, const Tensor& a, const Tensor& b, double beta,
+                          double alpha) { return addmm(x, a, b, {.beta = beta, .alpha = alpha}); },
+                       {"input", "mat1", "mat2", kKeywordOnly, {"beta", 1.0}, {"alpha", 1.0}}}},
+       .precision = Precision::low},
+      {.name = "baddbmm",
+       .doc = "beta * input + alpha * (batch1 @ batch2) of batches (B, M, K) and (B, K, N); input "
+              "expands to (B, M, N) and is not read where beta is 0.",
+       .signatures = {{[](const Tensor& x, const Tensor& a, const Tensor& b, double beta,
+                          double alpha) {
+                         return baddbmm(x, a, b, {.beta = beta, .alpha = alpha});
+                       },
+                       {"input", "batch1", "batch2", kKeywordOnly, {"beta", 1.0}, {"alpha", 1.0}}}},
+       .precision = Precision::low},
+      {.name = "tensordot",
+       .doc = "The sum of products over axes of a and b, which must be of the same sizes: the last "
+              "dims of a and the first of b, or those in two lists. The result has the other axes "
+              "of a, then those of b.",
+       .signatures = {{overload<const Tensor&, const Tensor&, int64_t>(tensordot),
+                       {"a", "b", {"dims", 2}}},
+                      {[](const Tensor& a, const Tensor& b, const std::pair<Dims, Dims>& dims) {
+                         return tensordot(a, b, dims.first, dims.second);
+                       },
+                       {"a", "b", "dims"}}},
+       .offer = kModule,
+       .precision = Precision::low},
+  };
 }
 
 }  // namespace mica

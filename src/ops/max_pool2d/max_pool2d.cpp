@@ -7,6 +7,7 @@
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/gather.h"
 #include "mica/ops/max_pool2d/geometry.h"
+#include "mica/ops/pool/functions.h"
 #include "mica/ops/view/view.h"
 
 namespace mica {
@@ -122,6 +123,19 @@ Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions,
 
 Tensor adaptive_max_pool2d(const Tensor& x, Size2 output) {
   return dispatch(adaptive_max_pool2d_op(), AdaptivePool2dParams{output}, {x})[0];
+}
+
+Functions max_pool2d_functions() {
+  return {max_pool_function<Size2, max_pool2d>(
+              "max_pool2d",
+              "The largest value of each window of input (N, C, H, W): (N, C, H', W'), H' = "
+              "floor((H + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1; stride is "
+              "kernel_size unless given, with ceil_mode a last window that reaches past the end "
+              "counts too. NaN wins; the first of equals has the gradient."),
+          adaptive_pool_function("adaptive_max_pool2d", adaptive_max_pool2d,
+                                 "The largest value of each of output_size = (H', W') windows that "
+                                 "divide input (N, C, H, W) into nearly equal parts, which overlap "
+                                 "by one where they are not equal: (N, C, H', W'). NaN wins.")};
 }
 
 }  // namespace mica

@@ -5,6 +5,7 @@
 
 #include "mica/core/dtype_switch.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/flip/cpu_axis_map.h"
 #include "mica/ops/pad/cpu.h"
@@ -181,6 +182,36 @@ Tensor pad(const Tensor& x, const PadParams& params) {
 
 Tensor pad_grad(const Tensor& dy, const PadGradParams& params) {
   return dispatch(pad_grad_op(), params, {dy})[0];
+}
+
+template <>
+struct Words<PadMode> {
+  static constexpr std::pair<const char*, PadMode> all[] = {{"constant", PadMode::constant},
+                                                            {"reflect", PadMode::reflect},
+                                                            {"replicate", PadMode::replicate},
+                                                            {"circular", PadMode::circular}};
+};
+
+Functions pad_functions() {
+  // Pairs (before, after) of the last axis, the one before it, and so on.
+  const auto outwards = [](const Tensor& x, const Ints& sides, PadMode mode,
+                           std::optional<double> value) {
+    check<ShapeError>(sides.size() % 2 == 0 && sides.size() <= 2 * Dims::kMaxRank,
+                      "pad: expected pairs of numbers for at most {} axes, got {} numbers",
+                      Dims::kMaxRank, sides.size());
+    PadParams params = {.mode = mode, .value = value.value_or(0)};
+    for (size_t i = sides.size(); i > 0; i -= 2) {
+      params.before.push_back(sides[i - 2]);
+      params.after.push_back(sides[i - 1]);
+    }
+    return pad(x, params);
+  };
+  return {{.name = "pad",
+           .doc = "input with elements added around it: pad holds pairs (before, after) of the "
+                  "last axis, the one before it, and so on. mode: 'constant' (value, or 0; "
+                  "negative numbers cut), 'reflect' (without the edge), 'replicate' or 'circular'.",
+           .signatures = {{outwards, {"input", "pad", {"mode", "constant"}, {"value", kNone}}}},
+           .offer = kFunctional}};
 }
 
 }  // namespace mica

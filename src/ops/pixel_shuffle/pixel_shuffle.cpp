@@ -1,6 +1,7 @@
 #include "mica/ops/pixel_shuffle/pixel_shuffle.h"
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/view/view.h"
 
 namespace mica {
@@ -65,6 +66,23 @@ Tensor channel_shuffle(const Tensor& x, int64_t groups) {
   for (int i = 2; i < x.rank(); ++i) pixels *= x.size(i);
   const Tensor grouped = reshape(x, {x.size(0), groups, x.size(1) / groups, pixels});
   return reshape(transpose(grouped, 1, 2), x.shape());
+}
+
+Functions pixel_shuffle_functions() {
+  return {{.name = "pixel_shuffle",
+           .doc = "(…, C * r^2, H, W) becomes (…, C, H * r, W * r) with r = upscale_factor: each "
+                  "group of r^2 channels is a tile of r by r pixels.",
+           .signatures = {{pixel_shuffle, {"input", "upscale_factor"}}},
+           .offer = kFunctional},
+          {.name = "pixel_unshuffle",
+           .doc = "The way back of pixel_shuffle: (…, C, H * r, W * r) becomes (…, C * r^2, H, W) "
+                  "with r = downscale_factor.",
+           .signatures = {{pixel_unshuffle, {"input", "downscale_factor"}}},
+           .offer = kFunctional},
+          {.name = "channel_shuffle",
+           .doc = "input (N, C, …) with its channels, seen as (groups, C / groups), transposed.",
+           .signatures = {{channel_shuffle, {"input", "groups"}}},
+           .offer = kFunctional}};
 }
 
 }  // namespace mica

@@ -1,6 +1,7 @@
 #include "mica/ops/random/multinomial.h"
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -51,6 +52,14 @@ Tensor multinomial(const Tensor& weights, int64_t samples, bool replacement) {
   shape[shape.rank() - 1] = samples;
   const Tensor total = narrow(sums, -1, n - 1, 1);
   return searchsorted(sums, mul(draws(shape, p.device()), total), true);
+}
+
+Functions multinomial_functions() {
+  return {{.name = "multinomial",
+           .doc = "num_samples indices (int64) for each row of weights, input (n) or (rows, n) of "
+                  "a floating dtype, each with its probability; the weights need not add up to 1. "
+                  "Without replacement no index comes twice.",
+           .signatures = {{multinomial, {"input", "num_samples", {"replacement", false}}}}}};
 }
 
 }  // namespace mica

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/view/view.h"
 
 namespace mica {
@@ -96,6 +97,38 @@ Tensors meshgrid(const Tensors& axes, MeshIndexing indexing) {
     result.push_back(expand(reshape(axes[static_cast<size_t>(i)], shape), grid));
   }
   return result;
+}
+
+template <>
+struct Words<MeshIndexing> {
+  static constexpr std::pair<const char*, MeshIndexing> all[] = {{"ij", MeshIndexing::ij},
+                                                                 {"xy", MeshIndexing::xy}};
+};
+
+Functions repeat_functions() {
+  const auto interleave = [](const Tensor& x, int64_t repeats, std::optional<int64_t> dim) {
+    return dim ? repeat_interleave(x, repeats, *dim) : repeat_interleave(flatten(x), repeats, 0);
+  };
+  return {
+      {.name = "tile",
+       .doc = "input laid dims[i] times along axis i. Fewer numbers than axes are for the last "
+              "ones; more add axes in front.",
+       .signatures = {{tile, {"input", spread("dims")}}}},
+      {.name = "repeat",
+       .doc = "input laid repeats[i] times along axis i, at least one number for each axis; more "
+              "of them add axes in front.",
+       .signatures = {{repeat, {"input", spread("repeats")}}}},
+      {.name = "repeat_interleave",
+       .doc = "Each element along dim `repeats` times in a row, or of the flattened input without "
+              "dim.",
+       .signatures = {{interleave, {"input", "repeats", {"dim", kNone}}}}},
+      {.name = "meshgrid",
+       .doc =
+           "The coordinates of a grid from those of its axes, each (n) or 0-d: for each axis a "
+           "view of the grid's shape. indexing 'ij' has the first axis as rows, 'xy' as columns.",
+       .signatures = {{meshgrid, {spread("tensors"), kKeywordOnly, {"indexing", "ij"}}}},
+       .offer = kModule},
+  };
 }
 
 }  // namespace mica

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/concat/concat.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -25,6 +26,14 @@ Tensor diff(const Tensor& x, int64_t n, int64_t axis, const Tensor& prepend, con
     y = y.dtype() == DType::boolean ? ne(after, before) : sub(after, before);
   }
   return y;
+}
+
+Functions diff_functions() {
+  return {{.name = "diff",
+           .doc = "input[i + 1] - input[i] along dim, n times over; where bools differ. prepend "
+                  "and append are joined to input along dim first.",
+           .signatures = {
+               {diff, {"input", {"n", 1}, {"dim", -1}, {"prepend", kNone}, {"append", kNone}}}}}};
 }
 
 }  // namespace mica

@@ -2,6 +2,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/scan/cpu.h"
 
@@ -108,6 +109,39 @@ Tensor cumprod(const Tensor& x, const ScanParams& params) {
 
 Tensor linear_scan(const Tensor& a, const Tensor& b, const ScanParams& params) {
   return dispatch(linear_scan_op(), checked("linear_scan", a, params), {a, b})[0];
+}
+
+Functions scan_functions() {
+  const auto scan = []<Tensor (*f)(const Tensor&, const ScanParams&)>(const char* name,
+                                                                      const char* doc) {
+    return Function{
+        .name = name,
+        .doc = doc,
+        .signatures = {{[](const Tensor& x, int64_t dim, bool exclusive, bool reverse) {
+                          return f(x, {.axis = dim, .exclusive = exclusive, .reverse = reverse});
+                        },
+                        {"input", "dim", kKeywordOnly, {"exclusive", false}, {"reverse", false}}}}};
+  };
+  return {
+      scan.operator()<cumsum>(
+          "cumsum",
+          "The sum of all elements along dim up to each one, input's shape. exclusive leaves the "
+          "element itself out, reverse begins at the end. Integers and bool give int64."),
+      scan.operator()<cumprod>(
+          "cumprod",
+          "The product of all elements along dim up to each one, input's shape. exclusive leaves "
+          "the element itself out, reverse begins at the end. Integers and bool give int64."),
+      {.name = "linear_scan",
+       .doc = "h[i] = a[i] * h[i - 1] + b[i] along dim, from 0 before the first; a and b have one "
+              "shape and floating dtype. exclusive gives h[i - 1], reverse begins at the end.",
+       .signatures = {{[](const Tensor& a, const Tensor& b, int64_t dim, bool exclusive,
+                          bool reverse) {
+                         return linear_scan(
+                             a, b, {.axis = dim, .exclusive = exclusive, .reverse = reverse});
+                       },
+                       {"a", "b", "dim", kKeywordOnly, {"exclusive", false}, {"reverse", false}}}},
+       .offer = kModule},
+  };
 }
 
 }  // namespace mica

@@ -3,6 +3,7 @@
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/reduce/reduce.h"
@@ -113,6 +114,20 @@ Tensor softmax_grad(const Tensor& dy, const Tensor& y, int64_t axis) {
 
 Tensor log_softmax_grad(const Tensor& dy, const Tensor& y, int64_t axis) {
   return call(log_softmax_grad_op(), "log_softmax_grad", dy, y, axis);
+}
+
+Functions softmax_functions() {
+  constexpr Offer kOffer = {.module = true, .method = true, .functional = true};
+  return {
+      {.name = "softmax",
+       .doc = "exp(input) / sum of exp(input) along dim, input's shape; of a floating dtype. A "
+              "line of nothing but -infinity gives NaN.",
+       .signatures = {{softmax, {"input", "dim"}}},
+       .offer = kOffer},
+      {.name = "log_softmax",
+       .doc = "input - log of the sum of exp(input) along dim, input's shape; of a floating dtype.",
+       .signatures = {{log_softmax, {"input", "dim"}}},
+       .offer = kOffer}};
 }
 
 }  // namespace mica

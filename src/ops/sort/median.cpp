@@ -1,6 +1,7 @@
 #include "mica/ops/sort/median.h"
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/gather/gather.h"
 #include "mica/ops/view/view.h"
@@ -25,6 +26,15 @@ Sorted median(const Tensor& x, int64_t axis, bool keepdim) {
   const Tensor at = where(isnan(narrow(sorted.values, a, n - 1, 1)), last, middle);
   const Tensor values = gather(x, a, at);
   return keepdim ? Sorted{values, at} : Sorted{squeeze(values, {a}), squeeze(at, {a})};
+}
+
+Functions median_functions() {
+  return {{.name = "median",
+           .doc = "median(input): the middle value, 0-d. median(input, dim): (values, indices) "
+                  "along dim. Of an even number of elements it is the lower one; NaN wins.",
+           .signatures = {{static_cast<Tensor (*)(const Tensor&)>(median), {"input"}},
+                          {overload<const Tensor&, int64_t, bool>(median),
+                           {"input", "dim", {"keepdim", false}}}}}};
 }
 
 }  // namespace mica

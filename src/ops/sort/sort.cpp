@@ -2,6 +2,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/gather.h"
@@ -153,6 +154,44 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
   const DType t = promote(sorted.dtype(), values.dtype());
   return dispatch(searchsorted_op(), SearchsortedParams{right},
                   {cast(sorted, t), cast(values, t)})[0];
+}
+
+Functions sort_functions() {
+  const auto distinct = [](const Tensor& x, bool inverse, bool counts) -> Argument {
+    const Unique u = unique(x);
+    Tensors results = {u.values};
+    if (inverse) results.push_back(u.inverse);
+    if (counts) results.push_back(u.counts);
+    return results.size() == 1 ? Argument(results[0]) : Argument(results);
+  };
+  return {
+      {.name = "sort",
+       .doc = "(values, indices), both of input's shape: the elements along dim in order and where "
+              "each came from. Equal values stay in the order they had; NaN is the greatest.",
+       .signatures = {{sort, {"input", {"dim", -1}, {"descending", false}}}}},
+      {.name = "argsort",
+       .doc = "The indices (int64, input's shape) that put the elements along dim in order. Equal "
+              "values stay in the order they had; NaN is the greatest.",
+       .signatures = {{argsort, {"input", {"dim", -1}, {"descending", false}}}}},
+      {.name = "topk",
+       .doc = "(values, indices): the k largest (or smallest) elements along dim, whose size "
+              "becomes k, best first. Of equal ones the first count; NaN is the greatest. Without "
+              "sorted their order is not defined.",
+       .signatures = {{topk, {"input", "k", {"dim", -1}, {"largest", true}, {"sorted", true}}}}},
+      {.name = "unique",
+       .doc = "The distinct values of all of input in order, (n); every NaN is one of its own. "
+              "With return_inverse and return_counts a tuple: also where each element's value is "
+              "(input's shape), and how often each occurs (n), as int64.",
+       .signatures =
+           {{distinct,
+             {"input", kKeywordOnly, {"return_inverse", false}, {"return_counts", false}}}}},
+      {.name = "searchsorted",
+       .doc = "Where each element of input would go in sorted_sequence, which rises along its last "
+              "axis: before equal ones, or behind them with right. int64, input's shape; "
+              "sorted_sequence is (n), or has input's sizes but for the last.",
+       .signatures = {{searchsorted, {"sorted_sequence", "input", kKeywordOnly, {"right", false}}}},
+       .offer = kModule},
+  };
 }
 
 }  // namespace mica

@@ -5,6 +5,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/runtime/cpu/parallel.h"
 
 namespace mica {
@@ -101,6 +102,19 @@ Tensor tril(const Tensor& x, int64_t diagonal) {
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
   return dispatch(triu_op(), TriangleParams{diagonal}, {x})[0];
+}
+
+Functions triangle_functions() {
+  return {{.name = "tril",
+           .doc = "Each matrix of input (…, rows, columns) with zeros above a diagonal: 0 is the "
+                  "main one, a positive one lies above it.",
+           .signatures = {{tril, {"input", {"diagonal", 0}}}},
+           .offer = kInPlaceToo},
+          {.name = "triu",
+           .doc = "Each matrix of input (…, rows, columns) with zeros below a diagonal: 0 is the "
+                  "main one, a positive one lies above it.",
+           .signatures = {{triu, {"input", {"diagonal", 0}}}},
+           .offer = kInPlaceToo}};
 }
 
 }  // namespace mica

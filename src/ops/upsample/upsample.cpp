@@ -5,6 +5,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/upsample/taps.h"
 #include "mica/ops/view/view.h"
 
@@ -133,6 +134,41 @@ Tensor upsample(const Tensor& x, const UpsampleOptions& o) {
                         .scale_h = o.scale.h,
                         .scale_w = o.scale.w,
                         .align_corners = o.align_corners});
+}
+
+template <>
+struct Words<UpsampleMode> {
+  static constexpr std::pair<const char*, UpsampleMode> all[] = {
+      {"nearest", UpsampleMode::nearest},
+      {"linear", UpsampleMode::linear},
+      {"bilinear", UpsampleMode::bilinear},
+      {"bicubic", UpsampleMode::bicubic}};
+};
+
+Functions upsample_functions() {
+  const auto interpolate = [](const Tensor& x, const Dims& size, const std::vector<double>& scale,
+                              UpsampleMode mode, bool align_corners) {
+    check<ShapeError>(scale.size() <= 2,
+                      "interpolate: scale_factor must be one or two numbers, got {}", scale.size());
+    const Scale2 factor = scale.empty()       ? Scale2()
+                          : scale.size() == 1 ? Scale2(scale[0])
+                                              : Scale2(scale[0], scale[1]);
+    return upsample(x,
+                    {.size = size, .scale = factor, .mode = mode, .align_corners = align_corners});
+  };
+  return {
+      {.name = "interpolate",
+       .doc = "input (N, C, L) or (N, C, H, W) at another resolution: size, or floor(size * "
+              "scale_factor). mode: 'nearest', 'linear' (of L), 'bilinear' or 'bicubic' (of H, W). "
+              "align_corners keeps the middles of the corner pixels in place instead of the edges.",
+       .signatures = {{interpolate,
+                       {"input",
+                        {"size", kNone},
+                        {"scale_factor", kNone},
+                        {"mode", "nearest"},
+                        {"align_corners", false}}}},
+       .offer = kFunctional,
+       .op = "upsample"}};
 }
 
 }  // namespace mica

@@ -6,6 +6,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/function.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/reduce/reduce.h"
@@ -219,6 +220,69 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   for (int i = std::max(shift, 0); i < shape.rank(); ++i)
     if (shape[i] == -1) full[i] = x.shape()[i - shift];
   return dispatch(expand_op(), DimsParams{full}, {x})[0];
+}
+
+Functions view_functions() {
+  const auto squeeze_axes = [](const Tensor& x, const std::optional<Dims>& dim) {
+    return dim ? squeeze(x, *dim) : squeeze(x);
+  };
+  const auto pick_diagonal = [](const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
+    return diagonal(x, {.offset = offset, .axis1 = dim1, .axis2 = dim2});
+  };
+  return {
+      {.name = "reshape",
+       .doc = "The same elements in another shape, of which one size may be -1: a view where "
+              "input's strides allow it, else a copy.",
+       .signatures = {{reshape, {"input", spread("shape")}}}},
+      {.name = "permute",
+       .doc = "A view whose axis i is axis dims[i] of input.",
+       .signatures = {{permute, {"input", spread("dims")}}}},
+      {.name = "expand",
+       .doc = "A view of input in a larger shape: sizes of 1 are repeated without copying, new "
+              "axes come in front, and -1 keeps a size.",
+       .signatures = {{expand, {"input", spread("size")}}}},
+      {.name = "broadcast_to",
+       .doc = "The same as expand.",
+       .signatures = {{expand, {"input", "size"}}},
+       .op = "expand"},
+      {.name = "flatten",
+       .doc = "input with its axes from start_dim to end_dim, both included, as one: a view where "
+              "its strides allow that. 0-d becomes (1).",
+       .signatures = {{flatten, {"input", {"start_dim", 0}, {"end_dim", -1}}}}},
+      {.name = "ravel",
+       .doc = "input with one axis: a view where its strides allow that.",
+       .signatures = {{[](const Tensor& x) { return flatten(x); }, {"input"}}},
+       .op = "flatten"},
+      {.name = "transpose",
+       .doc = "A view with dim0 and dim1 exchanged.",
+       .signatures = {{transpose, {"input", "dim0", "dim1"}}},
+       .second_names = {"swapdims"}},
+      {.name = "swapaxes",
+       .doc = "The same as transpose.",
+       .signatures = {{swapaxes, {"input", "axis0", "axis1"}}}},
+      {.name = "movedim",
+       .doc = "A view in which axis source[i] of input is axis destination[i]; the others keep "
+              "their order.",
+       .signatures = {{movedim, {"input", "source", "destination"}}},
+       .second_names = {"moveaxis"}},
+      {.name = "squeeze",
+       .doc = "A view without those of dim, or of all axes, that have a size of 1.",
+       .signatures = {{squeeze_axes, {"input", {"dim", kNone}}}}},
+      {.name = "unsqueeze",
+       .doc = "A view with a new axis of size 1 that becomes axis dim.",
+       .signatures = {{unsqueeze, {"input", "dim"}}}},
+      {.name = "narrow",
+       .doc = "A view of `length` elements of dim from `start` on, all of which must exist.",
+       .signatures = {{narrow, {"input", "dim", "start", "length"}}}},
+      {.name = "select",
+       .doc = "A view of input at one index of dim, which is dropped.",
+       .signatures = {{overload<const Tensor&, int64_t, int64_t>(select),
+                       {"input", "dim", "index"}}}},
+      {.name = "diagonal",
+       .doc = "A view of the diagonal of dim1 and dim2, as a last axis in their place: (n, n) "
+              "becomes (n). A positive offset lies above the main one.",
+       .signatures = {{pick_diagonal, {"input", {"offset", 0}, {"dim1", 0}, {"dim2", 1}}}}},
+  };
 }
 
 }  // namespace mica

@@ -6,6 +6,7 @@
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/elementwise/functions.h"
 
 namespace mica {
 namespace {
@@ -128,6 +129,72 @@ Tensor clamp(const Tensor& x, double low, double high) {
 }
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
   return minimum(maximum(x, low), high);
+}
+
+Functions where_functions() {
+  using Three = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
+  const auto last = [](const Tensor& condition, const Tensor& input, Number other) {
+    return where(condition, elementwise::beside(input, other), other.to_double());
+  };
+  const auto middle = [](const Tensor& condition, Number input, const Tensor& other) {
+    return where(condition, input.to_double(), elementwise::beside(other, input));
+  };
+  const auto two_numbers = [](const Tensor& condition, Number input, Number other) {
+    const bool floats = input.is_floating() || other.is_floating();
+    const TensorOptions options{floats ? DType::f32 : DType::i64, condition.device()};
+    return where(condition, full({}, input.to_double(), options),
+                 full({}, other.to_double(), options));
+  };
+  const auto between = [](const Tensor& x, std::optional<double> min, std::optional<double> max) {
+    ClampParams params;
+    params.low = min.value_or(params.low);
+    params.high = max.value_or(params.high);
+    return clamp(x, params);
+  };
+  const char* doc =
+      "input where condition (bool) holds, else other; all three broadcast, dtypes promote. One of "
+      "the two may be a number.";
+  return {
+      {.name = "where",
+       .doc = doc,
+       .signatures = {{Three(where), {"condition", "input", "other"}},
+                      {last, {"condition", "input", "other"}},
+                      {middle, {"condition", "input", "other"}},
+                      {two_numbers, {"condition", "input", "other"}}},
+       .offer = kModule},
+      {.name = "where",
+       .doc = doc,
+       .signatures = {{[](const Tensor& x, const Tensor& condition, const Tensor& other) {
+                         return where(condition, x, other);
+                       },
+                       {"input", "condition", "other"}},
+                      {[](const Tensor& x, const Tensor& condition, Number other) {
+                         return where(condition, elementwise::beside(x, other), other.to_double());
+                       },
+                       {"input", "condition", "other"}}},
+       .offer = kMethod},
+      {.name = "clamp",
+       .doc = "input between min and max, which may be left out; max wins if they cross. Bounds of "
+              "integers are whole; NaN stays. Tensors as bounds broadcast.",
+       .signatures = {{between, {"input", {"min", kNone}, {"max", kNone}}},
+                      {Three(clamp), {"input", "min", "max"}}},
+       .offer = kInPlaceToo,
+       .second_names = {"clip"}},
+      {.name = "clamp_min",
+       .doc = "input where it is above min, a number or a tensor that broadcasts, else min.",
+       .signatures = {{[](const Tensor& x, double min) { return clamp(x, {.low = min}); },
+                       {"input", "min"}},
+                      {overload<const Tensor&, const Tensor&>(maximum), {"input", "min"}}},
+       .offer = kInPlaceToo,
+       .op = "clamp"},
+      {.name = "clamp_max",
+       .doc = "input where it is below max, a number or a tensor that broadcasts, else max.",
+       .signatures = {{[](const Tensor& x, double max) { return clamp(x, {.high = max}); },
+                       {"input", "max"}},
+                      {overload<const Tensor&, const Tensor&>(minimum), {"input", "max"}}},
+       .offer = kInPlaceToo,
+       .op = "clamp"},
+  };
 }
 
 }  // namespace mica

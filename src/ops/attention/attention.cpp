@@ -1,9 +1,10 @@
-#include "mica/nn/attention.h"
+#include "mica/ops/attention/attention.h"
 
 #include <cmath>
 #include <limits>
 
 #include "mica/core/check.h"
+#include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/dropout/dropout.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -14,7 +15,7 @@
 #include "mica/ops/view/view.h"
 #include "mica/ops/where/where.h"
 
-namespace mica::nn::function {
+namespace mica {
 namespace {
 
 constexpr const char* kName = "scaled_dot_product_attention";
@@ -65,4 +66,30 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   return matmul(dropout(weights, o.dropout, o.dropout > 0), value);
 }
 
-}  // namespace mica::nn::function
+Functions attention_functions() {
+  const auto attend = [](const Tensor& query, const Tensor& key, const Tensor& value,
+                         const Tensor& mask, double dropout, bool causal,
+                         std::optional<double> scale) {
+    return scaled_dot_product_attention(
+        query, key, value, {.mask = mask, .dropout = dropout, .causal = causal, .scale = scale});
+  };
+  return {{.name = kName,
+           .doc = "softmax(query key^T scale) value of query (…, L, E), key (…, S, E) and value "
+                  "(…, S, V): (…, L, V). scale is 1 / sqrt(E) unless given. attn_mask broadcasts "
+                  "to (…, L, S): bool, True where a query looks at a key, or numbers of query's "
+                  "dtype that are added; is_causal lets query i look at keys 0 to i. A query that "
+                  "looks at nothing gives zeros. dropout_p is of the weights, in evaluation too.",
+           .signatures = {{attend,
+                           {"query",
+                            "key",
+                            "value",
+                            {"attn_mask", kNone},
+                            {"dropout_p", 0.0},
+                            {"is_causal", false},
+                            kKeywordOnly,
+                            {"scale", kNone}}}},
+           .offer = kFunctional,
+           .precision = Precision::low}};
+}
+
+}  // namespace mica

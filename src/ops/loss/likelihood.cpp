@@ -1,4 +1,4 @@
-#include "mica/nn/losses.h"
+#include "mica/ops/loss/likelihood.h"
 
 #include <cmath>
 #include <numbers>
@@ -9,12 +9,14 @@
 #include "mica/ops/embedding/embedding.h"
 #include "mica/ops/gather/gather.h"
 #include "mica/ops/loss/arguments.h"
+#include "mica/ops/loss/functions.h"
+#include "mica/ops/loss/loss.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/view/view.h"
 #include "mica/ops/where/where.h"
 
-namespace mica::nn::function {
+namespace mica {
 namespace {
 
 /// var for an input: as it is, or with a last axis of 1 that it came without.
@@ -94,4 +96,72 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanc
   return norm(a - b + o.eps, o.p, {-1}, o.keepdim);
 }
 
-}  // namespace mica::nn::function
+Functions likelihood_functions() {
+  const auto poisson = [](const Tensor& x, const Tensor& target, bool log_input, bool full,
+                          double eps, Reduction reduction) {
+    return poisson_nll_loss(
+        x, target, {.log_input = log_input, .full = full, .eps = eps, .reduction = reduction});
+  };
+  const auto gaussian = [](const Tensor& x, const Tensor& target, const Tensor& var, bool full,
+                           double eps, Reduction reduction) {
+    return gaussian_nll_loss(x, target, var, {.full = full, .eps = eps, .reduction = reduction});
+  };
+  const auto multi_margin = [](const Tensor& x, const Tensor& target, int64_t p, double margin,
+                               const Tensor& weight, Reduction reduction) {
+    return multi_margin_loss(x, target,
+                             {.p = p, .margin = margin, .weight = weight, .reduction = reduction});
+  };
+  const auto multilabel = [](const Tensor& x, const Tensor& target, const Tensor& weight,
+                             Reduction reduction) {
+    return multilabel_soft_margin_loss(x, target, {.weight = weight, .reduction = reduction});
+  };
+  const auto distance = [](const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
+    return pairwise_distance(a, b, {.p = p, .eps = eps, .keepdim = keepdim});
+  };
+  const Parameter reduction = {"reduction", "mean"};
+  return {
+      loss_function(
+          "poisson_nll_loss",
+          "exp(input) - target * input, or input - target * log(input + eps) without log_input; "
+          "full adds Stirling's approximation of log(target!) where target is above 1. target has "
+          "input's shape; reduction 'mean' and 'sum' give 0-d, 'none' input's shape.",
+          {poisson,
+           {"input",
+            "target",
+            {"log_input", true},
+            {"full", false},
+            kKeywordOnly,
+            {"eps", 1e-8},
+            reduction}}),
+      loss_function(
+          "gaussian_nll_loss",
+          "(log(var) + (input - target)^2 / var) / 2 with var at least eps, plus log(2 pi) / 2 "
+          "with full. target has input's shape, var too, or with 1 for its last axis, or without "
+          "that; reduction 'mean' and 'sum' give 0-d, 'none' input's shape.",
+          {gaussian, {"input", "target", "var", {"full", false}, {"eps", 1e-6}, reduction}}),
+      loss_function("multi_margin_loss",
+                    "The sum over the classes i other than target of max(0, margin - input[target] "
+                    "+ input[i])^p / C, times weight[target]. input is (N, C) or (C), target (N) "
+                    "or 0-d of integers, weight (C), p 1 or 2; reduction 'mean' and 'sum' give "
+                    "0-d, 'none' target's shape.",
+                    {multi_margin,
+                     {"input",
+                      "target",
+                      {"p", 1},
+                      {"margin", 1.0},
+                      {"weight", kNone},
+                      kKeywordOnly,
+                      reduction}}),
+      loss_function(
+          "multilabel_soft_margin_loss",
+          "The mean over the last axis of binary_cross_entropy_with_logits(input, target) of (…, "
+          "C), with weight (C) of each class; reduction 'mean' and 'sum' give 0-d, 'none' (…).",
+          {multilabel, {"input", "target", {"weight", kNone}, kKeywordOnly, reduction}}),
+      loss_function("pairwise_distance",
+                    "The p-norm of x1 - x2 + eps along the last axis of (…, D), which is dropped, "
+                    "or stays with a size of 1 with keepdim; shapes broadcast.",
+                    {distance, {"x1", "x2", {"p", 2.0}, {"eps", 1e-6}, {"keepdim", false}}}),
+  };
+}
+
+}  // namespace mica

@@ -4,7 +4,7 @@
 
 #include "mica/core/tensor.h"
 
-namespace mica::nn {
+namespace mica {
 
 struct AttentionOptions {
   /// Broadcasts to (…, L, S): bool, true where a query may look at a key, or numbers of the query's
@@ -15,12 +15,9 @@ struct AttentionOptions {
   std::optional<double> scale = {};  ///< of the scores; 1 / √E unless given
 };
 
-namespace function {
-
 /// softmax(query · keyᵀ · scale) · value of query (…, L, E), key (…, S, E) and value (…, S, V):
 /// (…, L, V). A query that may look at no key gives zeros.
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options = {});
 
-}  // namespace function
-}  // namespace mica::nn
+}  // namespace mica
