@@ -2,19 +2,42 @@
 
 import re
 
+import compositions
 import elementwise
 import indexing
+import jax
+import jax.scipy.special
 import layers
 import linear
 import losses
+import mica
 import reductions
 import sampling
 import shapes
 import updates
+from check import Call, Entry
 from mica import _mica
 
 FAMILIES = (elementwise, reductions, linear, layers, sampling, losses, shapes, indexing, updates)
+FAMILIES = (*FAMILIES, compositions)
 TABLE = {name: entry for family in FAMILIES for name, entry in family.TABLE.items()}
+
+
+def same_name_in_jax(name):
+    for place in (jax.numpy, jax.nn, jax.scipy.special, jax.lax):
+        if hasattr(place, name):
+            return getattr(place, name)
+    return None
+
+
+# A smooth function of one tensor that JAX has under the same name needs no entry of its own.
+for _function in _mica._functions():
+    _name = _function["name"]
+    if not _function["unary"] or _function["op"] != _name or _name in TABLE:
+        continue
+    if _theirs := same_name_in_jax(_name):
+        _place = mica if "mica" in _function["places"] else mica.nn.functional
+        TABLE[_name] = Entry(lambda d: Call([d.values(d.shape())]), getattr(_place, _name), _theirs)
 
 # Operators without an entry, and why.
 WITHOUT = {
@@ -23,7 +46,24 @@ WITHOUT = {
     "normal": "random numbers of mica's own generator",
     "randint": "random numbers of mica's own generator",
     "dropout": "random numbers of mica's own generator",
+    "dropout1d": "random numbers of mica's own generator",
+    "dropout2d": "random numbers of mica's own generator",
+    "dropout3d": "random numbers of mica's own generator",
+    "gumbel_softmax": "random numbers of mica's own generator",
+    "bernoulli": "random numbers of mica's own generator",
+    "multinomial": "random numbers of mica's own generator",
+    "randperm": "random numbers of mica's own generator",
     "fused": "what compiled functions make of elementwise chains",
+    **dict.fromkeys(
+        (
+            *("fused_reduce", "linear_and_act", "matmul_act_grad", "conv2d_act", "conv2d_pool"),
+            *("conv2d_pool_dgrad", "conv2d_pool_wgrad", "batch_norm_act", "batch_norm_act_grad"),
+            *("cross_entropy_with_grad", "linear_cross_entropy", "linear_cross_entropy_dgrad"),
+            *("linear_sgd_update", "linear_adam_update", "linear_rmsprop_update"),
+            "linear_adagrad_update",
+        ),
+        "what compiled functions make of ops that have entries; compared with those in its case",
+    ),
     "nonzero_ends": "a part of nonzero",
     "schedule_lr": "a part of an optimizer's step; compared in its own tests",
     "adam_update": "a step of an optimizer; compared in its own tests",
