@@ -51,6 +51,23 @@ OpCase function_case(const Function& f) {
   return c;
 }
 
+OpCase erfc_case() {
+  const Function f = {"erfc", erfc, std::erfc, {.low = -3, .high = 3}};
+  OpCase c = function_case(f);
+  // Where it is small: values of one size, so that each one's own digits count.
+  for (const double from : {0.4, 1.5, 4.0, 9.0, 15.0, 26.0})
+    c.samples.push_back(
+        {.name = "from " + std::to_string(from),
+         .in = {x({37}).in(from, from + 0.1)},
+         .call = [](const Args& a) -> Tensors { return {erfc(a[0])}; },
+         .oracle = unary_oracle(f.value),
+         .dtypes = from < 9 ? std::vector{DType::f64, DType::f32} : std::vector{DType::f64},
+         .gradient = from < 2});
+  // Two exponentials, of whose errors it has the sum.
+  c.tolerance = Tolerances{{1e-15, 4e-7, 1e-3, 8e-3}, {1e-15, 6e-7, 3e-3, 2.4e-2}};
+  return c;
+}
+
 // These keep integers.
 const Function kWhole[] = {
     {"square", square, [](double v) { return v * v; }},
@@ -108,6 +125,7 @@ OpCase from_result_case(const char* op, Tensor (*call)(const Tensor&, const Tens
 const Room kRoom([] {
   std::vector<OpCase> cases;
   for (const Function& f : kFunctions) cases.push_back(function_case(f));
+  cases.push_back(erfc_case());
   for (const Function& f : kWhole) cases.push_back(whole_case(f));
   for (const Function& f : kRounding) cases.push_back(rounding_case(f));
   cases.push_back(from_result_case("tanh_grad", tanh_grad, [](double y) { return 1 - y * y; }));

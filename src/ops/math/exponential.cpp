@@ -34,6 +34,9 @@ Tensor grad_sqrt(const VjpArgs& a) { return mul(div(a.grad[0], a.out[0]), 0.5); 
 Tensor grad_erf(const VjpArgs& a) {
   return mul(a.grad[0], mul(exp(neg(square(a.in[0]))), 2 * std::numbers::inv_sqrtpi));
 }
+Tensor grad_erfc(const VjpArgs& a) {
+  return mul(a.grad[0], mul(exp(neg(square(a.in[0]))), -2 * std::numbers::inv_sqrtpi));
+}
 Tensor grad_rsqrt(const VjpArgs& a) {
   return mul(mul(a.grad[0], -0.5), mul(a.out[0], square(a.out[0])));
 }
@@ -82,6 +85,10 @@ const OpDef& erf_op() {
   static OpDef def = function<functor::Erf, grad_erf>("erf", {.in = {0}});
   return def;
 }
+const OpDef& erfc_op() {
+  static OpDef def = function<functor::Erfc, grad_erfc>("erfc", {.in = {0}});
+  return def;
+}
 const OpDef& rsqrt_op() {
   static OpDef def = function<functor::Rsqrt, grad_rsqrt>("rsqrt", {.out = {0}}, Precision::f32);
   return def;
@@ -111,6 +118,7 @@ Tensor log10(const Tensor& x) { return dispatch(log10_op(), NoParams{}, {as_floa
 Tensor log1p(const Tensor& x) { return dispatch(log1p_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor sqrt(const Tensor& x) { return dispatch(sqrt_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor erf(const Tensor& x) { return dispatch(erf_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor erfc(const Tensor& x) { return dispatch(erfc_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor rsqrt(const Tensor& x) { return dispatch(rsqrt_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor reciprocal(const Tensor& x) {
   return dispatch(reciprocal_op(), NoParams{}, {as_float(x)})[0];
@@ -137,6 +145,10 @@ Functions exponential_functions() {
       unary("sqrt", sqrt, "The square root of each element, NaN below 0; integers give float32.",
             kInPlaceToo),
       unary("erf", erf, "The error function of each element; integers give float32.", kInPlaceToo),
+      unary("erfc", erfc,
+            "1 - erf(input) of each element, with all its digits where that is small; integers "
+            "give float32.",
+            kInPlaceToo),
       unary("rsqrt", rsqrt, "1 / sqrt(input) of each element, NaN below 0; integers give float32.",
             kInPlaceToo),
       unary("reciprocal", reciprocal, "1 / input of each element; integers give float32.",

@@ -25,6 +25,8 @@ Tensor asinh(const Tensor& x);
 Tensor acosh(const Tensor& x);
 Tensor atanh(const Tensor& x);
 Tensor erf(const Tensor& x);
+/// 1 - erf(x), with all its digits where that is small.
+Tensor erfc(const Tensor& x);
 Tensor tanh(const Tensor& x);
 /// 1 / (1 + exp(-x)).
 Tensor sigmoid(const Tensor& x);
