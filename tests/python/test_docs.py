@@ -46,3 +46,17 @@ def test_commands_name_what_exists(text):
         command = line.split("#")[0].split()
         if command and "/" in command[0] and not command[0].startswith("build/"):
             assert (ROOT / command[0]).exists(), f"{line}: there is no {command[0]}"
+
+
+def test_adding_an_operator_takes_as_many_files_as_is_said():
+    words = {
+        number: name
+        for number, name in enumerate(["one", "two", "three", "four", "five", "six"], 1)
+    }
+    page = (ROOT / "docs" / "adding-an-op.md").read_text()
+    files = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert all((ROOT / name).exists() for name in files)
+    said = words[len(files)]
+    assert f"It touches {said} files:" in page
+    assert f"adds an operator, in {said} files" in (ROOT / "README.md").read_text()
+    assert f"{said.capitalize()} files, with" in (ROOT / "CONTRIBUTING.md").read_text()
