@@ -1,7 +1,8 @@
-#include <map>
 #include <mutex>
+#include <optional>
 
-#include "python/src/bindings.h"
+#include "python/src/callback.h"
+#include "python/src/guards.h"
 
 namespace mica::python {
 namespace {
@@ -10,14 +11,15 @@ namespace {
 /// flat list.
 struct Structure {
   enum class Kind : uint8_t { tensor, none, tuple, list } kind = Kind::none;
-  std::vector<Structure> children;
+  std::vector<Structure> children = {};
+  std::optional<Shared> type = {};  ///< of a named tuple
 };
 
 Structure flatten_result(nb::handle value, Tensors& tensors) {
   if (value.is_none()) return {};
   if (nb::isinstance<Tensor>(value)) {
     tensors.push_back(nb::cast<Tensor>(value));
-    return {Structure::Kind::tensor, {}};
+    return {Structure::Kind::tensor};
   }
   const bool is_tuple = PyTuple_Check(value.ptr());
   if (!is_tuple && !PyList_Check(value.ptr())) {
@@ -25,7 +27,8 @@ Structure flatten_result(nb::handle value, Tensors& tensors) {
         "compile: the function must return tensors, tuples or lists of them, or None; got {}",
         class_name(value));
   }
-  Structure result{is_tuple ? Structure::Kind::tuple : Structure::Kind::list, {}};
+  Structure result{is_tuple ? Structure::Kind::tuple : Structure::Kind::list};
+  if (is_tuple && nb::hasattr(value, "_make")) result.type.emplace(value.type());
   for (const nb::handle child : nb::iter(value))
     result.children.push_back(flatten_result(child, tensors));
   return result;
@@ -40,8 +43,57 @@ nb::object unflatten_result(const Structure& structure, std::span<const Tensor>&
   }
   nb::list list;
   for (const Structure& child : structure.children) list.append(unflatten_result(child, tensors));
-  return structure.kind == Structure::Kind::list ? nb::object(list) : nb::object(nb::tuple(list));
+  if (structure.kind == Structure::Kind::list) return list;
+  return structure.type ? structure.type->get().attr("_make")(list) : nb::object(nb::tuple(list));
 }
+
+/// A Python error that says a function cannot be captured.
+struct Refusal : Unsupported {
+  explicit Refusal(const nb::python_error& e) : Unsupported("compile"), error(e) {}
+  nb::python_error error;
+};
+
+/// What Python keeps beside a plan. Made, asked and let go of under the GIL.
+struct PythonCompanion final : Companion {
+  Structure structure;
+  PythonGuards guards;
+
+  PythonCompanion() = default;
+  PythonCompanion(const PythonCompanion&) = delete;
+  PythonCompanion& operator=(const PythonCompanion&) = delete;
+  ~PythonCompanion() override {
+    if (!nb::is_alive()) {
+      guards.objects().release();
+      return;
+    }
+    const nb::gil_scoped_acquire acquire;
+    guards = {};
+  }
+  std::string broken() const override {
+    const nb::gil_scoped_acquire acquire;
+    const char* text = guards.broken();
+    return text ? text : "";
+  }
+};
+
+/// How many captures of Python functions this thread is in: of nested ones the first counts.
+class Depth {
+ public:
+  class Scope {
+   public:
+    Scope() { ++count(); }
+    ~Scope() { --count(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+  };
+  static bool nested() { return count() > 0; }
+
+ private:
+  static int& count() {
+    thread_local int captures = 0;
+    return captures;
+  }
+};
 
 /// A Python function that is captured once per input specs and replayed.
 class PythonCompiled {
@@ -56,7 +108,8 @@ class PythonCompiled {
  public:
   explicit PythonCompiled(nb::object function)
       : function_(std::move(function)),
-        compiled_([this](std::span<const Tensor> in) { return capture(in); }) {}
+        compiled_(
+            CompiledFunction::Body([this](std::span<const Tensor> in) { return capture(in); })) {}
 
   nb::object call(const nb::args& args) { return run(args, 1); }
   nb::object repeat(int times) { return run(nb::steal<nb::args>(PyTuple_New(0)), times); }
@@ -71,19 +124,10 @@ class PythonCompiled {
       }
       in.push_back(nb::cast<Tensor>(a));
     }
-    Tensors out;
-    Structure structure;
-    {
-      const nb::gil_scoped_release release;
-      // Recursive: while this is captured, its body may call itself.
-      const std::lock_guard lock(mutex_);
-      captured_ = false;
-      out = compiled_(in, times);
-      if (captured_) structures_[compiled_.plan()] = last_structure_;
-      structure = captured_ ? last_structure_ : structures_.at(compiled_.plan());
-    }
-    std::span<const Tensor> rest(out);
-    return unflatten_result(structure, rest);
+    const CallOutcome outcome = call_without_gil(in, times);
+    std::span<const Tensor> rest(outcome.results);
+    return unflatten_result(static_cast<const PythonCompanion&>(*outcome.companion).structure,
+                            rest);
   }
 
   const nb::object& function() const { return function_; }
@@ -100,36 +144,78 @@ class PythonCompiled {
         [](const CompiledFunction& c) { return c.plan() && c.plan()->is_one_launch(); });
   }
 
-  // The function may hold this object, through a module's globals for one: the collector has to see
-  // it.
+  // The function may hold this object, through a module's globals for one, and so may what guards
+  // compare: the collector has to see them.
   static int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     if (!nb::inst_ready(self)) return 0;
-    Py_VISIT(nb::inst_ptr<PythonCompiled>(self)->function_.ptr());
+    const auto* compiled = nb::inst_ptr<PythonCompiled>(self);
+    Py_VISIT(compiled->function_.ptr());
+    Py_VISIT(compiled->memory_.ptr());
+    for (const std::weak_ptr<PythonCompanion>& companion : compiled->companions_)
+      if (const auto alive = companion.lock()) Py_VISIT(alive->guards.objects().ptr());
     return 0;
   }
   static int clear(PyObject* self) {
-    nb::inst_ptr<PythonCompiled>(self)->function_.reset();
+    auto* compiled = nb::inst_ptr<PythonCompiled>(self);
+    compiled->function_.reset();
+    compiled->memory_.reset();
+    for (const std::weak_ptr<PythonCompanion>& companion : compiled->companions_)
+      if (const auto alive = companion.lock()) alive->guards = {};
     return 0;
   }
 
  private:
-  Tensors capture(std::span<const Tensor> in) {
+  CallOutcome capture(std::span<const Tensor> in) {
     const nb::gil_scoped_acquire acquire;
     nb::list arguments;
     for (const Tensor& t : in) arguments.append(nb::cast(t));
-    Tensors out;
-    last_structure_ = flatten_result(function_(*arguments), out);
-    captured_ = true;
-    return out;
+    CallOutcome outcome;
+    const auto companion = std::make_shared<PythonCompanion>();
+    try {
+      // Inside another capture it is that one which watches what is read.
+      const nb::object session =
+          Depth::nested()
+              ? nb::none()
+              : nb::module_::import_("mica._guards").attr("Session")(function_, memory_);
+      const Depth::Scope scope;
+      const nb::object result =
+          session.is_none() ? function_(*arguments) : session.attr("run")(function_, arguments);
+      companion->structure = flatten_result(result, outcome.results);
+      if (!session.is_none())
+        companion->guards = PythonGuards(nb::cast<nb::list>(session.attr("guards")));
+    } catch (nb::python_error& e) {
+      rethrow(e);
+    }
+    std::erase_if(companions_, [](const auto& c) { return c.expired(); });
+    companions_.push_back(companion);
+    outcome.companion = companion;
+    return outcome;
+  }
+
+  CallOutcome call_without_gil(const Tensors& in, int times) {
+    try {
+      return without_gil([&] {
+        // Recursive: while this is captured, its body may call itself.
+        const std::lock_guard lock(mutex_);
+        return compiled_.call(in, times);
+      });
+    } catch (const Refusal& refusal) {
+      throw nb::python_error(refusal.error);
+    }
+  }
+
+  /// What cannot be captured is Unsupported for C++ too: then nothing of the function is done.
+  [[noreturn]] static void rethrow(nb::python_error& e) {
+    if (e.matches(nb::module_::import_("mica._mica").attr("Unsupported"))) throw Refusal(e);
+    throw e;
   }
 
   nb::object function_;
+  nb::object memory_ = nb::dict();  ///< what the guards of one capture tell the next
+  std::vector<std::weak_ptr<PythonCompanion>> companions_;
   CompiledFunction compiled_;
   mutable std::recursive_mutex mutex_;
-  bool captured_ = false;
-  Structure last_structure_;
-  std::map<const Plan*, Structure> structures_;
 };
 
 PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(PythonCompiled::traverse)},
@@ -155,6 +241,28 @@ void bind_compile(nb::module_& m) {
       .def_prop_ro("is_one_launch", &PythonCompiled::is_one_launch,
                    "Whether the last call was one CUDA graph.")
       .def("__repr__", shows({"__wrapped__", "captures"}));
+  // For python/mica/_guards.py.
+  m.def("_same_tensor", [](const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); });
+  m.def("_is_traced", &Tensor::is_traced);
+  m.def("_capture_input", [](const Tensor& now, nb::handle read, const std::string& name) {
+    return capture_input(
+        now,
+        [f = Shared(read)] {
+          const nb::gil_scoped_acquire acquire;
+          const nb::object value = f.get()();
+          return nb::isinstance<Tensor>(value) ? nb::cast<Tensor>(value) : Tensor();
+        },
+        name);
+  });
+  m.def(
+      "_capture_effect",
+      [](const std::optional<Tensor>& value, nb::handle apply) {
+        capture_effect(or_undefined(value), [f = Shared(apply)](const Tensor& result) {
+          const nb::gil_scoped_acquire acquire;
+          f.get()(or_none(result));
+        });
+      },
+      nb::arg("value").none(), "apply"_a);
   m.def(
       "compile", [](nb::handle function) { return nb::type<PythonCompiled>()(function); },
       "function"_a,

@@ -198,6 +198,16 @@ nb::object make_function(const Function& function, const char* name, const char*
   return nb::steal(reinterpret_cast<PyObject*>(self));
 }
 
+bool wants_gradient(const Tensor& x, const nb::args& args) {
+  if (!grad_enabled()) return false;
+  bool wanted = x.requires_grad();
+  for (const nb::handle a : args) {
+    const Tensor* t = tensor_or_null(a);
+    wanted = wanted || (t && t->requires_grad());
+  }
+  return wanted;
+}
+
 /// x.name_(…) is x.name(…) written to x.
 void add_in_place(nb::class_<Tensor>& tensor, const char* name) {
   static std::deque<std::string> names;  // which Python's objects point to
@@ -206,8 +216,12 @@ void add_in_place(nb::class_<Tensor>& tensor, const char* name) {
       own.c_str(),
       [name](nb::handle_t<Tensor> self, const nb::args& args,
              const nb::kwargs& kwargs) -> nb::handle_t<Tensor> {
-        const auto result = nb::cast<Tensor>(self.attr(name)(*args, **kwargs));
         const auto& destination = nb::cast<const Tensor&>(self);
+        // Where it is recorded the method reads a copy: what it saves must stay.
+        const nb::object source = wants_gradient(destination, args)
+                                      ? nb::cast(without_gil([&] { return clone(destination); }))
+                                      : nb::borrow(self);
+        const auto result = nb::cast<Tensor>(source.attr(name)(*args, **kwargs));
         without_gil([&] { store(destination, result); });
         return self;
       },

@@ -195,7 +195,7 @@ Place locate(const Tensor& t, nb::handle key) {
 
 /// Whether a write to the one may change what is read from the other.
 bool may_overlap(const Tensor& a, const Tensor& b) {
-  return !a.is_traced() && !b.is_traced() && a.storage() == b.storage();
+  return a.impl()->storage == b.impl()->storage;
 }
 
 }  // namespace
@@ -209,9 +209,25 @@ Tensor get_item(const Tensor& t, nb::handle key) {
   });
 }
 
+/// t[key] = source where a gradient flows: a new t, made of operators, takes the place of the old.
+void set_recorded(const Tensor& t, nb::handle key, Tensor source) {
+  const Tensor positions =
+      without_gil([&] { return reshape(arange(t.numel(), {DType::i64, t.device()}), t.shape()); });
+  const Tensor where = get_item(positions, key);
+  without_gil([&] {
+    while (source.rank() > where.rank() && source.shape()[0] == 1) source = squeeze(source, {0});
+    const Tensor values = expand(cast(to(source, t.device()), t.dtype()), where.shape());
+    const Tensor flat =
+        index_put(reshape(clone(t), {-1}), {reshape(where, {-1})}, reshape(values, {-1}));
+    copy_(t, reshape(flat, t.shape()));
+  });
+}
+
 void set_item(const Tensor& t, nb::handle key, nb::handle value) {
-  const Place place = locate(t, key);
   Tensor source = source_for(t, value);
+  if (grad_enabled() && is_floating(t.dtype()) && (t.requires_grad() || source.requires_grad()))
+    return set_recorded(t, key, source);
+  const Place place = locate(t, key);
   without_gil([&] {
     const Tensor& view = place.view;
     // NumPy lets a value have more axes of size 1 in front than its place.

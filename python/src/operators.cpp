@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "mica/autograd/tape.h"
 #include "python/src/bindings.h"
 
 namespace mica::python {
@@ -41,6 +42,9 @@ Operand read_operand(nb::handle value, const Tensor& like) {
   if (PyFloat_Check(value.ptr()))
     return {.number = PyFloat_AsDouble(value.ptr()), .is_float = true};
   if (PyLong_Check(value.ptr())) return read_integer(value, like);
+  // A number that runs of a compiled function read anew; see python/mica/_guards.py.
+  if (nb::hasattr(value.type(), "_mica_operand"))
+    return {.tensor = nb::cast<Tensor>(value.attr("_mica_operand")(like))};
   if (!nb::hasattr(value, "__array_interface__")) return {.valid = false};
   // Of NumPy: an array becomes a tensor beside this one, what has no axes is a number.
   if (!value.attr("ndim").equal(nb::int_(0)))
@@ -117,6 +121,11 @@ Tensor compute(const Row& row, const Tensor& x, const Operand& y) {
   return y.tensor.defined() ? row.op(x, y.tensor) : row.op_number(beside(row, x, y), y.number);
 }
 
+/// Whether x op= y goes on the tape. Then the op reads a copy: what it saves must stay.
+bool is_recorded(const Tensor& x, const Operand& y) {
+  return grad_enabled() && (x.requires_grad() || (y.tensor.defined() && y.tensor.requires_grad()));
+}
+
 void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
   tensor.def(
       row.name,
@@ -142,18 +151,18 @@ void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
         nb::arg("other").none(), nb::is_operator());
   }
   if (row.in_place_name) {
-    // Where the result has a gradient nothing can be overwritten: Python then takes `x = x + y`.
+    // Where a gradient flows and others share the memory, nothing can be overwritten: Python then
+    // takes `x = x + y`.
     tensor.def(
         row.in_place_name,
         [&row](nb::handle self, nb::handle other) -> nb::object {
           const Tensor& x = nb::cast<const Tensor&>(self);
           const Operand y = read_operand(other, x);
           if (!y.valid) return not_implemented();
-          const bool has_history = x.requires_grad() && !x.is_leaf();
-          const bool gives_gradient = y.tensor.defined() && y.tensor.requires_grad();
-          if (grad_enabled() && (has_history || (gives_gradient && !x.requires_grad())))
+          const bool recorded = is_recorded(x, y);
+          if (recorded && !(x.is_leaf() && x.requires_grad()) && !can_record_write(x))
             return not_implemented();
-          without_gil([&] { store(x, compute(row, x, y)); });
+          without_gil([&] { store(x, compute(row, recorded ? clone(x) : x, y)); });
           return nb::borrow(self);
         },
         nb::arg("other").none(), nb::is_operator());
@@ -173,7 +182,7 @@ void bind_arithmetic_in_place(nb::class_<Tensor>& tensor) {
           const Operand y = read_operand(other, t);
           if (!y.valid)
             raise_type_error("{}: expected a tensor or a number, got {}", of, class_name(other));
-          without_gil([&] { store(t, compute(*row, t, y)); });
+          without_gil([&] { store(t, compute(*row, is_recorded(t, y) ? clone(t) : t, y)); });
           return t;
         },
         "other"_a, nb::rv_policy::reference,

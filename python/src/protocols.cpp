@@ -1,4 +1,5 @@
 // What Python asks of an object: its number, length, iteration, text, copies and pickled bytes.
+#include "mica/autograd/tape.h"
 #include "mica/core/dtype_switch.h"
 #include "mica/core/print.h"
 #include "python/src/bindings.h"
@@ -133,7 +134,8 @@ Tensor deep_copy(const Tensor& t, nb::dict memo, bool with_grad) {
   const Tensor copy = without_gil([&] {
     const Tensor values = clone(t.detach());
     if (t.requires_grad()) values.set_requires_grad();
-    if (const Tensor g = t.grad(); with_grad && g.defined()) values.set_grad(clone(g.detach()));
+    if (!with_grad || grad_is_used_up(t)) return values;
+    if (const Tensor g = t.grad(); g.defined()) values.set_grad(clone(g.detach()));
     return values;
   });
   memo[key] = copy;

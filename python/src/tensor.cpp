@@ -1,4 +1,4 @@
-#include "python/src/bindings.h"
+#include "python/src/callback.h"
 #include "python/src/dlpack.h"
 
 namespace mica::python {
@@ -97,7 +97,7 @@ void bind_memory(nb::class_<Tensor>& tensor) {
       "The address of the first element.");
   const auto view = [](const Tensor& t, const Shape& shape) {
     const Tensor result = reshape(t, shape);
-    check<ShapeError>(t.is_traced() || t.numel() == 0 || result.storage() == t.storage(),
+    check<ShapeError>(t.numel() == 0 || result.impl()->storage == t.impl()->storage,
                       "view: the strides of this tensor do not let it be seen as {}; use reshape()",
                       shape);
     return result;
@@ -163,11 +163,11 @@ void retain_grad(nb::handle self) {
   const Tensor& t = nb::cast<const Tensor&>(self);
   check(t.requires_grad(), "retain_grad: the tensor requires no gradient");
   if (t.is_leaf()) return;
-  const auto reference =
-      std::make_shared<nb::object>(nb::steal(PyWeakref_NewRef(self.ptr(), nullptr)));
-  add_hook(t, [reference](const Tensor& gradient) {
+  const nb::object reference = nb::steal(PyWeakref_NewRef(self.ptr(), nullptr));
+  if (!reference.is_valid()) nb::raise_python_error();
+  add_hook(t, [reference = Shared(reference)](const Tensor& gradient) {
     const nb::gil_scoped_acquire acquire;
-    if (const nb::object alive = (*reference)(); !alive.is_none()) {
+    if (const nb::object alive = reference.get()(); !alive.is_none()) {
       const Tensor& result = nb::cast<const Tensor&>(alive);
       const Tensor before = result.grad();
       result.set_grad(before.defined() ? without_gil([&] { return add(before, gradient); })

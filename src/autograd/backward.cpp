@@ -6,7 +6,6 @@
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
 #include "mica/core/interrupt.h"
-#include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 
@@ -19,16 +18,8 @@ const GradHooks* hooks_of(const Tensor& leaf) { return leaf.impl()->autograd->ho
 
 /// Adds to a leaf's `.grad`.
 void add_to_grad(const Tensor& leaf, const Tensor& gradient) {
-  if (GradWatcher* watcher = current_grad_watcher()) watcher->before_change(leaf, true);
   const Tensor before = leaf.grad();
-  if (!before.defined()) {
-    leaf.set_grad(gradient);
-  } else if (gradient.is_traced() && !before.is_traced()) {
-    // The gradient existed before the capture: every replay adds to it.
-    copy_(before, add(before, gradient));
-  } else {
-    leaf.set_grad(add(before, gradient));
-  }
+  leaf.set_grad(before.defined() ? add(before, gradient) : gradient);
 }
 
 /// One backward pass. Consumers have higher sequence numbers than producers, so taking the highest

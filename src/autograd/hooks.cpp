@@ -36,6 +36,16 @@ const std::shared_ptr<GradHooks>& leaf_hooks(const Tensor& leaf) {
 
 bool any_leaf_hooks() { return g_leaf_hooks.load(std::memory_order_relaxed) > 0; }
 
+uint64_t hooks_stamp(const Tensor& leaf) {
+  const GradHooks* hooks = leaf.impl()->autograd ? leaf.impl()->autograd->hooks.get() : nullptr;
+  if (!hooks) return 0;
+  // Ids are never used again.
+  uint64_t stamp = 0;
+  for (const GradHooks::Replace& h : hooks->replace) stamp = stamp * 31 + h.id;
+  for (const GradHooks::After& h : hooks->after) stamp = stamp * 37 + h.id;
+  return stamp;
+}
+
 Tensor GradHooks::apply(const Tensor& gradient) const {
   Tensor now = gradient;
   for (const Replace& hook : replace) {

@@ -5,12 +5,14 @@
 
 #include "mica/autograd/anomaly.h"
 #include "mica/core/check.h"
+#include "mica/ops/copy/copy.h"
 
 namespace mica {
 namespace {
 
 thread_local bool t_grad_enabled = true;
 thread_local GradWatcher* t_watcher = nullptr;
+thread_local uint64_t t_history_start = 0;
 std::atomic<uint64_t> g_sequence{0};
 
 AutogradMeta& meta_of(const Tensor& t) {
@@ -131,7 +133,37 @@ const Tensor& Tensor::set_requires_grad(bool value) const {
 }
 
 Tensor Tensor::grad() const {
-  return defined() && impl_->autograd ? impl_->autograd->grad : Tensor();
+  check(!grad_is_used_up(*this),
+        "the .grad of a tensor {} is not kept: a compiled function made it and used it up in its "
+        "update. Return it from the function, or call zero_grad() at its end instead of its start",
+        spec());
+  if (t_watcher && defined()) t_watcher->before_change(*this, true);
+  return peek_grad(*this);
+}
+
+Tensor peek_grad(const Tensor& t) {
+  return t.defined() && t.impl()->autograd ? t.impl()->autograd->grad : Tensor();
+}
+
+void poke_grad(const Tensor& t, const Tensor& grad) {
+  if (grad.defined() || t.impl()->autograd) meta_of(t).grad = grad;
+}
+
+namespace {
+
+/// Stands for a gradient that is used up.
+const Tensor& used_up() {
+  static const Tensor marker(make_ref<TensorImpl>());
+  return marker;
+}
+
+}  // namespace
+
+void use_up_grad(const Tensor& leaf) { poke_grad(leaf, used_up()); }
+
+bool grad_is_used_up(const Tensor& t) {
+  const Tensor grad = peek_grad(t);
+  return grad.defined() && grad.impl() == used_up().impl();
 }
 
 void Tensor::set_grad(const Tensor& grad) const {
@@ -176,11 +208,48 @@ std::string history_of(const GradNode& node) {
   return text;
 }
 
+bool can_record_write(const Tensor& t) {
+  return !(t.is_leaf() && t.requires_grad()) && t.impl()->storage->use_count() == 1 &&
+         (t.is_traced() || !current_recorder());
+}
+
+void write_recorded(const Tensor& destination, const Tensor& value) {
+  check(!(destination.is_leaf() && destination.requires_grad()),
+        "copy_into: writes to a tensor that requires a gradient; do it under NoGrad, or on a "
+        "detached tensor");
+  check<Unsupported>(destination.is_traced() || !current_recorder(),
+                     "copy_into: a compiled function writes something with a history to a tensor "
+                     "from outside ({}); detach() it, or compute in a tensor made inside",
+                     destination.spec());
+  check<Unsupported>(
+      destination.impl()->storage->use_count() == 1,
+      "copy_into: something with a history is written to a tensor ({}) whose memory others share: "
+      "a view of it, or one saved for backward, and they would not get the gradient",
+      destination.spec());
+  // What is written may be a leaf: the history then begins with an alias of it.
+  const Tensor source = value.requires_grad() && value.is_leaf() ? alias(value) : value;
+  {
+    const NoGrad guard;
+    copy_(destination, source.detach());
+  }
+  const GradEdge edge = edge_of(source);
+  if (!edge.node && !destination.impl()->autograd) return;
+  AutogradMeta& meta = meta_of(destination);
+  meta.requires_grad = false;
+  if (meta.node) let_go(std::move(meta.node));
+  meta.node = edge.node;
+  meta.output = edge.output;
+}
+
+uint64_t exchange_history_start(uint64_t sequence) {
+  return std::exchange(t_history_start, sequence);
+}
+
 uint64_t last_sequence() { return g_sequence.load(std::memory_order_relaxed); }
 
 const Tensor& SavedTensor::unpack(const char* who) const {
-  if (tensor_.defined() && !tensor_.is_traced())
-    check(tensor_.storage()->version() == version_,
+  if (tensor_.defined())
+    check(tensor_.impl()->storage->version() == version_,
           "{}: a tensor it saved for backward ({}) was modified afterwards; use it before, or "
           "clone() it",
           who, tensor_.spec());
@@ -201,6 +270,11 @@ Tensors GradNode::apply(const Tensors& cotangents) {
         "{}: backward runs a second time through a graph whose saved tensors are freed; pass "
         "retain_graph",
         name());
+  check<Unsupported>(
+      sequence_ > t_history_start,
+      "{}: backward inside a compiled function reaches a call that was recorded outside of it, and "
+      "that each run would need anew; compute it inside, or detach() its result",
+      name());
   used_ = true;
   return vjp(cotangents);
 }

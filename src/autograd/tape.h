@@ -41,7 +41,7 @@ class SavedTensor {
  public:
   SavedTensor() = default;
   explicit SavedTensor(const Tensor& t)
-      : tensor_(t), version_(t.defined() && !t.is_traced() ? t.storage()->version() : 0) {}
+      : tensor_(t), version_(t.defined() ? t.impl()->storage->version() : 0) {}
   /// Raises, in the name of `who`, when the tensor was written to since.
   const Tensor& unpack(const char* who) const;
 
@@ -117,5 +117,27 @@ std::string history_of(const GradNode& node);
 
 /// True while a leaf has hooks.
 bool any_leaf_hooks();
+/// A number that changes with the hooks of a leaf; 0 where it has none.
+uint64_t hooks_stamp(const Tensor& leaf);
+
+/// The `.grad` of a tensor as it is; nobody is told. One that is used up is a tensor without
+/// memory.
+Tensor peek_grad(const Tensor& t);
+void poke_grad(const Tensor& t, const Tensor& grad);
+/// A compiled function made this leaf's gradient and used it up in an update, without keeping it:
+/// whoever reads it before it is set again is told so.
+void use_up_grad(const Tensor& leaf);
+bool grad_is_used_up(const Tensor& t);
+
+/// Whether a write to this tensor can be recorded: it is no leaf that requires a gradient, and no
+/// other tensor (a view, one saved for backward) lies in its memory, which would not know of it.
+bool can_record_write(const Tensor& t);
+/// Overwrites `destination` with `value`, of its shape and dtype, and lets it have the history of
+/// `value` instead of its own.
+void write_recorded(const Tensor& destination, const Tensor& value);
+
+/// Backward does not enter nodes of this thread up to this number: a graph that is captured has
+/// none of the values of a call that was recorded before. Returns the number before.
+uint64_t exchange_history_start(uint64_t sequence);
 
 }  // namespace mica

@@ -2,14 +2,44 @@
 
 #include <algorithm>
 #include <atomic>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
+#include "mica/graph/backward_plan.h"
+#include "mica/graph/captured_grads.h"
+#include "mica/graph/captured_memory.h"
 #include "mica/graph/memory_plan.h"
+#include "mica/graph/value_bytes.h"
 
 namespace mica {
 namespace {
+
+/// The leaves that the histories of some tensors lead to, through nodes recorded after `since`.
+std::vector<GradEdge> leaves_of(const Tensors& roots, uint64_t since) {
+  std::vector<GradEdge> leaves;
+  std::unordered_set<const GradNode*> seen;
+  std::vector<Ref<GradNode>> open;
+  const auto visit = [&](const GradEdge& e) {
+    if (e.node && seen.insert(e.node.get()).second) {
+      check<Unsupported>(e.node->sequence() > since,
+                         "compile: a result depends on {}, which was recorded outside the compiled "
+                         "function; compute it inside, or detach() it",
+                         e.node->name());
+      open.push_back(e.node);
+    }
+    if (e.leaf.defined() && std::find(leaves.begin(), leaves.end(), e) == leaves.end())
+      leaves.push_back(e);
+  };
+  for (const Tensor& t : roots) visit(edge_of(t));
+  while (!open.empty()) {
+    const Ref<GradNode> node = std::move(open.back());
+    open.pop_back();
+    for (const GradEdge& e : node->edges()) visit(e);
+  }
+  return leaves;
+}
 
 std::atomic<int64_t> g_serial{0};
 
@@ -35,13 +65,24 @@ Ref<Storage> counted_storage(const std::shared_ptr<Held>& held, const TensorSpec
 
 class Capture final : public Recorder, public GradWatcher {
  public:
-  Capture()
-      : before_recorder_(exchange_recorder(this)), before_watcher_(exchange_grad_watcher(this)) {
+  explicit Capture(std::span<const Tensor> arguments)
+      : before_recorder_(exchange_recorder(this)),
+        before_watcher_(exchange_grad_watcher(this)),
+        before_history_(exchange_history_start(last_sequence())),
+        start_(last_sequence()),
+        arguments_(arguments.begin(), arguments.end()) {
     if (before_recorder_) {
       leave();
       fail<Unsupported>(
           "compile: a compiled function was called for the first time while another is captured");
     }
+  }
+  /// A second graph, of the gradient of what the first one computes. It reads the first one's
+  /// values as arguments after those that are added.
+  explicit Capture(Capture* forward) : Capture(std::span<const Tensor>()) {
+    forward_ = forward;
+    start_ = forward->start_;
+    exchange_history_start(start_);
   }
   ~Capture() override {
     if (!finished_) leave();
@@ -49,10 +90,28 @@ class Capture final : public Recorder, public GradWatcher {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  Tensor add_input(const TensorSpec& spec) {
-    const ValueId id = add_value({spec, Value::Kind::input, {}, -1, kNoValue, 0, false});
-    graph_.inputs.push_back(id);
-    return traced(id, counted_storage(held_, spec));
+  Tensor add_argument(const TensorSpec& spec, bool requires_grad = false) {
+    const Tensor t = add_slot(spec, {.argument = static_cast<int>(slots_.size())});
+    if (requires_grad) t.set_requires_grad();
+    if (const size_t i = slots_.size() - 1; i < arguments_.size()) {
+      slots_[i].real = arguments_[i].detach();
+      memory_.meet(arguments_[i].storage());
+    }
+    return t;
+  }
+
+  Tensor add_input(const Tensor& now, std::function<Tensor()> read, const std::string& name) {
+    const Tensor t =
+        add_slot(slot_spec(now), {.argument = -1, .read = std::move(read), .name = name});
+    slots_.back().real = now.detach();
+    // A tensor from outside may lie there too, and have been written to.
+    memory_.meet(now.storage());
+    settle(now.storage().get());
+    return t;
+  }
+
+  void add_effect(const Tensor& value, std::function<void(const Tensor&)> apply) {
+    asked_effects_.emplace_back(value, std::move(apply));
   }
 
   Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
@@ -66,11 +125,11 @@ class Capture final : public Recorder, public GradWatcher {
       if (op.view) {
         v.base = node.in[0];
         v.offset = op.view(op, params.data, graph_[node.in[0]].spec).offset;
-        viewed_.insert(node.in[0]);
       }
       node.out.push_back(add_value(v));
       outputs.add(traced(node.out.back(),
                          op.view ? inputs[0].impl()->storage : counted_storage(held_, spec)));
+      if (!op.view) memory_.forget(outputs[outputs.size() - 1].impl()->storage.get());
       note_device(op.name, spec.device);
     }
     const int n = static_cast<int>(inputs.size());
@@ -81,7 +140,7 @@ class Capture final : public Recorder, public GradWatcher {
       if (op.writes(params.data, i, n)) {
         write(node, index, t, node.in[static_cast<size_t>(i)]);
       } else {
-        readers_[graph_.root(node.in[static_cast<size_t>(i)])].push_back(index);
+        memory_.read_by(t.impl()->storage.get(), index);
       }
     }
     graph_.nodes.push_back(std::move(node));
@@ -89,12 +148,21 @@ class Capture final : public Recorder, public GradWatcher {
   }
 
   void before_change(const Tensor& leaf, bool reads) override {
-    if (!touched_.insert(leaf.impl()).second) return;
-    grads_before_.add(leaf);
-    if (!reads) return;
-    const Tensor before = leaf.grad();
-    guards_.grads.push_back(
-        {leaf, before.defined() && !before.is_traced() ? before.storage() : nullptr});
+    if (leaf.is_traced()) {
+      check<Unsupported>(
+          std::none_of(slots_.begin(), slots_.end(),
+                       [&](const Slot& s) { return s.tensor.impl() == leaf.impl(); }),
+          "compile: the .grad of an argument ({}) is used inside the function; "
+          "differentiate its results outside, or use grad()",
+          leaf.spec());
+      return;
+    }
+    const auto [grad, fresh] = grads_.touch(leaf, reads);
+    if (!fresh || !reads || !grad->before.defined()) return;
+    grad->input = add_input(
+        grad->before, [leaf] { return grad_is_used_up(leaf) ? Tensor() : peek_grad(leaf); },
+        fmt::format("the .grad of a leaf {}", leaf.spec()));
+    poke_grad(leaf, grad->input);
   }
 
   void depends_on(const std::shared_ptr<const bool>& flag) override {
@@ -126,32 +194,33 @@ class Capture final : public Recorder, public GradWatcher {
   }
 
   Captured finish(const Tensors& results) {
-    for (const Tensor& t : results) {
-      check(t.defined(), "compile: the function returned an undefined tensor");
-      const GradEdge edge = edge_of(t);
-      check<Unsupported>(
-          !edge.node || edge.node->used(),
-          "compile: a result ({}) requires a gradient, and its history ends with the capture; call "
-          "backward inside the compiled function, or detach() the result",
-          t.spec());
-      graph_.outputs.push_back(value_of(t));
+    std::vector<size_t> differentiable;
+    for (size_t i = 0; i < results.size(); ++i) {
+      check(results[i].defined(), "compile: the function returned an undefined tensor");
+      const GradEdge edge = edge_of(results[i]);
+      if (edge.node && !edge.node->used()) differentiable.push_back(i);
+      graph_.outputs.push_back(value_of(results[i]));
     }
-    for (const ValueId id : graph_.inputs) note_device("compile", graph_[id].spec.device);
     Captured c;
     c.results = results.size();
+    finish_grads(c);
+    for (const auto& [value, apply] : asked_effects_)
+      c.effects.push_back({value.defined() ? add_output(value) : -1, {}, apply});
     finished_ = true;
     leave();
-    for (const auto& [leaf, before] : grads_before_.grads()) {
-      const Tensor grad = leaf.grad();
-      if (!grad.is_traced()) continue;
-      // A step that updates the leaf itself has used the gradient up; otherwise it is a result.
-      if (!writers_.contains(leaf.storage().get())) {
-        graph_.outputs.push_back(value_of(grad));
-        c.grad_of.push_back(leaf);
+    if (!differentiable.empty()) c.backward = differentiate(results, differentiable, c.effects);
+    for (const Slot& slot : slots_) {
+      if (slot.in_place) {
+        c.in_place.push_back({slot.input.argument, slot.real});
+        continue;
       }
-      leaf.set_grad({});
+      const auto index = static_cast<int>(graph_.inputs.size());
+      graph_.inputs.push_back(slot.value);
+      c.inputs.push_back(slot.input);
+      note_device("compile", graph_[slot.value].spec.device);
+      if (memory_.last_writer(slot.tensor.impl()->storage.get()) >= 0)
+        c.write_backs.emplace_back(index, add_output(slot.tensor));
     }
-    c.grads_before = std::move(grads_before_);
     c.guards = std::move(guards_);
     for (const auto& [storage, tensor] : writers_) c.written.push_back(tensor);
     c.device = device_;
@@ -161,16 +230,96 @@ class Capture final : public Recorder, public GradWatcher {
   }
 
  private:
+  /// An input of the graph, and what it stands for in this call.
+  struct Slot {
+    Input input;
+    ValueId value;
+    Tensor tensor;  // the traced one
+    Tensor real;    // undefined where only a spec is known
+    bool in_place = false;
+  };
+
   std::string name_of(ValueId id) const {
     if (graph_[id].node >= 0) return graph_.nodes[static_cast<size_t>(graph_[id].node)].op->name;
-    const auto at = std::find(graph_.inputs.begin(), graph_.inputs.end(), id);
-    return at == graph_.inputs.end() ? "a tensor from outside"
-                                     : fmt::format("argument {}", at - graph_.inputs.begin());
+    const auto at = std::find_if(slots_.begin(), slots_.end(),
+                                 [&](const Slot& slot) { return slot.value == id; });
+    if (at == slots_.end()) return "a tensor from outside";
+    return at->input.argument < 0 ? at->input.name : fmt::format("argument {}", at->input.argument);
   }
 
   void leave() {
     exchange_recorder(before_recorder_);
     exchange_grad_watcher(before_watcher_);
+    exchange_history_start(before_history_);
+    grads_.put_back();
+  }
+
+  /// The graph of the results' gradient; what it reads of this one becomes an effect of each run.
+  std::shared_ptr<CapturedBackward> differentiate(const Tensors& results,
+                                                  const std::vector<size_t>& of,
+                                                  std::vector<Effect>& effects) {
+    auto backward = std::make_shared<CapturedBackward>();
+    backward->of = of;
+    Capture second(this);
+    Tensors roots;
+    Tensors cotangents;
+    for (const size_t i : of) {
+      roots.push_back(results[i]);
+      cotangents.push_back(second.add_argument(slot_spec(results[i])));
+    }
+    const std::vector<GradEdge> leaves = leaves_of(roots, start_);
+    Tensors gradients(leaves.size());
+    try {
+      gradients = grad_until(roots, leaves, cotangents, {}, start_);
+    } catch (const Error&) {
+      backward->error = std::current_exception();
+    }
+    Tensors made;
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      CapturedBackward::End end;
+      if (gradients[i].defined()) {
+        end.result = static_cast<int>(made.size());
+        made.push_back(gradients[i]);
+      }
+      const auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) {
+        return s.tensor.impl() == leaves[i].leaf.impl();
+      });
+      if (slot != slots_.end()) {
+        end.argument = slot->input.argument;
+      } else if (leaves[i].leaf.is_traced()) {
+        continue;  // made inside: nobody can ask for its gradient
+      } else {
+        end.leaf = leaves[i].leaf;
+      }
+      backward->ends.push_back(std::move(end));
+    }
+    backward->captured = second.finish(made);
+    CapturedBackward* const to = backward.get();
+    for (const Tensor& t : second.imports_)
+      effects.push_back(
+          {add_output(t), {}, [to](const Tensor& kept) { to->kept.push_back(kept); }});
+    return backward;
+  }
+
+  /// A value of the first graph as one of this: the memory it lies in is an argument.
+  ValueId import_value(const Tensor& t) {
+    const ValueId there = forward_->value_of(t);
+    const Graph& g = forward_->graph_;
+    const ValueId root = g.root(there);
+    const int64_t offset = offset_in_root(g, there);
+    if (g[root].kind == Value::Kind::external)
+      return external_value(
+          view_of(g[root].tensor, g[there].spec, g[root].tensor.offset() + offset));
+    auto [at, fresh] = imported_.try_emplace(root, kNoValue);
+    if (fresh) {
+      check<Unsupported>(g[root].spec.is_contiguous() || g[root].spec.is_channels_last(),
+                         "compile: what backward needs ({}) has gaps", g[root].spec);
+      const Tensor slot = add_slot(g[root].spec, {.argument = static_cast<int>(slots_.size())});
+      at->second = value_id(slot);
+      imports_.push_back(forward_->traced(root, t.impl()->storage));
+    }
+    if (there == root) return at->second;
+    return add_value({g[there].spec, Value::Kind::computed, {}, -1, at->second, offset, false});
   }
 
   void note_device(const char* who, Device device) {
@@ -187,6 +336,19 @@ class Capture final : public Recorder, public GradWatcher {
     return static_cast<ValueId>(graph_.values.size() - 1);
   }
 
+  int add_output(const Tensor& t) {
+    graph_.outputs.push_back(value_of(t));
+    return static_cast<int>(graph_.outputs.size() - 1);
+  }
+
+  Tensor add_slot(const TensorSpec& spec, Input input) {
+    const ValueId id = add_value({spec, Value::Kind::input, {}, -1, kNoValue, 0, false});
+    const Tensor t = traced(id, counted_storage(held_, spec));
+    memory_.forget(t.impl()->storage.get());
+    slots_.push_back({std::move(input), id, t, {}});
+    return t;
+  }
+
   int64_t tag(ValueId id) const { return serial_ << kValueBits | id; }
 
   Tensor traced(ValueId id, Ref<Storage> storage) const {
@@ -201,126 +363,217 @@ class Capture final : public Recorder, public GradWatcher {
     return static_cast<ValueId>(traced.impl()->trace & ((int64_t{1} << kValueBits) - 1));
   }
 
+  /// The value that a tensor is now: after a write to its memory, by whatever way, it is another
+  /// version, which the node that wrote last makes.
   ValueId value_of(const Tensor& t) {
-    if (!t.is_traced()) return external_value(t);
-    const int64_t trace = t.impl()->trace;
+    if (forward_ && t.is_traced() && t.impl()->trace >> kValueBits == forward_->serial_)
+      return import_value(t);
     check<Unsupported>(
-        trace >> kValueBits == serial_,
+        !t.is_traced() || t.impl()->trace >> kValueBits == serial_,
         "a tensor made while another graph was captured ({}) was used; it never had a value",
         t.spec());
-    const ValueId id = value_id(t);
-    check(!graph_[id].superseded, "a tensor ({}) was modified after it was saved for backward",
-          t.spec());
+    ValueId id = t.is_traced() ? value_id(t) : external_value(t);
+    while (newer_.contains(id)) id = newer_.at(id);
+    const int writer = memory_.last_writer(t.impl()->storage.get());
+    if (writer > graph_[id].node) {
+      const ValueId fresh = new_version(id, writer);
+      graph_.nodes[static_cast<size_t>(writer)].out.push_back(fresh);
+      id = fresh;
+    }
+    if (t.is_traced()) t.impl()->trace = tag(id);
     return id;
   }
 
-  /// Tensors that exist outside become values once per view of their storage and version.
+  ValueId new_version(ValueId id, int writer) {
+    Value version = graph_[id];
+    if (version.kind == Value::Kind::input) version.kind = Value::Kind::computed;
+    version.base = id;
+    version.offset = 0;
+    version.node = writer;
+    graph_[id].superseded = true;
+    return newer_[id] = add_value(version);
+  }
+
+  /// Tensors that exist outside become values once per view of their storage.
   ValueId external_value(const Tensor& t) {
     std::vector<ValueId>& known = externals_[t.storage().get()];
     for (const ValueId id : known) {
       const Value& v = graph_[id];
-      if (!v.superseded && v.tensor.offset() == t.offset() && v.spec == t.spec()) return id;
+      if (v.tensor.offset() == t.offset() && v.spec == t.spec()) return id;
     }
-    Value v{t.spec(), Value::Kind::external, t.detach(), -1, kNoValue, 0, false};
-    const ValueId id = add_value(v);
+    const ValueId id =
+        add_value({t.spec(), Value::Kind::external, t.detach(), -1, kNoValue, 0, false});
     known.push_back(id);
-    guards_.leaves.push_back({t, t.storage(), t.requires_grad()});
+    guards_.leaves.push_back({t, t.storage(), t.requires_grad(), hooks_stamp(t)});
+    memory_.meet(t.storage());
+    settle(t.storage().get());
     return id;
+  }
+
+  bool is_external(const Storage* storage) const {
+    const auto at = externals_.find(storage);
+    return at != externals_.end() && !at->second.empty();
+  }
+
+  /// Slots filled from memory that is written to are only right while nothing else lies there:
+  /// otherwise they become that memory.
+  void settle(const Storage* real, bool is_written_now = false) {
+    std::vector<Slot*> there;
+    bool written = is_written_now || memory_.last_writer(real) >= 0;
+    for (Slot& slot : slots_) {
+      if (!slot.real.defined() || slot.in_place || slot.real.storage().get() != real) continue;
+      there.push_back(&slot);
+      written = written || memory_.last_writer(slot.tensor.impl()->storage.get()) >= 0;
+    }
+    if (!written || there.size() + (is_external(real) ? 1 : 0) < 2) return;
+    for (Slot* slot : there) use_in_place(*slot);
+  }
+
+  void use_in_place(Slot& slot) {
+    Value& value = graph_[slot.value];
+    check<Unsupported>(
+        slot.input.argument >= 0 && lies_in_order(slot.real.spec(), value.spec),
+        "compile: {} ({}) shares memory with another tensor that the function writes to, and {}",
+        slot.input.argument < 0 ? slot.input.name : fmt::format("argument {}", slot.input.argument),
+        slot.real.spec(),
+        slot.input.argument < 0 ? "is read anew at each call" : "its elements lie with gaps");
+    value.kind = Value::Kind::external;
+    value.tensor = slot.real.detach();
+    slot.in_place = true;
+    const Storage* const traced = slot.tensor.impl()->storage.get();
+    if (memory_.last_writer(traced) >= 0)
+      writers_.try_emplace(slot.real.storage().get(), slot.real.detach());
+    memory_.join(slot.real.storage(), slot.tensor.impl()->storage);
+  }
+
+  static bool lies_in_order(const TensorSpec& a, const TensorSpec& b) {
+    return a.shape == b.shape && a.strides == b.strides;
   }
 
   /// Makes the written input a new version: a value of its own in the same memory.
   void write(Node& node, int index, const Tensor& t, ValueId id) {
-    const char* op = node.op->name;
-    const Value::Kind root_kind = graph_[graph_.root(id)].kind;
-    check<Unsupported>(
-        root_kind != Value::Kind::input,
-        "{}: a compiled function cannot write to its arguments; return the new value instead", op);
-    Value version = graph_[id];
-    version.base = id;
-    version.offset = 0;
-    version.node = index;
-    if (t.is_traced()) {
-      const bool is_view =
-          graph_[id].node >= 0 && graph_.nodes[static_cast<size_t>(graph_[id].node)].is_view();
-      const bool has_views = viewed_.contains(id);
-      check<Unsupported>(!is_view && !has_views, "{}: a write through a view cannot be captured",
-                         op);
-      node.after = readers_[graph_.root(id)];
-      readers_.erase(graph_.root(id));
-    } else {
-      const auto bytes = static_cast<size_t>(t.numel()) * size_of(t.dtype());
-      check<Unsupported>(bytes == t.storage()->bytes(),
-                         "{}: a write through a view cannot be captured; write to the whole tensor",
-                         op);
-      for (const ValueId other : externals_[t.storage().get()]) {
-        const std::vector<int>& read = readers_[graph_.root(other)];
-        node.after.insert(node.after.end(), read.begin(), read.end());
-        readers_.erase(graph_.root(other));
-        graph_[other].superseded = true;
+    const ValueId root = graph_.root(id);
+    const auto slot =
+        std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.value == root; });
+    if (slot != slots_.end() && slot->real.defined()) {
+      memory_.check_alone(node.op->name, slot->real.storage().get());
+      settle(slot->real.storage().get(), true);
+    }
+    if (graph_[root].kind == Value::Kind::external) {
+      const Ref<Storage>& real = graph_[root].tensor.storage();
+      memory_.check_alone(node.op->name, real.get());
+      settle(real.get(), true);
+      writers_.try_emplace(real.get(), graph_[root].tensor.detach());
+    }
+    node.after = memory_.readers(t.impl()->storage.get());
+    memory_.write_by(t.impl()->storage.get(), index);
+    node.out.push_back(new_version(id, index));
+    if (t.is_traced()) t.impl()->trace = tag(node.out.back());
+  }
+
+  void finish_grads(Captured& c) {
+    for (const CapturedGrads::Touched& g : grads_.all()) {
+      const Tensor leaf = g.leaf;
+      const bool was_there = g.before.defined();
+      if (g.read && !was_there) guards_.no_gradients.push_back({leaf});
+      const Tensor now = peek_grad(leaf);
+      if (!now.defined()) {
+        if (!g.read || was_there)
+          c.effects.push_back({-1, {}, [leaf](const Tensor&) { leaf.set_grad({}); }});
+      } else if (g.input.defined() && now.impl() == g.input.impl()) {
+        continue;  // what was there; if it was written to, it is written back
+      } else if (!now.is_traced()) {
+        c.effects.push_back({-1, now, [leaf](const Tensor& grad) { leaf.set_grad(grad); }});
+      } else if (!g.read && is_used_up(leaf, now)) {
+        c.effects.push_back({-1, {}, [leaf](const Tensor&) { use_up_grad(leaf); }});
+      } else {
+        c.effects.push_back(
+            {add_output(now), {}, [leaf](const Tensor& grad) { leaf.set_grad(grad); }});
       }
-      writers_.try_emplace(t.storage().get(), t.detach());
     }
-    graph_[id].superseded = true;
-    const ValueId fresh = add_value(version);
-    graph_[fresh].superseded = false;
-    node.out.push_back(fresh);
-    if (t.is_traced()) {
-      t.impl()->trace = tag(fresh);
-    } else {
-      externals_[t.storage().get()] = {fresh};
-    }
+  }
+
+  /// Whether a node updates a leaf by this gradient.
+  bool is_used_up(const Tensor& leaf, const Tensor& grad) {
+    const ValueId root = graph_.root(value_of(grad));
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& node) {
+      bool updates = false;
+      bool reads = false;
+      const int n = static_cast<int>(node.in.size());
+      for (int i = 0; i < n; ++i) {
+        const ValueId id = node.in[static_cast<size_t>(i)];
+        if (id == kNoValue) continue;
+        const ValueId of = graph_.root(id);
+        if (node.op->writes(node.params.ref().data, i, n)) {
+          updates = updates || (graph_[of].kind == Value::Kind::external &&
+                                graph_[of].tensor.storage() == leaf.storage());
+        } else {
+          reads = reads || of == root;
+        }
+      }
+      return updates && reads;
+    });
   }
 
   const int64_t serial_ = ++g_serial;
   Recorder* before_recorder_;
   GradWatcher* before_watcher_;
+  uint64_t before_history_;
+  uint64_t start_;  // the last node of the tape from before
+  Capture* forward_ = nullptr;
+  Tensors imports_;                                // of the first graph, in the order of slots
+  std::unordered_map<ValueId, ValueId> imported_;  // roots of the first graph
   bool finished_ = false;
+  Tensors arguments_;
   Graph graph_;
   std::shared_ptr<Held> held_ = std::make_shared<Held>();
   Device device_;
   bool device_known_ = false;
-  std::unordered_map<Storage*, std::vector<ValueId>> externals_;
-  std::unordered_map<Storage*, Tensor> writers_;
-  std::unordered_map<ValueId, std::vector<int>> readers_;  // by root, since it was last written
-  std::unordered_set<ValueId> viewed_;
-  std::unordered_set<TensorImpl*> touched_;
-  GradsBefore grads_before_;
+  std::vector<Slot> slots_;
+  CapturedMemory memory_;
+  std::unordered_map<const Storage*, std::vector<ValueId>> externals_;
+  std::unordered_map<const Storage*, Tensor> writers_;
+  std::unordered_map<ValueId, ValueId> newer_;  // the next version of a value
+  CapturedGrads grads_;
+  std::vector<std::pair<Tensor, std::function<void(const Tensor&)>>> asked_effects_;
   Guards guards_;
 };
 
-}  // namespace
-
-bool Guards::Grad::holds() const {
-  const Tensor now = leaf.grad();
-  return now.defined() ? now.storage() == grad : !grad;
+Capture& current_capture() {
+  auto* capture = dynamic_cast<Capture*>(current_recorder());
+  check(capture != nullptr, "compile: no graph is captured");
+  return *capture;
 }
 
+}  // namespace
+
+bool Guards::NoGradient::holds() const { return !peek_grad(leaf).defined(); }
+
 bool Guards::Leaf::holds() const {
-  return tensor.storage() == storage && tensor.requires_grad() == requires_grad;
+  return tensor.storage() == storage && tensor.requires_grad() == requires_grad &&
+         hooks_stamp(tensor) == hooks;
 }
 
 bool Guards::hold() const {
   const auto holds = [](const auto& guard) { return guard.holds(); };
-  return std::all_of(grads.begin(), grads.end(), holds) &&
+  return std::all_of(no_gradients.begin(), no_gradients.end(), holds) &&
          std::all_of(leaves.begin(), leaves.end(), holds) &&
          std::all_of(flags.begin(), flags.end(), holds);
 }
 
 std::vector<std::string> Guards::broken() const {
   std::vector<std::string> all;
-  for (const Grad& g : grads) {
-    if (g.holds()) continue;
-    const char* what = !g.grad                    ? "is there now"
-                       : !g.leaf.grad().defined() ? "is gone"
-                                                  : "is another tensor";
-    all.push_back(fmt::format("the .grad of a leaf {} {}", g.leaf.spec(), what));
-  }
+  for (const NoGradient& g : no_gradients)
+    if (!g.holds())
+      all.push_back(fmt::format("the .grad of a leaf {} is there now", g.leaf.spec()));
   for (const Leaf& l : leaves) {
     if (l.tensor.storage() != l.storage)
       all.push_back(fmt::format("a tensor {} from outside lies elsewhere", l.tensor.spec()));
     if (l.tensor.requires_grad() != l.requires_grad)
       all.push_back(fmt::format("a tensor {} from outside {} a gradient now", l.tensor.spec(),
                                 l.requires_grad ? "does not require" : "requires"));
+    if (hooks_stamp(l.tensor) != l.hooks)
+      all.push_back(fmt::format("a tensor {} from outside has other hooks", l.tensor.spec()));
   }
   for (const Flag& f : flags) {
     if (f.holds()) continue;
@@ -330,16 +583,54 @@ std::vector<std::string> Guards::broken() const {
   return all;
 }
 
+bool ArgumentInPlace::is(const Tensor& other) const {
+  return other.storage() == tensor.storage() && other.offset() == tensor.offset() &&
+         other.spec() == tensor.spec();
+}
+
 std::string traced_origin(const Tensor& tensor) {
   const auto* capture = dynamic_cast<const Capture*>(current_recorder());
   return capture && tensor.is_traced() ? capture->origin(tensor) : "";
 }
 
+TensorSpec slot_spec(const Tensor& t) {
+  TensorSpec s = TensorSpec::contiguous(t.shape(), t.dtype(), t.device());
+  if (t.spec().is_channels_last()) s.strides = channels_last_strides(s.shape);
+  return s;
+}
+
 Captured capture(const TensorFunction& function, std::span<const TensorSpec> inputs) {
-  Capture session;
+  Capture session(std::span<const Tensor>{});
   Tensors arguments;
-  for (const TensorSpec& spec : inputs) arguments.push_back(session.add_input(spec));
+  for (const TensorSpec& spec : inputs) arguments.push_back(session.add_argument(spec));
   return session.finish(function(arguments));
+}
+
+Captured capture(const TensorFunction& function, std::span<const Tensor> arguments) {
+  Capture session(arguments);
+  Tensors slots;
+  for (const Tensor& t : arguments)
+    slots.push_back(session.add_argument(slot_spec(t), grad_enabled() && t.requires_grad()));
+  std::exception_ptr error;
+  Tensors results;
+  try {
+    results = function(slots);
+  } catch (const Unsupported&) {
+    throw;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  Captured c = session.finish(results);
+  c.error = error;
+  return c;
+}
+
+Tensor capture_input(const Tensor& now, std::function<Tensor()> read, const std::string& name) {
+  return current_capture().add_input(now, std::move(read), name);
+}
+
+void capture_effect(const Tensor& value, std::function<void(const Tensor&)> apply) {
+  current_capture().add_effect(value, std::move(apply));
 }
 
 }  // namespace mica

@@ -6,20 +6,22 @@
 #include <utility>
 
 #include "mica/core/check.h"
+#include "mica/graph/backward_plan.h"
 #include "mica/op/settings.h"
 
 namespace mica {
 namespace {
 
-/// The slot an argument is copied into: dense, in the argument's memory format.
-TensorSpec slot_spec(const Tensor& t) {
-  check(t.defined(), "compile: an argument is undefined");
-  check<Unsupported>(
-      !(grad_enabled() && t.requires_grad()),
-      "compile: an argument requires a gradient; gradients do not flow into a compiled function");
-  TensorSpec s = TensorSpec::contiguous(t.shape(), t.dtype(), t.device());
-  if (t.spec().is_channels_last()) s.strides = channels_last_strides(s.shape);
-  return s;
+/// Bit i: a gradient is wanted of argument i.
+uint64_t leaves_among(std::span<const Tensor> arguments) {
+  uint64_t leaves = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    check(arguments[i].defined(), "compile: an argument is undefined");
+    if (!grad_enabled() || !arguments[i].requires_grad()) continue;
+    check<Unsupported>(i < 64, "compile: gradients flow to the first 64 arguments, not to {}", i);
+    leaves |= uint64_t{1} << i;
+  }
+  return leaves;
 }
 
 const char* memory_format(const TensorSpec& s) {
@@ -41,15 +43,21 @@ void compare(size_t i, const TensorSpec& before, const TensorSpec& now,
 }  // namespace
 
 /// Why the plan that comes nearest does not serve this call.
-std::string CompiledFunction::reason(const std::vector<TensorSpec>& specs, uint64_t stamp) const {
+std::string CompiledFunction::reason(const Key& key, std::span<const Tensor> arguments) const {
   std::vector<std::string> best;
   for (const Entry& e : entries_) {
-    std::vector<std::string> why = e.plan->captured().guards.broken();
-    if (e.stamp != stamp) why.insert(why.begin(), "settings changed");
-    for (size_t i = 0; i < std::min(specs.size(), e.specs.size()); ++i)
-      compare(i, e.specs[i], specs[i], why);
-    if (e.specs.size() != specs.size())
-      why.push_back(fmt::format("{} arguments → {}", e.specs.size(), specs.size()));
+    std::vector<std::string> why;
+    if (e.key.stamp != key.stamp) why.emplace_back("settings changed");
+    if (e.key.leaves != key.leaves) why.emplace_back("gradients of other arguments are wanted");
+    if (e.key.records != key.records)
+      why.push_back(fmt::format("grad mode is {} now", key.records ? "on" : "off"));
+    for (size_t i = 0; i < std::min(key.specs.size(), e.key.specs.size()); ++i)
+      compare(i, e.key.specs[i], key.specs[i], why);
+    if (e.key.specs.size() != key.specs.size())
+      why.push_back(fmt::format("{} arguments → {}", e.key.specs.size(), key.specs.size()));
+    const std::vector<std::string> more = e.plan->refuses(arguments);
+    why.insert(why.end(), more.begin(), more.end());
+    if (why.empty()) why.emplace_back("arguments share memory with what the function writes to");
     if (best.empty() || why.size() <= best.size()) best = std::move(why);
   }
   std::string text;
@@ -57,37 +65,9 @@ std::string CompiledFunction::reason(const std::vector<TensorSpec>& specs, uint6
   return text;
 }
 
-Tensors CompiledFunction::operator()(std::span<const Tensor> arguments, int times) {
-  // Inside another capture the body simply becomes part of that graph.
-  if (current_recorder()) {
-    for (int i = 1; i < times; ++i) function_(arguments);
-    return function_(arguments);
-  }
-  const std::lock_guard lock(mutex_);
-  // A plan made in anomaly mode has a step for every op, so that the culprit has a name.
-  const uint64_t stamp = settings_stamp() * 2 + (detect_anomaly() ? 1 : 0);
-  std::vector<TensorSpec> specs;
-  for (const Tensor& t : arguments) specs.push_back(slot_spec(t));
-  for (Entry& e : entries_) {
-    if (e.stamp != stamp || e.specs != specs || !e.plan->captured().guards.hold()) continue;
-    last_ = e.plan.get();
-    return last_->run(arguments, times);
-  }
-  if (verbose_compile() && captures_ > 0)
-    std::fprintf(stderr, "mica: compile: captured again: %s\n",
-                 entries_.empty() ? "no plan is kept" : reason(specs, stamp).c_str());
-  Captured captured = capture(function_, specs);
-  GradsBefore grads = std::move(captured.grads_before);  // put back if planning or running fails
-  auto plan = std::make_unique<Plan>(std::move(captured));
-  ++captures_;
-  if (verbose_compile())
-    std::fprintf(stderr,
-                 "mica: compile: planned: %zu steps in %zu bytes, %zu alive at once; eager holds "
-                 "%zu\n",
-                 plan->steps(), plan->planned_bytes(), plan->live_bytes(),
-                 plan->captured().eager_bytes);
+void CompiledFunction::keep(Entry entry) {
   // A stamp never comes again, so neither do the plans made under another.
-  std::erase_if(entries_, [&](const Entry& e) { return e.stamp != stamp; });
+  std::erase_if(entries_, [&](const Entry& e) { return e.key.stamp != entry.key.stamp; });
   if (entries_.size() >= kMostPlans) {
     if (!std::exchange(told_of_limit_, true))
       std::fprintf(stderr,
@@ -97,11 +77,64 @@ Tensors CompiledFunction::operator()(std::span<const Tensor> arguments, int time
                    kMostPlans);
     entries_.erase(entries_.begin());
   }
-  entries_.push_back({std::move(specs), stamp, std::move(plan)});
+  entries_.push_back(std::move(entry));
   last_ = entries_.back().plan.get();
-  Tensors results = last_->run(arguments, times);
-  grads.let_go();
-  return results;
+}
+
+CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times) {
+  // Inside another capture the body simply becomes part of that graph.
+  if (current_recorder()) {
+    for (int i = 1; i < times; ++i) body_(arguments);
+    return body_(arguments);
+  }
+  const uint64_t leaves = leaves_among(arguments);
+  const std::lock_guard lock(mutex_);
+  // A plan made in anomaly mode has a step for every op, so that the culprit has a name.
+  Key key{{}, settings_stamp() * 2 + (detect_anomaly() ? 1 : 0), grad_enabled(), leaves};
+  key.specs.reserve(arguments.size());
+  for (const Tensor& t : arguments) key.specs.push_back(slot_spec(t));
+  for (Entry& e : entries_) {
+    if (e.key != key || !e.plan->accepts(arguments)) continue;
+    last_ = e.plan.get();
+    return run(e, arguments, times);
+  }
+  if (verbose_compile() && captures_ > 0)
+    std::fprintf(stderr, "mica: compile: captured again: %s\n",
+                 entries_.empty() ? "no plan is kept" : reason(key, arguments).c_str());
+  std::shared_ptr<const Companion> companion;
+  Captured captured = capture(
+      [&](std::span<const Tensor> in) {
+        CallOutcome outcome = body_(in);
+        companion = std::move(outcome.companion);
+        return std::move(outcome.results);
+      },
+      arguments);
+  captured.companion = companion;
+  const std::exception_ptr error = captured.error;
+  auto plan = std::make_unique<Plan>(std::move(captured));
+  if (error) {
+    // What the function did before it threw is done, as it would have been.
+    plan->run(arguments);
+    std::rethrow_exception(error);
+  }
+  ++captures_;
+  if (verbose_compile())
+    std::fprintf(stderr,
+                 "mica: compile: planned: %zu steps in %zu bytes, %zu alive at once; eager holds "
+                 "%zu\n",
+                 plan->steps(), plan->planned_bytes(), plan->live_bytes(),
+                 plan->captured().eager_bytes);
+  const auto gradient = plan->captured().backward;
+  keep({std::move(key), std::move(plan),
+        gradient ? std::make_shared<BackwardPlan>(gradient) : nullptr});
+  return run(entries_.back(), arguments, times);
+}
+
+CallOutcome CompiledFunction::run(const Entry& entry, std::span<const Tensor> arguments,
+                                  int times) {
+  CallOutcome outcome{entry.plan->run(arguments, times), entry.plan->captured().companion};
+  if (entry.backward) entry.backward->attach(outcome.results, arguments);
+  return outcome;
 }
 
 }  // namespace mica

@@ -84,12 +84,17 @@ void compute_in_place(Graph& g, std::vector<Step>& steps, size_t first) {
     if (uses[static_cast<size_t>(from)] != 1 || maker < first || maker >= c ||
         (next != there.end() && *next < c))
       continue;
+    const auto start = [&](ValueId id) {
+      return (g[g.root(id)].tensor.offset() + offset_in_root(g, id)) *
+             static_cast<int64_t>(size_of(g[id].spec.dtype));
+    };
     const Step& step = steps[maker];
     const auto result = std::find(step.out.begin(), step.out.end(), from) - step.out.begin();
     bool fits = true;
     for (size_t k = 0; k < step.in.size(); ++k)
       if (step.in[k] != kNoValue && storage_of(step.in[k]) == storage)
         fits = fits && lie_alike(g[step.in[k]].spec, g[to].spec) &&
+               start(step.in[k]) == start(to) &&
                step.op->may_overwrite(step.params.ref().data, static_cast<int>(k),
                                       static_cast<int>(result));
     if (!fits) continue;
@@ -126,7 +131,7 @@ Plan::Plan(Captured captured) : captured_(std::move(captured)) {
   place();
   bind();
   if (!captured_.device.is_null() && steps() > 0) replay_ = record(1);
-  captured_.grads_before.let_go();
+  find_outside_memory();
 }
 
 std::unique_ptr<Replay> Plan::record(int times) const {

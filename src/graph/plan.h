@@ -35,6 +35,12 @@ class Plan {
   /// the results are those of the last.
   Tensors run(std::span<const Tensor> arguments, int times = 1);
 
+  /// Whether a run with these arguments, which have the captured specs, does what the function
+  /// would: what it found on the host still holds, and memory overlaps as it did then.
+  bool accepts(std::span<const Tensor> arguments) const;
+  /// Why not, in words.
+  std::vector<std::string> refuses(std::span<const Tensor> arguments) const;
+
   const Captured& captured() const { return captured_; }
   /// Bytes of the arena this plan uses.
   size_t planned_bytes() const { return planned_bytes_; }
@@ -102,13 +108,30 @@ class Plan {
     return step < prologue_ ? kept_ : arena_;
   }
   void copy_in(ValueId slot, const Tensor& argument);
-  Tensor copy_out(ValueId id, std::span<const Tensor> arguments);
+  /// What goes into the graph's inputs: arguments, and what is read on the host.
+  Tensors gather(std::span<const Tensor> arguments) const;
+  /// Tensors of the outside for the graph's outputs, of which some may share memory.
+  Tensors copy_out(std::span<const Tensor> inputs);
+  Tensor copy_out(ValueId id, std::span<const Tensor> inputs);
+  /// A value seen as a tensor, where it lies.
+  Tensor in_arena(ValueId id) const;
+  void find_outside_memory();
+  bool overlaps_a_write(const Tensors& inputs) const;
 
   Captured captured_;
   struct Dependence {
     Ref<Storage> storage;
     uint32_t version;  ///< when the prologue ran last
   };
+
+  /// Memory outside that the graph uses, by address.
+  struct Range {
+    const std::byte* begin;
+    const std::byte* end;
+    bool written;
+  };
+  std::vector<Range> outside_;
+  bool writes_outside_ = false;
 
   std::vector<Step> steps_;  ///< the prologue's first
   int prologue_ = 0;

@@ -1,6 +1,7 @@
 // How a plan runs.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "mica/autograd/anomaly.h"
 #include "mica/graph/plan.h"
@@ -80,14 +81,20 @@ void Plan::copy_in(ValueId slot, const Tensor& argument) {
   runtime(spec.device).copy(address(slot), dense.data(), bytes_of(spec), spec.device.index);
 }
 
-Tensor Plan::copy_out(ValueId id, std::span<const Tensor> arguments) {
+Tensor Plan::copy_out(ValueId id, std::span<const Tensor> inputs) {
   const Graph& g = captured_.graph;
   const ValueId root = g.root(id);
-  if (g[root].kind == Value::Kind::external)
-    return view_of(g[root].tensor, g[id].spec, g[root].tensor.offset() + offset_in_root(g, id));
-  for (size_t i = 0; i < g.inputs.size(); ++i)
-    if (g.inputs[i] == id) return arguments[i];
   const TensorSpec& spec = g[id].spec;
+  if (g[root].kind == Value::Kind::external)
+    return view_of(g[root].tensor, spec, g[root].tensor.offset() + offset_in_root(g, id));
+  if (g[root].kind == Value::Kind::input) {
+    // A view of an argument is one outside too, where the argument lies as its slot does.
+    const size_t i =
+        static_cast<size_t>(std::find(g.inputs.begin(), g.inputs.end(), root) - g.inputs.begin());
+    if (offset_in_root(g, id) == 0 && spec == g[root].spec) return inputs[i];
+    if (inputs[i].strides() == g[root].spec.strides)
+      return view_of(inputs[i], spec, inputs[i].offset() + offset_in_root(g, id));
+  }
   if (spec.device.is_null())
     return empty(TensorSpec::contiguous(spec.shape, spec.dtype, spec.device));
   if (spec.is_contiguous() || spec.is_channels_last()) {
@@ -96,12 +103,39 @@ Tensor Plan::copy_out(ValueId id, std::span<const Tensor> arguments) {
       runtime(spec.device).copy(result.data(), address(id), bytes_of(spec), spec.device.index);
     return result;
   }
-  // A strided view of the arena: seen as a tensor, then copied.
+  return clone(in_arena(id));
+}
+
+Tensor Plan::in_arena(ValueId id) const {
+  const TensorSpec& spec = captured_.graph[id].spec;
   auto impl = make_ref<TensorImpl>();
   impl->spec = spec;
   impl->storage =
-      make_ref<Storage>(address(id), bytes_of(spec), spec.device, is_kept(root) ? kept_ : arena_);
-  return clone(Tensor(std::move(impl)));
+      make_ref<Storage>(address(id), bytes_of(spec), spec.device, is_kept(id) ? kept_ : arena_);
+  return Tensor(std::move(impl));
+}
+
+Tensors Plan::copy_out(std::span<const Tensor> inputs) {
+  const Graph& g = captured_.graph;
+  Tensors results;
+  const size_t count = g.outputs.size() - captured_.write_backs.size();
+  results.reserve(count);
+  std::map<ValueId, Tensor> whole;  // of which several outputs are views
+  for (size_t i = 0; i < count; ++i) {
+    const ValueId id = g.outputs[i];
+    const ValueId root = g.root(id);
+    const auto shares = [&](ValueId other) { return g.root(other) == root; };
+    const bool dense = g[root].spec.is_contiguous() || g[root].spec.is_channels_last();
+    if (g[root].kind != Value::Kind::computed || g[root].spec.device.is_null() || !dense ||
+        std::count_if(g.outputs.begin(), g.outputs.end(), shares) < 2) {
+      results.push_back(copy_out(id, inputs));
+      continue;
+    }
+    Tensor& all = whole[root];
+    if (!all.defined()) all = copy_out(root, inputs);
+    results.push_back(view_of(all, g[id].spec, all.offset() + offset_in_root(g, id)));
+  }
+  return results;
 }
 
 void Plan::refresh() {
@@ -116,32 +150,138 @@ void Plan::refresh() {
   refreshed_ = true;
 }
 
+void Plan::find_outside_memory() {
+  std::map<const Storage*, bool> found;
+  for (const Value& v : captured_.graph.values)
+    if (v.kind == Value::Kind::external && v.tensor.defined())
+      found.try_emplace(v.tensor.storage().get(), false);
+  for (const Tensor& t : captured_.written) found[t.storage().get()] = true;
+  for (const auto& [storage, written] : found) {
+    writes_outside_ = writes_outside_ || written;
+    if (storage->data() && storage->bytes() > 0)
+      outside_.push_back({storage->data(), storage->data() + storage->bytes(), written});
+  }
+  std::sort(outside_.begin(), outside_.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+}
+
+bool Plan::overlaps_a_write(const Tensors& inputs) const {
+  const auto range_of = [](const Tensor& t) {
+    const Storage& s = *t.storage();
+    return Range{s.data(), s.data() + s.bytes(), false};
+  };
+  const auto meet = [](const Range& a, const Range& b) {
+    return a.begin < b.end && b.begin < a.end;
+  };
+  const auto is_written_back = [&](size_t i) {
+    return std::any_of(captured_.write_backs.begin(), captured_.write_backs.end(),
+                       [&](const auto& w) { return static_cast<size_t>(w.first) == i; });
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Range r = range_of(inputs[i]);
+    const bool written = is_written_back(i);
+    // Storages of the outside do not overlap each other, but for those nobody writes to.
+    auto at = std::upper_bound(outside_.begin(), outside_.end(), r.begin,
+                               [](const std::byte* p, const Range& o) { return p < o.end; });
+    for (; at != outside_.end() && at->begin < r.end; ++at)
+      if (meet(*at, r) && (written || at->written)) return true;
+    for (size_t j = 0; j < inputs.size() && written; ++j)
+      if (j != i && meet(range_of(inputs[j]), r)) return true;
+  }
+  return false;
+}
+
+bool Plan::accepts(std::span<const Tensor> arguments) const {
+  if (!captured_.guards.hold()) return false;
+  for (const ArgumentInPlace& a : captured_.in_place)
+    if (!a.is(arguments[static_cast<size_t>(a.argument)])) return false;
+  if (captured_.companion && !captured_.companion->broken().empty()) return false;
+  const bool reads = std::any_of(captured_.inputs.begin(), captured_.inputs.end(),
+                                 [](const Input& i) { return i.argument < 0; });
+  if (!reads && !writes_outside_ && captured_.write_backs.empty()) return true;
+  const Tensors inputs = gather(arguments);
+  for (size_t i = 0; i < inputs.size() && reads; ++i)
+    if (!inputs[i].defined() ||
+        slot_spec(inputs[i]) != captured_.graph[captured_.graph.inputs[i]].spec)
+      return false;
+  return !overlaps_a_write(inputs);
+}
+
+std::vector<std::string> Plan::refuses(std::span<const Tensor> arguments) const {
+  std::vector<std::string> why = captured_.guards.broken();
+  if (captured_.companion)
+    if (std::string text = captured_.companion->broken(); !text.empty())
+      why.push_back(std::move(text));
+  for (const ArgumentInPlace& a : captured_.in_place)
+    if (static_cast<size_t>(a.argument) < arguments.size() &&
+        !a.is(arguments[static_cast<size_t>(a.argument)]))
+      why.push_back(fmt::format("argument {} lies elsewhere, and the function writes to its memory",
+                                a.argument));
+  for (size_t i = 0; i < captured_.inputs.size(); ++i) {
+    const Input& input = captured_.inputs[i];
+    if (input.argument >= 0) continue;
+    const Tensor now = input.read();
+    if (!now.defined()) {
+      why.push_back(fmt::format("{} is gone", input.name));
+    } else if (slot_spec(now) != captured_.graph[captured_.graph.inputs[i]].spec) {
+      why.push_back(fmt::format("{} is {} now", input.name, now.spec()));
+    }
+  }
+  return why;
+}
+
+Tensors Plan::gather(std::span<const Tensor> arguments) const {
+  Tensors inputs;
+  inputs.reserve(captured_.inputs.size());
+  for (const Input& i : captured_.inputs)
+    inputs.push_back(i.argument >= 0 ? arguments[static_cast<size_t>(i.argument)] : i.read());
+  return inputs;
+}
+
 Tensors Plan::run(std::span<const Tensor> arguments, int times) {
   check(times >= 1, "compile: expected to run at least once, got {} times", times);
   // The memory of an argument's slot, or of a `.grad`, is not what it was when a run ends.
-  check<Unsupported>(times == 1 || (arguments.empty() && captured_.grad_of.empty()),
-                     "compile: only a function without arguments that leaves no gradients behind "
-                     "can run several times at once");
+  const auto computed = [](const Effect& e) { return e.output >= 0; };
+  check<Unsupported>(
+      times == 1 || (captured_.inputs.empty() &&
+                     std::none_of(captured_.effects.begin(), captured_.effects.end(), computed)),
+      "compile: only a function without arguments that leaves no gradients behind "
+      "can run several times at once");
   const NoGrad guard;
   adopt_num_threads();
   const std::lock_guard lock(arena_->mutex);
   arena_->use_on(current_stream(captured_.device));
-  for (size_t i = 0; i < arguments.size(); ++i) copy_in(captured_.graph.inputs[i], arguments[i]);
-  if (!captured_.device.is_null()) refresh();
-  const int count = captured_.device.is_null() ? 0 : static_cast<int>(steps());
-  if (replay_ && !detect_anomaly()) {
-    std::unique_ptr<Replay>& replay = times == 1 ? replay_ : several_[times];
-    if (!replay) replay = record(times);
-    replay->launch();
-  } else {
-    for (int i = 0; i < count * times; ++i)
-      detect_anomaly() ? run_watched(prologue_ + i % count) : run_step(prologue_ + i % count);
+  const Tensors inputs = gather(arguments);
+  for (size_t i = 0; i < inputs.size(); ++i) copy_in(captured_.graph.inputs[i], inputs[i]);
+  {
+    // Also where a step fails: those before it have written.
+    struct Bump {
+      const std::vector<Tensor>& written;
+      ~Bump() {
+        for (const Tensor& t : written) t.storage()->bump_version();
+      }
+    } const bump{captured_.written};
+    if (!captured_.device.is_null()) refresh();
+    const int count = captured_.device.is_null() ? 0 : static_cast<int>(steps());
+    if (replay_ && !detect_anomaly()) {
+      std::unique_ptr<Replay>& replay = times == 1 ? replay_ : several_[times];
+      if (!replay) replay = record(times);
+      replay->launch();
+    } else {
+      for (int i = 0; i < count * times; ++i)
+        detect_anomaly() ? run_watched(prologue_ + i % count) : run_step(prologue_ + i % count);
+    }
   }
-  for (const Tensor& t : captured_.written) t.storage()->bump_version();
-  Tensors results;
-  for (const ValueId id : captured_.graph.outputs) results.push_back(copy_out(id, arguments));
-  for (size_t i = 0; i < captured_.grad_of.size(); ++i)
-    captured_.grad_of[i].set_grad(results[captured_.results + i]);
+  // What a slot was filled from is given what the function wrote, before it is given back itself.
+  for (const auto& [input, output] : captured_.write_backs) {
+    const Tensor& to = inputs[static_cast<size_t>(input)];
+    if (!to.device().is_null() && to.numel() > 0)
+      copy_(to, in_arena(captured_.graph.outputs[static_cast<size_t>(output)]));
+  }
+  Tensors results = copy_out(inputs);
+  for (int t = 0; t < times; ++t)
+    for (const Effect& e : captured_.effects)
+      e.apply(e.output >= 0 ? results[static_cast<size_t>(e.output)] : e.tensor);
   results.resize(captured_.results);
   return results;
 }

@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include "mica/autograd/autograd.h"
+#include "mica/autograd/tape.h"
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
@@ -130,7 +131,7 @@ bool ModuleImpl::training() const {
 void Module::to(Device device) const {
   const NoGrad guard;
   for (const auto& [name, tensor] : named_parameters()) {
-    const Tensor grad = tensor.grad();
+    const Tensor grad = grad_is_used_up(tensor) ? Tensor() : tensor.grad();
     replace_memory(tensor, mica::to(tensor, device));
     if (grad.defined()) tensor.set_grad(mica::to(grad, device));
   }
@@ -146,7 +147,7 @@ void Module::to(DType dtype) const {
     for (const NamedTensors* own : {&impl.own_parameters(), &impl.own_buffers()}) {
       for (const auto& [name, tensor] : *own) {
         if (!is_floating(tensor.dtype()) || !seen.insert(tensor.impl()).second) continue;
-        const Tensor grad = tensor.grad();
+        const Tensor grad = grad_is_used_up(tensor) ? Tensor() : tensor.grad();
         replace_memory(tensor, cast(tensor, impl.kept_as(dtype)));
         if (grad.defined()) tensor.set_grad(cast(grad, tensor.dtype()));
       }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "mica/mica.h"
@@ -164,14 +165,71 @@ TEST(Grads, AreTemporaryWhenTheStepUpdatesTheLeaf) {
   const Tensor w = vec({1, 2}).set_requires_grad();
   const Tensor lr = scalar(1);
   auto step = compile([&](const Tensor& x) {
+    w.set_grad({});
     sum(mul(w, x)).backward();
     const NoGrad guard;
     sgd_update(lr, {w}, {w.grad()}, {}, {});
   });
   for (int i = 0; i < 3; ++i) step(vec({1, 1}));
   EXPECT_EQ(w.to_vector<float>(), (Floats{-2, -1}));
+  // Nobody kept it, and whoever asks is told so.
+  expect_error<Error>("is not kept: a compiled function made it and used it up", [&] { w.grad(); });
+  expect_error<Error>("is not kept", [&] { sum(w).backward(); });
+  w.set_grad({});
   EXPECT_FALSE(w.grad().defined());
   EXPECT_EQ(step.function()->captures(), 1);
+}
+
+TEST(Grads, ThatTheNextCallAddsToAreKept) {
+  const auto run = [](bool compiled) {
+    const Tensor w = vec({1, 2}).set_requires_grad();
+    const Tensor lr = scalar(1);
+    const auto body = [&](const Tensor& x) {
+      sum(mul(w, x)).backward();
+      const NoGrad guard;
+      sgd_update(lr, {w}, {w.grad()}, {}, {});
+    };
+    auto step = compile(body);
+    for (int i = 0; i < 4; ++i) compiled ? step(vec({1, 1})) : body(vec({1, 1}));
+    EXPECT_TRUE(!compiled || step.function()->captures() == 2);
+    return std::pair(w.to_vector<float>(), w.grad().to_vector<float>());
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST(Grads, MadeOutsideAreReadAtEachCall) {
+  const Tensor w = vec({0, 0}).set_requires_grad();
+  const Tensor lr = scalar(1);
+  auto update = compile([&] {
+    const NoGrad guard;
+    sgd_update(lr, {w}, {w.grad()}, {}, {});
+  });
+  auto clear = compile([&] { w.set_grad({}); });
+  for (int i = 1; i <= 3; ++i) {
+    sum(mul(w, vec({1, 2}))).backward();  // adds up
+    update();
+  }
+  EXPECT_EQ(w.to_vector<float>(), (Floats{-6, -12}));
+  EXPECT_EQ(update.function()->captures(), 1);
+  for (int i = 0; i < 2; ++i) {
+    w.set_grad(vec({1, 1}));
+    clear();
+    EXPECT_FALSE(w.grad().defined());
+  }
+  EXPECT_EQ(clear.function()->captures(), 1);
+}
+
+TEST(Grads, WrittenInPlaceAreTheSameTensors) {
+  const Tensor w = vec({1, 1}).set_requires_grad();
+  auto halve = compile([&] { copy_(w.grad(), mul(w.grad(), 0.5)); });
+  for (const float value : {8.0F, 4.0F}) {
+    const Tensor held = vec({value, 2 * value});
+    w.set_grad(held);
+    halve();
+    EXPECT_EQ(w.grad().impl(), held.impl());
+    EXPECT_EQ(held.to_vector<float>(), (Floats{value / 2, value}));
+  }
+  EXPECT_EQ(halve.function()->captures(), 1);
 }
 
 TEST(Grads, AccumulateIntoOnesThatExist) {
@@ -185,8 +243,9 @@ TEST(Grads, AccumulateIntoOnesThatExist) {
   step(vec({1, 1}));
   EXPECT_EQ(w.grad().to_vector<float>(), (Floats{3, 3}));
   EXPECT_EQ(step.function()->captures(), 2);
-  EXPECT_EQ(w.grad().impl(), held.impl());
-  w.set_grad({});  // none again: the first plan serves
+  EXPECT_EQ(held.to_vector<float>(),
+            (Floats{2, 2}));  // as in eager execution: a new tensor each time
+  w.set_grad({});             // none again: the first plan serves
   step(vec({1, 1}));
   EXPECT_EQ(w.grad().to_vector<float>(), (Floats{1, 1}));
   EXPECT_EQ(step.function()->captures(), 2);
@@ -209,13 +268,13 @@ TEST(Grads, FreezingALeafCapturesAgain) {
   EXPECT_EQ(step.function()->captures(), 2);
 }
 
-TEST(Compile, AnArgumentThatRequiresAGradientIsRefused) {
+TEST(Compile, ArgumentsMayRequireAGradient) {
   auto f = compile([](const Tensor& x) { return neg(x); });
-  expect_error<Unsupported>(
-      "compile: an argument requires a gradient; gradients do not flow into a compiled function",
-      [&] { f(vec({1}).set_requires_grad()); });
+  const Tensor x = vec({1}).set_requires_grad();
+  f(x).backward();
+  EXPECT_EQ(x.grad().item(), -1);
   const NoGrad guard;
-  EXPECT_EQ(f(vec({1}).set_requires_grad()).item(), -1);
+  EXPECT_FALSE(f(x).requires_grad());
   expect_error<Error>("compile: an argument is undefined", [&] { f(Tensor()); });
 }
 
@@ -355,6 +414,21 @@ TEST(Compile, RepeatsAFunctionFromWhatTheLastCallLeft) {
   const Tensor w = vec({1, 2}).set_requires_grad();
   auto leaves_gradients = compile([&] { sum(mul(w, w)).backward(); });
   expect_error<Unsupported>("leaves no gradients", [&] { leaves_gradients.repeat(2); });
+}
+
+TEST(Compile, SeveralThreadsMayBeTheFirst) {
+  for (int round = 0; round < 50; ++round) {
+    auto f = compile([](const Tensor& x) { return mul(x, 2.0); });
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        if (f(full({1 + t % 2}, t)).to_vector<float>()[0] != 2.0F * static_cast<float>(t)) ++wrong;
+      });
+    for (std::thread& t : threads) t.join();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(f.function()->captures(), 2);
+  }
 }
 
 TEST(Plan, SeveralThreadsMayRunOne) {

@@ -135,8 +135,43 @@ def test_in_place_with_gradients(device):
     y = first = x * 2
     y += x  # as in `out += identity`: nothing that backward needs is overwritten
     y *= 3
+    assert y is first
     y.backward(mica.ones(2, device=device))
-    assert x.grad.tolist() == [9, 9] and first.tolist() == [2, 2]
+    assert x.grad.tolist() == [9, 9] and first.tolist() == [9, 9]
+    # Where backward needs the result, a new one is made.
+    z = saved = x.exp()
+    z += 1
+    z.backward(mica.ones(2, device=device))
+    np.testing.assert_allclose(x.grad.tolist(), 9 + np.e * np.ones(2), rtol=1e-6)
+    assert z is not saved
+
+
+def test_items_with_gradients(device):
+    def write(w, x):
+        y = mica.zeros(2, 3, device=device)
+        y[0] = w * x
+        y[:, 1] = w[0]
+        y[1, [0, 2]] = w[1:]
+        y[0] *= 2
+        y.relu_()
+        y.clamp_(max=w.detach().max() * 4)
+        y.masked_fill_(y > 1000, 0)
+        return y
+
+    with mica.no_grad():
+        plain = write(mica.tensor([1.0, 2.0, 3.0], device=device), 2)
+    w = mica.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+    y = write(w, 2)
+    np.testing.assert_array_equal(y.detach().cpu().numpy(), plain.cpu().numpy())
+    y.backward(mica.tensor([[1.0, 10, 100], [1e3, 1e4, 1e5]], device=device))
+    # 4 w[0], 2 w[0], 4 w[2] and w[1], w[0], w[2]; the clamp stops 4 w[2] at its limit, 12.
+    assert w.grad.tolist() == [4 + 20 + 1e4, 1e3, 400 + 1e5]
+    with pytest.raises(mica.Error, match="requires a gradient"):
+        w[0] = 1
+    view = y[0]
+    with pytest.raises(mica.Unsupported, match="whose memory others share"):
+        y[1] = w
+    assert view.tolist() == y[0].tolist()
     with pytest.raises(mica.Error, match="requires a gradient"):
         x += 1
     with mica.no_grad():

@@ -1,12 +1,14 @@
 #include "mica/ops/copy/copy.h"
 
 #include "mica/autograd/function.h"
+#include "mica/autograd/tape.h"
 #include "mica/core/check.h"
 #include "mica/core/memory.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
 #include "mica/ops/copy/cpu_copy.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/view/view.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -139,6 +141,10 @@ Tensor pin_memory(const Tensor& x) {
 void copy_(const Tensor& destination, const Tensor& source) {
   const Tensor here =
       source.device() == destination.device() ? source : to(source, destination.device());
+  const std::array<Tensor, 2> both = {destination, here};
+  if (is_floating(destination.dtype()) && grad_wanted(both))
+    return write_recorded(destination,
+                          expand(cast(here, destination.dtype()), destination.shape()));
   dispatch(copy_into_op(), NoParams{}, {destination, here});
 }
 

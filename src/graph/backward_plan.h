@@ -1,0 +1,48 @@
+#pragma once
+
+#include <exception>
+
+#include "mica/graph/plan.h"
+
+namespace mica {
+
+/// The gradient of a captured function whose results are differentiated outside: what reaches the
+/// leaves for given cotangents of the results.
+struct CapturedBackward {
+  /// Where a gradient goes: to a leaf outside, or on through an argument.
+  struct End {
+    Tensor leaf;
+    int argument = -1;
+    int result = -1;  ///< which result of the graph it is; -1 where none gets there
+  };
+
+  /// Its arguments are the cotangents, then what the function's own graph keeps.
+  Captured captured;
+  std::vector<size_t> of;  ///< the function's results that have a history
+  std::vector<End> ends;
+  /// What the last run of the function kept. Runs and whoever takes it hold the same lock.
+  Tensors kept;
+  /// Why there is no gradient: a tensor that was saved is written to since. Backward throws it.
+  std::exception_ptr error;
+};
+
+/// A plan for the backward pass of a compiled function.
+class BackwardPlan : public std::enable_shared_from_this<BackwardPlan> {
+ public:
+  explicit BackwardPlan(std::shared_ptr<CapturedBackward> captured);
+
+  /// Gives the results of a run their history. `arguments` are those of the call.
+  void attach(Tensors& results, std::span<const Tensor> arguments);
+  /// One gradient per end.
+  Tensors run(const Tensors& inputs);
+
+  const std::vector<CapturedBackward::End>& ends() const { return captured_->ends; }
+  const std::exception_ptr& error() const { return captured_->error; }
+  const Plan& plan() const { return plan_; }
+
+ private:
+  std::shared_ptr<CapturedBackward> captured_;
+  Plan plan_;
+};
+
+}  // namespace mica

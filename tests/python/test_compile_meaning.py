@@ -1,0 +1,535 @@
+"""A compiled call does what the eager call would have done, or raises and says why."""
+
+import gc
+import threading
+import types
+import weakref
+
+import mica
+import mica.nn.functional as F
+import numpy as np
+import pytest
+from mica import nn
+
+SCALE = 2.0
+
+
+def both(make, *calls):
+    """What the function that `make` gives returns for each call, eagerly and compiled; a call is a tuple of
+    arguments, or a function that changes something in between."""
+    results = []
+    for compiled in (False, True):
+        f, *change = make()
+        if compiled:
+            f = mica.compile(f)
+        seen = []
+        for call in calls:
+            if callable(call):
+                call(*change)
+            else:
+                out = f(*call)
+                seen.append([t.tolist() for t in (out if isinstance(out, tuple) else (out,))])
+        results.append(seen)
+    assert results[1] == results[0]
+    return f
+
+
+def ones():
+    return mica.ones(2)
+
+
+class TestCrashes:
+    def test_retain_grad_inside(self):
+        w = mica.ones(3, requires_grad=True)
+
+        @mica.compile
+        def step(x):
+            w.grad = None
+            y = w * x
+            y.retain_grad()
+            (y * y).sum().backward()
+            return y.grad
+
+        for value in (2.0, 3.0):
+            x = mica.full((3,), value)
+            np.testing.assert_array_equal(step(x).numpy(), 2 * value)
+            np.testing.assert_array_equal(w.grad.numpy(), 2 * value**2)
+        gc.collect()
+
+    def test_an_inner_function_after_an_outer_capture(self):
+        @mica.compile
+        def inner(x):
+            return tuple(x[i] * 2 for i in range(len(x)))
+
+        @mica.compile
+        def outer(x):
+            return sum(inner(x))
+
+        for n in (2, 3):
+            x = mica.ones(n, 4)
+            assert len(inner(x)) == n
+            assert outer(mica.ones(n + 3, 4)).tolist() == [2.0 * (n + 3)] * 4
+            assert len(inner(x)) == n
+            assert len(inner(mica.ones(n + 1, 4))) == n + 1
+
+    def test_a_first_run_that_fails(self):
+        table = mica.arange(6).reshape(3, 2)
+        count = mica.zeros(1)
+
+        @mica.compile
+        def rows(index):
+            count.add_(1)
+            return table[index], [index]
+
+        for _ in range(2):
+            with pytest.raises(IndexError):
+                rows(mica.tensor([0, 9]))
+        found, (index,) = rows(mica.tensor([0, 2]))
+        assert found.tolist() == [[0, 1], [4, 5]] and index.tolist() == [0, 2]
+        assert count.item() == 3
+
+    def test_writes_before_an_exception(self):
+        def make():
+            count = mica.zeros(2)
+            w = mica.ones(2, requires_grad=True)
+
+            def f(x, fails):
+                count.add_(x)
+                (w * x).sum().backward()
+                if fails.shape[0] == 2:
+                    raise LookupError("stop")
+                return count * 1, w.grad * 1
+
+            def guarded(x, fails):
+                try:
+                    return f(x, fails)
+                except LookupError:
+                    return (x,)
+
+            return f, count, w
+
+        for compiled in (False, True):
+            f, count, w = make()
+            f = mica.compile(f) if compiled else f
+            for fails in (2, 1, 2, 1):
+                if fails == 2:
+                    with pytest.raises(LookupError, match="stop"):
+                        f(ones(), mica.ones(2))
+                else:
+                    f(ones(), mica.ones(1))
+            assert count.tolist() == [4, 4] and w.grad.tolist() == [4, 4]
+
+    def test_threads_call_first(self):
+        for _ in range(20):
+            f = mica.compile(lambda x: (x * 2, [x + 1]))
+            wrong = []
+
+            def work(n, f=f, wrong=wrong):
+                double, (more,) = f(mica.full((n,), n))
+                if double.tolist() != [2 * n] * n or more.tolist() != [n + 1] * n:
+                    wrong.append(n)
+
+            threads = [threading.Thread(target=work, args=(i % 2 + 1,)) for i in range(4)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            assert not wrong and f.captures == 2
+
+
+class TestMemory:
+    def test_an_argument_that_is_written_elsewhere(self):
+        def make():
+            w = mica.arange(4.0)
+
+            def f(x):
+                before = x * 2
+                w.add_(1)
+                return before, x * 2, w * 1
+
+            return f, w
+
+        f, w = make()
+        g = mica.compile(f)
+        assert [t.tolist() for t in g(w)] == [[0, 2, 4, 6], [2, 4, 6, 8], [1, 2, 3, 4]]
+        assert [t.tolist() for t in g(w)] == [[2, 4, 6, 8], [4, 6, 8, 10], [2, 3, 4, 5]]
+        both(make, (mica.ones(4),), (mica.zeros(4),))
+
+    def test_items_are_assigned(self):
+        def make():
+            w = mica.zeros(2, 3)
+
+            def f(x):
+                w[0] = x
+                w[:, 1] = x.sum()
+                y = x.clone()
+                y[1] = 7
+                return y, w * 1
+
+            return (f,)
+
+        both(make, (mica.arange(3.0),), (mica.ones(3),))
+
+    def test_view_of_captured_and_transposed_tensors(self):
+        w = mica.arange(6.0).reshape(2, 3)
+        f = mica.compile(lambda x: w.view(6) + x)
+        assert f(mica.ones(6)).tolist() == [1, 2, 3, 4, 5, 6]
+        for bad in (lambda x: x.t().view(6), lambda x: w.t().view(6)):
+            for g in (bad, mica.compile(bad)):
+                with pytest.raises(ValueError, match="use reshape"):
+                    g(mica.ones(2, 3))
+
+    def test_a_saved_view_that_is_written(self):
+        w = mica.ones(4, requires_grad=True)
+        scale = mica.ones(4)
+
+        def f(x):
+            loss = (w.reshape(2, 2) * scale.view(2, 2) * x).sum()
+            scale.add_(1)
+            loss.backward()
+
+        for g in (f, mica.compile(f)):
+            with pytest.raises(mica.Error, match="modified afterwards"):
+                g(mica.ones(2, 2))
+
+    def test_named_tuples_stay(self):
+        f = mica.compile(lambda x: (mica.sort(x), [x.max(0)]))
+        for _ in range(2):
+            ordered, (most,) = f(mica.tensor([3.0, 1.0, 2.0]))
+            assert ordered.values.tolist() == [1, 2, 3] and ordered.indices.tolist() == [1, 2, 0]
+            assert most.values.item() == 3
+
+
+class TestGradients:
+    @pytest.mark.parametrize("where", ["step", "both", "zero_grad"])
+    def test_of_an_optimizer_compiled_alone(self, where):
+        ends = []
+        for compiled in (False, True):
+            w = mica.zeros(2, requires_grad=True)
+            opt = mica.optim.SGD([w], lr=1.0)
+            step, clear = opt.step, opt.zero_grad
+            if compiled and where != "zero_grad":
+                step = mica.compile(step)
+            if compiled and where != "step":
+                clear = mica.compile(clear)
+            seen = []
+            for i in range(6):
+                (w * ones() * (i + 1)).sum().backward()
+                mica.nn.utils.clip_grad_norm_([w], 4.0)
+                step()
+                seen.append(w.tolist())
+                if i % 3 == 2:
+                    clear()
+                    assert w.grad is None
+            ends.append(seen)
+            if compiled and where != "zero_grad":
+                assert step.captures == 1
+        assert ends[0] == ends[1]
+
+    def test_accumulation_captures_twice(self):
+        w = mica.zeros(2, requires_grad=True)
+        step = mica.compile(lambda x: (w * x).sum().backward())
+        first = None
+        for i in range(1, 21):
+            step(ones())
+            assert w.grad.tolist() == [i, i]
+            if i == 3:
+                first = w.grad
+        assert step.captures == 2 and first.tolist() == [3, 3]
+
+    def test_update_without_zero_grad(self):
+        ends = []
+        for compiled in (False, True):
+            w = mica.ones(2, requires_grad=True)
+            opt = mica.optim.SGD([w], lr=0.5)
+
+            def f(x, w=w, opt=opt):
+                (w * x).sum().backward()
+                opt.step()
+
+            g = mica.compile(f) if compiled else f
+            for _ in range(4):
+                g(ones())
+            ends.append((w.tolist(), w.grad.tolist()))
+        assert ends[0] == ends[1]
+
+    def test_a_write_to_the_leaf_keeps_its_gradient(self):
+        ends = []
+        for compiled in (False, True):
+            w = mica.ones(2, requires_grad=True)
+            opt = mica.optim.SGD([w], lr=0.5)
+
+            def f(x, w=w, opt=opt):
+                opt.zero_grad()
+                (w * x).sum().backward()
+                with mica.no_grad():
+                    w.clamp_(-1, 0.75)
+
+            g = mica.compile(f) if compiled else f
+            for _ in range(3):
+                g(ones())
+                opt.step()
+            ends.append(w.tolist())
+        assert ends[0] == ends[1]
+
+    def test_used_up_ones_say_so(self):
+        net = nn.Linear(2, 2)
+        opt = mica.optim.SGD(net.parameters(), lr=0.1)
+
+        @mica.compile
+        def step(x):
+            opt.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            opt.step()
+            return loss
+
+        for _ in range(3):
+            step(mica.ones(1, 2))
+        assert step.captures == 1
+        with pytest.raises(mica.Error, match="used it up in its update"):
+            _ = net.weight.grad
+        net.to(mica.float64).to(mica.float32)
+        opt.zero_grad()
+        assert net.weight.grad is None
+
+    def test_frozen_parameters(self):
+        ends = []
+        for compiled in (False, True):
+            a = mica.ones(2, requires_grad=True)
+            b = mica.ones(2, requires_grad=True)
+            opt = mica.optim.SGD([a, b], lr=0.5)
+
+            def f(x, a=a, b=b, opt=opt):
+                opt.zero_grad()
+                (a * b * x).sum().backward()
+                return a * 1
+
+            g = mica.compile(f) if compiled else f
+            g(ones())
+            b.requires_grad = False
+            g(ones())
+            ends.append((a.grad.tolist(), b.grad))
+        assert ends[0] == ends[1] == ([1, 1], None)
+
+    def test_hooks_that_come_and_go(self):
+        w = mica.ones(2, requires_grad=True)
+
+        @mica.compile
+        def step(x):
+            w.grad = None
+            (w * x).sum().backward()
+
+        step(ones())
+        handle = w.register_hook(lambda g: g * 10)
+        step(ones())
+        assert w.grad.tolist() == [10, 10]
+        handle.remove()
+        step(ones())
+        assert w.grad.tolist() == [1, 1]
+
+
+class TestWhatPythonRead:
+    def test_closures_and_globals(self):
+        def make():
+            globals()["SCALE"] = 2.0
+            k = 3.0
+            options = types.SimpleNamespace(shift=1.0, names=["a"])
+
+            def f(x):
+                return x * k * SCALE + options.shift + len(options.names)
+
+            def change(value, shift):
+                nonlocal k
+                k = value
+                options.shift = shift
+                options.names.append("b")
+
+            return f, change
+
+        both(
+            make,
+            (ones(),),
+            lambda change: change(5.0, 2.0),
+            (ones(),),
+            lambda change: change(-1.0, 3.0),
+            (ones(),),
+            lambda _: globals().__setitem__("SCALE", 7.0),
+            (ones(),),
+        )
+
+    def test_attributes_layers_parameters(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+                self.slope = 0.5
+
+            def forward(self, x):
+                return self.body(x) * self.slope
+
+        def make():
+            mica.manual_seed(1)
+            net = Net()
+            return mica.no_grad()(lambda x: net(x)), net
+
+        def replace(net):
+            net.body[1] = nn.Tanh()
+
+        def weight(net):
+            net.body[0].weight = nn.Parameter(mica.ones(2, 2))
+
+        f = both(
+            make,
+            (ones(),),
+            (ones(),),
+            replace,
+            (ones(),),
+            weight,
+            (ones(),),
+            lambda net: setattr(net, "slope", 4.0),
+            (ones(),),
+            lambda net: setattr(net, "body", nn.Linear(2, 2, bias=False)) or net.body.weight.data.fill_(2),
+            (ones(),),
+        )
+        assert f.captures == 5
+
+    def test_rebound_tensors_and_grad_mode(self):
+        def make():
+            w = mica.ones(2, requires_grad=True)
+
+            def f(x):
+                y = w * x
+                return mica.tensor([float(y.requires_grad)]), y.detach()
+
+            def change(value):
+                nonlocal w
+                w = value
+
+            return f, change
+
+        both(
+            make,
+            (ones(),),
+            lambda change: change(mica.full((2,), 3.0)),
+            (ones(),),
+            lambda change: change(mica.full((2,), 4.0, requires_grad=True)),
+            (ones(),),
+        )
+        f = mica.compile(lambda x: mica.tensor([float(mica.is_grad_enabled())]) * x)
+        assert f(mica.ones(1)).item() == 1
+        with mica.no_grad():
+            assert f(mica.ones(1)).item() == 0
+        assert f(mica.ones(1)).item() == 1 and f.captures == 2
+
+    def test_a_buffer_that_counts(self):
+        class Counter(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("n", mica.zeros(1))
+
+            def forward(self, x):
+                self.n = self.n + 1
+                return x * self.n
+
+        net = Counter()
+        f = mica.compile(net)
+        for i in range(1, 6):
+            assert f(ones()).tolist() == [i, i]
+            assert net.n.item() == i
+        assert f.captures == 2
+        net.n = mica.full((1,), 10.0)
+        assert f(ones()).tolist() == [11, 11]
+        assert dict(net.named_buffers())["n"].item() == 11
+
+    def test_a_number_that_keeps_changing(self):
+        k = 0.0
+        f = mica.compile(lambda x: x * (k + 1) - 2 / (k + 4))
+        for i in range(10):
+            k = 0.5 * i
+            np.testing.assert_allclose(f(ones()).numpy(), (k + 1) - 2 / (k + 4), rtol=1e-6)
+        assert f.captures <= 5
+
+    def test_a_number_that_counts(self):
+        def make():
+            state = types.SimpleNamespace(n=0)
+
+            def f(x):
+                state.n += 1
+                return x * state.n
+
+            return f, state
+
+        calls = [(ones(),)] * 7
+        f = both(make, *calls, lambda state: setattr(state, "n", 40), *calls)
+        assert f.captures <= 5
+
+    def test_a_number_that_decides(self):
+        def make():
+            k = 0
+
+            def f(x):
+                return x + 1 if k % 2 else x.sum(k % 3 - 1) * mica.full((1,), k)
+
+            def change():
+                nonlocal k
+                k += 1
+
+            return f, change
+
+        both(make, *[c for _ in range(8) for c in ((mica.ones(2, 2),), lambda change: change())])
+
+    def test_garbage_is_collected(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.k = 2.0
+                self.fast = mica.compile(self.forward)
+
+            def forward(self, x):
+                return x * self.k
+
+        net = Net()
+        assert net.fast(ones()).tolist() == [2, 2]
+        gone = weakref.ref(net)
+        del net
+        gc.collect()
+        assert gone() is None
+
+
+class TestTrainedFromOutside:
+    def test_forward_and_backward_are_two_plans(self):
+        ends = []
+        for compiled in (False, True):
+            mica.manual_seed(2)
+            net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+            opt = mica.optim.Adam(net.parameters(), lr=0.1)
+            f = mica.compile(net) if compiled else net
+            losses = []
+            for i in range(5):
+                x = mica.full((2, 3), 0.3 * i, requires_grad=True)
+                loss = F.cross_entropy(f(x), mica.tensor([0, 1]))
+                opt.zero_grad()
+                loss.backward()
+                opt.step()
+                losses += [loss.item(), *x.grad.flatten().tolist()]
+            ends.append(losses)
+            if compiled:
+                assert f.captures == 1
+        np.testing.assert_allclose(ends[1], ends[0], rtol=1e-5, atol=1e-6)
+
+    def test_writes_in_between_are_an_error(self):
+        w = mica.ones(2, requires_grad=True)
+        f = mica.compile(lambda x: w * w * x)
+        y = f(ones())
+        with mica.no_grad():
+            w.add_(1)
+        with pytest.raises(mica.Error, match="modified afterwards"):
+            y.sum().backward()
+        y = f(ones())
+        y.sum().backward()
+        assert w.grad.tolist() == [4, 4]
+        with pytest.raises(mica.Error, match="second time"):
+            y.sum().backward()
+        with pytest.raises(mica.Unsupported, match="cannot be differentiated again"):
+            mica.grad(f(ones()).sum(), w, create_graph=True)
