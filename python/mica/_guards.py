@@ -1,8 +1,9 @@
 """What a function reads of Python while it is captured: closures, globals, attributes.
 
-Before a capture everything the function can reach by a name is looked at. Afterwards what its code really named
-stays as guards, which a call compares before it replays; see docs/compile.md. A tensor that the function binds
-anew, and a number that keeps changing, become places: each run reads or writes them.
+Before a capture everything the function can reach by a name is looked at. Afterwards what its code
+really named stays as guards, which a call compares before it replays; see docs/compile.md. A tensor
+that the function binds anew, and a number that keeps changing, become places: each run reads or
+writes them.
 """
 
 import dis
@@ -197,15 +198,15 @@ def _same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return _same_tensor(a, b)
+        return bool(_same_tensor(a, b))
     return type(a) is type(b) and isinstance(a, (*_NUMBERS, str)) and a == b
 
 
 class _Number:
     """A number that a run reads from its place: what Python computes with it is computed again.
 
-    Whatever needs its value now (a comparison, a size, a parameter of an operator) is given it, and then the
-    number is guarded as others are.
+    Whatever needs its value now (a comparison, a size, a parameter of an operator) is given it, and
+    then the number is guarded as others are.
     """
 
     __slots__ = ("_compute", "_session", "_sources", "_value")
@@ -218,8 +219,8 @@ class _Number:
         self._value = value
         self._compute = compute
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return type(self._value)
 
     def _mica_operand(self, like: Tensor) -> Tensor:
@@ -232,6 +233,10 @@ class _Number:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._now(), name)
+
+
+def _constant(value: Any) -> Any:
+    return value
 
 
 def _arithmetic(name: str) -> None:
@@ -248,7 +253,7 @@ def _arithmetic(name: str) -> None:
                 computes.append(x._compute)
             else:
                 values.append(x)
-                computes.append(lambda x=x: x)
+                computes.append(functools.partial(_constant, x))
         return _Number(
             session, sources, function(*values), lambda: function(computes[0](), computes[1]())
         )
@@ -301,7 +306,8 @@ for _name in (
 
 
 class _Callback:
-    """Something for C++ to call, which does not keep what it belongs to: the collector sees only Python's references."""
+    """Something for C++ to call, which does not keep what it belongs to: the collector sees only
+    Python's references."""
 
     __slots__ = ("number", "session")
 
@@ -322,14 +328,14 @@ class Session:
         self.memory = memory
         self.found = _Walk(function).guards
         self.concrete: frozenset[tuple[int, Any]] = frozenset()
-        self.operands: dict[Any, Tensor] = {}
+        self.operands: dict[Any, Any] = {}
         self.replaced: list[_Guard] = []
         self.guards: list[tuple[str, Any, Any, Any, str]] = []
         self.callbacks: list[Callable[..., Any]] = []
 
     def operand(self, number: _Number, like: Tensor) -> Tensor:
         value = number._value
-        dtype = like.dtype
+        dtype: Any = like.dtype
         if not like.is_floating_point():
             if isinstance(value, float):
                 dtype = "float32"
@@ -343,8 +349,9 @@ class Session:
         if key not in self.operands:
             now = tensor(value, dtype=dtype, device=like.device)
             self.operands[key] = _capture_input(now, _Callback(self, read), "a number of Python")
-            self.operands[id(number)] = number  # type: ignore[assignment]
-        return self.operands[key]
+            self.operands[id(number)] = number
+        operand: Tensor = self.operands[key]
+        return operand
 
     def run(self, function: Callable[..., Any], arguments: list[Any]) -> Any:
         """Calls the function, with places in the stead of what they hold, and finds the guards."""
@@ -390,17 +397,21 @@ class Session:
             if guard.kind not in ("item", "attr"):
                 continue
             now = guard.get()
-            if isinstance(now, Tensor) and not _same(now, self.operands.get(guard.place, guard.value)):
+            before = self.operands.get(guard.place, guard.value)
+            if type(now) is _Number:
+                if now is not before:
+                    computes.append((guard, now._compute))
+                guard.set(guard.value)
+            elif _same(now, before):
+                continue
+            elif isinstance(now, Tensor) and _is_traced(now):
                 # The function bound it anew: each run does, and reads what the one before left.
                 if isinstance(guard.value, Tensor):
                     self.memory[guard.place] = "tensor"
-                if _is_traced(now):
-                    _capture_effect(now, _Callback(self, guard.set))
-                    guard.set(guard.value)
-            elif type(now) is _Number:
-                if now is not self.operands.get(guard.place):
-                    computes.append((guard, now._compute))
+                _capture_effect(now, _Callback(self, guard.set))
                 guard.set(guard.value)
+            elif now is None or isinstance(now, (*_NUMBERS, str, Tensor)):
+                computes.append((guard, functools.partial(_constant, now)))
         for guard in self.replaced:
             if _same(guard.get(), self.operands[guard.place]):
                 guard.set(guard.value)

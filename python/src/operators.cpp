@@ -160,7 +160,9 @@ void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
           const Operand y = read_operand(other, x);
           if (!y.valid) return not_implemented();
           const bool recorded = is_recorded(x, y);
-          if (recorded && !(x.is_leaf() && x.requires_grad()) && !can_record_write(x))
+          const bool from_outside = current_recorder() && !x.is_traced();  // store() refuses it
+          if (recorded && !from_outside && !(x.is_leaf() && x.requires_grad()) &&
+              !can_record_write(x))
             return not_implemented();
           without_gil([&] { store(x, compute(row, recorded ? clone(x) : x, y)); });
           return nb::borrow(self);

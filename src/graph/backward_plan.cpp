@@ -40,7 +40,16 @@ class CompiledNode final : public GradNode {
                                                : zeros(spec.shape, {spec.dtype, spec.device}));
     }
     for (const SavedTensor& s : kept_) inputs.push_back(s.unpack(name()));
-    return plan_->run(inputs);
+    Tensors gradients = plan_->run(inputs);
+    // Where nothing came from a result that leads there, there is no gradient, not one of zeros.
+    for (size_t e = 0; e < gradients.size(); ++e) {
+      const std::vector<bool>& from = plan_->ends()[e].from;
+      bool reached = false;
+      for (size_t i = 0; i < cotangents.size(); ++i)
+        reached = reached || (from[i] && cotangents[i].defined());
+      if (!reached) gradients[e] = {};
+    }
+    return gradients;
   }
 
   bool drop_saved() override {

@@ -14,6 +14,7 @@ struct CapturedBackward {
     Tensor leaf;
     int argument = -1;
     int result = -1;  ///< which result of the graph it is; -1 where none gets there
+    std::vector<bool> from = {};  ///< by differentiable result: whether it leads here
   };
 
   /// Its arguments are the cotangents, then what the function's own graph keeps.

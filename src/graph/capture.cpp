@@ -268,6 +268,8 @@ class Capture final : public Recorder, public GradWatcher {
       cotangents.push_back(second.add_argument(slot_spec(results[i])));
     }
     const std::vector<GradEdge> leaves = leaves_of(roots, start_);
+    std::vector<std::vector<GradEdge>> by_root;
+    for (const Tensor& root : roots) by_root.push_back(leaves_of({root}, start_));
     Tensors gradients(leaves.size());
     try {
       gradients = grad_until(roots, leaves, cotangents, {}, start_);
@@ -277,6 +279,8 @@ class Capture final : public Recorder, public GradWatcher {
     Tensors made;
     for (size_t i = 0; i < leaves.size(); ++i) {
       CapturedBackward::End end;
+      for (const std::vector<GradEdge>& reached : by_root)
+        end.from.push_back(std::find(reached.begin(), reached.end(), leaves[i]) != reached.end());
       if (gradients[i].defined()) {
         end.result = static_cast<int>(made.size());
         made.push_back(gradients[i]);
@@ -546,47 +550,6 @@ Capture& current_capture() {
 }
 
 }  // namespace
-
-bool Guards::NoGradient::holds() const { return !peek_grad(leaf).defined(); }
-
-bool Guards::Leaf::holds() const {
-  return tensor.storage() == storage && tensor.requires_grad() == requires_grad &&
-         hooks_stamp(tensor) == hooks;
-}
-
-bool Guards::hold() const {
-  const auto holds = [](const auto& guard) { return guard.holds(); };
-  return std::all_of(no_gradients.begin(), no_gradients.end(), holds) &&
-         std::all_of(leaves.begin(), leaves.end(), holds) &&
-         std::all_of(flags.begin(), flags.end(), holds);
-}
-
-std::vector<std::string> Guards::broken() const {
-  std::vector<std::string> all;
-  for (const NoGradient& g : no_gradients)
-    if (!g.holds())
-      all.push_back(fmt::format("the .grad of a leaf {} is there now", g.leaf.spec()));
-  for (const Leaf& l : leaves) {
-    if (l.tensor.storage() != l.storage)
-      all.push_back(fmt::format("a tensor {} from outside lies elsewhere", l.tensor.spec()));
-    if (l.tensor.requires_grad() != l.requires_grad)
-      all.push_back(fmt::format("a tensor {} from outside {} a gradient now", l.tensor.spec(),
-                                l.requires_grad ? "does not require" : "requires"));
-    if (hooks_stamp(l.tensor) != l.hooks)
-      all.push_back(fmt::format("a tensor {} from outside has other hooks", l.tensor.spec()));
-  }
-  for (const Flag& f : flags) {
-    if (f.holds()) continue;
-    all.push_back(*f.flag ? "a module went to training mode" : "a module went to evaluation mode");
-    break;  // one call switches them all
-  }
-  return all;
-}
-
-bool ArgumentInPlace::is(const Tensor& other) const {
-  return other.storage() == tensor.storage() && other.offset() == tensor.offset() &&
-         other.spec() == tensor.spec();
-}
 
 std::string traced_origin(const Tensor& tensor) {
   const auto* capture = dynamic_cast<const Capture*>(current_recorder());

@@ -38,11 +38,13 @@ TEST(BackwardPlan, GivesWhatEagerGives) {
 
 TEST(BackwardPlan, OfOneResultOfSeveral) {
   const Tensor w = full({3}, 2).set_requires_grad();
-  auto f = compile([&](const Tensor& x) -> Tensors { return {mul(w, x), exp(w), neg(x)}; });
+  const Tensor v = full({3}, 3).set_requires_grad();
+  auto f = compile([&](const Tensor& x) -> Tensors { return {mul(w, x), exp(v), neg(x)}; });
   const Tensors out = f(full({3}, 5));
   EXPECT_TRUE(out[0].requires_grad() && out[1].requires_grad() && !out[2].requires_grad());
   sum(out[0]).backward();
   EXPECT_EQ(w.grad().to_vector<float>(), Floats(3, 5));
+  EXPECT_FALSE(v.grad().defined());
   const NoGrad guard;
   EXPECT_FALSE(f(full({3}, 5))[0].requires_grad());
 }

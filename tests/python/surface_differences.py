@@ -79,6 +79,7 @@ CPP_ONLY = {
             "upsample2d sum_to"
         ),
         "mica.passes() has their names": "Pass",
+        "the inside of compiled functions": "BackwardPlan CallOutcome",
         "the inside of tensors, devices and the tape": (
             "AutogradMeta Draw DrawScope Encoder DeviceRuntime EventState FunctionBackward "
             "FunctionNode GradHook GradHooks GradNode GradWatcher Replay StreamState "
@@ -234,7 +235,10 @@ MEMBERS_CPP_ONLY = {
         "repr() shows them; keyword arguments make them": "describe options",
         "how layers are made in C++": "kept_as type_name",
     },
-    "CompiledFunction": {"kernels and is_one_launch tell of it": "plan"},
+    "CompiledFunction": {
+        "kernels and is_one_launch tell of it": "plan",
+        "a call gives what is in it": "call",
+    },
     "Device": {
         "device('cpu') and the like": "cpu cuda null",
         "device.type says it": "is_cpu is_cuda is_null",
@@ -416,7 +420,8 @@ PARAMETERS_CPP_ONLY = {
         "Tensor.fill_.x Tensor.is_pinned.tensor Tensor.pin_memory.x Tensor.to.x"
     ),
     "another overload of C++ under the same Python name": (
-        "arange.n autograd.checkpoint.input nn.Bilinear.forward.x nn.Embedding.forward.x "
+        "CompiledFunction.body arange.n autograd.checkpoint.input nn.Bilinear.forward.x "
+        "nn.Embedding.forward.x "
         "nn.LayerNorm.size nn.RMSNorm.size nn.functional.pad.after split.sizes "
         "tensordot.axes_a tensordot.axes_b"
     ),

@@ -15,8 +15,8 @@ SCALE = 2.0
 
 
 def both(make, *calls):
-    """What the function that `make` gives returns for each call, eagerly and compiled; a call is a tuple of
-    arguments, or a function that changes something in between."""
+    """What the function that `make` gives returns for each call, eagerly and compiled; a call is a
+    tuple of arguments, or a function that changes something in between."""
     results = []
     for compiled in (False, True):
         f, *change = make()
@@ -376,6 +376,10 @@ class TestWhatPythonRead:
         def replace(net):
             net.body[1] = nn.Tanh()
 
+        def other_body(net):
+            net.body = nn.Linear(2, 2, bias=False)
+            net.body.weight.data.fill_(2)
+
         def weight(net):
             net.body[0].weight = nn.Parameter(mica.ones(2, 2))
 
@@ -389,7 +393,7 @@ class TestWhatPythonRead:
             (ones(),),
             lambda net: setattr(net, "slope", 4.0),
             (ones(),),
-            lambda net: setattr(net, "body", nn.Linear(2, 2, bias=False)) or net.body.weight.data.fill_(2),
+            other_body,
             (ones(),),
         )
         assert f.captures == 5
@@ -460,6 +464,8 @@ class TestWhatPythonRead:
 
             return f, state
 
+        set_back = [lambda state: setattr(state, "n", 0), (ones(),)] * 3
+        both(make, *set_back)
         calls = [(ones(),)] * 7
         f = both(make, *calls, lambda state: setattr(state, "n", 40), *calls)
         assert f.captures <= 5
