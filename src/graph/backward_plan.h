@@ -13,7 +13,7 @@ struct CapturedBackward {
   struct End {
     Tensor leaf;
     int argument = -1;
-    int result = -1;  ///< which result of the graph it is; -1 where none gets there
+    int result = -1;              ///< which result of the graph it is; -1 where none gets there
     std::vector<bool> from = {};  ///< by differentiable result: whether it leads here
   };
 
