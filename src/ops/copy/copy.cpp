@@ -1,7 +1,6 @@
 #include "mica/ops/copy/copy.h"
 
 #include "mica/autograd/function.h"
-#include "mica/autograd/tape.h"
 #include "mica/core/check.h"
 #include "mica/core/memory.h"
 #include "mica/op/dispatch.h"
@@ -12,6 +11,10 @@
 #include "mica/runtime/runtime.h"
 
 namespace mica {
+
+/// Overwrites `destination` with `value` where a gradient flows. Implemented in autograd/tape.cpp.
+void write_recorded(const Tensor& destination, const Tensor& value);
+
 namespace {
 
 void infer(const CopyParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
