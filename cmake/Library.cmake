@@ -68,6 +68,9 @@ endif()
 add_library(mica ${mica_library_kind} ${mica_sources})
 add_library(mica::mica ALIAS mica)
 mica_set_flags(mica)
+if(MICA_SHARED)
+  target_link_options(mica PRIVATE LINKER:--wrap=__cxa_atexit)  # see src/core/exit.cpp
+endif()
 if(MICA_SANITIZE)
   # The library alone: the tests' objects are then those of a release build, and a compiler cache has them. It keeps to
   # its own copies of inline functions, which the tests have without instrumentation.

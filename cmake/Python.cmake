@@ -18,13 +18,19 @@ if(NOT mica_python_sources)
   message(STATUS "mica: no file in python/src, so no Python extension")
   return()
 endif()
-nanobind_add_module(_mica STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${mica_python_sources})
+nanobind_add_module(_mica STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${mica_python_sources}
+  ${PROJECT_SOURCE_DIR}/src/core/exit.cpp)
 mica_set_flags(_mica)
 # GCC 12 is mistaken about std::optional in nanobind's argument tuples.
 target_compile_options(_mica PRIVATE -Wno-maybe-uninitialized)
 target_include_directories(_mica PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(_mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(_mica PRIVATE mica::mica)
+# See python/src/exit.cpp.
+foreach(function PyEval_SaveThread PyEval_RestoreThread PyGILState_Ensure PyObject_Vectorcall PyObject_VectorcallMethod PyObject_GetItem
+    PyObject_GetAttr __cxa_atexit)
+  target_link_options(_mica PRIVATE LINKER:--wrap=${function})
+endforeach()
 mica_precompile(_mica ${PROJECT_SOURCE_DIR}/python/src/bindings.h)
 set_target_properties(_mica PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/mica

@@ -125,15 +125,17 @@ class NumberReader {
   }
 
   bool read_list(nb::handle list, int depth) {
-    const auto n = static_cast<int64_t>(nb::len(list));
+    const Py_ssize_t n =
+        PyList_Check(list.ptr()) ? PyList_Size(list.ptr()) : PyTuple_Size(list.ptr());
     if (depth == shape_.rank() && !closed_) {
       shape_.push_back(n);
     } else {
       check<ShapeError>(depth < shape_.rank() && shape_[depth] == n,
                         "tensor: the lists at depth {} have different lengths", depth);
     }
-    for (int64_t i = 0; i < n; ++i) {
-      const nb::object entry = nb::steal(PySequence_GetItem(list.ptr(), i));
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      const nb::object entry = entry_of(list, i);
+      check<ShapeError>(entry.is_valid(), "tensor: a list became shorter while it was read");
       if (!read(entry, depth + 1)) return false;
     }
     closed_ = closed_ || n == 0;

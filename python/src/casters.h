@@ -15,6 +15,16 @@ struct DTypeObject {
 /// The one Python object of a dtype, so that `t.dtype is mica.float32`; a borrowed reference.
 nanobind::handle dtype_object(DType t);
 
+/// Entry i of a list or tuple; null, without an error, past its end. It is what the list holds, as
+/// NumPy reads lists, whatever a derived class defines; and a list may become shorter while its
+/// entries are looked at.
+inline nanobind::object entry_of(nanobind::handle list, Py_ssize_t i) noexcept {
+  const bool is_list = PyList_Check(list.ptr());
+  const Py_ssize_t n = is_list ? PyList_Size(list.ptr()) : PyTuple_Size(list.ptr());
+  if (i >= n) return {};
+  return nanobind::borrow(is_list ? PyList_GetItem(list.ptr(), i) : PyTuple_GetItem(list.ptr(), i));
+}
+
 /// True and the value when it is an int, or has __index__.
 bool read_int(nanobind::handle value, int64_t& result) noexcept;
 
@@ -35,11 +45,8 @@ struct type_caster<mica::Dims> {
       return true;
     }
     if (!PyTuple_Check(source.ptr()) && !PyList_Check(source.ptr())) return false;
-    const size_t n = len(source);
-    if (n > mica::Dims::kMaxRank) return false;
-    for (size_t i = 0; i < n; ++i) {
-      const object entry = steal(PySequence_GetItem(source.ptr(), static_cast<Py_ssize_t>(i)));
-      if (!mica::python::read_int(entry, one)) return false;
+    for (Py_ssize_t i = 0; const object entry = mica::python::entry_of(source, i); ++i) {
+      if (i == mica::Dims::kMaxRank || !mica::python::read_int(entry, one)) return false;
       value.push_back(one);
     }
     return true;

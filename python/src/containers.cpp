@@ -78,8 +78,7 @@ void bind_dict(nb::module_& nn) {
     for (const nb::handle item : nb::iter(items)) {
       const auto name = nb::cast<std::string>(item[0]);
       const nn::Module module = module_from(item[1]);
-      const bool known = std::ranges::any_of(
-          self.children(), [&](const auto& child) { return child.first == name; });
+      const bool known = self.children().find(name);
       known ? self.replace_module(name, module) : self.register_module(name, module);
     }
   };
@@ -98,23 +97,21 @@ void bind_dict(nb::module_& nn) {
     one[name] = module;
     update(self, one);
   });
-  const auto find = [](const ModuleDictImpl& self, const std::string& name) {
-    return std::ranges::find(self.children(), name, [](const auto& c) { return c.first; });
-  };
-  const auto require = [find](const ModuleDictImpl& self, const std::string& name) {
-    const auto at = find(self, name);
-    if (at == self.children().end()) throw nb::key_error(name.c_str());
-    return at;
+  const auto require = [](const ModuleDictImpl& self, const std::string& name) {
+    const auto children = self.children();
+    const nn::Module* found = children.find(name);
+    if (!found) throw nb::key_error(name.c_str());
+    return *found;
   };
   dict.def("__getitem__", [require](const ModuleDictImpl& self, const std::string& name) {
-    return module_to_python(require(self, name)->second);
+    return module_to_python(require(self, name));
   });
   dict.def("__delitem__", [require](ModuleDictImpl& self, const std::string& name) {
     require(self, name);
     self.unregister(name);
   });
-  dict.def("__contains__", [find](const ModuleDictImpl& self, const std::string& name) {
-    return find(self, name) != self.children().end();
+  dict.def("__contains__", [](const ModuleDictImpl& self, const std::string& name) {
+    return self.children().find(name) != nullptr;
   });
   const auto keys = [](const ModuleDictImpl& self) {
     nb::list list;

@@ -1,6 +1,7 @@
 // mica.data: batches of data sets.
 #include <nanobind/stl/pair.h>
 
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -14,40 +15,96 @@ namespace {
 
 using Pair = std::pair<Tensor, Tensor>;
 
-/// One walk over the batches of an epoch. Its threads may wait for the GIL, so it ends without.
+/// Ends walks without waiting for the batches that their threads are at, which may take long and
+/// may need the GIL.
+class Ending {
+ public:
+  /// Called with the GIL held.
+  static void end(std::optional<data::Epoch>& epoch) {
+    const nb::gil_scoped_release release;
+    if (!epoch) return;
+    if (!epoch->stop()) {
+      try {
+        wait_elsewhere(epoch);
+      } catch (const std::system_error&) {  // no thread to be had: it is waited for here
+      }
+    }
+    epoch.reset();
+  }
+  /// Until all have ended, but not for ever: a thread that calls Python after it has gone stops
+  /// there.
+  static void wait_for_all() {
+    const nb::gil_scoped_release release;
+    Ending& self = instance();
+    std::unique_lock lock(self.mutex_);
+    self.changed_.wait_for(lock, std::chrono::seconds(5), [&] { return self.count_ == 0; });
+  }
+
+ private:
+  static Ending& instance() {
+    static auto* const one = new Ending;
+    return *one;
+  }
+  static void wait_elsewhere(std::optional<data::Epoch>& epoch) {
+    Ending& self = instance();
+    const std::lock_guard lock(self.mutex_);
+    auto held = std::make_shared<std::optional<data::Epoch>>(std::move(epoch));
+    epoch.reset();
+    try {
+      std::thread([held, &self] {
+        held->reset();
+        const std::lock_guard done(self.mutex_);
+        --self.count_;
+        self.changed_.notify_all();
+      }).detach();
+      ++self.count_;
+    } catch (...) {
+      epoch = std::move(*held);
+      throw;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
+/// One walk over the batches of an epoch.
 class BatchIterator {
  public:
-  explicit BatchIterator(data::Epoch epoch) : epoch_(std::move(epoch)) { walks().insert(this); }
+  explicit BatchIterator(data::Epoch epoch) : id_(epoch.id()), epoch_(std::move(epoch)) {
+    walks().insert(this);
+  }
   ~BatchIterator() {
     walks().erase(this);
-    if (LoadingCall::inside()) {
-      std::thread([epoch = std::move(epoch_)] {}).detach();
-    } else {
-      close();
-    }
+    Ending::end(epoch_);
   }
   BatchIterator(const BatchIterator&) = delete;
   BatchIterator& operator=(const BatchIterator&) = delete;
 
   std::optional<Pair> next() {
+    check(!data::Epoch::is_making(id_),
+          "data: the data set asks its own iterator for the next batch while it makes one");
     const std::lock_guard lock(mutex_);
     if (!epoch_) return {};
+    const bool was_given = std::exchange(given_, false);
     auto at = epoch_->begin();
-    if (started_ && at != epoch_->end()) ++at;
-    started_ = true;
+    if (was_given && at != epoch_->end()) ++at;
     if (at == epoch_->end()) return {};
     auto [x, y] = *at;
+    given_ = true;
     return Pair{x, y};
   }
 
-  void close() {
-    const nb::gil_scoped_release release;
-    const std::lock_guard lock(mutex_);
-    epoch_.reset();
-  }
   /// Before Python goes: no thread may call it afterwards.
   static void close_all() {
-    for (BatchIterator* walk : walks()) walk->close();
+    std::vector<std::optional<data::Epoch>> epochs;
+    for (BatchIterator* walk : walks()) {
+      const std::unique_lock lock(walk->mutex_, std::try_to_lock);
+      if (lock) epochs.push_back(std::exchange(walk->epoch_, {}));
+    }
+    for (auto& epoch : epochs) Ending::end(epoch);
+    Ending::wait_for_all();
   }
 
  private:
@@ -57,8 +114,9 @@ class BatchIterator {
   }
 
   std::mutex mutex_;
+  const void* id_;
   std::optional<data::Epoch> epoch_;
-  bool started_ = false;
+  bool given_ = false;  ///< the batch that the epoch is at
 };
 
 nb::object start_walk(data::Epoch epoch) {

@@ -36,7 +36,7 @@ nb::tuple to_pair(const Example& example) { return nb::make_tuple(example.x, exa
 /// Calls f; what it raises says of which example it was.
 template <class F>
 Example example_of(int64_t i, F&& f) {
-  const LoadingCall call;
+  const nb::gil_scoped_acquire acquire;
   try {
     return f();
   } catch (nb::python_error& e) {
@@ -71,7 +71,7 @@ bool is_own(nb::handle object) { return object.type().is(nb::type<Dataset>()); }
 
 Dataset mapped(nb::handle self, nb::handle function) {
   return as_dataset(self).map([f = Shared(function)](const Example& e) {
-    const LoadingCall call;
+    const nb::gil_scoped_acquire acquire;
     return as_example(f.get()(e.x, e.y));
   });
 }

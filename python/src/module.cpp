@@ -1,6 +1,11 @@
+#include <cstdlib>
+
 #include "python/src/bindings.h"
 
 namespace mica::python {
+
+/// Called by the thread that ends the interpreter, before it does (exit.cpp).
+void note_exit();
 
 nb::module_ add_submodule(nb::module_& m, const char* name) {
   const std::string full = std::string("mica.") + name;
@@ -15,10 +20,26 @@ nb::module_ add_submodule(nb::module_& m, const char* name) {
 
 }  // namespace mica::python
 
+namespace {
+bool is_loaded = false;
+
+bool warns_of_leaks() {
+  const char* verbose = std::getenv("MICA_VERBOSE");
+  return verbose && std::string_view(verbose).find("leaks") != std::string_view::npos;
+}
+}  // namespace
+
 NB_MODULE(_mica, m) {
+  // Its classes are known to nanobind under their C++ types, and objects of them may live.
+  if (std::exchange(is_loaded, true))
+    throw nanobind::import_error(
+        "mica cannot be loaded a second time in one process: leave it, mica._mica at least, in "
+        "sys.modules, or start another process");
   // Classes then say that they are mica.Tensor, where users find them.
   m.attr("__name__") = "mica";
   m.attr("__version__") = MICA_VERSION;
+  // What threads hold that are stopped at exit, and what other libraries do, is no leak of a program.
+  nanobind::set_leak_warnings(warns_of_leaks());
   using namespace mica::python;
   bind_errors(m);
   bind_types(m);
@@ -34,4 +55,5 @@ NB_MODULE(_mica, m) {
   bind_models(m);
   bind_settings(m);
   bind_cuda(m);
+  nanobind::module_::import_("atexit").attr("register")(nanobind::cpp_function(&note_exit));
 }

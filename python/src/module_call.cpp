@@ -55,14 +55,13 @@ nb::object run(const Hook& hook, nb::handle self, const nb::tuple& args, const O
 nb::object call_with_hooks(nb::handle self, nb::tuple args, const nb::kwargs& kwargs) {
   const std::shared_ptr<ForwardHooks> hooks = impl_of(self).forward_hooks();
   if (!hooks) return self.attr("forward")(*args, **kwargs);
-  // Copies, since a hook may take itself away.
-  for (const auto& [id, hook] : std::map(hooks->before)) {
+  for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::before)) {
     const nb::object other = run(hook, self, args);
     if (other.is_none()) continue;
     args = nb::isinstance<nb::tuple>(other) ? nb::tuple(other) : nb::make_tuple(other);
   }
   nb::object output = self.attr("forward")(*args, **kwargs);
-  for (const auto& [id, hook] : std::map(hooks->after)) {
+  for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::after)) {
     const nb::object other = run(hook, self, args, output);
     if (!other.is_none()) output = other;
   }
@@ -99,10 +98,12 @@ int visit_parts(const ModuleImpl& impl, visitproc visit, void* arg) {
       return stop;
     }
   }
-  if (!impl.forward_hooks()) return 0;
-  for (const auto& [id, hook] : impl.forward_hooks()->before)
+  const std::shared_ptr<ForwardHooks> hooks = impl.forward_hooks();
+  if (!hooks) return 0;
+  const std::lock_guard lock(hooks->mutex);
+  for (const auto& [id, hook] : hooks->before)
     if (const auto* python = hook.target<PythonHook>()) Py_VISIT(python->function.get().ptr());
-  for (const auto& [id, hook] : impl.forward_hooks()->after)
+  for (const auto& [id, hook] : hooks->after)
     if (const auto* python = hook.target<PythonHook>()) Py_VISIT(python->function.get().ptr());
   return 0;
 }
@@ -118,7 +119,13 @@ void clear_hooks(const ModuleImpl& impl) {
   for (const auto& [name, child] : impl.children())
     if (child.impl().use_count() == 1 && !std::get_deleter<PythonOwner>(child.impl()))
       clear_hooks(*child.impl());
-  if (impl.forward_hooks()) const ForwardHooks gone = std::exchange(*impl.forward_hooks(), {});
+  const std::shared_ptr<ForwardHooks> hooks = impl.forward_hooks();
+  if (!hooks) return;
+  decltype(hooks->before) before;
+  decltype(hooks->after) after;
+  const std::lock_guard lock(hooks->mutex);
+  before.swap(hooks->before);
+  after.swap(hooks->after);
 }
 
 int clear(PyObject* self) {
@@ -136,9 +143,12 @@ PyType_Slot module_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)
 
 void copy_hooks(const ModuleImpl& from, ModuleImpl& to,
                 const std::function<nb::object(nb::handle)>& copy_of) {
-  if (!from.forward_hooks()) return;
+  const std::shared_ptr<ForwardHooks> source = from.forward_hooks();
+  if (!source) return;
   ForwardHooks& hooks = to.make_forward_hooks();
-  hooks = *from.forward_hooks();
+  hooks.before = source->copy_of(&ForwardHooks::before);
+  hooks.after = source->copy_of(&ForwardHooks::after);
+  hooks.next = source->next;
   // Each module has a reference of its own: the collector counts them.
   const auto renew = [&](auto& hook) {
     if (const auto* python = hook.template target<PythonHook>())

@@ -18,12 +18,13 @@ nb::object new_like(nb::handle self) {
 }
 
 /// reset_parameters() goes on working.
-void copy_initials(ModuleImpl& from, ModuleImpl& to) {
-  for (const ModuleImpl::Initial& initial : from.own_initials())
-    for (size_t i = 0; i < from.own_parameters().size(); ++i)
-      if (from.own_parameters()[i].second.impl() == initial.parameter.impl())
-        to.own_initials().push_back(
-            {.parameter = to.own_parameters()[i].second, .initialize = initial.initialize});
+void copy_initials(const ModuleImpl& from, ModuleImpl& to) {
+  const auto parameters = from.own_parameters();
+  for (const auto& initial : from.own_initials())
+    for (const auto& [name, parameter] : parameters)
+      if (parameter.impl() == initial->parameter.impl())
+        to.add_initial(
+            {.parameter = *to.own_parameters().find(name), .initialize = initial->initialize});
 }
 
 void copy_parts(nb::handle self, nb::handle copy, const CopyOf& copy_of) {

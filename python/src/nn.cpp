@@ -15,12 +15,6 @@ namespace {
 
 using nn::ModuleImpl;
 
-template <class Members>
-auto* find_member(const Members& members, const std::string& name) {
-  const auto it = std::ranges::find(members, name, [](const auto& m) { return m.first; });
-  return it == members.end() ? nullptr : &it->second;
-}
-
 nb::list named(const nn::NamedTensors& tensors, bool parameters) {
   nb::list list;
   for (const auto& [name, t] : tensors) {
@@ -43,8 +37,8 @@ nb::list named_children(const ModuleImpl& impl) {
 }
 
 bool is_member(const ModuleImpl& impl, const std::string& name) {
-  return find_member(impl.own_parameters(), name) || find_member(impl.children(), name) ||
-         find_member(impl.own_buffers(), name);
+  return impl.own_parameters().find(name) || impl.children().find(name) ||
+         impl.own_buffers().find(name);
 }
 
 /// Puts a value in the place of the member of that name; false when it is to be a plain attribute.
@@ -53,8 +47,8 @@ bool replace_member(ModuleImpl& impl, const std::string& name, nb::handle value)
     impl.unregister(name);
     return false;
   }
-  const bool child = find_member(impl.children(), name);
-  const bool parameter = find_member(impl.own_parameters(), name);
+  const bool child = impl.children().find(name);
+  const bool parameter = impl.own_parameters().find(name);
   if (child && nb::isinstance<ModuleImpl>(value)) {
     impl.replace_module(name, module_from(value));
   } else if (parameter && nb::isinstance<Parameter>(value)) {
@@ -93,9 +87,12 @@ void set_attribute(nb::handle self, nb::handle key, nb::handle value) {
 nb::object get_attribute(nb::handle self, const std::string& name) {
   if (nb::inst_ready(self)) {
     const ModuleImpl& impl = impl_of(self);
-    if (const Tensor* p = find_member(impl.own_parameters(), name)) return nb::cast(Parameter(*p));
-    if (const nn::Module* m = find_member(impl.children(), name)) return module_to_python(*m);
-    if (const Tensor* b = find_member(impl.own_buffers(), name)) return nb::cast(*b);
+    const auto parameters = impl.own_parameters();
+    if (const Tensor* p = parameters.find(name)) return nb::cast(Parameter(*p));
+    const auto children = impl.children();
+    if (const nn::Module* m = children.find(name)) return module_to_python(*m);
+    const auto buffers = impl.own_buffers();
+    if (const Tensor* b = buffers.find(name)) return nb::cast(*b);
   }
   throw nb::attribute_error(
       fmt::format("'{}' object has no attribute '{}'", class_name(self), name).c_str());
@@ -110,39 +107,32 @@ void delete_attribute(nb::handle self, nb::handle key) {
   }
 }
 
-/// The module and all below it with their names, each once, as PyTorch's named_modules.
-void collect_modules(const nn::Module& module, const std::string& name,
-                     std::set<const ModuleImpl*>& seen, nb::list& list) {
-  if (!seen.insert(module.impl().get()).second) return;
-  list.append(nb::make_tuple(name, module_to_python(module)));
-  for (const auto& [child, below] : module.impl()->children())
-    collect_modules(below, name.empty() ? child : fmt::format("{}.{}", name, child), seen, list);
-}
-
 nb::list named_modules(nb::handle self) {
   nb::list list;
-  std::set<const ModuleImpl*> seen;
-  collect_modules(module_from(self), "", seen, list);
+  for (const auto& [name, module] : module_from(self).named_modules())
+    list.append(nb::make_tuple(name, module_to_python(module)));
   return list;
 }
 
 nb::list named_parameters(nb::handle self, bool recurse) {
-  return named(recurse ? module_from(self).named_parameters() : impl_of(self).own_parameters(),
-               true);
+  if (!recurse) return named(impl_of(self).own_parameters(), true);
+  return named(module_from(self).named_parameters(), true);
 }
 
 nb::list named_buffers(nb::handle self, bool recurse) {
-  return named(recurse ? module_from(self).named_buffers() : impl_of(self).own_buffers(), false);
+  if (!recurse) return named(impl_of(self).own_buffers(), false);
+  return named(module_from(self).named_buffers(), false);
 }
 
 /// The parameter or buffer of a dotted name.
 Tensor find_tensor(nb::handle self, const std::string& path,
-                   const nn::NamedTensors& (ModuleImpl::*members)() const) {
+                   nn::Members<Tensor>::Snapshot (ModuleImpl::*members)() const) {
   nn::Module module = module_from(self);
   const size_t dot = path.rfind('.');
   if (dot != std::string::npos) module = module.at(path.substr(0, dot));
   const std::string name = path.substr(dot + 1);  // all of it where there is no dot
-  if (const Tensor* t = find_member((module.impl().get()->*members)(), name)) return *t;
+  const auto own = (module.impl().get()->*members)();
+  if (const Tensor* t = own.find(name)) return *t;
   throw nb::attribute_error(
       fmt::format("nn.Module: {} has no {} '{}'", module.impl()->type_name(),
                   members == &ModuleImpl::own_buffers ? "buffer" : "parameter", name)

@@ -20,7 +20,7 @@ void make_transform(Transform* self, const std::string& name, nb::handle apply, 
   };
   if (count == 0) {
     new (self) Transform(name, [f = Shared(apply), as_result](const Tensor& x) {
-      const LoadingCall call;
+      const nb::gil_scoped_acquire acquire;
       return as_result(f.get()(x));
     });
     return;
@@ -28,7 +28,7 @@ void make_transform(Transform* self, const std::string& name, nb::handle apply, 
   Transform::Draw change = [](std::span<float>) {};
   if (!draw.is_none()) {
     change = [f = Shared(draw), name](std::span<float> numbers) {
-      const LoadingCall call;
+      const nb::gil_scoped_acquire acquire;
       const auto changed =
           nb::cast<std::vector<float>>(f.get()(std::vector<float>(numbers.begin(), numbers.end())));
       check(changed.size() == numbers.size(), "data.Transform: draw of {} gave {} numbers for {}",
@@ -38,7 +38,7 @@ void make_transform(Transform* self, const std::string& name, nb::handle apply, 
   }
   new (self) Transform(name, count, change,
                        [f = Shared(apply), as_result](const Tensor& x, const Tensor& parameters) {
-                         const LoadingCall call;
+                         const nb::gil_scoped_acquire acquire;
                          return as_result(f.get()(x, parameters));
                        });
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "mica/core/check.h"
+#include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/random/random.h"
 #include "mica/ops/view/view.h"
@@ -34,6 +35,7 @@ Tensor rows_at(const Tensor& table, std::span<const int64_t> indices) {
   const std::byte* from = bytes_of(table);
   std::byte* to = bytes_of(out);
   const auto grain = static_cast<int64_t>(std::max<size_t>(1, (size_t{1} << 18) / row));
+  adopt_num_threads();
   parallel_for(shape[0], grain, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
       std::memcpy(to + i * row, from + static_cast<size_t>(indices[i]) * row, row);

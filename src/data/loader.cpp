@@ -24,6 +24,14 @@ Tensor as_floats(const Tensor& x) {
   return x.dtype() == DType::u8 ? div(cast(x, DType::f32), 255) : x;
 }
 
+/// The walks that this thread makes a batch of, the innermost first: a data set may walk over
+/// another.
+struct Making {
+  const void* walk;
+  const Making* outer;
+};
+thread_local const Making* t_making = nullptr;
+
 /// The whole data set as tensors on a device.
 Batch moved(const Dataset& dataset, Device device) {
   if (const TensorDataset* t = dataset.impl()->tensors())
@@ -103,7 +111,14 @@ class Epoch::Walk {
     }
   }
 
+  ~Walk() {
+    if (pool_ && pool_->forked()) (void)pool_.release();
+  }
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
+
   bool done() const { return at_ >= state_->batches; }
+  bool stop() { return !pool_ || pool_->forked() || pool_->stop(); }
 
   void next() {
     ++at_;
@@ -115,10 +130,16 @@ class Epoch::Walk {
     if (started_ || done()) return;
     const NoGrad guard;
     const int64_t piece = at_ / state_->batches_per_piece;
-    const Batch made = pool_                      ? pool_->take()
-                       : state_->options.resident ? gather(piece)
-                                                  : make(piece);
-    piece_ = {to(made.x, state_->options.device), to(made.y, state_->options.device)};
+    try {
+      const Batch made = pool_                      ? pool_->take()
+                         : state_->options.resident ? gather(piece)
+                                                    : make(piece);
+      piece_ = {to(made.x, state_->options.device), to(made.y, state_->options.device)};
+    } catch (...) {
+      // Past what cannot be made; an interruption while it waited for a worker loses nothing.
+      if (!pool_ || pool_->taken() > piece) at_ = (piece + 1) * state_->batches_per_piece;
+      throw;
+    }
     started_ = true;
   }
 
@@ -137,6 +158,11 @@ class Epoch::Walk {
 
   /// In any thread: a piece on the CPU.
   Batch make(int64_t piece) const {
+    const Making here{this, t_making};
+    t_making = &here;
+    const struct Leave {
+      ~Leave() { t_making = t_making->outer; }
+    } leave;
     const NoGrad guard;
     const int64_t begin = begin_of(piece);
     const std::span indices(order_.data_as<int64_t>() + begin,
@@ -175,6 +201,14 @@ Epoch::~Epoch() = default;
 Epoch::Iterator Epoch::begin() {
   walk_->prepare();
   return Iterator(this);
+}
+
+bool Epoch::stop() { return walk_->stop(); }
+
+bool Epoch::is_making(const void* id) {
+  for (const Making* at = t_making; at; at = at->outer)
+    if (at->walk == id) return true;
+  return false;
 }
 
 Batch Epoch::Iterator::operator*() const { return epoch_->walk_->batch(); }

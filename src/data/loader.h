@@ -47,9 +47,18 @@ class Epoch {
     Epoch* epoch_;
   };
 
-  /// Where the walk is. This and ++ raise what went wrong with the batch they come to.
+  /// Where the walk is. This and ++ raise what went wrong with the batch they come to; the walk is
+  /// then at the one after it, and begin() goes on there.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
+
+  /// Workers begin no more batches. Whether none is in progress: the destructor does not wait then.
+  bool stop();
+
+  /// What is_making asks for; stays when the epoch is moved.
+  const void* id() const { return walk_.get(); }
+  /// Whether the calling thread makes a batch of that epoch at the moment: it must not wait for one.
+  static bool is_making(const void* id);
 
  private:
   friend class Loader;

@@ -6,6 +6,7 @@
 
 #include "mica/core/check.h"
 #include "mica/data/idx.h"
+#include "mica/op/settings.h"
 #include "mica/runtime/cpu/parallel.h"
 
 namespace mica::data {
@@ -58,6 +59,7 @@ Tensor to_float(const Tensor& pixels, bool normalize, const Kind& kind) {
   Tensor images = empty({pixels.size(0), 1, kSide, kSide});
   const auto* in = static_cast<const uint8_t*>(pixels.data());
   auto* out = static_cast<float*>(images.data());
+  adopt_num_threads();
   parallel_for(pixels.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) out[i] = value[in[i]];
   });

@@ -1,16 +1,22 @@
 #include "mica/data/worker_pool.h"
 
-#include <omp.h>
+#include <unistd.h>
 
 #include <chrono>
 
+#include "mica/core/check.h"
 #include "mica/core/interrupt.h"
 #include "mica/op/settings.h"
 
 namespace mica::data {
 
 WorkerPool::WorkerPool(int workers, int64_t first, int64_t end, int64_t ahead, Make make)
-    : make_(std::move(make)), end_(end), ahead_(ahead), taken_(first), begun_(first) {
+    : make_(std::move(make)),
+      end_(end),
+      ahead_(ahead),
+      process_(getpid()),
+      taken_(first),
+      begun_(first) {
   threads_.reserve(static_cast<size_t>(workers));
   try {
     for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
@@ -20,15 +26,23 @@ WorkerPool::WorkerPool(int workers, int64_t first, int64_t end, int64_t ahead, M
 }
 
 WorkerPool::~WorkerPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
+  stop();
   for (std::thread& t : threads_) t.join();
 }
 
+bool WorkerPool::stop() {
+  const std::lock_guard lock(mutex_);
+  stop_ = true;
+  changed_.notify_all();
+  return working_ == 0;
+}
+
+bool WorkerPool::forked() const { return getpid() != process_; }
+
 Batch WorkerPool::take() {
+  check<DeviceError>(!forked(),
+                     "data::Loader: this walk began before the process was forked, and its workers "
+                     "are not in this one: begin another");
   constexpr auto kPatience = std::chrono::milliseconds(50);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kPatience, [&] { return ready_.contains(taken_); })) {
@@ -36,25 +50,22 @@ Batch WorkerPool::take() {
     poll_interrupt();
     lock.lock();
   }
-  const auto found = ready_.find(taken_);
-  if (found->second.error) std::rethrow_exception(found->second.error);  // again, if asked again
-  Batch batch = std::move(found->second.batch);
-  ready_.erase(found);
+  const Piece piece = std::move(ready_.extract(taken_).mapped());
   ++taken_;
   lock.unlock();
   changed_.notify_all();
-  return batch;
+  if (piece.error) std::rethrow_exception(piece.error);
+  return piece.batch;
 }
 
 void WorkerPool::work() {
-  // Kernels called here use one thread: the workers are the parallelism.
-  adopt_num_threads();
-  omp_set_num_threads(1);
+  use_one_thread();  // the workers are the parallelism
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return stop_ || begun_ >= end_ || begun_ < taken_ + ahead_; });
     if (stop_ || begun_ >= end_) return;
     const int64_t number = begun_++;
+    ++working_;
     lock.unlock();
     Piece piece;
     try {
@@ -63,6 +74,7 @@ void WorkerPool::work() {
       piece.error = std::current_exception();
     }
     lock.lock();
+    --working_;
     ready_.emplace(number, std::move(piece));
     changed_.notify_all();
   }

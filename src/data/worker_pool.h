@@ -25,8 +25,16 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// The next piece; raises what its making raised.
+  /// The next piece; raises what its making raised, and goes on with the one after it when asked
+  /// again.
   Batch take();
+  /// How many were taken, those that raised among them.
+  int64_t taken() const { return taken_; }
+
+  /// No more are begun. Whether none is in progress: the destructor does not wait then.
+  bool stop();
+  /// Its threads are in the process that this one was forked from: it can only be left alone.
+  bool forked() const;
 
  private:
   struct Piece {
@@ -40,9 +48,11 @@ class WorkerPool {
   const int64_t ahead_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  const int64_t process_;           ///< that its threads run in
   int64_t taken_;                   ///< pieces before this one
   int64_t begun_;                   ///< pieces before this one are made or being made
   std::map<int64_t, Piece> ready_;  ///< by number
+  int working_ = 0;                 ///< pieces in progress
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

@@ -1,7 +1,5 @@
 #include "mica/nn/containers.h"
 
-#include <algorithm>
-
 #include "mica/core/check.h"
 
 namespace mica::nn {
@@ -22,7 +20,7 @@ Tensor ModuleDictImpl::forward(const Tensor&) {
 
 template <std::derived_from<ModuleListImpl> I>
 std::string ListOfModules<I>::name_of(int64_t i) const {
-  const auto& children = (*this)->children();
+  const auto children = (*this)->children();
   check<IndexError>(i >= -size() && i < size(), "nn::{}: index {} is out of range for {} modules",
                     (*this)->type_name(), i, size());
   return children[static_cast<size_t>(i < 0 ? i + size() : i)].first;
@@ -32,8 +30,7 @@ template class ListOfModules<SequentialImpl>;
 template class ListOfModules<ModuleListImpl>;
 
 bool ModuleDict::contains(std::string_view name) const {
-  return std::ranges::any_of((*this)->children(),
-                             [&](const auto& child) { return child.first == name; });
+  return (*this)->children().find(name) != nullptr;
 }
 
 }  // namespace mica::nn

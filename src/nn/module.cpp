@@ -10,6 +10,7 @@
 #include "mica/autograd/autograd.h"
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
+#include "mica/core/stack.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
 
@@ -18,39 +19,120 @@ namespace {
 
 thread_local CallWatcher* t_watcher = nullptr;
 
-/// Calls `f(prefix, impl)` for a module and everything below it, parents first.
+/// Goes through a tree of modules without calling itself: one may be nested as deep as memory
+/// allows.
+class TreeWalk {
+ public:
+  explicit TreeWalk(const Module& root) { enter(root); }
+
+  /// The next module below, whose parents came before it; null when all below the innermost are
+  /// done.
+  const Module* down() {
+    Level& at = levels_.back();
+    if (at.next == at.children.size()) return nullptr;
+    const auto& [name, child] = at.children[at.next++];
+    path_.resize(at.path);
+    path_ += name;
+    path_ += '.';
+    enter(child);
+    return &child;
+  }
+  /// Leaves the innermost module and gives it back; the walk is over when nothing is left.
+  Module up() {
+    Module done = levels_.back().module;
+    levels_.pop_back();
+    return done;
+  }
+  bool over() const { return levels_.empty(); }
+  /// The names down to the module that was entered last, each with a dot behind it.
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Level {
+    Module module;
+    Members<Module>::Snapshot children;
+    size_t next;
+    size_t path;
+  };
+  void enter(const Module& module) {
+    levels_.push_back({module, module.impl()->children(), 0, path_.size()});
+  }
+
+  std::vector<Level> levels_;
+  std::string path_;
+};
+
+/// Calls `f(prefix, module)` for a module and everything below it, parents first.
 template <class F>
-void walk(const Module& module, const std::string& prefix, F&& f) {
-  f(prefix, *module.impl());
-  for (const auto& [name, child] : module.impl()->children()) walk(child, prefix + name + ".", f);
+void walk(const Module& root, F&& f) {
+  TreeWalk tree(root);
+  f(tree.path(), root);
+  while (!tree.over()) {
+    if (const Module* child = tree.down()) {
+      f(tree.path(), *child);
+    } else {
+      tree.up();
+    }
+  }
 }
 
-NamedTensors collect(const Module& module, const NamedTensors& (ModuleImpl::*own)() const) {
+/// Lets modules go, and what goes with them, one after the other: each would do so for its children
+/// inside its own destructor, as deep as they are nested.
+void let_go(Members<Module>::List modules) {
+  thread_local Members<Module>::List* waiting = nullptr;
+  if (waiting) {
+    std::ranges::move(modules, std::back_inserter(*waiting));
+    return;
+  }
+  waiting = &modules;
+  while (!modules.empty()) {
+    const auto last = std::move(modules.back());
+    modules.pop_back();
+  }
+  waiting = nullptr;
+}
+
+NamedTensors collect(const Module& root, Members<Tensor>::Snapshot (ModuleImpl::*own)() const) {
   NamedTensors all;
   std::set<const TensorImpl*> seen;
-  walk(module, "", [&](const std::string& prefix, const ModuleImpl& impl) {
-    for (const auto& [name, tensor] : (impl.*own)())
+  walk(root, [&](const std::string& prefix, const Module& module) {
+    for (const auto& [name, tensor] : (module.impl().get()->*own)())
       if (seen.insert(tensor.impl()).second) all.emplace_back(prefix + name, tensor);
   });
   return all;
 }
 
-template <class Members>
-auto& member(Members& members, const std::string& name) {
-  const auto it = std::ranges::find(members, name, [](const auto& m) { return m.first; });
-  check(it != members.end(), "nn::Module: there is no such member '{}' to replace", name);
-  return it->second;
+/// Puts a value in the place of the member of that name; returns what was there.
+template <class T>
+T replace(Members<T>& members, const std::string& name, const T& value) {
+  return members.edit([&](auto& list) {
+    const auto it = std::ranges::find(list, name, [](const auto& m) { return m.first; });
+    check(it != list.end(), "nn::Module: there is no such member '{}' to replace", name);
+    return std::exchange(it->second, value);
+  });
+}
+
+/// Takes the members of that name out and returns them.
+template <class T>
+typename Members<T>::List take_out(Members<T>& members, const std::string& name) {
+  return members.edit([&](auto& list) {
+    const auto kept = std::ranges::stable_partition(
+        list, [&](const auto& member) { return member.first != name; });
+    typename Members<T>::List gone(std::make_move_iterator(kept.begin()),
+                                   std::make_move_iterator(kept.end()));
+    list.erase(kept.begin(), kept.end());
+    return gone;
+  });
 }
 
 Tensor call_with_hooks(const Module& module, const Tensor& x) {
   const std::shared_ptr<ForwardHooks> hooks = module.impl()->forward_hooks();
   if (!hooks) return module.impl()->forward(x);
   Tensor input = x;
-  // Copies, since a hook may take itself away.
-  for (const auto& [id, hook] : std::map(hooks->before))
+  for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::before))
     if (const Tensor other = hook(module, input); other.defined()) input = other;
   Tensor output = module.impl()->forward(input);
-  for (const auto& [id, hook] : std::map(hooks->after))
+  for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::after))
     if (const Tensor other = hook(module, input, output); other.defined()) output = other;
   return output;
 }
@@ -59,10 +141,15 @@ template <class Hook>
 HookHandle add_hook(ModuleImpl& impl, std::map<uint64_t, Hook> ForwardHooks::* list, Hook hook) {
   check(hook != nullptr, "nn::Module: expected a hook, got an empty function");
   ForwardHooks& hooks = impl.make_forward_hooks();
+  const std::lock_guard lock(hooks.mutex);
   const uint64_t id = hooks.next++;
   (hooks.*list).emplace(id, std::move(hook));
   return HookHandle([of = std::weak_ptr(impl.forward_hooks()), list, id] {
-    if (const auto there = of.lock()) ((*there).*list).erase(id);
+    const auto there = of.lock();
+    if (!there) return;
+    typename std::map<uint64_t, Hook>::node_type gone;
+    const std::lock_guard lock_there(there->mutex);
+    gone = ((*there).*list).extract(id);
   });
 }
 
@@ -81,6 +168,7 @@ Module::Module(std::shared_ptr<ModuleImpl> impl) : impl_(std::move(impl)) {
 }
 
 Tensor Module::operator()(const Tensor& x) const {
+  check_stack("nn::Module");
   if (!t_watcher && !impl_->forward_hooks()) return impl_->forward(x);
   if (t_watcher) t_watcher->enter(*impl_);
   Tensor result = call_with_hooks(*this, x);
@@ -96,8 +184,16 @@ HookHandle Module::register_forward_hook(ForwardHook hook) const {
   return add_hook(*impl_, &ForwardHooks::after, std::move(hook));
 }
 
+ModuleImpl::~ModuleImpl() { let_go(children_.take_all()); }
+
+std::shared_ptr<ForwardHooks> ModuleImpl::forward_hooks() const {
+  return has_hooks_.load(std::memory_order_acquire) ? hooks_ : nullptr;
+}
+
 ForwardHooks& ModuleImpl::make_forward_hooks() {
+  const std::lock_guard lock(mutex_);
   if (!hooks_) hooks_ = std::make_shared<ForwardHooks>();
+  has_hooks_.store(true, std::memory_order_release);
   return *hooks_;
 }
 
@@ -118,7 +214,7 @@ Tensors Module::parameters() const {
 NamedTensors Module::named_buffers() const { return collect(*this, &ModuleImpl::own_buffers); }
 
 void Module::train(bool on) const {
-  walk(*this, "", [&](const std::string&, ModuleImpl& impl) { impl.set_training(on); });
+  walk(*this, [&](const std::string&, const Module& m) { m.impl()->set_training(on); });
 }
 
 bool Module::training() const { return impl_->training(); }
@@ -143,9 +239,10 @@ void Module::to(DType dtype) const {
   check<DTypeError>(is_floating(dtype), "nn::Module::to: expected a floating dtype, got {}", dtype);
   const NoGrad guard;
   std::set<const TensorImpl*> seen;
-  walk(*this, "", [&](const std::string&, const ModuleImpl& impl) {
-    for (const NamedTensors* own : {&impl.own_parameters(), &impl.own_buffers()}) {
-      for (const auto& [name, tensor] : *own) {
+  walk(*this, [&](const std::string&, const Module& module) {
+    const ModuleImpl& impl = *module.impl();
+    for (const auto& own : {impl.own_parameters(), impl.own_buffers()}) {
+      for (const auto& [name, tensor] : own) {
         if (!is_floating(tensor.dtype()) || !seen.insert(tensor.impl()).second) continue;
         const Tensor grad = grad_is_used_up(tensor) ? Tensor() : tensor.grad();
         replace_memory(tensor, cast(tensor, impl.kept_as(dtype)));
@@ -166,27 +263,45 @@ void Module::set_requires_grad(bool value, std::string_view path) const {
   check(found, "nn::Module: expected a part with parameters to freeze or unfreeze, got '{}'", path);
 }
 
+std::vector<std::pair<std::string, Module>> Module::named_modules() const {
+  std::vector<std::pair<std::string, Module>> all;
+  std::set<const ModuleImpl*> seen;
+  walk(*this, [&](const std::string& prefix, const Module& module) {
+    if (seen.insert(module.impl().get()).second)
+      all.emplace_back(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1), module);
+  });
+  return all;
+}
+
 void Module::apply(const std::function<void(const Module&)>& f) const {
-  for (const auto& [name, child] : impl_->children()) child.apply(f);
-  f(*this);
+  TreeWalk tree(*this);
+  while (!tree.over())
+    if (!tree.down()) f(tree.up());
 }
 
 void Module::reset_parameters() const {
-  walk(*this, "", [](const std::string&, ModuleImpl& impl) {
-    for (ModuleImpl::Initial& initial : impl.own_initials()) initial.run();
+  walk(*this, [](const std::string&, const Module& module) {
+    for (const auto& initial : module.impl()->own_initials()) initial->run();
   });
 }
 
 Module Module::at(std::string_view path) const {
-  const std::string_view first = path.substr(0, path.find('.'));
-  std::string names;
-  for (const auto& [name, child] : impl_->children()) {
-    if (name == first)
-      return first.size() == path.size() ? child : child.at(path.substr(first.size() + 1));
-    names += (names.empty() ? "'" : ", '") + name + "'";
+  Module module = *this;
+  while (true) {
+    const std::string_view first = path.substr(0, path.find('.'));
+    const auto children = module.impl()->children();
+    const Module* child = children.find(first);
+    if (!child) {
+      std::string names;
+      for (const auto& [name, other] : children)
+        names += (names.empty() ? "'" : ", '") + name + "'";
+      fail("nn::Module::at: {} has no part '{}'; it has {}", module.impl()->type_name(), first,
+           names.empty() ? "none" : names);
+    }
+    if (first.size() == path.size()) return *child;
+    path.remove_prefix(first.size() + 1);
+    module = Module(*child);
   }
-  fail("nn::Module::at: {} has no part '{}'; it has {}", impl_->type_name(), first,
-       names.empty() ? "none" : names);
 }
 
 void Module::wrong_type() const {
@@ -199,10 +314,10 @@ void Module::zero_grad() const {
 
 StateDict Module::state_dict() const {
   StateDict state;
-  walk(*this, "", [&](const std::string& prefix, const ModuleImpl& impl) {
-    for (const auto& [name, tensor] : impl.own_parameters())
+  walk(*this, [&](const std::string& prefix, const Module& module) {
+    for (const auto& [name, tensor] : module.impl()->own_parameters())
       state.emplace(prefix + name, tensor.detach());
-    for (const auto& [name, tensor] : impl.own_buffers())
+    for (const auto& [name, tensor] : module.impl()->own_buffers())
       state.emplace(prefix + name, tensor.detach());
   });
   return state;
@@ -231,73 +346,83 @@ void Module::load_state_dict(const StateDict& state) const {
 void ModuleImpl::check_name(const std::string& name) const {
   check(!name.empty() && name.find('.') == std::string::npos,
         "nn::Module: a member's name must not be empty or hold a dot, got '{}'", name);
-  const auto is_it = [&](const auto& member) { return member.first == name; };
-  const bool taken = std::any_of(children_.begin(), children_.end(), is_it) ||
-                     std::any_of(parameters_.begin(), parameters_.end(), is_it) ||
-                     std::any_of(buffers_.begin(), buffers_.end(), is_it);
+  const bool taken = children().find(name) || own_parameters().find(name) || own_buffers().find(name);
   check(!taken, "nn::Module: a member named '{}' is registered already", name);
 }
 
 void ModuleImpl::check_not_inside(const std::string& name, const Module& module) const {
-  walk(module, "", [&](const std::string&, const ModuleImpl& impl) {
+  const auto is_other = [&](const ModuleImpl& impl) {
     check(&impl != this, "nn::Module: '{}' would make a module a part of itself", name);
-  });
+  };
+  is_other(*module.impl());
+  // What was never a part of anything cannot be one of this module's.
+  if (is_part_) walk(module, [&](const std::string&, const Module& m) { is_other(*m.impl()); });
+  module.impl()->is_part_ = true;
 }
 
 void ModuleImpl::register_module(const std::string& name, const Module& module) {
   check_name(name);
   check_not_inside(name, module);
-  children_.emplace_back(name, module);
+  children_.edit([&](auto& list) { list.emplace_back(name, module); });
 }
 
 void ModuleImpl::register_parameter(const std::string& name, const Tensor& value) {
   check_name(name);
   check(value.defined(), "nn::Module: the parameter '{}' is undefined", name);
   value.set_requires_grad(true);
-  parameters_.emplace_back(name, value);
+  parameters_.edit([&](auto& list) { list.emplace_back(name, value); });
 }
 
 void ModuleImpl::register_buffer(const std::string& name, const Tensor& value) {
   check_name(name);
   check(value.defined(), "nn::Module: the buffer '{}' is undefined", name);
-  buffers_.emplace_back(name, value);
+  buffers_.edit([&](auto& list) { list.emplace_back(name, value); });
 }
 
 Tensor ModuleImpl::parameter(const std::string& name, const Shape& shape, Initializer initialize) {
   Tensor value = empty(shape);
   register_parameter(name, value);
-  initials_.push_back({.parameter = value, .initialize = std::move(initialize)});
-  initials_.back().run();
+  add_initial({.parameter = value, .initialize = std::move(initialize)});
+  own_initials().back()->run();
   return value;
 }
 
 void ModuleImpl::replace_module(const std::string& name, const Module& module) {
   check_not_inside(name, module);
-  member(children_, name) = module;
+  replace(children_, name, module);
 }
 
 void ModuleImpl::replace_parameter(const std::string& name, const Tensor& value) {
   check(value.defined(), "nn::Module: the parameter '{}' is undefined", name);
-  Tensor& old = member(parameters_, name);
+  check(own_parameters().find(name), "nn::Module: there is no such member '{}' to replace", name);
   value.set_requires_grad(true);
-  std::erase_if(initials_, [&](const Initial& i) { return i.parameter.impl() == old.impl(); });
-  old = value;
+  forget_initial(replace(parameters_, name, value));
 }
 
 void ModuleImpl::replace_buffer(const std::string& name, const Tensor& value) {
   check(value.defined(), "nn::Module: the buffer '{}' is undefined", name);
-  member(buffers_, name) = value;
+  replace(buffers_, name, value);
 }
 
 void ModuleImpl::unregister(const std::string& name) {
-  const auto is_it = [&](const auto& member) { return member.first == name; };
-  for (const auto& [own, tensor] : parameters_)
-    if (own == name)
-      std::erase_if(initials_,
-                    [&](const Initial& i) { return i.parameter.impl() == tensor.impl(); });
-  std::erase_if(children_, is_it);
-  std::erase_if(parameters_, is_it);
-  std::erase_if(buffers_, is_it);
+  take_out(children_, name);
+  for (const auto& [own, tensor] : take_out(parameters_, name)) forget_initial(tensor);
+  take_out(buffers_, name);
+}
+
+std::vector<std::shared_ptr<ModuleImpl::Initial>> ModuleImpl::own_initials() const {
+  const std::lock_guard lock(mutex_);
+  return initials_;
+}
+
+void ModuleImpl::add_initial(Initial initial) {
+  const std::lock_guard lock(mutex_);
+  initials_.push_back(std::make_shared<Initial>(std::move(initial)));
+}
+
+void ModuleImpl::forget_initial(const Tensor& parameter) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(initials_, [&](const auto& i) { return i->parameter.impl() == parameter.impl(); });
 }
 
 void ModuleImpl::Initial::run() {
@@ -322,18 +447,19 @@ bool ModuleImpl::Initial::untouched() const {
 }
 
 void draw_in_order(const std::vector<Module>& modules) {
-  std::vector<ModuleImpl::Initial*> initials;
-  for (const Module& module : modules) {
-    walk(module, "", [&](const std::string&, ModuleImpl& impl) {
-      for (ModuleImpl::Initial& initial : impl.own_initials())
-        if (std::ranges::find(initials, &initial) == initials.end()) initials.push_back(&initial);
+  std::vector<std::shared_ptr<ModuleImpl::Initial>> initials;
+  std::set<const ModuleImpl*> seen;
+  for (const Module& root : modules) {
+    walk(root, [&](const std::string&, const Module& module) {
+      if (seen.insert(module.impl().get()).second)
+        std::ranges::copy(module.impl()->own_initials(), std::back_inserter(initials));
     });
   }
   struct Blocks {
     int64_t seed, first, count;
   };
   std::vector<Blocks> dealt;
-  for (const ModuleImpl::Initial* initial : initials) {
+  for (const auto& initial : initials) {
     for (const Draw& draw : initial->draws) {
       if (!draw.counter.device().is_cpu()) return;
       const auto* counter = draw.counter.data_as<int64_t>();
@@ -347,7 +473,7 @@ void draw_in_order(const std::vector<Module>& modules) {
     if (dealt[i].seed != before.seed || dealt[i].first != before.first + before.count) return;
   }
   int64_t next = dealt.front().first;
-  for (ModuleImpl::Initial* initial : initials) {
+  for (const auto& initial : initials) {
     std::vector<Draw> numbers;
     bool others = false;
     for (const Draw& draw : initial->draws) {
@@ -383,6 +509,7 @@ std::string ModuleImpl::describe() const {
 namespace {
 
 std::string describe_tree(const ModuleImpl& impl, const std::string& indent) {
+  check_stack("nn::Module");
   if (impl.children().empty()) return impl.describe();
   std::string text = impl.type_name() + "(\n";
   for (const auto& [name, child] : impl.children())

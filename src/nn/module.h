@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +13,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/tensor.h"
+#include "mica/nn/members.h"
 #include "mica/ops/random/random.h"
 
 namespace mica::nn {
@@ -74,8 +77,10 @@ class Module {
   /// then nothing was changed.
   void load_state_dict(const StateDict& state) const;
 
+  /// Itself, under an empty name, and all modules below it by dotted name, parents first, each once.
+  std::vector<std::pair<std::string, Module>> named_modules() const;
   /// Calls f with every module below this one and then with this one: `net.apply([](const Module&
-  /// m) { … })`.
+  /// m) { … })`. What f adds to a module that is being walked over is not visited.
   void apply(const std::function<void(const Module&)>& f) const;
   /// Draws every parameter that has an initialiser anew.
   void reset_parameters() const;
@@ -98,11 +103,19 @@ class Module {
   std::shared_ptr<ModuleImpl> impl_;
 };
 
-/// The hooks of one module by number, in the order they were added.
+/// The hooks of one module by number, in the order they were added. Who calls them takes a copy of
+/// a list, since a hook may take itself away, and another thread any of them.
 struct ForwardHooks {
   std::map<uint64_t, ForwardPreHook> before;
   std::map<uint64_t, ForwardHook> after;
   uint64_t next = 0;
+  mutable std::mutex mutex;  ///< nothing is called or let go while it is held
+
+  template <class Hook>
+  std::map<uint64_t, Hook> copy_of(std::map<uint64_t, Hook> ForwardHooks::* list) const {
+    const std::lock_guard lock(mutex);
+    return this->*list;
+  }
 };
 
 /// The module and what is in it, one line each.
@@ -122,7 +135,7 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
  public:
   ModuleImpl() = default;
   ModuleImpl& operator=(const ModuleImpl&) = delete;
-  virtual ~ModuleImpl() = default;
+  virtual ~ModuleImpl();
 
   virtual Tensor forward(const Tensor& x) = 0;
   /// The layer's type and options, "Conv2d(in=1, out=20, kernel=5)"; "Net()" for NetImpl unless it
@@ -146,9 +159,10 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   /// Takes a child, parameter or buffer out, so that its name can be used again.
   void unregister(const std::string& name);
 
-  const std::vector<std::pair<std::string, Module>>& children() const { return children_; }
-  const NamedTensors& own_parameters() const { return parameters_; }
-  const NamedTensors& own_buffers() const { return buffers_; }
+  // As they are now: parts that come or go later are not seen in what these return.
+  Members<Module>::Snapshot children() const { return children_.get(); }
+  Members<Tensor>::Snapshot own_parameters() const { return parameters_.get(); }
+  Members<Tensor>::Snapshot own_buffers() const { return buffers_.get(); }
 
   /// How a parameter got its first values: from which random numbers, and what it was then.
   struct Initial {
@@ -164,9 +178,10 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
     /// Nobody wrote to the parameter since.
     bool untouched() const;
   };
-  std::vector<Initial>& own_initials() { return initials_; }
+  std::vector<std::shared_ptr<Initial>> own_initials() const;
+  void add_initial(Initial initial);
   /// Null where there never was one.
-  const std::shared_ptr<ForwardHooks>& forward_hooks() const { return hooks_; }
+  std::shared_ptr<ForwardHooks> forward_hooks() const;
   ForwardHooks& make_forward_hooks();
 
   /// A compiled function that asked is captured again when the answer changes.
@@ -200,12 +215,16 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
  private:
   void check_name(const std::string& name) const;
   void check_not_inside(const std::string& name, const Module& module) const;
+  void forget_initial(const Tensor& parameter);
 
-  std::vector<std::pair<std::string, Module>> children_;
-  NamedTensors parameters_;
-  NamedTensors buffers_;
-  std::vector<Initial> initials_;
+  Members<Module> children_;
+  Members<Tensor> parameters_;
+  Members<Tensor> buffers_;
+  mutable std::mutex mutex_;  ///< of the next two
+  std::vector<std::shared_ptr<Initial>> initials_;
   std::shared_ptr<ForwardHooks> hooks_;
+  std::atomic<bool> has_hooks_ = false;  ///< hooks_ is set, and stays
+  std::atomic<bool> is_part_ = false;    ///< of another module, or was once
   std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
 };
 

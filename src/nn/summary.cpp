@@ -28,7 +28,8 @@ class Tracer final : public Recorder, public CallWatcher {
   explicit Tracer(const Module& root) {
     check<Unsupported>(current_recorder() == nullptr,
                        "nn::summary: cannot be made while a function is captured");
-    name(root, "");
+    for (const auto& [name, module] : root.named_modules())
+      names_.emplace(module.impl().get(), name);
     before_recorder_ = exchange_recorder(this);
     before_watcher_ = exchange_call_watcher(this);
   }
@@ -80,12 +81,6 @@ class Tracer final : public Recorder, public CallWatcher {
   }
 
  private:
-  void name(const Module& module, const std::string& path) {
-    names_.emplace(module.impl().get(), path);
-    for (const auto& [child_name, child] : module.impl()->children())
-      name(child, path.empty() ? child_name : fmt::format("{}.{}", path, child_name));
-  }
-
   Recorder* before_recorder_ = nullptr;
   CallWatcher* before_watcher_ = nullptr;
   std::map<const ModuleImpl*, std::string> names_;

@@ -1,11 +1,15 @@
 #include "mica/op/settings.h"
 
 #include <omp.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "mica/core/check.h"
 
@@ -13,8 +17,42 @@ namespace mica {
 namespace {
 
 constexpr int kMostThreads = 1024;  // far more end the process when the system has no more to give
+constexpr int kForked = -1;         // in g_threads: this process has none of those it counts on
+constexpr int kUnknown = -2;        // in t_threads: this thread has called no kernel yet
 std::atomic<int> g_threads{0};      // 0: OpenMP's own choice
-thread_local int t_threads = 0;     // what this thread's OpenMP was last told
+thread_local int t_threads = kUnknown;  // the g_threads that this thread's OpenMP was last told
+std::atomic<bool> g_parallel{false};    // OpenMP may have started threads
+
+/// How many threads, the calling one among them, can be had at the moment. OpenMP ends the process
+/// where the system refuses one.
+int threads_to_be_had(int wanted) {
+  std::vector<std::thread> threads;
+  std::mutex gate;
+  {
+    const std::lock_guard closed(gate);
+    try {
+      while (static_cast<int>(threads.size()) + 1 < wanted)
+        threads.emplace_back([&] { const std::lock_guard wait(gate); });
+    } catch (const std::system_error&) {  // no more
+    }
+  }
+  for (std::thread& t : threads) t.join();
+  return static_cast<int>(threads.size()) + 1;
+}
+
+void check_not_forked() {
+  check<DeviceError>(g_threads.load(std::memory_order_relaxed) != kForked,
+                     "mica: this process was forked from one that had computed with several "
+                     "threads, which a fork leaves behind: start it by spawn "
+                     "(multiprocessing.get_context(\"spawn\")), or call set_num_threads(1) before "
+                     "anything is computed and forked");
+}
+
+void watch_forks() {
+  [[maybe_unused]] static const int once = pthread_atfork(nullptr, nullptr, [] {
+    if (g_parallel) g_threads = kForked;
+  });
+}
 
 /// "conv2d:direct,matmul:reference" as a map.
 std::map<std::string, std::string> parse_forced(const char* text) {
@@ -108,6 +146,7 @@ uint64_t settings_stamp() { return settings().stamp.load(std::memory_order_relax
 void set_num_threads(int threads) {
   check(threads >= 1 && threads <= kMostThreads, "set_num_threads: expected 1 to {}, got {}",
         kMostThreads, threads);
+  check_not_forked();
   if (g_threads.exchange(threads) != threads) ++settings().stamp;
   adopt_num_threads();
 }
@@ -119,9 +158,21 @@ int num_threads() {
 
 void adopt_num_threads() {
   const int set = g_threads.load(std::memory_order_relaxed);
-  if (set == t_threads) return;
-  omp_set_num_threads(set);
+  if (set == t_threads) [[likely]]
+    return;
+  check_not_forked();
+  watch_forks();
+  const int wanted = set > 0 ? set : omp_get_max_threads();
+  const int threads = threads_to_be_had(wanted);
+  if (set > 0 || threads < wanted) omp_set_num_threads(threads);
+  if (threads > 1) g_parallel = true;
   t_threads = set;
+}
+
+void use_one_thread() {
+  omp_set_num_threads(1);
+  const int set = g_threads.load(std::memory_order_relaxed);
+  t_threads = set == kForked ? kUnknown : set;
 }
 
 }  // namespace mica

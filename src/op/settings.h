@@ -50,7 +50,11 @@ void settings_changed();
 void set_num_threads(int threads);
 int num_threads();
 /// OpenMP keeps the number per calling thread: brings this thread's up to date. What runs kernels
-/// calls it.
+/// calls it. Where the system gives the process fewer threads, there are fewer. In a process that
+/// was forked from one in which kernels ran on several, it raises DeviceError: those threads are
+/// not there.
 void adopt_num_threads();
+/// Kernels called in this thread use no other.
+void use_one_thread();
 
 }  // namespace mica
