@@ -38,7 +38,8 @@ NB_MODULE(_mica, m) {
   // Classes then say that they are mica.Tensor, where users find them.
   m.attr("__name__") = "mica";
   m.attr("__version__") = MICA_VERSION;
-  // What threads hold that are stopped at exit, and what other libraries do, is no leak of a program.
+  // What threads hold that are stopped at exit, and what other libraries do, is no leak of a
+  // program.
   nanobind::set_leak_warnings(warns_of_leaks());
   using namespace mica::python;
   bind_errors(m);

@@ -57,7 +57,8 @@ class Epoch {
 
   /// What is_making asks for; stays when the epoch is moved.
   const void* id() const { return walk_.get(); }
-  /// Whether the calling thread makes a batch of that epoch at the moment: it must not wait for one.
+  /// Whether the calling thread makes a batch of that epoch at the moment: it must not wait for
+  /// one.
   static bool is_making(const void* id);
 
  private:

@@ -346,7 +346,8 @@ void Module::load_state_dict(const StateDict& state) const {
 void ModuleImpl::check_name(const std::string& name) const {
   check(!name.empty() && name.find('.') == std::string::npos,
         "nn::Module: a member's name must not be empty or hold a dot, got '{}'", name);
-  const bool taken = children().find(name) || own_parameters().find(name) || own_buffers().find(name);
+  const bool taken =
+      children().find(name) || own_parameters().find(name) || own_buffers().find(name);
   check(!taken, "nn::Module: a member named '{}' is registered already", name);
 }
 

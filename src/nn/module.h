@@ -77,7 +77,8 @@ class Module {
   /// then nothing was changed.
   void load_state_dict(const StateDict& state) const;
 
-  /// Itself, under an empty name, and all modules below it by dotted name, parents first, each once.
+  /// Itself, under an empty name, and all modules below it by dotted name, parents first, each
+  /// once.
   std::vector<std::pair<std::string, Module>> named_modules() const;
   /// Calls f with every module below this one and then with this one: `net.apply([](const Module&
   /// m) { … })`. What f adds to a module that is being walked over is not visited.

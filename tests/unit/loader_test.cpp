@@ -309,8 +309,22 @@ TEST(Threads, LoadersWorkersHandOverErrors) {
       EXPECT_THAT(e.what(), HasSubstr("picture 7 is torn"));
     }
     EXPECT_EQ(batches, 2);
-    EXPECT_THROW(epoch.begin(), IoError);
+    // The walk is past it.
+    for (const auto& [x, y] : epoch) batches += y.size(0) / 8;
+    EXPECT_EQ(batches, 7);
   }
+}
+
+TEST(Loader, GoesOnAfterABatchThatCannotBeMade) {
+  const Loader loader(Dataset(std::make_shared<Counted>(64, 21)), {.batch = 8});
+  Epoch epoch = loader.epoch(0);
+  int64_t batches = 0;
+  const auto walk = [&] {
+    for (const Batch& batch : epoch) batches += batch.y.size(0) / 8;
+  };
+  EXPECT_THROW(walk(), IoError);
+  walk();
+  EXPECT_EQ(batches, 7);
 }
 
 TEST(Threads, LoadersEndInTheMiddle) {
