@@ -135,9 +135,21 @@ std::optional<uint64_t> parse_shuffle(nb::handle value) {
   return nb::cast<uint64_t>(value);
 }
 
+/// A data set may hold its loader: the collector has to see that the loader holds the data set.
+int traverse_loader(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const data::Loader& loader = nb::inst_ptr<PythonLoader>(self)->loader;
+  if (loader.is_alone()) Py_VISIT(own_object(loader.dataset()));
+  return 0;
+}
+
+PyType_Slot loader_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_loader)},
+                              {0, nullptr}};
+
 void bind_loader(nb::module_& m) {
   nb::class_<PythonLoader> loader(
-      m, "DataLoader",
+      m, "DataLoader", nb::type_slots(loader_slots),
       "Batches (x, y) of a data set on a device. Each walk over it is the next epoch.");
   loader.def(
       "__init__",

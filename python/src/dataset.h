@@ -8,6 +8,10 @@ namespace mica::python {
 /// A data set made in C++, a pair of arrays (x, y), or any object with __len__ and __getitem__.
 data::Dataset as_dataset(nb::handle object);
 
+/// The Python object that a data set is made of, where nothing but `set` holds it; null otherwise.
+/// What the garbage collector may count as its owner's.
+PyObject* own_object(const data::Dataset& set);
+
 /// A loader with the number of the epoch that the next walk over it is.
 struct PythonLoader {
   data::Loader loader;

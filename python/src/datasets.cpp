@@ -50,6 +50,8 @@ class PythonDataset : public data::DatasetImpl {
  public:
   explicit PythonDataset(nb::handle object) : object_(object) {}
 
+  PyObject* object() const { return object_.get().ptr(); }
+
   int64_t size() const override {
     const nb::gil_scoped_acquire acquire;
     return static_cast<int64_t>(nb::len(object_.get()));
@@ -134,6 +136,11 @@ Dataset as_dataset(nb::handle object) {
   return Dataset(std::make_shared<PythonDataset>(object));
 }
 
+PyObject* own_object(const Dataset& set) {
+  const auto* python = dynamic_cast<const PythonDataset*>(set.impl().get());
+  return python && set.impl().use_count() == 1 ? python->object() : nullptr;
+}
+
 void bind_datasets(nb::module_& m) {
   nb::class_<Dataset> dataset(
       m, "Dataset",
@@ -173,7 +180,15 @@ void bind_datasets(nb::module_& m) {
       },
       "seed"_a, "All in another order: the same for the same seed.");
   dataset.def_prop_ro(
-      "class_names", [](nb::handle self) { return as_dataset(self).class_names(); },
+      "class_names",
+      [](nb::handle self) {
+        // Names of folders among them, which may hold any bytes: as Python has file names.
+        nb::typed<nb::list, nb::str> names;
+        for (const std::string& name : as_dataset(self).class_names())
+          names.append(nb::steal(
+              PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<Py_ssize_t>(name.size()))));
+        return names;
+      },
       "Of class 0, 1, …; empty where they have none.");
   m.def(
       "TensorDataset",

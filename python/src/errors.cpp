@@ -1,8 +1,11 @@
 #include <array>
+#include <filesystem>
+#include <new>
 #include <thread>
 
 #include "mica/core/error.h"
 #include "mica/core/interrupt.h"
+#include "mica/core/text.h"
 #include "python/src/bindings.h"
 
 namespace mica::python {
@@ -39,6 +42,18 @@ std::array<Row, kRows> table() {
 PyObject* error_type = nullptr;
 std::array<PyObject*, kRows> row_types{};
 
+PyObject* type_named(std::string_view name) {
+  static const auto rows = table();
+  for (size_t i = 0; i < kRows; ++i)
+    if (name == rows[i].name) return row_types[i];
+  return error_type;
+}
+
+/// What the message quotes (names of files and in files) may hold any byte.
+void set_error(PyObject* type, std::string_view message) {
+  PyErr_SetString(type, printable(message).c_str());
+}
+
 void translate(const std::exception_ptr& exception, void*) {
   try {
     std::rethrow_exception(exception);
@@ -48,7 +63,15 @@ void translate(const std::exception_ptr& exception, void*) {
     for (size_t i = 0; i < kRows; ++i) {
       if (rows[i].matches(e)) type = row_types[i];
     }
-    PyErr_SetString(type, e.what());
+    set_error(type, e.what());
+  } catch (const std::bad_alloc&) {
+    set_error(type_named("OutOfMemory"), "the process has no memory left");
+  } catch (const std::filesystem::filesystem_error& e) {
+    set_error(type_named("IoError"), fmt::format("{}: {}", e.path1().string(), e.code().message()));
+  } catch (const std::bad_cast&) {
+    set_error(PyExc_TypeError, "a value is of another type than is needed there");
+  } catch (const std::exception& e) {
+    set_error(error_type, e.what());
   }
 }
 

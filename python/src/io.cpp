@@ -28,7 +28,7 @@ void bind_tensors(nb::module_& m) {
       .def("__repr__", shows({"tensors", "metadata"}));
   m.def(
       "load_safetensors", [](const Path& path) { return io::load_safetensors(path.string()); },
-      "path"_a, ReleaseGil(), "Reads a file by mapping it: the tensors are views of it.");
+      "path"_a, ReleaseGil(), "Reads a file into tensors; they are copies of what it holds.");
   m.def(
       "save_safetensors",
       [](const Path& path, const Named& tensors, const Texts& metadata) {

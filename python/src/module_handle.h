@@ -3,6 +3,7 @@
 // How modules cross between Python and C++.
 #include <nanobind/trampoline.h>
 
+#include <cstring>
 #include <typeindex>
 
 #include "mica/nn/module.h"
@@ -72,6 +73,12 @@ struct Overridable : Base {
       const nb::gil_scoped_acquire acquire;
       raise_type_error("nn.Module: forward of {} must return a tensor where a C++ module calls it",
                        class_name(nb_trampoline.base()));
+    } catch (const std::runtime_error& e) {
+      // What the trampoline says where there is no forward to call.
+      if (!std::is_abstract_v<Base> || !std::strstr(e.what(), "pure virtual")) throw;
+      const nb::gil_scoped_acquire acquire;
+      fail<Unsupported>("nn.Module: {} must define forward(self, …)",
+                        class_name(nb_trampoline.base()));
     }
   }
 

@@ -29,7 +29,12 @@ int64_t label_column(const CsvTable& table, const std::string& path, const CsvOp
 TensorDataset read_csv(const std::string& path, const CsvOptions& options) {
   check<DTypeError>(options.label_dtype == DType::i64 || options.label_dtype == DType::f32,
                     "read_csv: expected labels of i64 or f32, got {}", options.label_dtype);
-  const CsvTable table = parse_csv(io::read_bytes(path), path,
+  const auto look = [&](io::ByteSpan first) {
+    check<IoError>(std::ranges::find(first, std::byte{0}) == first.end(),
+                   "{}: expected lines of numbers, got a NUL in the first {} bytes", path,
+                   first.size());
+  };
+  const CsvTable table = parse_csv(io::read_bytes(path, look), path,
                                    {.header = options.header, .delimiter = options.delimiter});
   const int64_t label = label_column(table, path, options);
   const auto refuse = [&](int64_t row, int64_t column, const char* expected) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "mica/core/check.h"
+#include "mica/io/limits.h"
 
 namespace mica::data {
 namespace {
@@ -33,7 +34,13 @@ class Parser {
 
   CsvTable parse() {
     if (format_.header && skip_empty_lines())
-      read_line([&](std::string_view text) { table_.columns.emplace_back(text); });
+      read_line([&](std::string_view text) {
+        const uint64_t most = io::read_budget() / (4 * sizeof(std::string));
+        check<IoError>(table_.columns.size() < most,
+                       "{}: line {}: expected the names of columns, got more than {}{}", name_,
+                       line_, most, io::budget_note());
+        table_.columns.emplace_back(text);
+      });
     table_.width = static_cast<int64_t>(table_.columns.size());
     while (skip_empty_lines()) {
       const int64_t line = line_;

@@ -6,7 +6,8 @@ namespace mica::data {
 
 Tensor read_idx(const std::string& path) {
   Tensor result;
-  parse_idx(io::read_bytes(path), path, [&](DType dtype, const Shape& shape) {
+  const auto look = [&](io::ByteSpan first) { check_idx(first, path); };
+  parse_idx(io::read_bytes(path, look), path, [&](DType dtype, const Shape& shape) {
     result = empty(shape, {.dtype = dtype});
     return static_cast<std::byte*>(result.data());
   });

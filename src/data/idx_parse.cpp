@@ -14,12 +14,16 @@
 namespace mica::data {
 namespace {
 
+bool is_gzip(std::span<const unsigned char> bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+}
+
 /// A file's bytes in order, unpacked where they are gzip's.
 class Source {
  public:
   Source(io::ByteSpan bytes, const std::string& path)
       : path_(path), bytes_(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()) {
-    packed_ = bytes_.size() >= 2 && bytes_[0] == 0x1f && bytes_[1] == 0x8b;
+    packed_ = is_gzip(bytes_);
     check<IoError>(packed_ || !path.ends_with(".gz"),
                    "{}: expected a gzip file (1f 8b), got {} bytes that begin otherwise", path,
                    bytes_.size());
@@ -109,6 +113,23 @@ void reverse_bytes(std::byte* data, int64_t elements, size_t size) {
   for (int64_t i = 0; i < elements; ++i, data += size) std::reverse(data, data + size);
 }
 
+const Element* element_of(unsigned char code) {
+  const auto* element = std::ranges::find(kElements, code, &Element::code);
+  return element == kElements.end() ? nullptr : element;
+}
+
+/// The four bytes that an IDX file begins with.
+void check_magic(std::span<const unsigned char, 4> magic, const std::string& name) {
+  check<IoError>(magic[0] == 0 && magic[1] == 0,
+                 "{}: expected an IDX file (00 00), got {:02x} {:02x} {:02x} {:02x}", name,
+                 magic[0], magic[1], magic[2], magic[3]);
+  check<IoError>(element_of(magic[2]),
+                 "{}: expected element type 08 (u8), 0c (i32), 0d (f32) or 0e (f64), got {:02x}",
+                 name, magic[2]);
+  check<IoError>(magic[3] >= 1 && magic[3] <= Dims::kMaxRank,
+                 "{}: expected 1 to {} dimensions, got {}", name, Dims::kMaxRank, magic[3]);
+}
+
 struct Header {
   DType dtype;
   Shape shape;
@@ -118,18 +139,9 @@ struct Header {
 Header read_header(Source& source, const std::string& name) {
   std::array<unsigned char, 4> magic{};
   source.read(magic.data(), magic.size(), "magic number");
-  check<IoError>(magic[0] == 0 && magic[1] == 0,
-                 "{}: expected an IDX file (00 00), got {:02x} {:02x} {:02x} {:02x}", name,
-                 magic[0], magic[1], magic[2], magic[3]);
-  const auto element = std::find_if(kElements.begin(), kElements.end(),
-                                    [&](const Element& e) { return e.code == magic[2]; });
-  check<IoError>(element != kElements.end(),
-                 "{}: expected element type 08 (u8), 0c (i32), 0d (f32) or 0e (f64), got {:02x}",
-                 name, magic[2]);
+  check_magic(magic, name);
+  const Element* element = element_of(magic[2]);
   const int rank = magic[3];
-  check<IoError>(rank >= 1 && rank <= Dims::kMaxRank, "{}: expected 1 to {} dimensions, got {}",
-                 name, Dims::kMaxRank, rank);
-
   const size_t size = size_of(element->dtype);
   const uint64_t most = source.most_bytes() / size;
   constexpr uint64_t kMostStride = uint64_t{1} << 56;  // of dimensions beside one of none
@@ -150,12 +162,18 @@ Header read_header(Source& source, const std::string& name) {
   }
   check<IoError>(elements <= source.allowed_bytes() / size,
                  "{}: dimensions {} are {} bytes, more than the {} that gzip may make of this "
-                 "file; unpack it first if it is to be trusted",
-                 name, shape, elements * size, source.allowed_bytes());
+                 "file; unpack it first if it is to be trusted{}",
+                 name, shape, elements * size, source.allowed_bytes(), io::budget_note());
   return {element->dtype, shape, elements * size};
 }
 
 }  // namespace
+
+void check_idx(io::ByteSpan first, const std::string& name) {
+  const std::span bytes(reinterpret_cast<const unsigned char*>(first.data()), first.size());
+  if (bytes.size() >= 4 && !is_gzip(bytes) && !name.ends_with(".gz"))
+    check_magic(bytes.first<4>(), name);
+}
 
 void parse_idx(io::ByteSpan bytes, const std::string& name, const IdxTarget& target) {
   Source source(bytes, name);

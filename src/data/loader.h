@@ -89,6 +89,8 @@ class Loader {
   int64_t examples() const;
   const Dataset& dataset() const;
   const LoaderOptions& options() const;
+  /// No walk, feed or copy shares what it is made of.
+  bool is_alone() const { return state_.use_count() == 1; }
 
   /// The batches from `first_batch` on; those before are not prepared.
   Epoch epoch(int64_t epoch, int64_t first_batch = 0) const;

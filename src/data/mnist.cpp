@@ -41,8 +41,11 @@ std::string directory_of(const MnistOptions& options) {
 /// The packed file, or the unpacked one beside it.
 std::string find_file(const std::string& directory, const std::string& name, const Kind& kind) {
   const std::string path = directory + "/" + name;
-  for (const char* ending : {".gz", ""})
-    if (std::filesystem::exists(path + ending)) return path + ending;
+  for (const char* ending : {".gz", ""}) {
+    std::error_code error;
+    const bool there = std::filesystem::exists(path + ending, error);
+    if (there || error) return path + ending;  // opening it says what is wrong
+  }
   fail<IoError>(
       "{}.gz: no such file; install Debian's package dataset-fashion-mnist, or name the directory "
       "that holds {} (--data, or MICA_DATA in the environment)",

@@ -20,8 +20,7 @@ struct Checkpoint {
 /// the checkpoint that was there.
 void save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
-/// The tensors are views of the file, on the CPU (load_safetensors). A file that is no checkpoint
-/// raises IoError.
+/// The tensors are on the CPU (load_safetensors). A file that is no checkpoint raises IoError.
 Checkpoint load_checkpoint(const std::string& path);
 
 /// The state of the random generators of the CPU and of `device`, as JSON text.

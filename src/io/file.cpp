@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -124,6 +123,17 @@ File File::append(const std::string& path) {
   return {::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), path};
 }
 
+void File::read(std::span<std::byte> to, uint64_t at) const {
+  while (!to.empty()) {
+    const ssize_t count = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(at));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_with(path_, "cannot be read", errno);
+    check<IoError>(count > 0, "{}: ended at byte {} while it was read", path_, at);
+    to = to.subspan(static_cast<size_t>(count));
+    at += static_cast<uint64_t>(count);
+  }
+}
+
 void File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
@@ -147,23 +157,11 @@ void File::truncate(uint64_t size) {
 
 uint64_t File::size() const { return static_cast<uint64_t>(status_of(descriptor_, path_).st_size); }
 
-Mapping::Mapping(const std::string& path) {
-  const File file = File::open(path);
-  const uint64_t size = file.size();
-  if (size == 0) return;
-  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
-                    file.descriptor(), 0);
-  if (data == MAP_FAILED) fail_with(path, "cannot be mapped", errno);
-  bytes_ = {static_cast<std::byte*>(data), size};
-}
-
-Mapping::~Mapping() {
-  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
-}
-
 std::string read_file(const std::string& path) {
-  const Mapping mapping(path);
-  return {reinterpret_cast<const char*>(mapping.bytes().data()), mapping.bytes().size()};
+  const File file = File::open(path);
+  std::string text(file.size(), '\0');
+  file.read(std::as_writable_bytes(std::span(text)), 0);
+  return text;
 }
 
 void write_file_atomically(const std::string& path, const std::function<void(File&)>& write) {

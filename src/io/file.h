@@ -24,6 +24,8 @@ class File {
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
 
+  /// Fills `to` with the bytes from `at` on; an error where the file ends before.
+  void read(std::span<std::byte> to, uint64_t at) const;
   /// All of the bytes, or an error.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
@@ -38,22 +40,6 @@ class File {
  private:
   int descriptor_;
   std::string path_;
-};
-
-/// A regular file's bytes in memory, read when they are touched. Writes to the memory stay in this
-/// process and never reach the file. The file must not be cut short while the mapping lives; files
-/// that write_file_atomically replaces are not.
-class Mapping {
- public:
-  explicit Mapping(const std::string& path);
-  ~Mapping();
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  std::span<std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<std::byte> bytes_;
 };
 
 std::string read_file(const std::string& path);

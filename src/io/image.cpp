@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 
 #include "mica/core/check.h"
+#include "mica/io/file.h"
 #include "mica/io/pixels.h"
 #include "mica/ops/copy/copy.h"
 
@@ -17,14 +17,22 @@ bool begins_with(ByteSpan bytes, std::initializer_list<unsigned char> magic) {
                     [](unsigned char m, std::byte b) { return std::byte{m} == b; });
 }
 
-Pixels parse_image(ByteSpan bytes, const std::string& name) {
-  if (begins_with(bytes, {0x89, 'P', 'N', 'G'})) return parse_png(bytes, name);
-  if (begins_with(bytes, {0xff, 0xd8, 0xff})) return parse_jpeg(bytes, name);
+bool is_png(ByteSpan bytes) { return begins_with(bytes, {0x89, 'P', 'N', 'G'}); }
+bool is_jpeg(ByteSpan bytes) { return begins_with(bytes, {0xff, 0xd8, 0xff}); }
+
+/// By its first bytes.
+void check_format(ByteSpan bytes, const std::string& name) {
+  if (is_png(bytes) || is_jpeg(bytes)) return;
   std::string first;
   for (const std::byte b : bytes.first(std::min<size_t>(4, bytes.size())))
     first += fmt::format(" {:02x}", std::to_integer<unsigned>(b));
-  fail<IoError>("{}: expected a PNG or JPEG file, got {} bytes{}{}", name, bytes.size(),
-                first.empty() ? "" : " that begin with", first);
+  fail<IoError>("{}: expected a PNG or JPEG file, got {}{}", name,
+                first.empty() ? "none of its bytes" : "one that begins with", first);
+}
+
+Pixels parse_image(ByteSpan bytes, const std::string& name) {
+  check_format(bytes, name);
+  return is_png(bytes) ? parse_png(bytes, name) : parse_jpeg(bytes, name);
 }
 
 /// (H, W, C) becomes (C, H, W).
@@ -57,7 +65,8 @@ Tensor decode_image(ByteSpan bytes, const std::string& name, const ImageOptions&
 }
 
 Tensor read_image(const std::string& path, const ImageOptions& options) {
-  return decode_image(read_bytes(path), path, options);
+  return decode_image(read_bytes(path, [&](ByteSpan first) { check_format(first, path); }), path,
+                      options);
 }
 
 Tensor decode_png(ByteSpan bytes, const std::string& name) {
@@ -97,11 +106,7 @@ std::vector<std::byte> encode_png(const Tensor& image) {
 
 void write_png(const std::string& path, const Tensor& image) {
   const auto bytes = encode_png(image);
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  check<IoError>(file.good(), "{}: cannot be written", path);
+  write_file_atomically(path, [&](File& file) { file.write(bytes); });
 }
 
 }  // namespace mica::io

@@ -5,6 +5,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include <algorithm>
 #include <array>
 
 #include "mica/core/check.h"
@@ -17,8 +18,9 @@
 namespace mica::io {
 namespace {
 
-/// Each scan of a progressive file goes over the whole image: a small file with thousands of them
-/// would take hours.
+/// Each scan of a progressive file goes over the whole image, at about a nanosecond a pixel: a
+/// small file with thousands of them would take hours.
+constexpr double kMostPixelScans = 2.5e9;
 constexpr int kMostScans = 500;
 
 struct Reader {
@@ -52,9 +54,13 @@ void on_message(j_common_ptr jpeg, int level) {
 }
 
 void on_progress(j_common_ptr jpeg) {
-  if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number <= kMostScans) return;
+  const auto* d = reinterpret_cast<j_decompress_ptr>(jpeg);
+  const double pixels = static_cast<double>(d->image_width) * d->image_height;
+  const int most = static_cast<int>(std::min<double>(kMostScans, kMostPixelScans / pixels));
+  if (d->input_scan_number <= std::max(most, 1)) return;
   Reader& r = reader_of(jpeg);
-  std::snprintf(r.message.data(), r.message.size(), "more than %d scans", kMostScans);
+  std::snprintf(r.message.data(), r.message.size(), "more than %d scans of %u x %u pixels", most,
+                d->image_width, d->image_height);
   std::longjmp(r.jump, 1);
 }
 
@@ -75,6 +81,42 @@ bool read_header(Reader& r) {
   jpeg_mem_src(&r.jpeg, reinterpret_cast<const unsigned char*>(r.bytes.data()), r.bytes.size());
   jpeg_read_header(&r.jpeg, TRUE);
   return true;
+}
+
+/// How many bytes of the file are packed pixels: those after the headers of its scans.
+uint64_t packed_bytes(ByteSpan file) {
+  const auto byte = [&](size_t i) { return std::to_integer<unsigned>(file[i]); };
+  constexpr unsigned kStartOfScan = 0xda;
+  uint64_t sum = 0;
+  for (size_t at = 2; at + 4 <= file.size();) {
+    if (byte(at) != 0xff) {  // of a scan: its markers are stuffed, or restart it
+      ++sum;
+      ++at;
+      continue;
+    }
+    const unsigned marker = byte(at + 1);
+    if (marker == 0xff) {  // fills
+      ++at;
+      continue;
+    }
+    const bool alone = marker == 0 || marker == 1 || (marker & 0xf8) == 0xd0;
+    if (alone) sum += 2;
+    if (marker == 0xd9) break;
+    at += alone ? 2 : 2 + (byte(at + 2) << 8 | byte(at + 3));
+    if (marker != kStartOfScan && !alone && at < file.size() && byte(at) != 0xff) break;
+  }
+  return sum;
+}
+
+/// What libjpeg keeps where it reads several scans: each sample's coefficient.
+uint64_t coefficient_bytes(jpeg_decompress_struct& jpeg) {
+  if (!jpeg_has_multiple_scans(&jpeg)) return 0;
+  uint64_t blocks = 0;
+  for (int i = 0; i < jpeg.num_components; ++i) {
+    const jpeg_component_info& c = jpeg.comp_info[i];
+    blocks += uint64_t{c.width_in_blocks} * c.height_in_blocks;
+  }
+  return blocks * DCTSIZE2 * sizeof(JCOEF);
 }
 
 bool read_rows(Reader& r, uint8_t* to, size_t row) {
@@ -107,12 +149,11 @@ Pixels parse_jpeg(ByteSpan bytes, const std::string& name) {
              .channels = components,
              .data = {}};
   // Huffman codes take a bit or more for each block of 8 by 8 pixels.
-  check<IoError>(static_cast<uint64_t>(out.height * out.width) / (64 * 8) <= bytes.size(),
-                 "{}: truncated: {} x {} pixels cannot be in a JPEG file of {} bytes", name,
-                 out.width, out.height, bytes.size());
-  check<IoError>(static_cast<uint64_t>(out.size()) <= most_unpacked(bytes.size()),
-                 "{}: {} x {} pixels are more than the {} bytes that {} packed ones may become",
-                 name, out.width, out.height, most_unpacked(bytes.size()), bytes.size());
+  const uint64_t packed = packed_bytes(bytes);
+  check<IoError>(static_cast<uint64_t>(out.height * out.width) / (64 * 8) <= packed,
+                 "{}: truncated: {} x {} pixels cannot be in a JPEG file with {} bytes of them",
+                 name, out.width, out.height, packed);
+  check_pixels(out, packed, coefficient_bytes(r.jpeg), name);
 
   r.jpeg.out_color_space = components == 1 ? JCS_GRAYSCALE : JCS_RGB;
   out.data.reset(new uint8_t[static_cast<size_t>(out.size())]);

@@ -19,6 +19,10 @@ struct Pixels {
   int64_t size() const { return height * width * channels; }
 };
 
+/// Raises where an image is more than `packed` bytes of pixels may become (limits.h), or takes more
+/// than the budget: its pixels, the tensor made of them, and `beside` bytes.
+void check_pixels(const Pixels& image, uint64_t packed, uint64_t beside, const std::string& name);
+
 /// Whatever is wrong with the bytes raises IoError, and Unsupported in a build without the library.
 /// Memory is reserved only when the bytes can hold what the header claims, and no more than
 /// most_unpacked (limits.h) of them.

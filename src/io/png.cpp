@@ -1,5 +1,6 @@
 #include <png.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <exception>
@@ -46,10 +47,27 @@ void read_some(png_structp png, png_bytep to, size_t count) {
   rest = rest.subspan(count);
 }
 
+/// How many bytes of the file are packed pixels: those of its IDAT chunks.
+uint64_t packed_bytes(ByteSpan file) {
+  constexpr size_t kSignature = 8;
+  constexpr size_t kAround = 12;  // length, type, checksum
+  uint64_t sum = 0;
+  for (size_t at = kSignature; at < file.size() && file.size() - at >= kAround;) {
+    uint64_t length = 0;
+    for (size_t i = 0; i < 4; ++i) length = length << 8 | std::to_integer<uint64_t>(file[at + i]);
+    length = std::min<uint64_t>(length, file.size() - at - kAround);
+    if (std::memcmp(&file[at + 4], "IDAT", 4) == 0) sum += length;
+    at += length + kAround;
+  }
+  return sum;
+}
+
 /// Everything before the pixels. What comes out is 8 bits of grey or of red, green and blue.
 bool read_header(Reader& r) {
   if (setjmp(png_jmpbuf(r.png))) return false;
   png_set_read_fn(r.png, &r, read_some);
+  // Chunks that say nothing of the pixels (texts, profiles) are neither unpacked nor kept.
+  png_set_keep_unknown_chunks(r.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(r.png, r.info);
   return true;
 }
@@ -129,13 +147,12 @@ Pixels parse_png(ByteSpan bytes, const std::string& name) {
              .channels = png_get_color_type(r.png, r.info) & PNG_COLOR_MASK_COLOR ? 3 : 1,
              .data = {}};
   // libpng takes at most a million rows and columns: the products fit.
-  const uint64_t packed = png_get_rowbytes(r.png, r.info) * static_cast<uint64_t>(out.height);
-  check<IoError>(packed / kDeflateRatio <= bytes.size(),
-                 "{}: truncated: {} x {} pixels cannot be in a PNG file of {} bytes", name,
-                 out.width, out.height, bytes.size());
-  check<IoError>(static_cast<uint64_t>(out.size()) <= most_unpacked(bytes.size()),
-                 "{}: {} x {} pixels are more than the {} bytes that {} packed ones may become",
-                 name, out.width, out.height, most_unpacked(bytes.size()), bytes.size());
+  const uint64_t unpacked = png_get_rowbytes(r.png, r.info) * static_cast<uint64_t>(out.height);
+  const uint64_t packed = packed_bytes(bytes);
+  check<IoError>(unpacked / kDeflateRatio <= packed,
+                 "{}: truncated: {} x {} pixels cannot be in a PNG file with {} bytes of them",
+                 name, out.width, out.height, packed);
+  check_pixels(out, packed, 0, name);
 
   checked(start_rows(r), "header");
   const auto row = static_cast<size_t>(out.width * out.channels);

@@ -1,24 +1,24 @@
 #include "mica/io/read_bytes.h"
 
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
+#include <array>
 
-#include "mica/core/check.h"
+#include "mica/io/file.h"
 
 namespace mica::io {
 
-std::vector<std::byte> read_bytes(const std::string& path) {
-  std::error_code error;
-  check<IoError>(std::filesystem::exists(path, error), "{}: no such file", path);
-  check<IoError>(std::filesystem::is_regular_file(path, error), "{}: not a regular file", path);
-  std::ifstream file(path, std::ios::binary);
-  check<IoError>(file.good(), "{}: cannot be opened", path);
-  const uint64_t size = std::filesystem::file_size(path, error);
-  check<IoError>(!error, "{}: {}", path, error.message());
+std::vector<std::byte> read_bytes(const std::string& path,
+                                  const std::function<void(ByteSpan first)>& look) {
+  const File file = File::open(path);
+  const uint64_t size = file.size();
+  if (look) {
+    std::array<std::byte, 64> first{};
+    const std::span some = std::span(first).first(std::min<uint64_t>(size, first.size()));
+    file.read(some, 0);
+    look(some);
+  }
   std::vector<std::byte> bytes(size);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
-  check<IoError>(file.gcount() == static_cast<std::streamsize>(size),
-                 "{}: expected {} bytes, could read {}", path, size, file.gcount());
+  file.read(bytes, 0);
   return bytes;
 }
 

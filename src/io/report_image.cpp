@@ -53,7 +53,8 @@ std::string png_address(std::span<const uint8_t> pixels, uint32_t width, uint32_
   std::string packed(size, '\0');
   const int status = compress2(reinterpret_cast<Bytef*>(packed.data()), &size, rows.data(),
                                rows.size(), Z_BEST_COMPRESSION);
-  check(status == Z_OK, "png_address: zlib failed with {}", status);
+  check<OutOfMemory>(status == Z_OK, "report: no memory to pack an image of {} x {} pixels", width,
+                     height);  // its buffer is always large enough
   packed.resize(size);
 
   std::string header;

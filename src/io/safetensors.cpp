@@ -11,20 +11,15 @@
 namespace mica::io {
 namespace {
 
-Tensor tensor_of(const SafetensorsEntry& entry, std::span<std::byte> data,
-                 const std::shared_ptr<Mapping>& mapping, const std::string& file) {
-  const bool is_bool = entry.dtype == DType::boolean;
-  check<IoError>(!is_bool || std::all_of(data.begin(), data.end(),
-                                         [](std::byte b) { return b <= std::byte{1}; }),
-                 "{}: tensor '{}': expected 0 or 1 in every byte of a BOOL", file, entry.name);
-  const auto address = reinterpret_cast<uintptr_t>(data.data());
-  if (data.empty() || address % size_of(entry.dtype) != 0)
-    return tensor_from_bytes(data.data(), entry.shape, {.dtype = entry.dtype});
-  auto impl = make_ref<TensorImpl>();
-  impl->spec = TensorSpec::contiguous(entry.shape, entry.dtype);
-  impl->spec.aligned = address % 16 == 0;
-  impl->storage = make_ref<Storage>(data.data(), data.size(), Device::cpu(), mapping);
-  return Tensor(std::move(impl));
+Tensor tensor_of(const SafetensorsEntry& entry, uint64_t data_begin, const File& file) {
+  Tensor tensor = empty(entry.shape, {.dtype = entry.dtype});
+  const std::span bytes(static_cast<std::byte*>(tensor.data()), entry.end - entry.begin);
+  file.read(bytes, data_begin + entry.begin);
+  const bool good = entry.dtype != DType::boolean ||
+                    std::ranges::all_of(bytes, [](std::byte b) { return b <= std::byte{1}; });
+  check<IoError>(good, "{}: tensor '{}': expected 0 or 1 in every byte of a BOOL", file.path(),
+                 entry.name);
+  return tensor;
 }
 
 std::string quoted(const std::string& text, const std::string& file) {
@@ -38,14 +33,17 @@ std::string quoted(const std::string& text, const std::string& file) {
 }  // namespace
 
 Safetensors load_safetensors(const std::string& path) {
-  const auto mapping = std::make_shared<Mapping>(path);
-  const std::span<std::byte> bytes = mapping->bytes();
-  SafetensorsHeader header = parse_safetensors_header(bytes, bytes.size(), path);
+  const File file = File::open(path);
+  const uint64_t size = file.size();
+  std::vector<std::byte> head(std::min<uint64_t>(size, kSafetensorsLength));
+  file.read(head, 0);
+  head.resize(safetensors_header_end(head, size, path));
+  file.read(std::span(head).subspan(kSafetensorsLength), kSafetensorsLength);
+  SafetensorsHeader header = parse_safetensors_header(head, size, path);
+  head = {};
   Safetensors result{{}, std::move(header.metadata)};
   for (const SafetensorsEntry& e : header.entries)
-    result.tensors.emplace(
-        e.name,
-        tensor_of(e, bytes.subspan(header.data_begin + e.begin, e.end - e.begin), mapping, path));
+    result.tensors.emplace(e.name, tensor_of(e, header.data_begin, file));
   return result;
 }
 

@@ -18,10 +18,9 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads a file by mapping it: the tensors, on the CPU, are views of the mapping and keep it alive;
-/// only what is misaligned is copied. Writing to them does not change the file. Whatever is wrong
-/// with the file raises IoError with its name and the field; a dtype that mica has not,
-/// Unsupported.
+/// Reads a file into tensors on the CPU. They are copies: what becomes of the file afterwards does
+/// not touch them. Whatever is wrong with the file raises IoError with its name and the field; a
+/// dtype that mica has not, Unsupported.
 Safetensors load_safetensors(const std::string& path);
 
 /// Writes tensors of any device and layout, in row-major order, all or nothing as
@@ -44,6 +43,11 @@ struct SafetensorsHeader {
   uint64_t data_begin = 0;  ///< of the first tensor in the file
 };
 
+inline constexpr uint64_t kSafetensorsLength = 8;  ///< bytes that tell the header's length
+/// Where the header ends, from a file's first kSafetensorsLength bytes. A length that the file or
+/// the readers' budget (limits.h) has no room for raises.
+uint64_t safetensors_header_end(std::span<const std::byte> bytes, uint64_t file_size,
+                                const std::string& name);
 /// Reads the header from a file's first bytes, at least all of its header, and holds it to the
 /// file's size. `name` is the file's name in errors.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> bytes, uint64_t file_size,

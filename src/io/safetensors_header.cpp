@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "mica/core/check.h"
+#include "mica/io/limits.h"
 #include "mica/io/safetensors.h"
 
 namespace mica::io {
@@ -198,20 +199,33 @@ void check_layout(std::vector<SafetensorsEntry>& entries, uint64_t data_bytes,
 
 std::string_view safetensors_name(DType t) { return kNames[static_cast<size_t>(t)]; }
 
-SafetensorsHeader parse_safetensors_header(std::span<const std::byte> bytes, uint64_t file_size,
-                                           const std::string& name) {
-  check<IoError>(bytes.size() >= 8 && file_size >= 8,
+uint64_t safetensors_header_end(std::span<const std::byte> bytes, uint64_t file_size,
+                                const std::string& name) {
+  check<IoError>(bytes.size() >= kSafetensorsLength && file_size >= kSafetensorsLength,
                  "{}: expected the header's length in the first 8 bytes, got {} bytes", name,
                  std::min<uint64_t>(bytes.size(), file_size));
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
   check<IoError>(length <= kMostSafetensorsHeader, "{}: the header's length is {}, more than {}",
                  name, length, kMostSafetensorsHeader);
-  check<IoError>(length <= file_size - 8 && length <= bytes.size() - 8,
+  constexpr uint64_t kBytesPerByte = 16;  // of memory, for what a byte of the header can describe
+  check<IoError>(length <= read_budget() / kBytesPerByte,
+                 "{}: the header's length is {}, and may take {} times that in memory{}", name,
+                 length, kBytesPerByte, budget_note());
+  check<IoError>(length <= file_size - kSafetensorsLength,
                  "{}: the header's length is {}, but only {} bytes follow", name, length,
-                 std::min<uint64_t>(bytes.size(), file_size) - 8);
+                 file_size - kSafetensorsLength);
+  return kSafetensorsLength + length;
+}
+
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> bytes, uint64_t file_size,
+                                           const std::string& name) {
   SafetensorsHeader header;
-  header.data_begin = 8 + length;
+  header.data_begin = safetensors_header_end(bytes, file_size, name);
+  const uint64_t length = header.data_begin - kSafetensorsLength;
+  check<IoError>(header.data_begin <= bytes.size(),
+                 "{}: the header's length is {}, but only {} bytes follow", name, length,
+                 bytes.size() - kSafetensorsLength);
   const auto* json = reinterpret_cast<const char*>(bytes.data()) + 8;
   check<IoError>(length > 0 && json[0] == '{', "{}: the header does not begin with '{{'", name);
   // The JSON reader would take it for the end.

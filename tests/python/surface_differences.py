@@ -85,7 +85,7 @@ CPP_ONLY = {
             "FunctionNode GradHook GradHooks GradNode GradWatcher Replay StreamState "
             "adopt_num_threads check_gradients check_value current_grad_watcher "
             "exchange_grad_watcher names_of not_finite rng_take "
-            "runtime settings_changed settings_stamp to_rate_curve to_tensor view_of"
+            "runtime settings_changed settings_stamp to_rate_curve to_tensor use_one_thread view_of"
         ),
         "Tensor.pin_memory makes pinned tensors": "empty_pinned",
         "DataLoader(shuffle=seed) uses it; mica.manual_seed with mica.randperm else": (
@@ -98,21 +98,20 @@ CPP_ONLY = {
         "the inside of read_csv": "CsvFormat CsvTable parse_csv shown",
     },
     "mica::io": {
-        "Python has files of its own": (
-            "ByteSpan File Mapping read_bytes read_file write_file_atomically"
-        ),
+        "Python has files of its own": ("ByteSpan File read_bytes read_file write_file_atomically"),
         "decode_image tells them apart": "decode_jpeg decode_png",
         "the Trainer writes it where `out` is given": "Report report_page write_report",
         "the inside of load_safetensors": (
-            "SafetensorsEntry SafetensorsHeader parse_safetensors_header safetensors_name"
+            "SafetensorsEntry SafetensorsHeader parse_safetensors_header safetensors_header_end "
+            "safetensors_name"
         ),
     },
     "mica::nn": {
         "any callable in Python": "ForwardHook ForwardPreHook",
         "how layers are made in C++": (
             "CallWatcher ChannelNorm ConvLayer FixedString ForwardHooks Handle Initializer "
-            "ListOfModules Loss NamedModules NamedTensors OpLayer PadLayer StateDict describe "
-            "dims_of draw_in_order exchange_call_watcher field_texts text_of"
+            "ListOfModules Loss Members NamedModules NamedTensors OpLayer PadLayer StateDict "
+            "describe dims_of draw_in_order exchange_call_watcher field_texts text_of"
         ),
     },
     "mica::nn::init": {
@@ -244,9 +243,10 @@ MEMBERS_CPP_ONLY = {
         "device.type says it": "is_cpu is_cuda is_null",
     },
     "FunctionContext": {"attributes of the context": "get set"},
+    "Loader": {"what the garbage collector asks": "is_alone"},
     "Module": {"a Python object knows its class": "as"},
     "ModuleImpl": {
-        "the inside of reset_parameters": "Initial own_initials",
+        "the inside of reset_parameters": "Initial add_initial own_initials",
         "the inside of register_forward_hook": "forward_hooks make_forward_hooks",
     },
     "Schedule": {"what it is in device memory": "curve"},
@@ -289,7 +289,7 @@ MEMBERS_PYTHON_ONLY = {
     "nn.Module": {
         "PyTorch's names": (
             "add_module bfloat16 buffers cpu cuda double extra_repr float get_buffer get_parameter "
-            "half modules named_children named_modules"
+            "half modules named_children"
         ),
     },
     "nn.ModuleDict": {"as a dictionary has": "items keys update values"},

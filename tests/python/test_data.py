@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 
 import mica
 import numpy as np
@@ -325,3 +326,22 @@ def test_files(tmp_path):
     assert image.shape == (3, 4, 5) and image.numpy().max() == 200 and label.item() == 1
     with pytest.raises(OSError, match=r"no\.csv"):
         data.read_csv(tmp_path / "no.csv")
+
+
+def test_a_data_set_that_holds_its_loader_is_collected():
+    class Holds:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return [float(i)], 0
+
+    for walked in (False, True):
+        dataset = Holds()
+        dataset.loader = data.DataLoader(dataset, 2)
+        if walked:
+            assert len(list(dataset.loader)) == 2
+        gone = weakref.ref(dataset)
+        del dataset
+        gc.collect()
+        assert gone() is None

@@ -105,13 +105,14 @@ TEST(File, WhatAKilledProcessLeftIsRemovedAndWhatIsBeingWrittenIsNot) {
   EXPECT_TRUE(std::filesystem::exists(directory.file(".b.txt.tmp-01234567")));
 }
 
-TEST(File, MappingIsPrivate) {
+TEST(File, ReadsPiecesAndSaysWhereItEnded) {
   const TemporaryDirectory directory;
-  const std::string path = directory.write("a.txt", "old");
-  const Mapping mapping(path);
-  mapping.bytes()[0] = std::byte{'O'};
-  EXPECT_EQ(read_file(path), "old");
-  EXPECT_EQ(mapping.bytes()[0], std::byte{'O'});
+  const File file = File::open(directory.write("a.txt", "0123456789"));
+  std::string text(4, ' ');
+  file.read(std::as_writable_bytes(std::span(text)), 3);
+  EXPECT_EQ(text, "3456");
+  expect_error<IoError>("ended at byte 10 while it was read",
+                        [&] { file.read(std::as_writable_bytes(std::span(text)), 8); });
 }
 
 }  // namespace
