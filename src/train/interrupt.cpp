@@ -1,5 +1,6 @@
 #include "mica/train/interrupt.h"
 
+#include <array>
 #include <csignal>
 #include <mutex>
 
@@ -10,8 +11,8 @@ volatile std::sig_atomic_t g_interrupted = 0;
 
 std::mutex g_mutex;
 int g_guards = 0;
-struct sigaction g_before_int;
-struct sigaction g_before_term;
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+std::array<struct sigaction, kSignals.size()> g_before;
 
 }  // namespace
 
@@ -22,15 +23,18 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action{};
   action.sa_handler = [](int) { g_interrupted = 1; };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, &g_before_int);
-  sigaction(SIGTERM, &action, &g_before_term);
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], nullptr, &g_before[i]);
+    // nohup has it ignored, and so it stays.
+    if (kSignals[i] == SIGHUP && g_before[i].sa_handler == SIG_IGN) continue;
+    sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
   const std::lock_guard lock(g_mutex);
   if (--g_guards > 0) return;
-  sigaction(SIGINT, &g_before_int, nullptr);
-  sigaction(SIGTERM, &g_before_term, nullptr);
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &g_before[i], nullptr);
 }
 
 bool InterruptGuard::interrupted() { return g_interrupted != 0; }

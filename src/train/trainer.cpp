@@ -1,15 +1,16 @@
 #include "mica/train/trainer.h"
 
+#include <sys/file.h>
+
 #include <algorithm>
 #include <filesystem>
-#include <limits>
-#include <nlohmann/json.hpp>
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
 #include "mica/graph/compile.h"
 #include "mica/io/checkpoint.h"
 #include "mica/io/event_writer.h"
+#include "mica/io/file.h"
 #include "mica/io/metrics_log.h"
 #include "mica/io/report.h"
 #include "mica/ops/copy/copy.h"
@@ -20,50 +21,23 @@
 #include "mica/train/interrupt.h"
 #include "mica/train/progress.h"
 #include "mica/train/run_report.h"
+#include "mica/train/run_state.h"
 
 namespace mica::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kLast = "last.safetensors";
 constexpr const char* kBest = "best.safetensors";
+constexpr const char* kReport = "report.html";
+constexpr double kReportSeconds = 10;  // between two reports, but for the last
 
-/// Where a run is: all that is not in tensors.
-struct Position {
-  int64_t epoch = 0;  ///< the one in progress, from 0
-  int64_t batch = 0;  ///< done of it
-  int64_t steps = 0;
-  int64_t images = 0;  ///< of the epoch
-  double seconds = 0;  ///< of the epoch
-  double best = -std::numeric_limits<double>::infinity();
-  int64_t since_best = 0;  ///< epochs
-};
-
-Json to_json(const EpochResult& r) {
-  return {{"epoch", r.epoch},
-          {"step", r.steps},
-          {"train_loss", r.train_loss},
-          {"test_loss", r.test_loss},
-          {"test_accuracy", r.test_accuracy},
-          {"top5", r.top5},
-          {"lr", r.lr},
-          {"images_per_s", r.images_per_s},
-          {"seconds", r.seconds},
-          {"best", r.best}};
-}
-
-EpochResult epoch_from(const Json& j) {
-  return {.epoch = j.at("epoch"),
-          .steps = j.at("step"),
-          .train_loss = j.at("train_loss"),
-          .test_loss = j.at("test_loss"),
-          .test_accuracy = j.at("test_accuracy"),
-          .top5 = j.at("top5"),
-          .lr = j.at("lr"),
-          .images_per_s = j.at("images_per_s"),
-          .seconds = j.at("seconds"),
-          .best = j.at("best")};
+/// Keeps other runs out of a directory as long as it lives.
+io::File lock_directory(const std::string& directory) {
+  const std::string path = (std::filesystem::path(directory) / ".lock").string();
+  io::File file = io::File::append(path);
+  check<IoError>(flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0,
+                 "{}: another run is writing to this directory", directory);
+  return file;
 }
 
 }  // namespace
@@ -89,7 +63,10 @@ class Trainer::Impl {
       options_.loss = [](const Tensor& output, const Tensor& y) {
         return cross_entropy(output, y);
       };
-    if (!options_.out.empty()) std::filesystem::create_directories(options_.out);
+    if (options_.out.empty()) return;
+    std::error_code error;
+    std::filesystem::create_directories(options_.out, error);
+    check<IoError>(!error, "{}: cannot be made: {}", options_.out, error.message());
   }
 
   void resume(const std::string& path);
@@ -108,7 +85,10 @@ class Trainer::Impl {
   bool train_epoch(const data::Loader& train);
   EpochResult finish_epoch(const data::Loader& test);
   void log_steps();
-  void save(const char* name) const;
+  void save(const char* name);
+  /// Opens what the run writes to; a new run first takes the place of what was there.
+  void open_files();
+  void write_report(const data::Loader& test);
 
   ReportInfo report_info() const {
     return {.title = options_.title,
@@ -139,8 +119,9 @@ class Trainer::Impl {
   Position at_;
   int64_t batches_ = 0;  ///< of an epoch
   Outcome outcome_;
-  double logged_sum_ = 0;  ///< loss_sum_ when it was last logged
-  int64_t logged_images_ = 0;
+  History history_;
+  std::optional<Stopwatch> since_report_;
+  std::optional<io::File> lock_;
   std::optional<io::MetricsLog> metrics_;
   std::optional<io::EventWriter> events_;
 };
@@ -193,9 +174,11 @@ int64_t Trainer::Impl::replay(const data::Loader& train) {
 
 bool Trainer::Impl::train_epoch(const data::Loader& train) {
   model_.train();
-  if (at_.batch == 0) fill_(loss_sum_, 0);
-  logged_sum_ = at_.images == 0 ? 0 : loss_sum();
-  logged_images_ = at_.images;
+  if (at_.batch == 0) {
+    fill_(loss_sum_, 0);
+    at_.logged_sum = 0;
+    at_.logged_images = 0;
+  }
   ProgressBar bar(fmt::format("epoch {}/{}", at_.epoch + 1, options_.epochs), train.examples(),
                   options_.progress, at_.images);
   const double seconds_before = at_.seconds;
@@ -232,11 +215,11 @@ void Trainer::Impl::log_steps() {
   const double sum = loss_sum();
   const StepRecord record = {
       .step = at_.steps,
-      .loss = (sum - logged_sum_) / static_cast<double>(at_.images - logged_images_),
+      .loss = (sum - at_.logged_sum) / static_cast<double>(at_.images - at_.logged_images),
       .lr = last_lr()};
-  logged_sum_ = sum;
-  logged_images_ = at_.images;
-  outcome_.steps.push_back(record);
+  at_.logged_sum = sum;
+  at_.logged_images = at_.images;
+  history_.add(record);
   if (!metrics_) return;
   metrics_->write(record.step, {{"loss", record.loss}, {"lr", record.lr}});
   events_->scalar("loss/train", record.loss, record.step);
@@ -262,7 +245,7 @@ EpochResult Trainer::Impl::finish_epoch(const data::Loader& test) {
   at_.epoch += 1;
   at_.batch = at_.images = 0;
   at_.seconds = 0;
-  outcome_.epochs.push_back(r);
+  history_.add(r);
   if (metrics_) {
     metrics_->write(r.steps, {{"epoch", static_cast<double>(r.epoch)},
                               {"train_loss", r.train_loss},
@@ -277,7 +260,7 @@ EpochResult Trainer::Impl::finish_epoch(const data::Loader& test) {
     events_->scalar("images_per_s", r.images_per_s, r.steps);
     if (r.best) save(kBest);
     save(kLast);
-    io::write_report(file("report.html"), run_report(outcome_, model_, test, report_info()));
+    if (!since_report_ || since_report_->seconds() > kReportSeconds) write_report(test);
   }
   if (options_.on_epoch) options_.on_epoch(r);
   return r;
@@ -287,10 +270,7 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
   check(train.size() > 0 && test.size() > 0,
         "Trainer: expected data, got {} training and {} test examples", train.examples(),
         test.examples());
-  if (!options_.out.empty()) {
-    metrics_.emplace(file("metrics.jsonl"), at_.steps);
-    events_.emplace(options_.out, at_.steps);
-  }
+  if (!options_.out.empty()) open_files();
   batches_ = train.size();
   feed_.reset();
   if (options_.compile && train.options().resident) {
@@ -315,25 +295,44 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
     outcome_.stopped_early = options_.patience > 0 && at_.since_best >= options_.patience;
     if (outcome_.stopped_early) break;
   }
+  outcome_.epochs = history_.epochs();
+  outcome_.steps = history_.steps();
+  if (metrics_ && !outcome_.epochs.empty() && (outcome_.evaluation || !outcome_.interrupted))
+    write_report(test);
   metrics_.reset();
   events_.reset();
+  lock_.reset();
   return outcome_;
 }
 
-void Trainer::Impl::save(const char* name) const {
-  Json epochs = Json::array();
-  for (const EpochResult& r : outcome_.epochs) epochs.push_back(to_json(r));
-  Json steps = Json::array();
-  for (const StepRecord& r : outcome_.steps) steps.push_back({r.step, r.loss, r.lr});
-  Json progress = {
-      {"epoch", at_.epoch},           {"batch", at_.batch},     {"steps", at_.steps},
-      {"images", at_.images},         {"seconds", at_.seconds}, {"loss_sum", loss_sum()},
-      {"since_best", at_.since_best}, {"epochs", epochs},       {"step_records", steps}};
-  if (!outcome_.epochs.empty()) progress["best"] = at_.best;
+void Trainer::Impl::open_files() {
+  lock_.reset();  // of a fit that failed
+  lock_.emplace(lock_directory(options_.out));
+  if (at_.steps == 0) {
+    // From here on the directory is this run's, to be gone on with whatever happens.
+    save(kLast);
+    std::error_code ignored;
+    for (const char* old : {kBest, kReport}) std::filesystem::remove(file(old), ignored);
+  }
+  metrics_.emplace(file("metrics.jsonl"), at_.steps);
+  events_.emplace(options_.out, at_.steps);
+}
+
+void Trainer::Impl::write_report(const data::Loader& test) {
+  // A run that was killed after its last checkpoint has not been evaluated in this process.
+  if (!outcome_.evaluation) outcome_.evaluation = evaluate(model_, test, options_.loss);
+  outcome_.epochs = history_.epochs();
+  outcome_.steps = history_.steps();
+  io::write_report(file(kReport), run_report(outcome_, model_, test, report_info()));
+  since_report_.emplace();
+}
+
+void Trainer::Impl::save(const char* name) {
+  at_.loss_sum = loss_sum();
   io::save_checkpoint(file(name), {.model = model_.state_dict(),
                                    .optimizer = optimizer_.state_dict(),
                                    .metadata = {{"config", options_.config},
-                                                {"progress", progress.dump()},
+                                                {"progress", to_json(at_, history_)},
                                                 {"random", io::random_state(device_)}}});
 }
 
@@ -349,29 +348,21 @@ void Trainer::Impl::resume(const std::string& path) {
   };
   // Read all of it before anything is changed.
   Position at;
-  Outcome outcome;
-  double sum = 0;
+  History history;
+  from_json(text("progress"), name, at, history);
   try {
-    const Json j = Json::parse(text("progress"));
-    at = {.epoch = j.at("epoch"),
-          .batch = j.at("batch"),
-          .steps = j.at("steps"),
-          .images = j.at("images"),
-          .seconds = j.at("seconds"),
-          .best = j.contains("best") ? j["best"].get<double>() : Position().best,
-          .since_best = j.at("since_best")};
-    sum = j.at("loss_sum");
-    for (const Json& r : j.at("epochs")) outcome.epochs.push_back(epoch_from(r));
-    for (const Json& r : j.at("step_records")) outcome.steps.push_back({r.at(0), r.at(1), r.at(2)});
-  } catch (const nlohmann::json::exception& e) {
-    fail<IoError>("{}: the metadata `progress` cannot be read: {}", name, e.what());
+    model_.load_state_dict(saved.model);
+    optimizer_.load_state_dict(saved.optimizer);
+  } catch (const Error& e) {
+    fail<IoError>("{}: {}", name, e.what());
   }
-  model_.load_state_dict(saved.model);
-  optimizer_.load_state_dict(saved.optimizer);
   io::set_random_state(text("random"), device_, name);
-  fill_(loss_sum_, sum);
+  fill_(loss_sum_, at.loss_sum);
   at_ = at;
-  outcome_ = std::move(outcome);
+  history_ = std::move(history);
+  outcome_ = {};
+  outcome_.epochs = history_.epochs();
+  outcome_.steps = history_.steps();
 }
 
 std::vector<std::string> Trainer::Impl::kernels() const {

@@ -45,7 +45,9 @@ struct TrainerOptions {
   std::string command = {};              ///< makes the run again; shown in the report
 };
 
-/// Every `kLogSteps` steps one of these is kept, as the mean since the last one.
+/// Every `kLogSteps` steps one of these is kept, as the mean since the last one. Of a long run,
+/// with thousands of them, half of the older ones are left out time and again; metrics.jsonl has
+/// all.
 struct StepRecord {
   int64_t step = 0;
   double loss = 0;
@@ -74,7 +76,9 @@ struct Outcome {
 /// A step does not wait for the device; where the training data are resident, a compiled step takes
 /// its batch itself and needs nothing from the host. With `out`, `last.safetensors` holds all that
 /// is needed to go on bit for bit, `best.safetensors` the best epoch; also `metrics.jsonl`,
-/// TensorBoard's event file and `report.html`. Files are replaced in one piece or not at all.
+/// TensorBoard's event file and `report.html`. Files are replaced in one piece or not at all. One
+/// run at a time writes to a directory; a new one takes the place of the run that was there when
+/// its own first checkpoint, of no steps, is safe.
 class Trainer {
  public:
   Trainer(nn::Module model, optim::Optimizer& optimizer, TrainerOptions options = {});

@@ -114,10 +114,27 @@ TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
   EXPECT_THAT(output_of("predict --device cpu --json " + run + " " + image),
               testing::ContainsRegex(R"("class":[0-9],"name":"[A-Z])"));
   EXPECT_THAT(output_of("predict --device cpu " + run + " nothing.png 2>&1"),
-              HasSubstr("mica: nothing.png: no such file"));
+              HasSubstr("mica: nothing.png: cannot be opened: No such file"));
   EXPECT_THAT(output_of("train --lr 1 --resume " + run + " 2>&1"),
               HasSubstr("--lr cannot be changed"));
   EXPECT_THAT(output_of("train nonet 2>&1"), HasSubstr("lenet6"));
+
+  // What is printed may go nowhere: a command whose answer is lost fails, and a closed stdout is
+  // no file to write measurements to.
+  EXPECT_EQ(output_of("eval --device cpu --json " + run + " > /dev/full 2>/dev/null; echo $?"),
+            "1\n");
+  EXPECT_EQ(output_of("predict --device cpu " + run + " " + image + " >/dev/full 2>&-; echo $?"),
+            "1\n");
+  EXPECT_EQ(output_of(train + "2 --epochs 1 >&- 2>&-; echo $?"), "0\n");
+  EXPECT_THAT(io::read_file(run + "2/metrics.jsonl"), testing::StartsWith(R"({"step":)"));
+  // The report's command can be pasted, whatever the names are.
+  const std::string data = directory.file("d'; touch X; '");
+  std::filesystem::create_directory_symlink("/usr/share/datasets/fashion-mnist", data);
+  output_of(train + "3 --epochs 1 --data \"" + data + "\"");
+  EXPECT_THAT(io::read_file(run + "3/report.html"), HasSubstr("d&#39;\\&#39;&#39;;"));
+  // A file's name reaches the terminal as text.
+  EXPECT_THAT(output_of("predict --device cpu " + run + " \"$(printf '\\033[2J\\377.png')\" 2>&1"),
+              HasSubstr("\\x1b[2J\\xff.png: cannot be opened"));
 }
 
 }  // namespace

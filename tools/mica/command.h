@@ -1,7 +1,10 @@
 #pragma once
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -23,6 +26,23 @@ void bench_ops(Device device, const std::string& only, bool json);
 /// "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any. A CUDA device that cannot be had
 /// raises with the reason.
 Device choose_device(const std::string& name);
+
+/// Prints to stdout. What cannot be written (a full device) does not end what is going on: main
+/// says so at the end, and the command fails.
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = fmt::format(format, std::forward<Args>(args)...);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+/// The same to stderr, where nobody may be listening.
+template <class... Args>
+void note(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = fmt::format(format, std::forward<Args>(args)...);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+/// A word of a command line as a shell takes it, whatever is in it.
+std::string shell_word(const std::string& text);
 
 /// For options that count something.
 inline CLI::Validator at_least_one() {

@@ -1,8 +1,10 @@
 #include <fmt/core.h>
+#include <link.h>
 
 #include <nlohmann/json.hpp>
 
 #include "mica/core/check.h"
+#include "mica/core/text.h"
 #include "mica/op/settings.h"
 #include "mica/runtime/cuda_library.h"
 #include "mica/runtime/runtime.h"
@@ -10,6 +12,20 @@
 
 namespace mica::tool {
 namespace {
+
+/// The files that mica and what computes for it were loaded from.
+std::vector<std::string> libraries() {
+  std::vector<std::string> paths;
+  const auto note = [](dl_phdr_info* info, size_t, void* list) {
+    const std::string path = info->dlpi_name;
+    const std::string name = path.substr(path.rfind('/') + 1);
+    for (const char* part : {"libmica", "libdnnl", "libgomp", "libcud", "libcublas", "libnvrtc"})
+      if (name.starts_with(part)) static_cast<std::vector<std::string>*>(list)->push_back(path);
+    return 0;
+  };
+  dl_iterate_phdr(note, &paths);
+  return paths;
+}
 
 void print_json() {
   auto list = nlohmann::ordered_json::array();
@@ -36,7 +52,8 @@ void print_json() {
   } else {
     out["cuda_unavailable"] = cuda_unavailable_reason();
   }
-  fmt::print("{}\n", out.dump());
+  out["libraries"] = libraries();
+  say("{}\n", out.dump());
 }
 
 double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -48,22 +65,26 @@ std::string cuda_version(int version) {
 
 void print_table() {
   const DeviceProperties cpu = runtime(Device::cpu()).properties(0);
-  fmt::print("cpu     {}, {} threads, {:.1f} GiB\n", cpu.name, num_threads(), gib(cpu.memory));
+  say("cpu     {}, {} threads, {:.1f} GiB\n", cpu.name, num_threads(), gib(cpu.memory));
+  const auto print_libraries = [] {
+    for (const std::string& path : libraries()) say("library {}\n", printable(path));
+  };
   if (!cuda_available()) {
-    fmt::print("cuda    none: {}\n", cuda_unavailable_reason());
+    say("cuda    none: {}\n", cuda_unavailable_reason());
+    print_libraries();
     return;
   }
   DeviceRuntime& cuda = runtime(DeviceKind::cuda);
   for (int i = 0; i < cuda.device_count(); ++i) {
     const DeviceProperties p = cuda.properties(i);
-    fmt::print(
-        "{:<7} {}, {} multiprocessors, {:.1f} GiB ({:.1f} free), compute capability {}.{}, driver "
+    say("{:<7} {}, {} multiprocessors, {:.1f} GiB ({:.1f} free), compute capability {}.{}, driver "
         "for CUDA {}\n",
         to_string(Device::cuda(i)), p.name, p.multiprocessors, gib(p.memory), gib(p.free_memory),
         p.compute_capability / 10, p.compute_capability % 10, cuda_version(p.driver_version));
   }
-  fmt::print("        built with CUDA {} for {}\n",
-             cuda_version(cuda.properties(0).runtime_version), cuda_library().architectures);
+  say("        built with CUDA {} for {}\n", cuda_version(cuda.properties(0).runtime_version),
+      cuda_library().architectures);
+  print_libraries();
 }
 
 }  // namespace

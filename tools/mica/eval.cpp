@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mica/core/check.h"
+#include "mica/core/text.h"
 #include "mica/mica.h"
 #include "tools/mica/command.h"
 #include "tools/mica/run.h"
@@ -19,6 +20,11 @@ struct Options {
   bool json = false;
 };
 
+/// On one line; bytes of names that are not UTF-8 as the character that stands for them.
+std::string dumped(const nlohmann::ordered_json& line) {
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 void evaluate(const Options& o) {
   const Device device = choose_device(o.device);
   const TrainedModel trained = load_run(o.run, device);
@@ -31,10 +37,10 @@ void evaluate(const Options& o) {
     const nlohmann::ordered_json line = {{"run", o.run},         {"checkpoint", trained.file},
                                          {"images", e.examples}, {"accuracy", e.accuracy},
                                          {"top5", e.top5},       {"loss", e.loss}};
-    fmt::print("{}\n", line.dump());
+    say("{}\n", dumped(line));
   } else {
-    fmt::print("{}: {} images, accuracy {:.2f} %, loss {:.4f}\n", trained.file, e.examples,
-               100 * e.accuracy, e.loss);
+    say("{}: {} images, accuracy {:.2f} %, loss {:.4f}\n", printable(trained.file), e.examples,
+        100 * e.accuracy, e.loss);
   }
 }
 
@@ -67,13 +73,14 @@ void predict(const Options& o) {
                                      {"name", name(order[0])},
                                      {"probability", p[order[0]]}};
       line["probabilities"] = p;
-      fmt::print("{}\n", line.dump());
+      say("{}\n", dumped(line));
       continue;
     }
-    fmt::print("{}:", file);
+    say("{}:", printable(file));
     for (size_t i = 0; i < std::min<size_t>(3, order.size()); ++i)
-      fmt::print("{} {} {:.1f} %", i == 0 ? "" : ",", name(order[i]), 100 * double{p[order[i]]});
-    fmt::print("\n");
+      say("{} {} {:.1f} %", i == 0 ? "" : ",", printable(name(order[i])),
+          100 * double{p[order[i]]});
+    say("\n");
   }
 }
 

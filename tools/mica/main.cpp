@@ -1,7 +1,14 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <string_view>
 
 #include "mica/core/check.h"
 #include "mica/core/error.h"
+#include "mica/core/text.h"
 #include "mica/runtime/runtime.h"
 #include "tools/mica/command.h"
 
@@ -16,9 +23,37 @@ Device choose_device(const std::string& name) {
   return device;
 }
 
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+namespace {
+
+/// A file that is opened takes the lowest number that is free: without this, that of a stdout that
+/// was closed.
+void open_standard_files() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(number, F_GETFD) == -1 && errno == EBADF)
+      (void)!open("/dev/null", number == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+}
+
+/// The exit status of a command that did its work: whether all that it said was written.
+int flushed() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  std::fprintf(stderr, "mica: stdout cannot be written: %s\n", std::strerror(errno));
+  return 1;
+}
+
+}  // namespace
 }  // namespace mica::tool
 
 int main(int argc, char** argv) {
+  mica::tool::open_standard_files();
   CLI::App app("Trains, times and inspects with mica.", "mica");
   app.require_subcommand(1);
   app.footer("Examples:\n  mica train lenet\n  mica devices\n\n`mica <command> --help` says more.");
@@ -31,11 +66,16 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e);
+    const int status = app.exit(e);
+    return status != 0 ? status : mica::tool::flushed();
+  } catch (const std::bad_alloc&) {
+    std::fflush(stdout);
+    std::fputs("mica: the process has no memory left\n", stderr);
+    return 1;
   } catch (const std::exception& e) {
     std::fflush(stdout);
-    std::fprintf(stderr, "mica: %s\n", e.what());
+    std::fprintf(stderr, "mica: %s\n", mica::printable(e.what()).c_str());
     return 1;
   }
-  return 0;
+  return mica::tool::flushed();
 }

@@ -42,9 +42,11 @@ void fields(Config& c, F&& f) {
 
 /// A directory stands for the first of these files that it has.
 std::string checkpoint_in(const std::string& path, std::initializer_list<const char*> names) {
-  if (!fs::is_directory(path)) return path;
+  std::error_code ignored;  // opening the file says what is wrong
+  if (!fs::is_directory(path, ignored)) return path;
   for (const char* name : names)
-    if (const fs::path file = fs::path(path) / name; fs::exists(file)) return file.string();
+    if (const fs::path file = fs::path(path) / name; fs::exists(file, ignored))
+      return file.string();
   fail<IoError>("{}: expected a run with {}, which is not there", path, *names.begin());
 }
 
@@ -71,6 +73,9 @@ RunConfig config_from_json(const std::string& text, const std::string& file) {
   } catch (const nlohmann::json::exception& e) {
     fail<IoError>("{}: its `config` is not that of a run of this command: {}", file, e.what());
   }
+  const bool sane = config.epochs >= 1 && config.batch >= 1 && config.limit >= 0 &&
+                    config.patience >= 0 && config.threads >= 0;
+  check<IoError>(sane, "{}: its `config` has numbers that no run of this command has", file);
   return config;
 }
 
@@ -88,7 +93,11 @@ TrainedModel load_run(const std::string& path, Device device) {
   const io::Checkpoint saved = io::load_checkpoint(file);
   const RunConfig config = config_in(saved, file);
   const nn::Module model = models::make(config.model);
-  model.load_state_dict(saved.model);
+  try {
+    model.load_state_dict(saved.model);
+  } catch (const Error& e) {
+    fail<IoError>("{}: {}", file, e.what());
+  }
   model.to(device);
   model.eval();
   return {config, file, model};

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mica/core/check.h"
+#include "mica/core/text.h"
 #include "mica/mica.h"
 #include "tools/mica/command.h"
 #include "tools/mica/run.h"
@@ -12,6 +13,8 @@ namespace mica::tool {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kMostThreads = 256;
 
 struct Options {
   RunConfig config;
@@ -69,13 +72,14 @@ std::string free_directory(const std::string& model) {
 std::string command_of(const RunConfig& c, int64_t threads) {
   std::string text = fmt::format(
       "mica train {} --device {} --epochs {} --batch {} --optimizer {} --schedule {} --seed {}",
-      c.model, c.device, c.epochs, c.batch, c.optimizer, c.schedule, c.seed);
+      shell_word(c.model), shell_word(c.device), c.epochs, c.batch, shell_word(c.optimizer),
+      shell_word(c.schedule), c.seed);
   if (c.lr > 0) text += fmt::format(" --lr {}", c.lr);
   if (c.optimizer == "sgd") text += fmt::format(" --momentum {}", c.momentum);
   if (c.weight_decay > 0) text += fmt::format(" --weight-decay {}", c.weight_decay);
   if (c.clip > 0) text += fmt::format(" --clip {}", c.clip);
   if (c.patience > 0) text += fmt::format(" --patience {}", c.patience);
-  if (!c.data.empty()) text += fmt::format(" --data '{}'", c.data);
+  if (!c.data.empty()) text += fmt::format(" --data {}", shell_word(c.data));
   if (c.limit > 0) text += fmt::format(" --limit {}", c.limit);
   if (c.device == "cpu") text += fmt::format(" --threads {}", threads);
   if (c.augment) text += " --augment";
@@ -103,18 +107,19 @@ void print_epoch(const train::EpochResult& r, const RunConfig& c, double total_s
                                          {"batch", c.batch},
                                          {"device", c.device},
                                          {"compiled", c.compile}};
-    fmt::print("{}\n", line.dump());
+    say("{}\n", line.dump());
   } else {
-    fmt::print("epoch {}/{}: loss {:.4f}, test loss {:.4f}, test accuracy {:.2f} %, {:.1f} s{}\n",
-               r.epoch, c.epochs, r.train_loss, r.test_loss, 100 * r.test_accuracy, r.seconds,
-               r.best ? "" : "  (not better)");
+    say("epoch {}/{}: loss {:.4f}, test loss {:.4f}, test accuracy {:.2f} %, {:.1f} s{}\n", r.epoch,
+        c.epochs, r.train_loss, r.test_loss, 100 * r.test_accuracy, r.seconds,
+        r.best ? "" : "  (not better)");
   }
   std::fflush(stdout);
 }
 
 void finish(const Options& o, const train::Outcome& outcome) {
   if (outcome.interrupted) {
-    fmt::print(stderr, "interrupted; all is saved. Go on with: mica train --resume {}\n", o.out);
+    note("interrupted; all is saved. Go on with: mica train --resume {}\n",
+         printable(shell_word(o.out)));
     throw CLI::RuntimeError(130);
   }
   if (o.json || outcome.epochs.empty()) return;
@@ -122,30 +127,30 @@ void finish(const Options& o, const train::Outcome& outcome) {
       outcome.epochs.begin(), outcome.epochs.end(),
       [](const auto& a, const auto& b) { return a.test_accuracy < b.test_accuracy; });
   const double seconds = outcome.seconds();
-  fmt::print("{} epochs in {:.3f} s of training", outcome.epochs.size(), seconds);
+  say("{} epochs in {:.3f} s of training", outcome.epochs.size(), seconds);
   if (outcome.epochs.size() > 1) {
     // The first one also makes the plans.
     const auto others = static_cast<double>(outcome.epochs.size() - 1);
-    fmt::print(", {:.2f} epochs/s after the first",
-               others / (seconds - outcome.epochs.front().seconds));
+    say(", {:.2f} epochs/s after the first", others / (seconds - outcome.epochs.front().seconds));
   }
-  fmt::print("\n");
+  say("\n");
   if (o.until_accuracy > 0 && outcome.reached) {
-    fmt::print("reached a test accuracy of {:.2f} % after {:.3f} s of training\n",
-               100 * outcome.epochs.back().test_accuracy, seconds);
+    say("reached a test accuracy of {:.2f} % after {:.3f} s of training\n",
+        100 * outcome.epochs.back().test_accuracy, seconds);
   } else if (o.until_accuracy > 0) {
-    fmt::print("did not reach a test accuracy of {:.2f} %\n", 100 * o.until_accuracy);
+    say("did not reach a test accuracy of {:.2f} %\n", 100 * o.until_accuracy);
   }
-  if (outcome.stopped_early) fmt::print("stopped: no better epoch for {}\n", o.config.patience);
-  fmt::print("best: {:.2f} % after epoch {}\nreport: {}/report.html\n", 100 * best->test_accuracy,
-             best->epoch, o.out);
+  if (outcome.stopped_early) say("stopped: no better epoch for {}\n", o.config.patience);
+  say("best: {:.2f} % after epoch {}\nreport: {}/report.html\n", 100 * best->test_accuracy,
+      best->epoch, printable(o.out));
 }
 
 void train(Options o) {
   RunConfig& c = o.config;
   const Device device = choose_device(c.device);
   c.device = to_string(device);
-  if (c.threads > 0) set_num_threads(c.threads);
+  // A checkpoint may have been made on a machine with more, or by somebody else.
+  if (c.threads > 0) set_num_threads(std::min(c.threads, kMostThreads));
   set_deterministic(c.deterministic);
   set_allow_tf32(c.tf32);
   if (c.autotune) set_autotune(true);
@@ -195,8 +200,8 @@ void train(Options o) {
     optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
   }
   if (!o.json)
-    fmt::print(stderr, "{} on {}, {} images, batch {}, {}; results in {}\n", c.model, device,
-               train_set.size(), c.batch, c.compile ? "compiled" : "eager", o.out);
+    note("{} on {}, {} images, batch {}, {}; results in {}\n", c.model, device, train_set.size(),
+         c.batch, c.compile ? "compiled" : "eager", printable(o.out));
   finish(o, trainer.fit(train_loader, test_loader));
 }
 
