@@ -5,11 +5,23 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND mica_codegen -march=x86-64-v3)
 endif()
 
+# MICA_HARDEN: what makes a fault harder to use for an attack. Protected stacks and jumps are compiled in; that all
+# symbols are bound when a library is loaded, in memory that is read-only from then on, is linked in always.
+option(MICA_HARDEN "stack protector, FORTIFY and CET in all of mica's code" OFF)
+set(mica_hardening)
+if(MICA_HARDEN)
+  set(mica_hardening -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND mica_hardening -fcf-protection=full)
+  endif()
+endif()
+
 function(mica_set_flags target)
+  target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
   list(JOIN mica_warnings "," warnings)
   list(JOIN mica_codegen "," codegen)
   target_compile_options(${target} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CXX>:${mica_warnings};-Wold-style-cast;${mica_codegen}>"
+    "$<$<COMPILE_LANGUAGE:CXX>:${mica_warnings};-Wold-style-cast;${mica_codegen};${mica_hardening}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-Xcompiler=${warnings},${codegen}>")
   if(MICA_WERROR)
     target_compile_options(${target} PRIVATE

@@ -1,13 +1,10 @@
 #include "mica/op/tuning.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
+#include <sstream>
 #include <unordered_map>
 
 #include "mica/core/check.h"
@@ -16,10 +13,12 @@
 namespace mica {
 namespace {
 
+constexpr const char* kFile = "autotune.txt";
+
 /// Empty where answers are not kept on disk.
 std::filesystem::path file_of_answers() {
   const std::filesystem::path directory = cache_directory();
-  return directory.empty() ? directory : directory / "autotune.txt";
+  return directory.empty() ? directory : directory / kFile;
 }
 
 class Answers {
@@ -36,17 +35,10 @@ class Answers {
     load();
     answers_[key] = answer;
     if (file_.empty()) return;
-    std::error_code ignored;
-    std::filesystem::create_directories(file_.parent_path(), ignored);
     const std::string pair = key + '\t' + answer;
     // It starts with the end of a line too: one that a killed process cut short ends here.
     const std::string line = fmt::format("\n{}\t{}\n", checksum(pair), pair);
-    // One write at the end of the file: what other processes write at the same time stays whole.
-    const int file =
-        ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (file < 0) return;
-    [[maybe_unused]] const auto written = ::write(file, line.data(), line.size());
-    ::close(file);
+    append_to_cache_file(kFile, line);
   }
 
  private:
@@ -58,7 +50,7 @@ class Answers {
     file_ = file;
     answers_.clear();
     if (file.empty()) return;
-    std::ifstream in(file);
+    std::istringstream in(read_cache_file(kFile).value_or(""));
     for (std::string line; std::getline(in, line);) {
       const size_t first = line.find('\t');
       const size_t second = first == std::string::npos ? first : line.find('\t', first + 1);

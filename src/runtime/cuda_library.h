@@ -28,8 +28,7 @@ struct CudaLibrary {
 inline void* cuda_default_stream() { return reinterpret_cast<void*>(1); }
 
 /// Opens libmica_cuda when first called. Raises DeviceError with the reason when CUDA cannot be
-/// used. The library is $MICA_CUDA_LIBRARY, else the one beside libmica, else the one the loader
-/// finds.
+/// used. The library is $MICA_CUDA_LIBRARY, a path from the root, else the one beside libmica.
 const CudaLibrary& cuda_library();
 
 /// Implemented in ops/all_ops_cuda.cpp.

@@ -39,16 +39,19 @@ std::string library_beside() {
 
 decltype(&mica_cuda_open) find_entry(std::string& reason) {
   const char* wanted = std::getenv("MICA_CUDA_LIBRARY");
-  std::string path = wanted && *wanted ? wanted : library_beside();
-  const bool by_name = path.empty();
-  if (by_name) path = kLibraryName;
-
+  const std::string path = wanted && *wanted ? wanted : library_beside();
+  // The dynamic linker would look for a name without a folder wherever the environment says.
+  if (path.empty()) {
+    reason = fmt::format("mica was built without CUDA ({} is not beside libmica)", kLibraryName);
+    return nullptr;
+  }
+  if (!path.starts_with('/')) {
+    reason = fmt::format("MICA_CUDA_LIBRARY: expected a path from the root, got '{}'", path);
+    return nullptr;
+  }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
-    const std::string error = dlerror();
-    const bool missing = by_name && error.starts_with(kLibraryName);
-    reason = missing ? fmt::format("mica was built without CUDA ({} was not found)", kLibraryName)
-                     : fmt::format("libmica_cuda could not be loaded: {}", error);
+    reason = fmt::format("libmica_cuda could not be loaded: {}", dlerror());
     return nullptr;
   }
   void* entry = dlsym(handle, "mica_cuda_open");

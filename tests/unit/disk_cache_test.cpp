@@ -1,6 +1,8 @@
 #include "mica/runtime/disk_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <thread>
 #include <vector>
@@ -70,6 +72,40 @@ TEST_F(DiskCache, ADirectoryThatCannotBeWrittenIsNoError) {
   setenv("MICA_CACHE", "", 1);
   write_cached("kernels/a.bin", "key", bytes_);
   EXPECT_EQ(read_cached("kernels/a.bin", "key"), std::nullopt);
+}
+
+TEST_F(DiskCache, TakesFilesFromItsUserAlone) {
+  namespace fs = std::filesystem;
+  const auto kept = [] { return read_cached("kernels/a.bin", "key"); };
+  write_cached("kernels/a.bin", "key", bytes_);
+  ASSERT_EQ(kept(), bytes_);
+  EXPECT_EQ(fs::status(directory_.file("cache")).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(path()).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  // What others may write to, the file, its folder or the cache, is not used.
+  for (const std::string& at : {path(), directory_.file("cache/kernels"), directory_.file("cache")})
+    for (const fs::perms by : {fs::perms::group_write, fs::perms::others_write}) {
+      fs::permissions(at, by, fs::perm_options::add);
+      EXPECT_EQ(kept(), std::nullopt) << at;
+      fs::permissions(at, by, fs::perm_options::remove);
+      EXPECT_EQ(kept(), bytes_);
+    }
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(path().c_str(), 1, 1), 0);
+    EXPECT_EQ(kept(), std::nullopt);
+    ASSERT_EQ(chown(path().c_str(), 0, 0), 0);
+  }
+  // Neither is a link followed nor a pipe waited for.
+  fs::rename(path(), directory_.file("elsewhere"));
+  fs::create_symlink(directory_.file("elsewhere"), path());
+  EXPECT_EQ(kept(), std::nullopt);
+  fs::remove(path());
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  EXPECT_EQ(kept(), std::nullopt);
+  append_to_cache_file("kernels/a.bin", "text");
+  fs::remove(path());
+  fs::create_symlink(directory_.file("victim"), path());
+  append_to_cache_file("kernels/a.bin", "text");
+  EXPECT_FALSE(fs::exists(directory_.file("victim")));
 }
 
 TEST_F(DiskCache, WritersAtOnceLeaveAWholeEntry) {

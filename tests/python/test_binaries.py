@@ -1,0 +1,48 @@
+"""What the linker put into the binaries, read from their ELF headers."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from mica import _mica
+
+PT_DYNAMIC, PT_GNU_STACK, PT_GNU_RELRO = 2, 0x6474E551, 0x6474E552
+DT_FLAGS, DT_FLAGS_1, DT_RPATH, DT_RUNPATH, DT_STRTAB, DT_TEXTREL = 30, 0x6FFFFFFB, 15, 29, 5, 22
+DF_BIND_NOW, DF_1_NOW = 8, 1
+
+
+def binaries():
+    extension = Path(_mica.__file__)
+    around = [extension.parent, extension.parents[2] / "lib", extension.parents[2] / "bin"]
+    names = ["libmica.so", "libmica_cuda.so", "mica", "bin/mica"]
+    found = [extension] + [folder / name for folder in around for name in names]
+    return sorted({p.resolve() for p in found if p.is_file()})
+
+
+def segments(file):
+    """Of a 64-bit little-endian file: (type, flags, offset, size, address)."""
+    assert file[:6] == b"\x7fELF\x02\x01"
+    start, size, count = *struct.unpack_from("<Q", file, 32), *struct.unpack_from("<2H", file, 54)
+    for i in range(count):
+        kind, flags, offset, address, _, length = struct.unpack_from(
+            "<2I4Q", file, start + i * size
+        )
+        yield kind, flags, offset, length, address
+
+
+@pytest.mark.parametrize("path", binaries(), ids=lambda p: p.name)
+def test_binaries_are_hardened(path):
+    file = path.read_bytes()
+    by_kind = {kind: (flags, offset, length) for kind, flags, offset, length, _ in segments(file)}
+    assert PT_GNU_RELRO in by_kind
+    assert by_kind[PT_GNU_STACK][0] & 1 == 0, "an executable stack"
+    _, offset, length = by_kind[PT_DYNAMIC]
+    entries = dict(struct.iter_unpack("<2Q", file[offset : offset + length // 16 * 16]))
+    assert entries.get(DT_FLAGS, 0) & DF_BIND_NOW or entries.get(DT_FLAGS_1, 0) & DF_1_NOW
+    assert DT_TEXTREL not in entries
+    assert all(not (flags & 1 and flags & 2) for kind, flags, *_ in segments(file) if kind == 1)
+
+
+def test_there_are_binaries():
+    names = {p.name for p in binaries()}
+    assert "libmica.so" in names and any(n.startswith("_mica") for n in names)
