@@ -1,0 +1,46 @@
+"""Torture: files, calls, kills, exits and disks that are meant to break mica.
+
+    python tests/torture [--seconds N] [--seed N] [GROUP…]
+
+Each group goes on for that long (60 s) and prints how much it did and what it found: a crash, a
+hang, an error that is not one of mica's or Python's own, other bits at the end of a run.
+scripts/test --torture runs it; a few seconds of each are in the default suite
+(tests/python/test_torture.py).
+"""
+
+import argparse
+import sys
+
+import calls
+import disk
+import exits
+import files
+import kills
+
+GROUPS = {
+    "files": files.torture,
+    "calls": calls.torture,
+    "kills": kills.torture,
+    "exits": exits.torture,
+    "disk": disk.torture,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("groups", nargs="*", choices=[[], *GROUPS], default=[])
+    options = parser.parse_args()
+    failed = False
+    for name in options.groups or GROUPS:
+        done, found = GROUPS[name](options.seconds, options.seed)
+        print(f"{name}: {done}, {len(found)} found", flush=True)
+        for text in found[:20]:
+            print("  ", text, flush=True)
+        failed = failed or bool(found)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

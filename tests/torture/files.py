@@ -1,0 +1,147 @@
+"""Readers of files: whatever the bytes, a value or an IoError, within 1 GB and 5 s."""
+
+import gzip
+import os
+import random
+import re
+import struct
+import sys
+import tempfile
+import time
+import zlib
+
+from child import HERE, in_children, limit_memory
+
+READERS = ["png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint"]
+
+
+def seeds(reader):
+    import mica
+
+    if reader == "png":
+        images = [mica.full((c, 5, 7), 90, dtype=mica.uint8) for c in (1, 3)]
+        return [mica.io.encode_png(i) for i in images] + samples("Png")
+    if reader == "jpeg":
+        return samples("Jpeg")
+    if reader == "idx":
+        return [
+            b"\0\0\x08\x03" + struct.pack(">3I", 2, 3, 4) + bytes(24),
+            b"\0\0\x0e\x01" + struct.pack(">I", 2) + bytes(16),
+        ]
+    if reader == "gzip":
+        return [gzip.compress(data) for data in seeds("idx")]
+    if reader == "csv":
+        return [b"a,b,c\n1,2,0\n-4.5e3, 5 ,1\n", b'"x ""y""";z\r\n1;2\r\n\r\n3;4']
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "file")
+        tensors = {"a": mica.ones(2, 3), "b": mica.zeros(4, dtype=mica.bool)}
+        if reader == "safetensors":
+            mica.io.save_safetensors(path, tensors, {"key": "value"})
+        else:
+            mica.io.save_checkpoint(path, mica.io.Checkpoint(tensors, {}, {"config": "{}"}))
+        with open(path, "rb") as file:
+            return [file.read()]
+
+
+def samples(kind):
+    """The images of the unit tests."""
+    with open(os.path.join(HERE, "../unit/image_samples.h")) as file:
+        text = file.read()
+    found = re.findall(rf"k\w+{kind}\b[^=]*=\s*((?:\"[0-9a-f]*\"\s*)+)", text)
+    return [bytes.fromhex("".join(re.findall("[0-9a-f]+", hexes))) for hexes in found]
+
+
+def mutated(data, rng):
+    data = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 4, 16))):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(8)
+        if kind == 0 and data:
+            data[at % len(data)] ^= 1 << rng.randrange(8)
+        elif kind == 1 and data:
+            data[at % len(data)] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        elif kind == 2:
+            del data[at:]
+        elif kind == 3:
+            del data[at : at + rng.randrange(1, 9)]
+        elif kind == 4:
+            data[at:at] = data[at : at + rng.randrange(1, 64)] * rng.choice((1, 2, 50))
+        elif kind == 5:
+            order = rng.choice("<>")
+            number = rng.choice((0, 1, 255, 65535, 2**31 - 1, 2**32 - 1, rng.randrange(2**32)))
+            data[at : at + 4] = struct.pack(order + "I", number)
+        elif kind == 6:
+            data[at : at + 8] = struct.pack("<Q", rng.choice((2**63, 2**64 - 1, 2**40, 100, 8)))
+        else:
+            data[at:at] = rng.choice((b"\0", b"\n", b",", b'"', b"[[", b"\xff\xd9", b"1e999", b"{"))
+    return bytes(data)
+
+
+def repaired(png):
+    """A PNG file with the checksums of its chunks put right."""
+    data, at = bytearray(png), 8
+    while at + 12 <= len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        if length > len(data) - at - 12:
+            break
+        data[at + 8 + length : at + 12 + length] = zlib.crc32(
+            data[at + 4 : at + 8 + length]
+        ).to_bytes(4, "big")
+        at += length + 12
+    return bytes(data)
+
+
+def attack(reader, seed, seconds):
+    import mica
+
+    rng = random.Random(f"{reader} {seed}")
+    begun = seeds(reader)
+    folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    path = os.path.join(folder, "file" + (".gz" if reader == "gzip" else ""))
+    limit_memory(1 << 30)
+    read = {
+        "png": mica.io.read_image,
+        "jpeg": mica.io.read_image,
+        "idx": mica.data.read_idx,
+        "gzip": mica.data.read_idx,
+        "csv": lambda p: mica.data.read_csv(
+            p, header=rng.random() < 0.5, delimiter=rng.choice(",;")
+        ),
+        "safetensors": mica.io.load_safetensors,
+        "checkpoint": mica.io.load_checkpoint,
+    }[reader]
+    count, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        data = mutated(rng.choice(begun), rng)
+        if reader == "png" and rng.random() < 0.7:
+            data = repaired(data)
+        if reader == "gzip" and rng.random() < 0.5:
+            data = gzip.compress(mutated(rng.choice(seeds("idx")), rng), 1)
+        with open(path, "wb") as file:  # what is left there is what killed the process
+            file.write(data)
+        begin = time.monotonic()
+        try:
+            read(path)
+        except (mica.IoError, mica.Unsupported) as e:
+            if path not in str(e):
+                print("found", reader, seed, count, "no file name:", e)
+        except Exception as e:
+            print("found", reader, seed, count, type(e).__name__, e)
+        if time.monotonic() - begin > 5:
+            print("found", reader, seed, count, "took", time.monotonic() - begin, "s")
+        count += 1
+    os.remove(path)
+    os.rmdir(folder)
+    print(count)
+
+
+def torture(seconds, seed):
+    total, found = 0, []
+    for reader in READERS:
+        done, bad = in_children("files.py", seconds / len(READERS), seed, reader)
+        total, found = total + done, found + bad
+    return f"{total} mutated files", found
+
+
+if __name__ == "__main__":
+    attack(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))

@@ -1,0 +1,113 @@
+"""Runs that are killed at any moment and gone on with end with the bits of one left alone."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+from child import Clock, finish, start
+
+CONFIGURATIONS = [
+    {"compile": True, "optimizer": "SGD", "workers": 0, "save_every": 0},
+    {"compile": False, "optimizer": "Adam", "workers": 0, "save_every": 7},
+    {"compile": True, "optimizer": "AdamW", "workers": 2, "save_every": 3},
+    {"compile": False, "optimizer": "RMSprop", "workers": 1, "save_every": 1},
+    {
+        "compile": True,
+        "optimizer": "SGD",
+        "workers": 0,
+        "save_every": 5,
+        "dropout": 0.3,
+        "resident": True,
+    },
+]
+
+
+def train(out, number):
+    """Begins the run in `out`, or goes on with it; prints what its end is known by."""
+    import mica
+    import numpy as np
+    from mica import data, nn, optim
+
+    c = CONFIGURATIONS[number]
+    mica.set_num_threads(1)
+    mica.manual_seed(number)
+    rng = np.random.default_rng(number)
+    x = rng.uniform(-1, 1, (128, 4)).astype(np.float32)
+    y = (x[:, 0] * x[:, 1] > 0).astype(np.int64)
+    net = nn.Sequential(
+        nn.Linear(4, 32), nn.ReLU(), nn.Dropout(c.get("dropout", 0.0)), nn.Linear(32, 2)
+    )
+    optimizer = getattr(optim, c["optimizer"])(net.parameters(), lr=0.05)
+    trainer = mica.train.Trainer(
+        net,
+        optimizer,
+        epochs=6,
+        out=out,
+        progress=False,
+        compile=c["compile"],
+        save_every=c["save_every"],
+    )
+    loader = data.DataLoader(
+        (x, y), 8, shuffle=number, num_workers=c["workers"], resident=c.get("resident", False)
+    )
+    print("begin", flush=True)
+    if os.path.exists(os.path.join(out, "last.safetensors")):
+        trainer.resume(out)
+    trainer.fit(loader, data.DataLoader((x, y), 64))
+    digest = hashlib.sha256()
+    for name, value in sorted(net.state_dict().items()):
+        digest.update(name.encode() + value.numpy().tobytes())
+    with open(os.path.join(out, "metrics.jsonl")) as file:
+        for line in file:
+            values = json.loads(line)
+            values.pop("seconds", None), values.pop("images_per_s", None)
+            digest.update(json.dumps(values).encode())
+    assert os.path.exists(os.path.join(out, "report.html"))
+    print(digest.hexdigest())
+
+
+def torture(seconds, seed):
+    rng, clock, kills, found = random.Random(seed), Clock(seconds), 0, []
+    ends = {}
+    while clock:
+        number = rng.randrange(len(CONFIGURATIONS))
+        folder = tempfile.mkdtemp()
+        try:
+            if number not in ends:
+                begin = time.monotonic()
+                status, out, err = finish(start(["kills.py", folder + "/whole", number]), 60)
+                if status != 0:
+                    found.append(f"configuration {number}: {status}: {err[-500:]}")
+                    return f"{kills} kills", found
+                ends[number] = out.split()[-1], time.monotonic() - begin
+            end, duration = ends[number]
+            patience = 0.9
+            while clock:
+                process = start(["kills.py", folder + "/run", number])
+                process.stdout.readline()
+                time.sleep(rng.random() * duration * patience)
+                alive = process.poll() is None
+                if alive and patience > 0.01:
+                    process.kill()
+                    kills += 1
+                    patience *= 0.97
+                    finish(process, 10)
+                    continue
+                status, out, err = finish(process, 60)
+                if status != 0 or out.split()[-1] != end:
+                    found.append(
+                        f"configuration {number}, seed {seed}: {status} {out} {err[-500:]}"
+                    )
+                break
+        finally:
+            shutil.rmtree(folder)
+    return f"{kills} kills", found
+
+
+if __name__ == "__main__":
+    train(sys.argv[1], int(sys.argv[2]))
