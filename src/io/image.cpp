@@ -27,7 +27,7 @@ void check_format(ByteSpan bytes, const std::string& name) {
   for (const std::byte b : bytes.first(std::min<size_t>(4, bytes.size())))
     first += fmt::format(" {:02x}", std::to_integer<unsigned>(b));
   fail<IoError>("{}: expected a PNG or JPEG file, got {}{}", name,
-                first.empty() ? "none of its bytes" : "one that begins with", first);
+                first.empty() ? "0 bytes" : "one that begins with", first);
 }
 
 Pixels parse_image(ByteSpan bytes, const std::string& name) {

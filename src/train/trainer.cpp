@@ -243,8 +243,8 @@ EpochResult Trainer::Impl::finish_epoch(const data::Loader& test) {
   at_.since_best = r.best ? 0 : at_.since_best + 1;
   if (r.best) at_.best = score;
   at_.epoch += 1;
-  at_.batch = at_.images = 0;
-  at_.seconds = 0;
+  at_.batch = at_.images = at_.logged_images = 0;
+  at_.seconds = at_.logged_sum = 0;
   history_.add(r);
   if (metrics_) {
     metrics_->write(r.steps, {{"epoch", static_cast<double>(r.epoch)},
@@ -270,6 +270,15 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
   check(train.size() > 0 && test.size() > 0,
         "Trainer: expected data, got {} training and {} test examples", train.examples(),
         test.examples());
+  // Also where something raises: another run may begin there then.
+  const struct Close {
+    Impl& self;
+    ~Close() {
+      self.metrics_.reset();
+      self.events_.reset();
+      self.lock_.reset();
+    }
+  } close{*this};
   if (!options_.out.empty()) open_files();
   batches_ = train.size();
   feed_.reset();
@@ -299,14 +308,10 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
   outcome_.steps = history_.steps();
   if (metrics_ && !outcome_.epochs.empty() && (outcome_.evaluation || !outcome_.interrupted))
     write_report(test);
-  metrics_.reset();
-  events_.reset();
-  lock_.reset();
   return outcome_;
 }
 
 void Trainer::Impl::open_files() {
-  lock_.reset();  // of a fit that failed
   lock_.emplace(lock_directory(options_.out));
   if (at_.steps == 0) {
     // From here on the directory is this run's, to be gone on with whatever happens.

@@ -103,7 +103,6 @@ def test_a_new_run_takes_the_place_of_the_old_one(tmp_path):
     )
     assert (tmp_path / "metrics.jsonl").read_text() == ""
     assert not (tmp_path / "best.safetensors").exists()
-    del trainer
     net, trainer = make(tmp_path, epochs=2, lr=0.25)
     trainer.resume(tmp_path)
     trainer.fit(*loaders())
@@ -165,13 +164,15 @@ def test_signals_save(tmp_path, number):
         count += 1
         if count == 50: os.kill(os.getpid(), {int(number)})
         return t.nn.functional.cross_entropy(output, y)
-    o = t.make({str(tmp_path)!r}, compile=False, loss=loss)[1].fit(*t.loaders())
-    print(o.interrupted)
+    try:
+        t.make({str(tmp_path)!r}, compile=False, loss=loss)[1].fit(*t.loaders())
+    except KeyboardInterrupt:
+        print("interrupted")
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], timeout=60, capture_output=True, text=True
     )
-    assert done.stdout == "True\n", done.stderr
+    assert done.stdout == "interrupted\n", done.stderr
     saved = io.load_checkpoint(tmp_path / "last.safetensors")
     assert json.loads(saved.metadata["progress"])["steps"] == 50
 
