@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "mica/core/check.h"
-#include "mica/core/sha256.h"
+#include "mica/runtime/sha256.h"
 
 namespace mica {
 namespace {

@@ -1,4 +1,4 @@
-#include "mica/core/sha256.h"
+#include "mica/runtime/sha256.h"
 
 #include <fmt/core.h>
 
