@@ -55,7 +55,7 @@ def in_children(program, seconds, seed, *arguments, each=20):
     """Runs a program that prints numbers and findings for that long: the sum, and the findings."""
     clock, total, found = Clock(seconds), 0, []
     while clock:
-        span = max(1.0, min(each, clock.left()))
+        span = max(0.2, min(each, clock.left()))
         status, out, err = finish(start([program, *arguments, seed, span]), timeout=span + 60)
         lines = out.splitlines()
         total += sum(int(line) for line in lines if line.isdigit())
