@@ -23,9 +23,8 @@ Argument sequence_of(nb::handle value) {
   size_t integers = 0;
   size_t tensors = 0;
   size_t absent = 0;
-  const size_t n = nb::len(value);
-  for (size_t i = 0; i < n; ++i) {
-    const nb::object entry = nb::steal(PySequence_GetItem(value.ptr(), static_cast<Py_ssize_t>(i)));
+  size_t n = 0;
+  for (; const nb::object entry = entry_of(value, static_cast<Py_ssize_t>(n)); ++n) {
     list.push_back(to_argument(entry));
     const Number* number = list.back().get<Number>();
     integers += number && number->kind() == Number::Kind::integer ? 1 : 0;

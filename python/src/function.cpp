@@ -37,10 +37,12 @@ std::string kind_of(nb::handle value) {
   if (!PyList_Check(value.ptr()) && !PyTuple_Check(value.ptr())) return class_name(value);
   constexpr size_t kShown = 4;
   std::string inside;
-  const size_t n = nb::len(value);
-  for (size_t i = 0; i < std::min(n, kShown); ++i)
-    inside += (i > 0 ? ", " : "") + class_name(nb::object(value[i]));
-  return "[" + inside + (n > kShown ? ", …]" : "]");
+  size_t n = 0;
+  for (; const nb::object entry = entry_of(value, static_cast<Py_ssize_t>(n)); ++n) {
+    if (n == kShown) return "[" + inside + ", …]";
+    inside += (n > 0 ? ", " : "") + class_name(entry);
+  }
+  return "[" + inside + "]";
 }
 
 [[noreturn]] void raise_mismatch(const FunctionObject& f, PyObject* const* given, size_t positional,
