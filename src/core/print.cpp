@@ -126,7 +126,12 @@ std::vector<std::byte> host_bytes(const Tensor& t) {
 
 std::string print_values(const Tensor& t, const PrintOptions& options) {
   const std::vector<std::byte> host = host_bytes(t);
-  const bool shorten = t.numel() > kMostShown;
+  // Beside an axis of none the others still have their brackets.
+  int64_t places = 1;
+  bool shorten = false;
+  for (const int64_t d : t.shape())
+    shorten = shorten || __builtin_mul_overflow(places, std::max<int64_t>(d, 1), &places) ||
+              places > kMostShown;
   std::string s;
   switch_all(t.dtype(), [&]<class T>() {
     std::vector<T> values;

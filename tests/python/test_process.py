@@ -339,3 +339,7 @@ def test_sequences_that_lie():
     assert out[0] == "[1, 2] (1, 2)"
     assert all(name in ("TypeError", "ShapeError", "ValueError", "IndexError") for name in out[1:])
     assert len(out) == 8
+
+
+def test_a_long_tensor_of_nothing_is_shown_short():
+    assert run("import mica; print(len(repr(mica.zeros(2**62, 0, 3))) < 200)") == ["True"]
