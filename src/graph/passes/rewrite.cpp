@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mica/core/error.h"
 #include "mica/op/select.h"
 #include "mica/op/settings.h"
 #include "mica/ops/elementwise/known_number.h"
