@@ -252,19 +252,20 @@ std::vector<OpCase> random_cases() {
       [](const HostArgs&) { return std::vector{HostArray{{1}, {0}}}; }, false);
   single.compiled = false;
   const auto permutation = [](const char* name, int64_t n) {
-    return Sample{
-        .name = name,
-        .in = {},
-        .call = [n](const Args& a) -> Tensors { return {to(sort(randperm(n)).values, a.device)}; },
-        .oracle =
-            [n](const HostArgs&) {
-              HostArray out{{n}, {}};
-              for (int64_t i = 0; i < n; ++i) out.values.push_back(static_cast<double>(i));
-              return std::vector{out};
-            },
-        .dtypes = {DType::f32},
-        .gradient = false,
-        .compiled = false};
+    return Sample{.name = name,
+                  .in = {},
+                  // On the host: a copy to a device cannot be recorded.
+                  .call = [n](const Args&) -> Tensors { return {sort(randperm(n)).values}; },
+                  .oracle =
+                      [n](const HostArgs&) {
+                        HostArray out{{n}, {}};
+                        for (int64_t i = 0; i < n; ++i)
+                          out.values.push_back(static_cast<double>(i));
+                        return std::vector{out};
+                      },
+                  .dtypes = {DType::f32},
+                  .gradient = false,
+                  .compiled = false};
   };
   return {
       {.op = "bernoulli",
