@@ -20,10 +20,14 @@ from mica._mica import (
     device,
     dtype,
     finfo,
+    float8_e4m3fn,
+    float8_e5m2,
     float16,
     float32,
     float64,
     iinfo,
+    int8,
+    int16,
     int32,
     int64,
     is_floating_point,
@@ -33,6 +37,9 @@ from mica._mica import (
     promote_types,
     result_type,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 
 # isort: split

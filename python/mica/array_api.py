@@ -40,7 +40,10 @@ from mica import (
     floor,
     floor_divide,
     from_dlpack,
+    hypot,
     iinfo,
+    int8,
+    int16,
     int32,
     int64,
     isfinite,
@@ -50,6 +53,7 @@ from mica import (
     log1p,
     log2,
     log10,
+    logaddexp,
     logical_and,
     logical_not,
     logical_or,
@@ -70,6 +74,9 @@ from mica import (
     tanh,
     trunc,
     uint8,
+    uint16,
+    uint32,
+    uint64,
     where,
 )
 
@@ -99,6 +106,18 @@ def positive(x, /):
     return +x
 
 
+def signbit(x, /):
+    """Whether a number is negative, -0.0 included; the sign of NaN is not seen."""
+    if not x.dtype.is_floating_point:
+        return x < 0
+    return logical_or(x < 0, logical_and(x == 0, 1 / x < 0))
+
+
+def copysign(x1, x2, /):
+    size = abs(x1)
+    return where(signbit(x2), -size, size)
+
+
 def clip(x, /, min=None, max=None):
     if isinstance(min, _mica.Tensor) or isinstance(max, _mica.Tensor):
         x = x if min is None else maximum(x, min)
@@ -110,6 +129,10 @@ def clip(x, /, min=None, max=None):
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    if stop is None:
+        start, stop = 0, start
+    if step != 0 and (stop - start) * step < 0:  # nothing lies that way
+        stop = start
     return _mica.arange(start, stop, step, dtype=dtype, device=device)
 
 
@@ -123,6 +146,8 @@ def empty_like(x, /, *, dtype=None, device=None):
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     columns = n_rows if n_cols is None else n_cols
+    if k >= columns or -k >= n_rows:
+        return zeros((n_rows, columns), dtype=dtype, device=device)
     more, fewer = _builtins.max(k, 0), _builtins.max(-k, 0)
     whole = _mica.eye(n_rows + more, columns + fewer, dtype=dtype, device=device)
     return whole[more:, fewer:]
@@ -174,14 +199,16 @@ def zeros_like(x, /, *, dtype=None, device=None):
 
 # Dtypes
 
+_SIGNED = (int8, int16, int32, int64)
+_UNSIGNED = (uint8, uint16, uint32, uint64)
 _KINDS = {
     "bool": (bool,),
-    "signed integer": (int32, int64),
-    "unsigned integer": (uint8,),
-    "integral": (int32, int64, uint8),
+    "signed integer": _SIGNED,
+    "unsigned integer": _UNSIGNED,
+    "integral": (*_SIGNED, *_UNSIGNED),
     "real floating": (float32, float64),
     "complex floating": (),
-    "numeric": (float32, float64, int32, int64, uint8),
+    "numeric": (float32, float64, *_SIGNED, *_UNSIGNED),
 }
 
 
@@ -245,10 +272,11 @@ def roll(x, /, shift, *, axis=None):
 
 
 def squeeze(x, /, axis):
-    for a in (axis,) if isinstance(axis, int) else axis:
+    axes = (axis,) if isinstance(axis, int) else axis
+    for a in axes:
         if x.shape[a] != 1:
             raise ValueError(f"squeeze: axis {a} of shape {x.shape} has not size 1")
-    return _mica.squeeze(x, axis)
+    return _mica.squeeze(x, axes) if axes else x
 
 
 def stack(arrays, /, *, axis=0):
@@ -266,7 +294,11 @@ def unstack(x, /, *, axis=0):
 def take(x, indices, /, *, axis=None):
     if axis is None and x.ndim != 1:
         raise ValueError(f"take: axis must be given for an array of {x.ndim} axes")
-    return _mica.index_select(x, 0 if axis is None else axis, indices)
+    axis = 0 if axis is None else axis
+    if indices.dtype in _SIGNED:
+        indices = indices.to(int64)
+        indices = where(indices < 0, indices + x.shape[axis], indices)
+    return _mica.index_select(x, axis, indices)
 
 
 # Products
@@ -289,12 +321,17 @@ def tensordot(x1, x2, /, *, axes=2):
 
 
 def vecdot(x1, x2, /, *, axis=-1):
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(
+            f"vecdot: axis {axis} has {x1.shape[axis]} and {x2.shape[axis]} elements, not as many"
+        )
     return sum(multiply(x1, x2), axis=axis, dtype=result_type(x1, x2))
 
 
 # Search, order and sets
 
 _Unique = {
+    "all": _namedtuple("UniqueAllResult", ["values", "indices", "inverse_indices", "counts"]),
     "counts": _namedtuple("UniqueCountsResult", ["values", "counts"]),
     "inverse": _namedtuple("UniqueInverseResult", ["values", "inverse_indices"]),
 }
@@ -335,6 +372,13 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
 
 def sort(x, /, *, axis=-1, descending=False, stable=True):
     return _mica.sort(x, axis, descending).values
+
+
+def unique_all(x, /):
+    values, inverse, counts = _mica.unique(x, return_inverse=True, return_counts=True)
+    # A stable order has the first of equal values first.
+    first = _mica.argsort(x.flatten())[_mica.cumsum(counts, 0) - counts]
+    return _Unique["all"](values, first, inverse.reshape(x.shape), counts)
 
 
 def unique_counts(x, /):
@@ -380,7 +424,13 @@ def min(x, /, *, axis=None, keepdims=False):
     return _reduce(_mica.amin, x, axis, keepdims)
 
 
+def _total(x, dtype):
+    """The dtype of a sum or product: of unsigned integers it is unsigned too."""
+    return uint64 if dtype is None and x.dtype in _UNSIGNED else dtype
+
+
 def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+    dtype = _total(x, dtype)
     return _reduce(_mica.prod, x if dtype is None else x.to(dtype), axis, keepdims).to(dtype=dtype)
 
 
@@ -389,6 +439,7 @@ def std(x, /, *, axis=None, correction=0.0, keepdims=False):
 
 
 def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+    dtype = _total(x, dtype)
     return _reduce(_mica.sum, x if dtype is None else x.to(dtype), axis, keepdims).to(dtype=dtype)
 
 
@@ -402,6 +453,7 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
             raise ValueError(f"cumulative_sum: axis must be given for {x.ndim} axes")
         axis = 0
     x = x.reshape(1) if x.ndim == 0 else x
+    dtype = _total(x, dtype)
     sums = _mica.cumsum(x if dtype is None else x.to(dtype), axis).to(dtype=dtype)
     if not include_initial:
         return sums

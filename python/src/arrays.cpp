@@ -1,8 +1,8 @@
 // Tensors to and from NumPy, lists and numbers.
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "mica/core/dtype_switch.h"
 #include "python/src/dlpack.h"
@@ -93,30 +93,28 @@ class NumberReader {
   }
 
   Tensor tensor(std::optional<DType> wanted) const {
-    constexpr DType kDefaults[] = {DType::boolean, DType::i64, DType::f32};
-    const DType dtype = wanted ? *wanted : numbers_.empty() ? DType::f32 : kDefaults[kind_];
-    return switch_all(dtype, [&]<class T>() {
-      constexpr bool kIsInteger = std::is_integral_v<T> && !std::is_same_v<T, bool>;
-      if (kIsInteger && too_large_) raise_overflow(dtype);
-      Tensor result = empty(shape_, {dtype, Device::cpu()});
+    const DType dtype = wanted ? *wanted : too_large_ ? DType::i64 : default_dtype();
+    const Tensor result = empty(shape_, {dtype, Device::cpu()});
+    switch_all(dtype, [&]<class T>() {
       T* out = static_cast<T*>(result.data());
-      for (size_t i = 0; i < numbers_.size(); ++i) {
-        if (kind_ < kFloat && std::is_integral_v<T>) {
-          out[i] = static_cast<T>(integers_[i]);
-          if (kIsInteger && static_cast<int64_t>(out[i]) != integers_[i]) raise_overflow(dtype);
-        } else {
-          const double limit = std::ldexp(1, static_cast<int>(8 * sizeof(T)));
-          if (kIsInteger && !(std::abs(numbers_[i]) < limit)) raise_overflow(dtype);
-          out[i] = static_cast<T>(static_cast<Compute<T>>(numbers_[i]));
-        }
+      for (const Number n : numbers_) {
+        if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+          if (too_large_ || !n.fits_in<T>()) raise_overflow(dtype);
+        *out++ = n.as<T>();
       }
-      return result;
     });
+    return result;
   }
 
  private:
-  static constexpr int kInteger = 1;
-  static constexpr int kFloat = 2;
+  /// Of the highest kind among the numbers: float32, int64 (uint64 where only that holds them),
+  /// bool.
+  DType default_dtype() const {
+    const auto any = [&](auto is) { return std::any_of(numbers_.begin(), numbers_.end(), is); };
+    if (numbers_.empty() || any([](Number n) { return n.is_floating(); })) return DType::f32;
+    if (any([](Number n) { return n.kind() == Number::Kind::unsigned_integer; })) return DType::u64;
+    return any([](Number n) { return !n.is_bool(); }) ? DType::i64 : DType::boolean;
+  }
 
   [[noreturn]] static void raise_overflow(DType dtype) {
     PyErr_Format(PyExc_OverflowError, "tensor: a number is too large for %s, or none",
@@ -143,31 +141,17 @@ class NumberReader {
   }
 
   bool read_number(nb::handle value) {
-    int64_t integer = 0;
-    double number = 0;
-    if (read_int(value, integer)) {
-      kind_ = std::max(kind_, PyBool_Check(value.ptr()) ? 0 : kInteger);
-      number = static_cast<double>(integer);
-    } else {
-      number = PyFloat_AsDouble(value.ptr());
-      if (PyErr_Occurred()) {
-        PyErr_Clear();
-        return false;
-      }
-      too_large_ = too_large_ || PyLong_Check(value.ptr());
-      kind_ = std::max(kind_, PyLong_Check(value.ptr()) ? kInteger : kFloat);
-    }
-    integers_.push_back(integer);
+    Number number;
+    if (!python::read_number(value, number)) return false;
+    too_large_ = too_large_ || (number.is_floating() && PyLong_Check(value.ptr()));
     numbers_.push_back(number);
     return true;
   }
 
   Shape shape_;
-  bool closed_ = false;  ///< the rank is known
-  int kind_ = 0;
-  bool too_large_ = false;  ///< an integer does not fit 64 bits
-  std::vector<int64_t> integers_;
-  std::vector<double> numbers_;
+  bool closed_ = false;     ///< the rank is known
+  bool too_large_ = false;  ///< an integer has more than 64 bits
+  std::vector<Number> numbers_;
 };
 
 /// An array that shares the tensor's memory and keeps it alive.
@@ -186,7 +170,7 @@ nb::object to_numpy(const Tensor& t, bool force) {
   if (force) {
     const Tensor here = without_gil([&] {
       const Tensor values = to(t.detach(), Device::cpu());
-      return values.dtype() == DType::bf16 ? cast(values, DType::f32) : values;
+      return info_of(values.dtype()).typestr ? values : cast(values, DType::f32);
     });
     return nb::cast(share(here));
   }
@@ -194,16 +178,18 @@ nb::object to_numpy(const Tensor& t, bool force) {
   if (!t.device().is_cpu()) {
     raise_type_error("numpy: the tensor is on {}; call .cpu() first", t.device());
   }
-  check<DTypeError>(t.dtype() != DType::bf16,
-                    "numpy: NumPy has no bfloat16; convert with .to(mica.float32) first");
+  check<DTypeError>(info_of(t.dtype()).typestr,
+                    "numpy: NumPy has no {}; convert with .to(mica.float32) first",
+                    python_name(t.dtype()));
   return nb::cast(share(t));
 }
 
-/// What numpy.asarray and numpy.array ask for. bfloat16, which NumPy has not, arrives as float32.
+/// What numpy.asarray and numpy.array ask for. What NumPy has not, like bfloat16, arrives as
+/// float32.
 nb::object to_array(const Tensor& t, nb::handle dtype, std::optional<bool> copy) {
   const bool may_copy = copy.value_or(true);
   const bool must_copy = copy.value_or(false);
-  const bool converts = t.dtype() == DType::bf16;
+  const bool converts = !info_of(t.dtype()).typestr;
   nb::object array =
       to_numpy(converts ? without_gil([&] { return cast(t, DType::f32); }) : t, false);
   const bool casts = !dtype.is_none() && !array.attr("dtype").equal(dtype);

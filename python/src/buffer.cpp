@@ -10,23 +10,6 @@
 namespace mica::python {
 namespace {
 
-/// How the struct module and array interfaces spell a dtype; null for bfloat16, which has no code.
-struct Codes {
-  DType dtype;
-  const char* format;
-  const char* typestr;
-};
-constexpr Codes kCodes[] = {{DType::f64, "d", "<f8"},    {DType::f32, "f", "<f4"},
-                            {DType::f16, "e", "<f2"},    {DType::i64, "q", "<i8"},
-                            {DType::i32, "i", "<i4"},    {DType::u8, "B", "|u1"},
-                            {DType::boolean, "?", "|b1"}};
-
-const Codes* codes_of(DType t) {
-  for (const Codes& c : kCodes)
-    if (c.dtype == t) return &c;
-  return nullptr;
-}
-
 /// What a view of the memory refers to.
 struct View {
   Tensor tensor;
@@ -41,7 +24,8 @@ std::string refusal(const Tensor& t, int flags) {
     return fmt::format("the tensor is on {}; call .cpu() first", to_string(t.device()));
   if (t.requires_grad())
     return "the tensor requires a gradient, which would be lost; call .detach() first";
-  if (!codes_of(t.dtype())) return "bfloat16 has no buffer format; convert to float32 first";
+  if (!info_of(t.dtype()).format)
+    return fmt::format("{} has no buffer format; convert to float32 first", python_name(t.dtype()));
   const auto asks = [flags](int bits) { return (flags & bits) == bits; };
   const bool wants_rows =
       !asks(PyBUF_STRIDES) || asks(PyBUF_C_CONTIGUOUS) || asks(PyBUF_ANY_CONTIGUOUS);
@@ -76,7 +60,7 @@ int get_buffer(PyObject* self, Py_buffer* out, int flags) noexcept {
   out->readonly = 0;
   out->itemsize = size;
   out->format =
-      (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(codes_of(t->dtype())->format) : nullptr;
+      (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(info_of(t->dtype()).format) : nullptr;
   out->ndim = t->rank();
   out->shape = (flags & PyBUF_ND) != 0 ? view->shape.data() : nullptr;
   out->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? view->strides.data() : nullptr;
@@ -92,11 +76,11 @@ void release_buffer(PyObject*, Py_buffer* buffer) noexcept {
 
 /// Version 3. Only tensors on CUDA have the attribute.
 nb::object cuda_array_interface(const Tensor& t) {
-  const Codes* codes = codes_of(t.dtype());
-  if (!t.device().is_cuda() || !codes)
+  const char* typestr = info_of(t.dtype()).typestr;
+  if (!t.device().is_cuda() || !typestr)
     throw nb::attribute_error(fmt::format("__cuda_array_interface__: {} is {}",
-                                          codes ? "the tensor" : "bfloat16",
-                                          codes ? "not on CUDA" : "no type of this interface")
+                                          typestr ? "the tensor" : python_name(t.dtype()),
+                                          typestr ? "not on CUDA" : "no type of this interface")
                                   .c_str());
   check_shareable(t, "__cuda_array_interface__");
   t.storage()->hand_out();
@@ -107,7 +91,7 @@ nb::object cuda_array_interface(const Tensor& t) {
   nb::dict d;
   d["version"] = 3;
   d["shape"] = nb::cast(t.shape());
-  d["typestr"] = codes->typestr;
+  d["typestr"] = typestr;
   d["data"] = nb::make_tuple(reinterpret_cast<uintptr_t>(t.data()), false);
   d["strides"] = t.spec().is_contiguous() ? nb::object(nb::none()) : nb::object(nb::tuple(strides));
   // The consumer's work waits for this stream.
@@ -117,10 +101,9 @@ nb::object cuda_array_interface(const Tensor& t) {
 }
 
 DType dtype_of_typestr(const std::string& typestr) {
-  for (const Codes& c : kCodes)
-    if (typestr == c.typestr ||
-        (typestr.size() > 1 && typestr.substr(1) == c.typestr + 1 && typestr[0] != '>'))
-      return c.dtype;
+  for (const DTypeInfo& i : kDTypeTable)
+    if (i.typestr && typestr.size() > 1 && typestr.substr(1) == i.typestr + 1 && typestr[0] != '>')
+      return i.dtype;
   fail<DTypeError>("an array of type {} has no tensor dtype; convert it first", typestr);
 }
 

@@ -5,6 +5,7 @@
 
 #include "mica/core/dims.h"
 #include "mica/core/dtype.h"
+#include "mica/core/number.h"
 
 namespace mica::python {
 
@@ -27,6 +28,9 @@ inline nanobind::object entry_of(nanobind::handle list, Py_ssize_t i) noexcept {
 
 /// True and the value when it is an int, or has __index__.
 bool read_int(nanobind::handle value, int64_t& result) noexcept;
+/// True and the number when it is a bool, an int, a float, or an object that says it is one of
+/// them. Integers keep their digits up to 64 bits; a larger one is a float.
+bool read_number(nanobind::handle value, Number& result) noexcept;
 
 }  // namespace mica::python
 
@@ -93,6 +97,29 @@ struct type_caster<mica::Size3> {
   }
   static handle from_cpp(mica::Size3 size, rv_policy policy, cleanup_list* cleanup) noexcept {
     return make_caster<mica::Dims>::from_cpp(mica::Dims{size.d, size.h, size.w}, policy, cleanup);
+  }
+};
+
+/// A bool, an int or a float, each as it is.
+template <>
+struct type_caster<mica::Number> {
+  NB_TYPE_CASTER(mica::Number, const_name("float"))
+
+  bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
+    return mica::python::read_number(source, value);
+  }
+  static handle from_cpp(mica::Number n, rv_policy, cleanup_list*) noexcept {
+    switch (n.kind()) {
+      case mica::Number::Kind::boolean:
+        return PyBool_FromLong(n.as<bool>() ? 1 : 0);
+      case mica::Number::Kind::integer:
+        return PyLong_FromLongLong(n.as<int64_t>());
+      case mica::Number::Kind::unsigned_integer:
+        return PyLong_FromUnsignedLongLong(n.as<uint64_t>());
+      case mica::Number::Kind::floating:
+        break;
+    }
+    return PyFloat_FromDouble(n.to_double());
   }
 };
 

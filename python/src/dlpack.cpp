@@ -8,20 +8,11 @@
 namespace mica::python {
 namespace dlpack {
 
-DataType data_type(DType t) {
-  const auto code = [t] {
-    if (t == DType::bf16) return kBfloat;
-    if (t == DType::boolean) return kBool;
-    if (t == DType::u8) return kUInt;
-    return is_floating(t) ? kFloat : kInt;
-  }();
-  return {code, static_cast<uint8_t>(8 * size_of(t)), 1};
-}
+DataType data_type(DType t) { return {info_of(t).dlpack, static_cast<uint8_t>(8 * size_of(t)), 1}; }
 
 DType dtype_of(DataType d) {
-  for (int i = 0; i < kDTypes; ++i) {
-    if (data_type(static_cast<DType>(i)) == d) return static_cast<DType>(i);
-  }
+  for (const DTypeInfo& i : kDTypeTable)
+    if (data_type(i.dtype) == d) return i.dtype;
   constexpr const char* kKinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
   fail<DTypeError>(
       "an array of {}{}{} has no tensor dtype; convert it first, to float32 or int64 say",

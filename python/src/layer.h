@@ -20,10 +20,20 @@ Layer<Impl> add_layer(nb::module_& nn, const char* name, const char* doc) {
   return layer;
 }
 
+/// Calls reset_parameters where a class derived in Python has one of its own, as PyTorch's layers
+/// do at the end of their constructors.
+inline void reset_as_overridden(nb::handle self) {
+  const nb::object own = self.type().attr("reset_parameters");
+  if (own.is(nb::type<nn::ModuleImpl>().attr("reset_parameters"))) return;
+  nb::inst_mark_ready(self);
+  self.attr("reset_parameters")();
+}
+
 /// Makes a layer in the memory of its Python object.
 template <class Impl, class Options>
 void construct(Impl* self, const Options& options) {
   new (self) Overridable<Impl>(WithoutGil(), options);
+  if (const nb::object object = nb::find(self); object.is_valid()) reset_as_overridden(object);
 }
 
 /// A parameter (or a buffer, where Value is Tensor) that may be missing is None then. Another one

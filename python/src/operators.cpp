@@ -1,9 +1,8 @@
 // Python's operators. A Python number is weak: it takes the tensor's dtype, unless it is of another
-// kind. A float makes integers float32, an integer makes bools int64.
+// kind (ops/elementwise/elementwise.h).
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "mica/autograd/tape.h"
 #include "python/src/bindings.h"
@@ -12,68 +11,55 @@ namespace mica::python {
 namespace {
 
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
-using BinaryNumber = Tensor (*)(const Tensor&, double);
-using NumberBinary = Tensor (*)(double, const Tensor&);
+using BinaryNumber = Tensor (*)(const Tensor&, Number);
+using NumberBinary = Tensor (*)(Number, const Tensor&);
 
 /// The other operand of an operator: a tensor, a number, or neither.
 struct Operand {
   Tensor tensor = {};
-  double number = 0;
-  bool is_float = false;
+  Number number = 0;
+  bool too_large = false;  ///< an integer of more than 64 bits
   bool valid = true;
 };
 
-/// Integers that a double cannot hold become tensors of the first operand's dtype.
-Operand read_integer(nb::handle value, const Tensor& like) {
-  constexpr int64_t kExact = int64_t{1} << 53;
-  int64_t integer = 0;
-  if (read_int(value, integer) && std::abs(integer) <= kExact)
-    return {.number = static_cast<double>(integer)};
-  if (is_floating(like.dtype())) {
-    const double number = PyLong_AsDouble(value.ptr());
-    if (number == -1 && PyErr_Occurred()) nb::raise_python_error();
-    return {.number = number};
-  }
-  return {.tensor = tensor_from(value, nb::cast(like.dtype()), nb::cast(like.device()))};
-}
-
 Operand read_operand(nb::handle value, const Tensor& like) {
   if (const Tensor* t = tensor_or_null(value)) return {.tensor = *t};
-  if (PyFloat_Check(value.ptr()))
-    return {.number = PyFloat_AsDouble(value.ptr()), .is_float = true};
-  if (PyLong_Check(value.ptr())) return read_integer(value, like);
+  const bool plain = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
   // A number that runs of a compiled function read anew; see python/mica/_guards.py.
-  if (nb::hasattr(value.type(), "_mica_operand"))
+  if (!plain && nb::hasattr(value.type(), "_mica_operand"))
     return {.tensor = nb::cast<Tensor>(value.attr("_mica_operand")(like))};
-  if (!nb::hasattr(value, "__array_interface__")) return {.valid = false};
+  if (!plain && !nb::hasattr(value, "__array_interface__")) return {.valid = false};
   // Of NumPy: an array becomes a tensor beside this one, what has no axes is a number.
-  if (!value.attr("ndim").equal(nb::int_(0)))
+  if (!plain && !value.attr("ndim").equal(nb::int_(0)))
     return {.tensor = tensor_from(value, nb::none(), nb::cast(like.device()))};
-  if (PyIndex_Check(value.ptr())) return read_integer(nb::int_(nb::handle(value)), like);
-  const double number = PyFloat_AsDouble(value.ptr());
-  if (number != -1 || !PyErr_Occurred()) return {.number = number, .is_float = true};
-  PyErr_Clear();
-  return {.valid = false};
+  Operand operand;
+  operand.valid = read_number(value, operand.number);
+  operand.too_large = PyLong_Check(value.ptr()) && operand.number.is_floating();
+  return operand;
 }
 
 nb::object not_implemented() { return nb::borrow(Py_NotImplemented); }
 
-/// number op x where only tensors will do.
+/// A number as a tensor beside x, where only tensors will do.
+Tensor as_tensor(Number number, const Tensor& x) {
+  DType t = x.dtype();
+  if (!is_floating(t) && number.is_floating()) t = DType::f32;
+  if (t == DType::boolean && !number.is_bool()) t = DType::i64;
+  return full({}, number, {t, x.device()});
+}
 template <Binary op>
-Tensor reversed(double number, const Tensor& x) {
-  const bool whole = number == std::trunc(number);
-  const DType dtype = is_floating(x.dtype()) || whole ? x.dtype() : DType::f32;
-  return op(full({}, number, {dtype, x.device()}), x);
+Tensor reversed(Number number, const Tensor& x) {
+  return op(as_tensor(number, x), x);
 }
 template <BinaryNumber op>
-Tensor either_way(double number, const Tensor& x) {
+Tensor either_way(Number number, const Tensor& x) {
   return op(x, number);
 }
-/// x op number where only tensors will do: of integers and bools, which stay whole at any size.
+/// x op number of integers and bools.
 template <Binary op>
-Tensor of_integers(const Tensor& x, double number) {
-  check<DTypeError>(number == std::trunc(number), "expected an integer, got {}", number);
-  return op(x, full({}, number, {x.dtype(), x.device()}));
+Tensor of_integers(const Tensor& x, Number number) {
+  check<DTypeError>(!number.is_floating(), "expected an integer, got {}", number);
+  return op(x, as_tensor(number, x));
 }
 
 struct Row {
@@ -111,14 +97,16 @@ constexpr Row kRows[] = {
      "__irshift__"},
 };
 
-/// The tensor beside a number: comparisons take integers as they are, whatever the number.
-Tensor beside(const Row& row, const Tensor& x, const Operand& y) {
+/// Comparisons take any number; of others integers take what their dtype may hold.
+void check_size(const Row& row, const Tensor& x, const Operand& y) {
   const bool compares = row.reflected == nullptr;
-  return y.is_float && !compares && !is_floating(x.dtype()) ? cast(x, DType::f32) : x;
+  check<DTypeError>(!y.too_large || compares || is_floating(x.dtype()), "{}: {} does not fit {}",
+                    row.name, y.number, x.dtype());
 }
 
 Tensor compute(const Row& row, const Tensor& x, const Operand& y) {
-  return y.tensor.defined() ? row.op(x, y.tensor) : row.op_number(beside(row, x, y), y.number);
+  check_size(row, x, y);
+  return y.tensor.defined() ? row.op(x, y.tensor) : row.op_number(x, y.number);
 }
 
 /// Whether x op= y goes on the tape. Then the op reads a copy: what it saves must stay.
@@ -144,8 +132,8 @@ void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
           const Operand y = read_operand(other, x);
           if (!y.valid) return not_implemented();
           return nb::cast(without_gil([&] {
-            return y.tensor.defined() ? row.op(y.tensor, x)
-                                      : row.reflected(y.number, beside(row, x, y));
+            check_size(row, x, y);
+            return y.tensor.defined() ? row.op(y.tensor, x) : row.reflected(y.number, x);
           }));
         },
         nb::arg("other").none(), nb::is_operator());
@@ -211,7 +199,7 @@ void bind_operators(nb::class_<Tensor>& tensor) {
       "other"_a, nb::is_operator(), ReleaseGil());
   tensor.def(
       "__divmod__",
-      [](const Tensor& x, double y) { return std::pair(floor_divide(x, y), remainder(x, y)); },
+      [](const Tensor& x, Number y) { return std::pair(floor_divide(x, y), remainder(x, y)); },
       "other"_a, nb::is_operator(), ReleaseGil());
   tensor.def("__abs__", abs, ReleaseGil());
   tensor.def("__invert__", bitwise_not, ReleaseGil());

@@ -8,13 +8,7 @@ namespace mica::python {
 namespace {
 
 nb::object item(const Tensor& t) {
-  if (t.dtype() == DType::i64) {
-    check<ShapeError>(t.numel() == 1, "item: expected one element, got shape {}", t.shape());
-    return nb::cast(without_gil([&] { return t.to_vector<int64_t>()[0]; }));
-  }
-  const double value = without_gil([&] { return t.item(); });
-  if (t.dtype() == DType::boolean) return nb::cast(value != 0);
-  return is_floating(t.dtype()) ? nb::cast(value) : nb::cast(static_cast<int64_t>(value));
+  return nb::cast(without_gil([&] { return t.item_number(); }));
 }
 
 template <class T>

@@ -142,7 +142,7 @@ void bind_new(nb::class_<Tensor>& tensor) {
   }
   tensor.def(
       "new_full",
-      [](const Tensor& t, const Dims& shape, double value, nb::handle dtype, nb::handle device) {
+      [](const Tensor& t, const Dims& shape, Number value, nb::handle dtype, nb::handle device) {
         const TensorOptions options = parse_options(dtype, device, {t.dtype(), t.device()});
         return without_gil([&] { return full(shape, value, options); });
       },

@@ -1,22 +1,11 @@
 // dtypes, devices, memory formats, and how arguments name them.
 #include <array>
-#include <limits>
+#include <cmath>
 
 #include "python/src/bindings.h"
 
 namespace mica::python {
 namespace {
-
-constexpr std::array<std::pair<const char*, DType>, kDTypes> kDTypeNames = {{
-    {"float64", DType::f64},
-    {"float32", DType::f32},
-    {"float16", DType::f16},
-    {"bfloat16", DType::bf16},
-    {"int64", DType::i64},
-    {"int32", DType::i32},
-    {"uint8", DType::u8},
-    {"bool", DType::boolean},
-}};
 
 // Borrowed from the module, which outlives every use.
 std::array<nb::handle, kDTypes> dtype_objects;
@@ -35,46 +24,13 @@ std::string dtype_name(nb::handle value) {
   raise_type_error("expected a dtype, got {}", class_name(value));
 }
 
-/// What numbers of a floating dtype can be.
+/// The limits of a floating dtype, and of an integer one.
 struct FloatInfo {
   DType dtype;
-  double eps, max, smallest_normal;
 };
-
-FloatInfo float_info(DType t) {
-  using Float = std::numeric_limits<float>;
-  using Double = std::numeric_limits<double>;
-  switch (t) {
-    case DType::f64:
-      return {t, Double::epsilon(), Double::max(), Double::min()};
-    case DType::f32:
-      return {t, Float::epsilon(), Float::max(), Float::min()};
-    case DType::f16:
-      return {t, 0x1p-10, 65504, 0x1p-14};
-    case DType::bf16:
-      return {t, 0x1p-7, 0x1.fep127, 0x1p-126};
-    default:
-      fail<DTypeError>("finfo: expected a floating dtype, got {}", t);
-  }
-}
-
 struct IntegerInfo {
   DType dtype;
-  int64_t min, max;
 };
-
-IntegerInfo integer_info(DType t) {
-  switch (t) {
-    case DType::i64:
-      return {t, INT64_MIN, INT64_MAX};
-    case DType::i32:
-      return {t, INT32_MIN, INT32_MAX};
-    case DType::u8:
-      return {t, 0, UINT8_MAX};
-    default:
-      fail<DTypeError>("iinfo: expected an integer dtype, got {}", t);
-  }
-}
 
 /// The dtype of a dtype or of a tensor.
 DType dtype_in(nb::handle value) {
@@ -82,62 +38,95 @@ DType dtype_in(nb::handle value) {
   return t ? t->dtype() : parse_dtype(value);
 }
 
-void bind_dtype_rules(nb::module_& m) {
+void bind_limits(nb::module_& m) {
+  const auto info = [](const FloatInfo& f) -> const DTypeInfo& { return info_of(f.dtype); };
   nb::class_<FloatInfo>(m, "finfo", "The limits of a floating dtype.")
       .def(
           "__init__",
           [](FloatInfo* self, nb::handle dtype) {
-            new (self) FloatInfo(float_info(dtype_in(dtype)));
+            const DType t = dtype_in(dtype);
+            check<DTypeError>(is_floating(t), "finfo: expected a floating dtype, got {}", t);
+            new (self) FloatInfo{t};
           },
           "dtype"_a)
       .def_prop_ro(
-          "bits", [](const FloatInfo& f) { return 8 * size_of(f.dtype); }, "Of one element.")
+          "bits", [info](const FloatInfo& f) { return 8 * info(f).size; }, "Of one element.")
       .def_ro("dtype", &FloatInfo::dtype, "Whose limits these are.")
-      .def_ro("eps", &FloatInfo::eps, "From 1 to the next larger number.")
-      .def_ro("max", &FloatInfo::max, "The largest number.")
       .def_prop_ro(
-          "min", [](const FloatInfo& f) { return -f.max; }, "The most negative number.")
-      .def_ro("smallest_normal", &FloatInfo::smallest_normal,
-              "The smallest positive number with all digits.")
-      .def_ro("tiny", &FloatInfo::smallest_normal, "smallest_normal.")
+          "eps", [info](const FloatInfo& f) { return std::ldexp(1, 1 - info(f).digits); },
+          "From 1 to the next larger number.")
+      .def_prop_ro(
+          "max", [info](const FloatInfo& f) { return info(f).largest; }, "The largest number.")
+      .def_prop_ro(
+          "min", [info](const FloatInfo& f) { return -info(f).largest; },
+          "The most negative number.")
+      .def_prop_ro(
+          "smallest_normal", [info](const FloatInfo& f) { return info(f).smallest_normal; },
+          "The smallest positive number with all digits.")
+      .def_prop_ro(
+          "tiny", [info](const FloatInfo& f) { return info(f).smallest_normal; },
+          "smallest_normal.")
       .def("__repr__", shows({"bits", "eps", "max", "smallest_normal"}));
   nb::class_<IntegerInfo>(m, "iinfo", "The limits of an integer dtype.")
       .def(
           "__init__",
           [](IntegerInfo* self, nb::handle dtype) {
-            new (self) IntegerInfo(integer_info(dtype_in(dtype)));
+            const DType t = dtype_in(dtype);
+            check<DTypeError>(is_integer(t), "iinfo: expected an integer dtype, got {}", t);
+            new (self) IntegerInfo{t};
           },
           "dtype"_a)
       .def_prop_ro(
           "bits", [](const IntegerInfo& i) { return 8 * size_of(i.dtype); }, "Of one element.")
       .def_ro("dtype", &IntegerInfo::dtype, "Whose limits these are.")
-      .def_ro("max", &IntegerInfo::max, "The largest number.")
-      .def_ro("min", &IntegerInfo::min, "The smallest number.")
+      .def_prop_ro(
+          "max", [](const IntegerInfo& i) { return integer_limits(i.dtype).largest; },
+          "The largest number.")
+      .def_prop_ro(
+          "min", [](const IntegerInfo& i) { return integer_limits(i.dtype).lowest; },
+          "The smallest number.")
       .def("__repr__", shows({"bits", "max", "min"}));
+}
+
+/// What tensors, dtypes and Python numbers give together. A number is weak: beside tensors and
+/// dtypes it matters only where its kind is higher than theirs.
+DType result_type(const nb::args& all) {
+  if (all.size() == 0) throw nb::value_error("result_type: expected a dtype or a tensor");
+  std::optional<DType> known;
+  std::optional<Number> highest;
+  const auto rank = [](const Number& n) { return n.is_floating() ? 2 : n.is_bool() ? 0 : 1; };
+  for (const nb::handle each : all) {
+    const bool is_number =
+        PyBool_Check(each.ptr()) || PyLong_Check(each.ptr()) || PyFloat_CheckExact(each.ptr());
+    if (Number n; is_number && read_number(each, n)) {
+      if (!highest || rank(n) > rank(*highest)) highest = n;
+    } else {
+      const DType t = dtype_in(each);
+      known = known ? promote(*known, t) : t;
+    }
+  }
+  if (!highest) return *known;
+  const DType own = highest->is_floating() ? DType::f32
+                    : highest->is_bool()   ? DType::boolean
+                                           : DType::i64;
+  if (!known || (*known == DType::boolean && !highest->is_bool())) return own;
+  return highest->is_floating() && !is_floating(*known) ? DType::f32 : *known;
+}
+
+void bind_dtype_rules(nb::module_& m) {
+  bind_limits(m);
   m.def("promote_types", promote, "type1"_a, "type2"_a,
         "The dtype of the result when tensors of two dtypes meet.");
   m.def(
-      "can_cast", [](nb::handle from, DType to) { return promote(dtype_in(from), to) == to; },
+      "can_cast", [](nb::handle from, DType to) { return common_dtype(dtype_in(from), to) == to; },
       "from_"_a, "to"_a, "Whether values of the one dtype become the other when both meet.");
-  m.def(
-      "result_type",
-      [](const nb::args& all) {
-        if (all.size() == 0) throw nb::value_error("result_type: expected a dtype or a tensor");
-        DType t = dtype_in(all[0]);
-        for (const nb::handle each : all) t = promote(t, dtype_in(each));
-        return t;
-      },
-      "The dtype of the result when tensors and dtypes meet.");
+  m.def("result_type", result_type,
+        "The dtype of the result when tensors, dtypes and Python numbers meet.");
 }
 
 }  // namespace
 
-const char* python_name(DType t) {
-  for (const auto& [name, value] : kDTypeNames) {
-    if (value == t) return name;
-  }
-  return "";
-}
+const char* python_name(DType t) { return info_of(t).long_name.data(); }
 
 std::string class_name(nb::handle value) {
   return nb::cast<std::string>(value.type().attr("__name__"));
@@ -152,6 +141,42 @@ bool read_int(nb::handle value, int64_t& result) noexcept {
   if (!PyErr_Occurred()) return true;
   PyErr_Clear();
   return false;
+}
+
+bool read_number(nb::handle value, Number& result) noexcept {
+  PyObject* p = value.ptr();
+  if (PyBool_Check(p)) {
+    result = p == Py_True;
+    return true;
+  }
+  if (PyFloat_Check(p)) {
+    result = PyFloat_AsDouble(p);
+    return true;
+  }
+  if (tensor_or_null(value)) return false;
+  const nb::object integer = nb::steal(PyIndex_Check(p) ? PyNumber_Index(p) : nullptr);
+  PyErr_Clear();
+  if (integer.is_valid()) {
+    int overflow = 0;
+    const long long small = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+    if (overflow == 0) {
+      result = static_cast<int64_t>(small);
+      return true;
+    }
+    const unsigned long long large = PyLong_AsUnsignedLongLong(integer.ptr());
+    if (!PyErr_Occurred()) {
+      result = static_cast<uint64_t>(large);
+      return true;
+    }
+    PyErr_Clear();
+  }
+  const double number = PyFloat_AsDouble(p);
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    return false;
+  }
+  result = number;
+  return true;
 }
 
 DType parse_dtype(nb::handle value) {
@@ -216,10 +241,10 @@ void bind_types(nb::module_& m) {
           "Whether it is a floating one.")
       .def("__repr__",
            [](const DTypeObject& d) { return std::string("mica.") + python_name(d.value); });
-  for (const auto& [name, value] : kDTypeNames) {
-    const nb::object object = nb::cast(DTypeObject{value});
-    m.attr(name) = object;
-    dtype_objects[static_cast<size_t>(value)] = object;
+  for (const DTypeInfo& info : kDTypeTable) {
+    const nb::object object = nb::cast(DTypeObject{info.dtype});
+    m.attr(info.long_name.data()) = object;
+    dtype_objects[static_cast<size_t>(info.dtype)] = object;
   }
 
   bind_dtype_rules(m);

@@ -78,7 +78,7 @@ void bind_writes(nb::class_<Tensor>& tensor) {
       "source"_a, nb::rv_policy::reference, "Overwrites this tensor, broadcasting and casting.");
   tensor.def(
       "fill_",
-      [](Tensor& t, double value) -> Tensor& {
+      [](Tensor& t, Number value) -> Tensor& {
         fill_(t, value);
         return t;
       },

@@ -38,7 +38,7 @@ void set_detect_anomaly(bool on) { t_detect_anomaly = on; }
 
 std::string not_finite(const void* data, const TensorSpec& spec) {
   const int64_t n = spec.numel();
-  if (!data || n == 0 || !is_floating(spec.dtype)) return "";
+  if (!data || n == 0 || !kFloatDTypes.contains(spec.dtype)) return "";
   std::vector<std::byte> copy;
   if (!spec.device.is_cpu()) {
     int64_t last = 0;

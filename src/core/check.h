@@ -6,6 +6,7 @@
 #include "mica/core/dims.h"
 #include "mica/core/dtype.h"
 #include "mica/core/error.h"
+#include "mica/core/number.h"
 #include "mica/core/spec.h"
 
 namespace mica {
@@ -32,6 +33,12 @@ template <>
 struct fmt::formatter<mica::DType> : mica::PlainFormatter {
   auto format(mica::DType t, fmt::format_context& context) const {
     return write(mica::name_of(t), context);
+  }
+};
+template <>
+struct fmt::formatter<mica::Number> : mica::PlainFormatter {
+  auto format(mica::Number n, fmt::format_context& context) const {
+    return write(mica::to_string(n), context);
   }
 };
 template <>

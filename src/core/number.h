@@ -5,7 +5,10 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <utility>
+
+#include "mica/core/dtype.h"
 
 namespace mica {
 
@@ -59,5 +62,14 @@ class Number {
   Kind kind_;
   uint64_t bits_;
 };
+
+/// "true", "-3", "0.5".
+std::string to_string(Number value);
+/// Whether a dtype holds a number: an integer dtype its digits but a fraction, others any.
+bool fits(Number value, DType dtype);
+/// What an element of a dtype holds of a number that fits it: a bool, an integer or a double.
+Number held_in(DType dtype, Number value);
+/// The bytes of that element, in a word from the lowest on.
+uint64_t element_bits(Number value, DType dtype);
 
 }  // namespace mica

@@ -41,18 +41,24 @@ void* Tensor::data_checked(DType expected) const {
   return pointer;
 }
 
-double Tensor::item() const {
+Number Tensor::item_number() const {
   check<ShapeError>(numel() == 1, "item: expected one element, got shape {}", shape());
   alignas(8) std::byte bytes[8];
   void* source = data();
   check<Unsupported>(source != nullptr, "item: a tensor on {} has no values", device());
   runtime(device()).copy_to_host(bytes, source, size_of(dtype()), device().index);
-  return switch_all(dtype(), [&]<class T>() -> double {
+  return switch_all(dtype(), [&]<class T>() -> Number {
     T v;
     std::memcpy(&v, bytes, sizeof v);
-    return static_cast<double>(v);
+    if constexpr (std::is_integral_v<T>) {
+      return v;
+    } else {
+      return static_cast<double>(v);
+    }
   });
 }
+
+double Tensor::item() const { return item_number().to_double(); }
 
 Tensor empty(const TensorSpec& spec) {
   size_t bytes;  // too many become more than there can be
@@ -98,16 +104,21 @@ template Tensor tensor(std::span<const double>, const Shape&, Device);
 template Tensor tensor(std::span<const float>, const Shape&, Device);
 template Tensor tensor(std::span<const Half>, const Shape&, Device);
 template Tensor tensor(std::span<const BFloat16>, const Shape&, Device);
+template Tensor tensor(std::span<const Float8E4M3>, const Shape&, Device);
+template Tensor tensor(std::span<const Float8E5M2>, const Shape&, Device);
 template Tensor tensor(std::span<const int64_t>, const Shape&, Device);
 template Tensor tensor(std::span<const int32_t>, const Shape&, Device);
+template Tensor tensor(std::span<const int16_t>, const Shape&, Device);
+template Tensor tensor(std::span<const int8_t>, const Shape&, Device);
+template Tensor tensor(std::span<const uint64_t>, const Shape&, Device);
+template Tensor tensor(std::span<const uint32_t>, const Shape&, Device);
+template Tensor tensor(std::span<const uint16_t>, const Shape&, Device);
 template Tensor tensor(std::span<const uint8_t>, const Shape&, Device);
 template Tensor tensor(std::span<const bool>, const Shape&, Device);
 
-Tensor scalar(double value, TensorOptions options) {
-  return switch_all(options.dtype, [&]<class T>() {
-    const T v = static_cast<T>(value);
-    return tensor_from_bytes(&v, {}, options);
-  });
+Tensor scalar(Number value, TensorOptions options) {
+  const uint64_t bits = element_bits(value, options.dtype);
+  return tensor_from_bytes(&bits, {}, options);
 }
 
 }  // namespace mica

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "mica/core/float8.h"
 #include "mica/core/half.h"
+#include "mica/core/number.h"
 #include "mica/core/ref.h"
 #include "mica/core/spec.h"
 #include "mica/core/storage.h"
@@ -24,40 +26,42 @@ struct TensorOptions {
 };
 
 /// The dtype that holds a C++ type.
+template <DType t>
+struct DTypeConstant {
+  static constexpr DType value = t;
+};
 template <class T>
 struct DTypeOf;
 template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::f64;
-};
+struct DTypeOf<double> : DTypeConstant<DType::f64> {};
 template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::f32;
-};
+struct DTypeOf<float> : DTypeConstant<DType::f32> {};
 template <>
-struct DTypeOf<Half> {
-  static constexpr DType value = DType::f16;
-};
+struct DTypeOf<Half> : DTypeConstant<DType::f16> {};
 template <>
-struct DTypeOf<BFloat16> {
-  static constexpr DType value = DType::bf16;
-};
+struct DTypeOf<BFloat16> : DTypeConstant<DType::bf16> {};
 template <>
-struct DTypeOf<int64_t> {
-  static constexpr DType value = DType::i64;
-};
+struct DTypeOf<Float8E4M3> : DTypeConstant<DType::f8_e4m3> {};
 template <>
-struct DTypeOf<int32_t> {
-  static constexpr DType value = DType::i32;
-};
+struct DTypeOf<Float8E5M2> : DTypeConstant<DType::f8_e5m2> {};
 template <>
-struct DTypeOf<uint8_t> {
-  static constexpr DType value = DType::u8;
-};
+struct DTypeOf<int64_t> : DTypeConstant<DType::i64> {};
 template <>
-struct DTypeOf<bool> {
-  static constexpr DType value = DType::boolean;
-};
+struct DTypeOf<int32_t> : DTypeConstant<DType::i32> {};
+template <>
+struct DTypeOf<int16_t> : DTypeConstant<DType::i16> {};
+template <>
+struct DTypeOf<int8_t> : DTypeConstant<DType::i8> {};
+template <>
+struct DTypeOf<uint64_t> : DTypeConstant<DType::u64> {};
+template <>
+struct DTypeOf<uint32_t> : DTypeConstant<DType::u32> {};
+template <>
+struct DTypeOf<uint16_t> : DTypeConstant<DType::u16> {};
+template <>
+struct DTypeOf<uint8_t> : DTypeConstant<DType::u8> {};
+template <>
+struct DTypeOf<bool> : DTypeConstant<DType::boolean> {};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
@@ -93,6 +97,8 @@ class Tensor {
 
   /// The value of a one-element tensor, copied from the device.
   double item() const;
+  /// The same with all its digits.
+  Number item_number() const;
   /// All values in row-major order, copied from the device; T must be the dtype.
   template <class T>
   std::vector<T> to_vector() const;
@@ -163,7 +169,7 @@ Tensor tensor(std::initializer_list<T> values, const Shape& shape, Device device
   return tensor(std::span<const T>(values.begin(), values.size()), shape, device);
 }
 /// A 0-d tensor.
-Tensor scalar(double value, TensorOptions options = {});
+Tensor scalar(Number value, TensorOptions options = {});
 /// Copies raw bytes in row-major order.
 Tensor tensor_from_bytes(const void* data, const Shape& shape, TensorOptions options);
 

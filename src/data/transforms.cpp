@@ -177,7 +177,7 @@ Transform pad_crop(int64_t padding) {
   // Where the pixels of an image's first window lie in the padded image, which is flattened.
   auto constants = std::make_shared<Constants>([padding](Size2 size) {
     const int64_t width = size.w + 2 * padding;
-    const Tensor rows = reshape(mul(arange(size.h), static_cast<double>(width)), {1, size.h, 1});
+    const Tensor rows = reshape(mul(arange(size.h), width), {1, size.h, 1});
     return Tensors{reshape(add(rows, arange(size.w)), {1, 1, size.h * size.w})};
   });
   return {"pad_crop", 2,
@@ -189,7 +189,7 @@ Transform pad_crop(int64_t padding) {
             const Tensor padded =
                 flatten(pad(x, {.before = {padding, padding}, .after = {padding, padding}}), 2);
             const Tensor at = cast(v, DType::i64);
-            const auto width = static_cast<double>(x.size(3) + 2 * padding);
+            const int64_t width = x.size(3) + 2 * padding;
             const Tensor start =
                 add(mul(narrow(at, 1, 0, 1), width), narrow(at, 1, 1, 1));  // (n, 1)
             const Tensor index = add(window, unsqueeze(start, 2));          // (n, 1, H · W)

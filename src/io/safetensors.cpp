@@ -80,7 +80,7 @@ void save_safetensors(const std::string& path, const std::map<std::string, Tenso
     for (const int64_t d : t.shape()) shape += fmt::format("{}{}", shape.empty() ? "" : ",", d);
     const uint64_t end = at + static_cast<uint64_t>(t.numel()) * size_of(t.dtype());
     entry(name, fmt::format(R"({{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                            safetensors_name(t.dtype()), shape, at, end));
+                            info_of(t.dtype()).safetensors, shape, at, end));
     at = end;
   }
   header += "}";

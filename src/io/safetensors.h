@@ -55,7 +55,5 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> bytes, uin
 
 inline constexpr uint64_t kMostSafetensorsHeader = 100'000'000;  ///< as in the format's own reader
 inline constexpr std::string_view kSafetensorsMetadata = "__metadata__";
-/// The format's name of a dtype: "F32".
-std::string_view safetensors_name(DType t);
 
 }  // namespace mica::io

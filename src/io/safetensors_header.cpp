@@ -16,9 +16,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
-constexpr std::array<std::string_view, kDTypes> kNames = {"F64", "F32", "F16", "BF16",
-                                                          "I64", "I32", "U8",  "BOOL"};
-
 /// Takes the header's JSON event by event. The grammar is three levels deep; anything deeper, of
 /// another type, twice or unknown is refused where it comes.
 class HeaderReader {
@@ -77,12 +74,13 @@ class HeaderReader {
       return true;
     }
     if (level_ != Level::tensor || field_ != "dtype") refuse("a string");
-    const auto* name = std::find(kNames.begin(), kNames.end(), text);
-    check<Unsupported>(name != kNames.end(),
-                       "{}: tensor '{}' has dtype {}; mica has F64, F32, F16, BF16, I64, I32, U8 "
-                       "and BOOL",
+    const auto* found = std::find_if(kDTypeTable.begin(), kDTypeTable.end(),
+                                     [&](const DTypeInfo& i) { return i.safetensors == text; });
+    check<Unsupported>(found != kDTypeTable.end(),
+                       "{}: tensor '{}' has dtype {}; mica has F64, F32, F16, BF16, F8_E4M3, "
+                       "F8_E5M2, I64 to I8, U64 to U8 and BOOL",
                        file_, entry_.name, text);
-    entry_.dtype = static_cast<DType>(name - kNames.begin());
+    entry_.dtype = found->dtype;
     return true;
   }
 
@@ -188,7 +186,7 @@ void check_layout(std::vector<SafetensorsEntry>& entries, uint64_t data_bytes,
     const uint64_t bytes = static_cast<uint64_t>(numel(e.shape)) * size_of(e.dtype);
     check<IoError>(bytes == e.end - e.begin,
                    "{}: tensor '{}': {} {} needs {} bytes, but data_offsets [{}, {}] give {}", file,
-                   e.name, safetensors_name(e.dtype), e.shape, bytes, e.begin, e.end,
+                   e.name, info_of(e.dtype).safetensors, e.shape, bytes, e.begin, e.end,
                    e.end - e.begin);
   }
   check<IoError>(at == data_bytes, "{}: {} bytes after the last tensor belong to none", file,
@@ -196,8 +194,6 @@ void check_layout(std::vector<SafetensorsEntry>& entries, uint64_t data_bytes,
 }
 
 }  // namespace
-
-std::string_view safetensors_name(DType t) { return kNames[static_cast<size_t>(t)]; }
 
 uint64_t safetensors_header_end(std::span<const std::byte> bytes, uint64_t file_size,
                                 const std::string& name) {

@@ -3,27 +3,49 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
+#include "mica/runtime/cpu/parallel.h"
 
 namespace mica::nn::init {
 namespace {
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2); }
 
-/// The x below which a normal number lies with probability p: bisection over what matters, to the
-/// last bits of a double.
+/// The x below which a normal number lies with probability p, to the last bits of a double:
+/// Acklam's rational approximation, and one of Halley's steps from there.
 double normal_quantile(double p) {
-  double low = -40;
-  double high = 40;
-  for (int i = 0; i < 64; ++i) {
-    const double middle = (low + high) / 2;
-    (normal_cdf(middle) < p ? low : high) = middle;
+  constexpr double kA[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
+                           1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
+  constexpr double kB[] = {-5.447609879822406e+01, 1.615858368580409e+02,  -1.556989798598866e+02,
+                           6.680131188771972e+01,  -1.328068155288572e+01, 1};
+  constexpr double kC[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
+                           -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
+  constexpr double kD[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00,
+                           3.754408661907416e+00, 1};
+  constexpr double kTail = 0.02425;
+  constexpr double kMost = 38;  // where the probability of more is no longer a double
+  const auto polynomial = [](std::span<const double> c, double x) {
+    double y = 0;
+    for (const double factor : c) y = y * x + factor;
+    return y;
+  };
+  if (p > 0.5) return -normal_quantile(1 - p);  // exact, and near 1 with more digits
+  if (!(p > 0)) return -kMost;
+  double x;
+  if (p < kTail) {
+    const double q = std::sqrt(-2 * std::log(p));
+    x = polynomial(kC, q) / polynomial(kD, q);
+  } else {
+    const double q = p - 0.5;
+    x = q * polynomial(kA, q * q) / polynomial(kB, q * q);
   }
-  return (low + high) / 2;
+  const double u = (normal_cdf(x) - p) * std::sqrt(2 * std::numbers::pi) * std::exp(x * x / 2);
+  return x - u / (1 + x * u / 2);
 }
 
 double fan_of(const Tensor& t, FanMode mode) {
@@ -112,7 +134,12 @@ void trunc_normal_(const Tensor& t, const TruncNormalOptions& o) {
   const double from = normal_cdf((o.low - o.mean) / o.std);
   const double to = normal_cdf((o.high - o.mean) / o.std);
   auto values = uniform(t.shape(), from, to, {.dtype = DType::f64}).to_vector<double>();
-  for (double& v : values) v = std::clamp(o.mean + o.std * normal_quantile(v), o.low, o.high);
+  parallel_for(static_cast<int64_t>(values.size()), 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      double& v = values[static_cast<size_t>(i)];
+      v = std::clamp(o.mean + o.std * normal_quantile(v), o.low, o.high);
+    }
+  });
   copy_(t, tensor(values, t.shape()));
 }
 

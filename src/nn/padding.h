@@ -9,7 +9,7 @@ namespace mica::nn {
 template <class Size>
 struct ConstantPadOptions {
   Padding<Size> padding = 0;
-  double value = 0;
+  Number value = 0;
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {

@@ -106,7 +106,7 @@ struct OpDef {
   bool more_inputs = false;  ///< the last input may come any number of times, which infer checks
   bool more_outputs = false;
   /// What the first input may be (of an op without inputs: the output); dispatch checks it.
-  DTypeSet dtypes = kAllDTypes;
+  DTypeSet dtypes = kComputedDTypes;
   Precision precision = Precision::any;
   /// Checks the arguments and gives the outputs' shapes and dtypes.
   void (*infer)(const OpDef& op, const void* params, std::span<const TensorSpec> in,
@@ -237,6 +237,7 @@ class Op {
   template <auto fn>
   Op& view() {
     def_.in = detail::slots({"x"});
+    def_.dtypes = kAllDTypes;
     def_.view = [](const OpDef& op, const void* p, const TensorSpec& in) {
       return detail::call<fn, P>(op, p, in);
     };

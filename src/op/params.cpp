@@ -7,19 +7,7 @@ namespace mica {
 std::string print_field(bool v) { return v ? "true" : "false"; }
 std::string print_field(int64_t v) { return fmt::format("{}", v); }
 std::string print_field(double v) { return fmt::format("{}", v); }
-std::string print_field(Number v) {
-  switch (v.kind()) {
-    case Number::Kind::boolean:
-      return print_field(v.as<bool>());
-    case Number::Kind::integer:
-      return fmt::format("{}", v.as<int64_t>());
-    case Number::Kind::unsigned_integer:
-      return fmt::format("{}", v.as<uint64_t>());
-    case Number::Kind::floating:
-      break;
-  }
-  return print_field(v.to_double());
-}
+std::string print_field(Number v) { return to_string(v); }
 std::string print_field(DType v) { return std::string(name_of(v)); }
 std::string print_field(Device v) { return to_string(v); }
 std::string print_field(const Dims& v) { return to_string(v); }

@@ -321,7 +321,7 @@ TEST(Identities, Vanish) {
                         [](const Tensor& x) -> Tensors { return {exp(relu(relu(relu(x))))}; }),
               ElementsAre("relu", "exp"));
   EXPECT_THAT(ops_after(
-                  remove_identities, [](const Tensor& x) -> Tensors { return {neg(add(x, 0.0))}; },
+                  remove_identities, [](const Tensor& x) -> Tensors { return {neg(add(x, 0))}; },
                   on_null({4}, DType::i64)),
               ElementsAre("neg"));
 }

@@ -66,7 +66,7 @@ OpCase bits_case(const char* op, Pair call, int64_t (*f)(int64_t, int64_t), bool
                               })}};
   Sample negative =
       sample("negative", x({4}).of({-8, -7, -1, 6}).constant(), x({4}).of({1, 2, 3, 1}).constant());
-  negative.dtypes = {DType::i64, DType::i32};
+  negative.dtypes = kSigned;
   c.samples.push_back(negative);
   if (bools) c.samples.push_back(booleans(call, value));
   return c;
@@ -84,8 +84,7 @@ OpCase bitwise_not_case() {
   };
   const auto signed_not = [](double v) { return static_cast<double>(~whole(v)); };
   return {.op = "bitwise_not",
-          .samples = {sample("signed", x({4}).of({0, 1, -1, 100}), {DType::i64, DType::i32},
-                             signed_not),
+          .samples = {sample("signed", x({4}).of({0, 1, -1, 100}), kSigned, signed_not),
                       sample("bytes", x({3}).of({0, 1, 255}), {DType::u8},
                              [](double v) { return 255 - v; }),
                       sample("one element", x({1}).of({5}), {DType::i64}, signed_not),

@@ -66,7 +66,7 @@ OpCase xlogy_case() {
 }
 
 OpCase three_case(const char* op,
-                  Tensor (*call)(const Tensor&, const Tensor&, const Tensor&, double),
+                  Tensor (*call)(const Tensor&, const Tensor&, const Tensor&, Number),
                   double (*f)(double, double, double)) {
   const auto sample = [=](const char* name, const Shape& a, const Shape& b, const Shape& c) {
     const auto oracle = [=](const HostArgs& in) {

@@ -44,8 +44,7 @@ OpCase copy_case() {
              .in = {x({3, 4}).of({0, 1, 1, 0, 1, 0, 1, 1, 1, 0, 0, 1})},
              .call = [to](const Args& a) -> Tensors { return {cast(a[0], to)}; },
              .oracle = same,
-             .dtypes = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,
-                        DType::u8, DType::boolean},
+             .dtypes = joined(kEveryDType, {DType::f8_e4m3, DType::f8_e5m2}),
              .gradient = false};
     c.samples.push_back(s);
   }
@@ -70,7 +69,7 @@ OpCase copy_case() {
                       },
                   .gradient = false};
   };
-  for (const DType to : {DType::f64, DType::f32, DType::bf16, DType::i32, DType::u8}) {
+  for (const DType to : {DType::f64, DType::f32, DType::bf16, DType::i32, DType::u16, DType::u8}) {
     Sample s = permuted("transposed matrix", {37, 83}, {1, 0}, to);
     s.name += " to " + std::string(name_of(to));
     s.dtypes = {to, DType::f16};
@@ -167,8 +166,7 @@ OpCase copy_into_case() {
   };
   Sample all = sample("every dtype", {2, 3}, {2, 3});
   all.in = {x({2, 3}), x({2, 3}).in(0, 2)};
-  all.dtypes = {DType::f64, DType::f32, DType::f16, DType::bf16,
-                DType::i64, DType::i32, DType::u8,  DType::boolean};
+  all.dtypes = kEveryDType;
   Sample casts = sample("from f64", {2, 3}, {2, 3});
   casts.in = {x({2, 3}), x({2, 3}).as<DType::f64>()};
   return {

@@ -65,7 +65,7 @@ Sample unary_integers(const Call1& call, const Double1& f, double low, double hi
           .in = {x({3, 4}).in(low, high).constant()},
           .call = [call](const Args& a) -> Tensors { return {call(a[0])}; },
           .oracle = unary_oracle(f),
-          .dtypes = low < 0 ? std::vector{DType::i64, DType::i32} : kIntegers,
+          .dtypes = low < 0 ? kSigned : kIntegers,
           .gradient = false};
 }
 

@@ -45,8 +45,6 @@ OpCase full_case() {
           .no_single = "it has no inputs; one sample's output has one element"};
 }
 
-const std::vector<DType> kNumbers = {DType::f64, DType::f32, DType::f16, DType::bf16,
-                                     DType::i64, DType::i32, DType::u8};
 const char* const kNoInputs = "it has no inputs; one sample's output is that small";
 
 /// A call without inputs that gives these values.

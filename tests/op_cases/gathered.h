@@ -4,9 +4,6 @@
 
 namespace mica::cases {
 
-inline const std::vector<DType> kEveryDType = {DType::f64, DType::f32, DType::f16, DType::bf16,
-                                               DType::i64, DType::i32, DType::u8,  DType::boolean};
-
 /// The place of an index in row-major order.
 inline size_t place_of(const Shape& shape, const Dims& index) {
   int64_t at = 0;

@@ -52,12 +52,12 @@ std::vector<Substitute> substitutes(const Tensor& good) {
     longer.push_back(2);
     list.push_back({"with one axis more", ones(longer, same)});
   }
-  const double far = good.dtype() == DType::i32 ? 0x1p30 : 0x1p62;
+  const double far = std::ldexp(1, info_of(good.dtype()).digits - 1);
   std::vector<double> values = {-1, 0, far, -far};
   if (is_floating(good.dtype()))
     values = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()};
   for (const double v : values)
-    if (good.dtype() != DType::u8 && good.dtype() != DType::boolean)
+    if (fits(v, good.dtype()) && good.dtype() != DType::boolean)
       list.push_back({fmt::format("full of {}", v), full(shape, v, same)});
   return list;
 }

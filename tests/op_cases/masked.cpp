@@ -7,8 +7,7 @@ struct Zeros {
   const char* name;
   Shape shape;
   std::vector<double> values;
-  std::vector<DType> dtypes = {DType::f64, DType::f32, DType::f16, DType::bf16,
-                               DType::i64, DType::i32, DType::u8,  DType::boolean};
+  std::vector<DType> dtypes = kEveryDType;
 };
 
 std::vector<Zeros> zeros_cases() {

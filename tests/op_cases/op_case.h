@@ -88,7 +88,17 @@ struct HostArgs {
 };
 
 inline const std::vector<DType> kFloats = {DType::f64, DType::f32, DType::f16, DType::bf16};
-inline const std::vector<DType> kIntegers = {DType::i64, DType::i32, DType::u8};
+inline const std::vector<DType> kSigned = {DType::i64, DType::i32, DType::i16, DType::i8};
+inline const std::vector<DType> kUnsigned = {DType::u64, DType::u32, DType::u16, DType::u8};
+
+inline std::vector<DType> joined(std::vector<DType> all, const std::vector<DType>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+inline const std::vector<DType> kIntegers = joined(kSigned, kUnsigned);
+inline const std::vector<DType> kWhole = joined(kIntegers, {DType::boolean});
+inline const std::vector<DType> kNumbers = joined(kFloats, kIntegers);
+inline const std::vector<DType> kEveryDType = joined(kFloats, kWhole);
 
 /// One set of inputs and the call to make with them.
 struct Sample {

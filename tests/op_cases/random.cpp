@@ -150,10 +150,12 @@ OpCase randint_case() {
   return {
       .op = "randint",
       .samples = {sample("digits", {5, 6}, 0, 10, kIntegers),
-                  sample("both signs", {13}, -7, 8, {DType::i64, DType::i32}),
+                  sample("both signs", {13}, -7, 8, kSigned),
                   sample("every byte", {4, 9}, 0, 256, {DType::u8}),
                   sample("every word", {10}, -(int64_t{1} << 31), int64_t{1} << 31,
                          {DType::i64, DType::i32}),
+                  sample("every unsigned word", {10}, 0, int64_t{1} << 32,
+                         {DType::i64, DType::u64, DType::u32}),
                   sample("one number", {5}, 3, 4), sample("one", {1}, 0, 1 << 20),
                   sample("nothing", {0, 3}, 0, 10),
                   sample("several threads", {40000}, -1000, 1000)},

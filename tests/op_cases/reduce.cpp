@@ -184,8 +184,8 @@ OpCase prod_case() {
   append(c.samples,
          {r.sample("empty gives 1", x({0, 3}), {0}),
           r.sample("one zero, two zeros", x({4, 3}).of({2, 0, 3, 0, 0, 5, 1, -2, 3, 0, 0, 0}), {1}),
-          r.integers({DType::i64, DType::i32}, -3, 4, {11, 70}),
-          r.integers({DType::u8, DType::boolean}, 0, 3, {11, 70})});
+          r.integers(kSigned, -3, 4, {11, 70}),
+          r.integers(joined(kUnsigned, {DType::boolean}), 0, 3, {11, 70})});
   return c;
 }
 
@@ -210,8 +210,8 @@ OpCase extreme_case(const char* op, const Reduction& r) {
   // Shared evenly: one-sided differences of a maximum see neither share.
   Sample ties = r.sample("ties", x({2, 4}).of({1, 3, 3, 1, 5, 5, 5, 5}), {1});
   ties.gradient = false;
-  Sample integers = r.integers({DType::i64, DType::i32, DType::u8, DType::boolean}, 0, 200);
-  Sample negative = r.integers({DType::i64, DType::i32}, -200, -1);
+  Sample integers = r.integers(kWhole, 0, 200);
+  Sample negative = r.integers(kSigned, -200, -1);
   negative.name = "negative integers";
   append(c.samples, {ties, integers, negative, r.hostile(), r.halves()});
   c.samples.back().gradient = false;
@@ -345,8 +345,6 @@ OpCase logsumexp_case() {
 
 OpCase count_case(const char* op, const Reduction& r) {
   OpCase c{.op = op, .samples = {}, .bad = bad_axes(op, r)};
-  const std::vector<DType> all_dtypes = {DType::f64, DType::f32, DType::f16, DType::bf16,
-                                         DType::i64, DType::i32, DType::u8,  DType::boolean};
   // Rows without zeros, with some, and with nothing else; -0 is a zero.
   const auto make = [](const Shape& shape) {
     Values values;
@@ -357,11 +355,11 @@ OpCase count_case(const char* op, const Reduction& r) {
   c.samples = r.samples(make);
   for (Sample& s : c.samples) {
     s.gradient = false;
-    if (s.dtypes.size() > 1) s.dtypes = all_dtypes;
+    if (s.dtypes.size() > 1) s.dtypes = kEveryDType;
   }
   const auto constant = [&](const char* name, double value) {
     Sample s = r.sample(name, x({2, 70}).of(Values(140, value)), {1});
-    s.dtypes = all_dtypes;
+    s.dtypes = kEveryDType;
     return s;
   };
   Sample many = r.integers({DType::boolean, DType::u8}, 0, 2, {70001}, {});
@@ -421,9 +419,8 @@ OpCase arg_case(const char* op, Tensor (*call)(const Tensor&, int64_t, bool),
                r.sample("no rows", x({0, 3}), {1}),
                r.sample("long rows", x({2, 5000}), {1})};
   append(c.samples, r.threaded(x));
-  Sample integers = r.integers({DType::i64, DType::i32, DType::u8, DType::boolean}, 0, 99);
-  Sample rows =
-      r.integers({DType::i64, DType::i32, DType::u8, DType::boolean}, 0, 200, {5, 700}, {1});
+  Sample integers = r.integers(kWhole, 0, 99);
+  Sample rows = r.integers(kWhole, 0, 200, {5, 700}, {1});
   rows.name = "integers in rows";
   append(c.samples, {integers, rows});
   const std::string name = op;

@@ -138,8 +138,7 @@ OpCase cumsum_case() {
   hostile.in = {
       x({3, 5}).of({1, INFINITY, 2, -INFINITY, 3, NAN, 1, 1, 1, 1, 1, -1, NAN, 1, INFINITY})};
   hostile.gradient = false;
-  append(c.samples,
-         {scan.integers({DType::i64, DType::i32, DType::u8, DType::boolean}, 0, 2), many, hostile});
+  append(c.samples, {scan.integers(kWhole, 0, 2), many, hostile});
   return c;
 }
 
@@ -154,8 +153,8 @@ OpCase cumprod_case() {
   append(c.samples, near_one.threaded());
   Sample zeros_too = scan.sample("zeros", {4, 5}, {.axis = 1});
   zeros_too.in = {x({4, 5}).of({1, 2, 0, 3, -1, 0, 2, 3, 1, 2, 2, 0, 1, 0, 3, 1, -2, 3, 1, 0})};
-  append(c.samples, {zeros_too, scan.integers({DType::i64, DType::i32}, -2, 3),
-                     scan.integers({DType::u8, DType::boolean}, 0, 2)});
+  append(c.samples, {zeros_too, scan.integers(kSigned, -2, 3),
+                     scan.integers(joined(kUnsigned, {DType::boolean}), 0, 2)});
   c.samples.back().name = "bytes";
   return c;
 }

@@ -68,7 +68,13 @@ std::vector<double> hostile_values() {
 }
 
 double rounded(double value, DType dtype) {
-  return switch_all(dtype, [&]<class T>() { return static_cast<double>(static_cast<T>(value)); });
+  return switch_all(dtype, [&]<class T>() {
+    // Integers wrap; u64 alone goes past int64.
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      if (std::isfinite(value) && std::abs(value) < 0x1p63)
+        return static_cast<double>(static_cast<T>(static_cast<int64_t>(value)));
+    return static_cast<double>(static_cast<T>(value));
+  });
 }
 
 HostArgs host_inputs(const Sample& sample, DType dtype) {
@@ -110,7 +116,7 @@ Tensor from_host(const HostArray& array, DType dtype, Device device, Layout layo
     for (const double value : array.values) {
       int64_t at = offset;
       for (int axis = 0; axis < rank; ++axis) at += index[axis] * spec.strides[axis];
-      const T v = static_cast<T>(value);
+      const auto v = static_cast<T>(value);
       std::memcpy(bytes.data() + static_cast<size_t>(at) * sizeof(T), &v, sizeof v);
       for (int axis = rank - 1; axis >= 0 && ++index[axis] == array.shape[axis]; --axis)
         index[axis] = 0;

@@ -24,7 +24,7 @@ OpCase where_case() {
                   .exact = true};
   };
   Sample whole = sample("integers", {3, 4}, {3, 4}, {4});
-  whole.dtypes = {DType::i64, DType::i32, DType::u8, DType::boolean};
+  whole.dtypes = kWhole;
   whole.gradient = false;
   for (Input& in : whole.in) in = std::move(in).in(0, 1).constant();
   Sample threads = sample("several threads", {2, 36000}, {2, 36000}, {36000});
@@ -53,10 +53,10 @@ OpCase clamp_case() {
   const auto f = [](double v) { return v < -0.75 ? -0.75 : v > 1.25 ? 1.25 : v; };
   OpCase c{.op = "clamp",
            .samples = unary_samples(call, f, {.away = 0}),
-           .bad = {bad<Error>("clamp: bounds must be numbers",
-                              [](Device d) { clamp(zeros({2}, {.device = d}), NAN, 1); }),
-                   bad<DTypeError>("clamp: bounds of i64 must be whole numbers, got 0.5",
+           .bad = {bad<DTypeError>("clamp: bounds of i64 must be whole numbers, got 0.5",
                                    [](Device d) { clamp(zeros({2}, {DType::i64, d}), 0.5, 1); }),
+                   bad<DTypeError>("clamp: 300 does not fit u8",
+                                   [](Device d) { clamp(zeros({2}, {DType::u8, d}), 300, 400); }),
                    refuses("clamp", DType::boolean, "numbers",
                            [](const Tensor& t) { return clamp(t, 0, 1); })}};
   // Random values may fall on a bound's kink.
@@ -83,6 +83,11 @@ OpCase clamp_case() {
                            }});
   c.samples.push_back(unary_integers([](const Tensor& t) { return clamp(t, 2, INFINITY); },
                                      [](double v) { return std::max(v, 2.0); }));
+  c.samples.push_back({.name = "a bound that is NaN",
+                       .in = {x({4})},
+                       .call = [](const Args& a) -> Tensors { return {clamp(a[0], 0, NAN)}; },
+                       .oracle = unary_oracle([](double) { return NAN; }),
+                       .gradient = false});
   return c;
 }
 

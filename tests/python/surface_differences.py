@@ -73,7 +73,7 @@ CPP_ONLY = {
         "words in Python: mode='reflect'": (
             "Activation GeluForm GridMode GridPadding MeshIndexing PadMode UpsampleMode"
         ),
-        "tuples and lists in Python": "DTypeOf Scale2 Tensors Unique dtype_of scalar",
+        "tuples and lists in Python": "DTypeConstant DTypeOf Scale2 Tensors Unique dtype_of scalar",
         "operators that compiled functions use where they fit": (
             "batch_norm_act clip_by_norm clip_by_value conv2d_act conv2d_pool schedule_lr "
             "upsample2d sum_to"
@@ -102,8 +102,7 @@ CPP_ONLY = {
         "decode_image tells them apart": "decode_jpeg decode_png",
         "the Trainer writes it where `out` is given": "Report report_page write_report",
         "the inside of load_safetensors": (
-            "SafetensorsEntry SafetensorsHeader parse_safetensors_header safetensors_header_end "
-            "safetensors_name"
+            "SafetensorsEntry SafetensorsHeader parse_safetensors_header safetensors_header_end"
         ),
     },
     "mica::nn": {
@@ -144,7 +143,8 @@ PYTHON_ONLY = {
         "questions, of a tensor's members in C++": "is_floating_point is_tensor numel",
         "numbers, from <numbers> and <limits> in C++; None as an index": "e inf nan newaxis pi",
         "dtypes and devices, enumerations in C++": (
-            "bfloat16 bool device devices dtype float16 float32 float64 int32 int64 uint8"
+            "bfloat16 bool device devices dtype float16 float32 float64 float8_e4m3fn float8_e5m2 "
+            "int16 int32 int64 int8 uint16 uint32 uint64 uint8"
         ),
         "NumPy and DLPack": "from_dlpack from_numpy",
         "the array API's names": ("asarray broadcast_to can_cast finfo iinfo result_type"),
@@ -224,6 +224,7 @@ MEMBERS_RENAMED = {
         "set_grad": "grad",
         "set_requires_grad": "requires_grad_",
         "to_vector": "tolist",
+        "item_number": "item",
     },
 }
 
@@ -428,6 +429,7 @@ PARAMETERS_CPP_ONLY = {
     "probabilities are a tensor: bernoulli(full(shape, p))": (
         "bernoulli.device bernoulli.dtype bernoulli.p bernoulli.shape"
     ),
+    "hardtanh and relu6 say it": "clamp.open",
     "what a shared handle of C++ points to": "data.Dataset.impl nn.Module.impl",
     "data.TensorDataset(x, y)": "data.Dataset.tensors",
     "device('cuda:1')": "device.index device.kind",

@@ -153,14 +153,20 @@ def test_info():
         "indexing": xp.int64,
     }
     assert set(info.dtypes()) == set(DTYPES) - listed("Missing dtypes")
-    assert info.dtypes(kind="integral") == {n: getattr(xp, n) for n in ("int32", "int64", "uint8")}
+    integers = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+    assert info.dtypes(kind="integral") == {n: getattr(xp, n) for n in integers}
     assert list(info.dtypes(kind=("bool", "real floating"))) == ["bool", "float32", "float64"]
 
 
 PROMOTION = {
     ("int32", "int64"): "int64",
+    ("int8", "int16"): "int16",
+    ("uint8", "int8"): "int16",
     ("uint8", "int32"): "int32",
     ("uint8", "int64"): "int64",
+    ("uint16", "int8"): "int32",
+    ("uint32", "int32"): "int64",
+    ("uint32", "uint64"): "uint64",
     ("float32", "float64"): "float64",
 }
 
@@ -187,7 +193,7 @@ def test_dtypes(device):
         mine, theirs = xp.finfo(getattr(mica, name)), np.finfo(name)
         for field in ("bits", "eps", "max", "min", "smallest_normal"):
             assert getattr(mine, field) == getattr(theirs, field), (name, field)
-    for name in ("int32", "int64", "uint8"):
+    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
         mine, theirs = xp.iinfo(xp.ones(1, dtype=getattr(xp, name))), np.iinfo(name)
         assert (mine.bits, mine.min, mine.max) == (theirs.bits, theirs.min, theirs.max)
     with pytest.raises(TypeError):
@@ -283,9 +289,12 @@ def test_creation(device):
     same(xp.arange(5, **d), np.arange(5))
     same(xp.arange(2, 9, 3, **d), np.arange(2, 9, 3))
     same(xp.arange(1, stop=-1.5, step=-0.5, **d), np.arange(1, -1.5, -0.5))
+    same(xp.arange(0, 1, -1, **d), np.arange(0, 1, -1))
+    same(xp.arange(2**53 + 1, 2**53 + 3, **d), np.arange(2**53 + 1, 2**53 + 3))
     assert xp.arange(3, **d).dtype is xp.int64 and xp.arange(3.0, **d).dtype is xp.float32
     for rows, columns, k in itertools.product((0, 2, 4), (None, 3), (-5, -1, 0, 1, 5)):
         same(xp.eye(rows, columns, k=k, **d), np.eye(rows, columns, k=k))
+    same(xp.eye(3, k=10**10, **d), np.zeros((3, 3)))
     for value, dtype in ((3, xp.int64), (2.5, xp.float32), (True, xp.bool)):
         assert xp.full((2, 2), value, **d).dtype is dtype
         assert xp.full(2, value, **d).tolist() == [value] * 2
@@ -397,6 +406,52 @@ def test_clip(device):
     same(xp.clip(b, max=2), B.clip(max=2))
     same(xp.clip(b, tensor([1.0, 2.0, 2.5], device)), B.clip([1, 2, 2.5]))
     same(xp.clip(b), B)
+    assert np.isnan(xp.clip(b, max=math.nan).cpu().numpy()).all()
+
+
+def test_signs(device):
+    x = np.array([1.0, -1.0, 0.0, -0.0, math.inf, -math.inf], np.float32)
+    y = np.array([-0.0, 0.0, -3.0, 3.0, -1.0, 1.0], np.float32)
+    same(xp.signbit(tensor(x, device)), np.signbit(x))
+    same(xp.copysign(tensor(x, device), tensor(y, device)), np.copysign(x, y))
+    signs = xp.signbit(xp.copysign(tensor(x, device), tensor(y, device)))
+    same(signs, np.signbit(y))
+    same(xp.signbit(tensor([-1, 0, 1], device)), np.array([True, False, False]))
+
+
+def test_numbers_in_result_type():
+    assert xp.result_type(xp.int8, 3) is xp.int8
+    assert xp.result_type(xp.float32, 3, True) is xp.float32
+    assert xp.result_type(2.5, xp.float64) is xp.float64
+    assert xp.result_type(xp.int32, 2.5) is xp.float32
+    assert xp.result_type(xp.bool, 3) is xp.int64
+    assert xp.result_type(1, 2.0) is xp.float32
+    assert xp.result_type(True) is xp.bool
+
+
+def test_lengths_and_places(device):
+    same(xp.squeeze(tensor([[1.0]], device), ()), np.array([[1.0]]))
+    with pytest.raises(ValueError, match="vecdot"):
+        xp.vecdot(xp.ones(3, device=device), xp.ones(1, device=device))
+    t = tensor(I, device)
+    for dtype in (xp.int64, xp.int8):
+        same(xp.take(t, tensor([-1, 0], device, dtype), axis=1), I.take([-1, 0], axis=1))
+    same(xp.take(t, tensor([1, 0], device, xp.uint8), axis=1), I.take([1, 0], axis=1))
+
+
+def test_unique_all(device):
+    values = np.array([[3, 1, 3], [2, 1, 0]])
+    found = xp.unique_all(tensor(values, device))
+    for mine, theirs in zip(found, np.unique_all(values), strict=True):
+        same(mine, theirs)
+
+
+def test_totals_of_unsigned_integers(device):
+    for name in ("uint8", "uint32", "uint64"):
+        x = xp.ones(3, dtype=getattr(xp, name), device=device)
+        assert xp.sum(x).dtype is xp.prod(x).dtype is xp.uint64
+        assert xp.cumulative_sum(x).dtype is xp.uint64
+    assert xp.sum(xp.ones(3, dtype=xp.int8, device=device)).dtype is xp.int64
 
 
 def test_the_differences_are_those_listed(device):
@@ -405,7 +460,9 @@ def test_the_differences_are_those_listed(device):
     for refused in (xp.matmul, xp.tensordot):
         with pytest.raises(TypeError):
             refused(whole, whole.T)
-    assert xp.sum(xp.ones(2, dtype=xp.uint8, device=device)).dtype is xp.int64
+    assert not xp.signbit(tensor([-np.nan], device)).item()
+    with pytest.raises(TypeError, match="no common dtype"):
+        xp.ones(2, dtype=xp.uint64) + xp.ones(2, dtype=xp.int8)
     with pytest.raises(NotImplementedError):
         xp.repeat(whole, tensor([1, 2], device), axis=0)
     with pytest.raises(ValueError, match="8"):

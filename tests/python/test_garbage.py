@@ -64,7 +64,7 @@ NO_TENSOR = {
     "recursive": (RECURSIVE, ValueError, "at most 8"),
     "deep": (DEEP, ValueError, "at most 8"),
     "complex": (1j, TypeError, "complex128"),
-    "large": ([2**63], OverflowError, "int64"),
+    "large": ([2**64], OverflowError, "int64"),
     "date": (np.datetime64("2020-01-01"), TypeError, "datetime64"),
     "dates": (np.zeros(2, "M8[s]"), TypeError, "datetime64"),
     "bytes array": (np.zeros(2, "S3"), TypeError, "no numbers"),

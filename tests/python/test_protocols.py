@@ -46,7 +46,9 @@ def test_conversion_to_numbers(device):
     assert list(range(5))[mica.tensor(1) :] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int64", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float16", "bfloat16", "float8_e5m2", "int64", "int8", "uint64", "bool"]
+)
 def test_tolist(dtype, device):
     values = [[0, 1, 1], [1, 0, 1]]
     t = mica.tensor(values, dtype=dtype, device=device)
@@ -210,9 +212,11 @@ def test_copies(device):
         copy.deepcopy(t * 2)
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
-)
+EVERY = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64"]
+EVERY += ["int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"]
+
+
+@pytest.mark.parametrize("dtype", EVERY)
 def test_pickles(dtype, device):
     t = mica.tensor([[0, 1, 2], [3, 4, 5]], dtype=dtype, device=device).T
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):

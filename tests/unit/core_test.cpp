@@ -97,40 +97,6 @@ TEST(TensorSpec, LiesLikeAnother) {
   EXPECT_FALSE(a.lies_like(b));
 }
 
-TEST(DType, Names) {
-  EXPECT_EQ(name_of(DType::bf16), "bf16");
-  EXPECT_EQ(name_of(DType::boolean), "bool");
-  for (int i = 0; i < kDTypes; ++i) {
-    const auto t = static_cast<DType>(i);
-    EXPECT_EQ(dtype_from_name(name_of(t)), t);
-  }
-  EXPECT_EQ(dtype_from_name("float32"), DType::f32);
-  EXPECT_EQ(dtype_from_name("uint8"), DType::u8);
-  expect_error<DTypeError>("no dtype is named 'f8'; expected f64, f32",
-                           [] { dtype_from_name("f8"); });
-}
-
-/// The rule the table was written from: floats before integers before bool; of two floats or two
-/// integers the wider; f16 and bf16, of which neither holds the other, give f32.
-DType promoted_by_rule(DType a, DType b) {
-  if (a == b) return a;
-  if (is_floating(a) != is_floating(b)) return is_floating(a) ? a : b;
-  if (is_floating(a) && size_of(a) == size_of(b)) return DType::f32;
-  if (a == DType::boolean) return b;
-  if (b == DType::boolean) return a;
-  return size_of(a) > size_of(b) ? a : b;
-}
-
-TEST(DType, PromotionTableFollowsTheRule) {
-  for (int i = 0; i < kDTypes; ++i)
-    for (int j = 0; j < kDTypes; ++j) {
-      const auto a = static_cast<DType>(i);
-      const auto b = static_cast<DType>(j);
-      EXPECT_EQ(promote(a, b), promoted_by_rule(a, b)) << name_of(a) << " and " << name_of(b);
-      EXPECT_EQ(promote(a, b), promote(b, a)) << name_of(a) << " and " << name_of(b);
-    }
-}
-
 /// IEEE's definition, without the processor's instruction.
 double half_value(uint32_t bits, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;

@@ -16,8 +16,15 @@ DTYPES = {
     "F32": ("<f4", "float32"),
     "F16": ("<f2", "float16"),
     "BF16": (None, "bfloat16"),
+    "F8_E4M3": (None, "float8_e4m3fn"),
+    "F8_E5M2": (None, "float8_e5m2"),
     "I64": ("<i8", "int64"),
     "I32": ("<i4", "int32"),
+    "I16": ("<i2", "int16"),
+    "I8": ("i1", "int8"),
+    "U64": ("<u8", "uint64"),
+    "U32": ("<u4", "uint32"),
+    "U16": ("<u2", "uint16"),
     "U8": ("u1", "uint8"),
     "BOOL": ("?", "bool"),
 }
@@ -27,6 +34,13 @@ def values_of(dtype, data):
     if dtype == "BF16":
         wide = np.frombuffer(data, "<u2").astype("<u4") << 16
         return wide.view("<f4")
+    if dtype == "F8_E5M2":  # the upper half of a float16
+        return (np.frombuffer(data, "u1").astype("<u2") << 8).view("<f2")
+    if dtype == "F8_E4M3":
+        bits = np.frombuffer(data, "u1").astype(int)
+        exponent, mantissa = bits >> 3 & 15, bits & 7
+        size = np.where(exponent == 0, mantissa / 512, (8 + mantissa) * 2.0 ** (exponent - 10))
+        return np.where(bits < 128, size, -size)
     return np.frombuffer(data, DTYPES[dtype][0])
 
 
@@ -36,6 +50,10 @@ def expected(dtype, name):
     )
     if dtype == "BOOL":
         return [bool(v) for v in values]
+    if dtype == "I8":  # wraps
+        return [math.trunc(v) if v < 128 else v - 256 for v in values]
+    if dtype.startswith("F8"):  # the nearest number to 250
+        return [256 if v == 250 else v for v in values]
     return values if "F" in dtype else [math.trunc(v) for v in values]
 
 

@@ -2,28 +2,6 @@
 #include "mica/graph/passes/rewrite.h"
 
 namespace mica {
-namespace {
-
-/// Whether every value of a dtype is one of the other.
-bool holds_all(DType to, DType from) {
-  if (from == to || from == DType::boolean) return true;
-  switch (from) {
-    case DType::u8:
-      return to != DType::boolean;
-    case DType::i32:
-      return to == DType::i64 || to == DType::f64;
-    case DType::f16:
-    case DType::bf16:
-      return to == DType::f32 || to == DType::f64;
-    case DType::f32:
-      return to == DType::f64;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
 void merge_casts(Graph& graph) {
   Index index(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

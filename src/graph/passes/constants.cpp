@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include "mica/core/dtype_switch.h"
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/passes/rewrite.h"
 #include "mica/ops/fill/fill.h"
@@ -9,9 +8,7 @@ namespace mica {
 namespace {
 
 /// As a tensor of this dtype holds it.
-double held(double value, DType dtype) {
-  return switch_all(dtype, [&]<class T>() { return static_cast<double>(static_cast<T>(value)); });
-}
+double held(double value, DType dtype) { return held_in(dtype, value).to_double(); }
 
 /// The number that a call of numbers gives, to the bit; none for ops that libraries round each in
 /// their own way.
@@ -23,7 +20,7 @@ std::optional<double> fold(const Graph& g, const Node& node, double a, double b)
   b = held(b, from);
   if (node.op->copies) {
     const bool whole = !is_floating(to);
-    if (whole && (is_floating(from) || a < 0 || a > 255)) return std::nullopt;
+    if (whole && (is_floating(from) || !fits(a, to))) return std::nullopt;
     return held(a, to);
   }
   if (!node.op->algebra.fold) return std::nullopt;
@@ -31,7 +28,8 @@ std::optional<double> fold(const Graph& g, const Node& node, double a, double b)
   if (from == DType::f64) return exact;
   if (is_floating(from)) return held(held(exact, DType::f32), from);  // halves are computed in f32
   if (from == DType::boolean || std::abs(a) > kSmall || std::abs(b) > kSmall) return std::nullopt;
-  const auto [low, high] = from == DType::u8 ? std::pair(0.0, 255.0) : std::pair(-kSmall, kSmall);
+  const double low = std::max(-kSmall, static_cast<double>(integer_limits(from).lowest));
+  const double high = std::min(kSmall, static_cast<double>(integer_limits(from).largest));
   return exact >= low && exact <= high ? std::optional(exact) : std::nullopt;
 }
 
@@ -51,8 +49,8 @@ void fold_constants(Graph& graph) {
     if (!value) continue;
     static const OpDef& full = find_op("full");
     node.op = &full;
-    node.params = AnyParams(
-        ParamsRef::of(FullParams{out.shape, *value, out.dtype, out.device, channels_last}));
+    node.params = AnyParams(ParamsRef::of(
+        FullParams{out.shape, held_in(out.dtype, *value), out.dtype, out.device, channels_last}));
     node.in.clear();
   }
 }

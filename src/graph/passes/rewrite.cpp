@@ -1,6 +1,7 @@
 #include "mica/graph/passes/rewrite.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "mica/core/error.h"
 #include "mica/op/select.h"
@@ -182,11 +183,18 @@ const Node* maker(const Graph& graph, ValueId id) {
 std::optional<double> known_number(const Graph& graph, const Index& index, ValueId id) {
   if (id == kNoValue || index.ever(id)) return std::nullopt;
   const ValueId root = graph.root(id);
+  const auto as_double = [](std::optional<Number> value) -> std::optional<double> {
+    constexpr double kExact = 0x1p53;  // integers past it are not all doubles
+    if (!value) return std::nullopt;
+    const double number = value->to_double();
+    if (!value->is_floating() && std::abs(number) >= kExact) return std::nullopt;
+    return number;
+  };
   if (graph[root].kind == Value::Kind::external)
-    return elementwise::known_number(graph[root].tensor);
+    return as_double(elementwise::known_number(graph[root].tensor));
   const Node* node = maker(graph, root);
   if (!node || !is(*node, "full")) return std::nullopt;
-  return node->params.as<FullParams>().value;
+  return as_double(node->params.as<FullParams>().value);
 }
 
 bool passes_on(const Index& index, ValueId id) { return index.uses(id) == 1 && !index.ever(id); }

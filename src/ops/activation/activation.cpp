@@ -208,7 +208,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
 
 Tensor clipped_relu(const Tensor& x, double limit) {
   check(limit >= 0, "clipped_relu: limit must not be negative, got {}", limit);
-  return clamp(x, 0.0, limit);
+  return clamp(x, {.low = 0, .high = limit, .open = true});
 }
 
 Tensor log_sigmoid(const Tensor& x) { return neg(softplus(neg(x))); }

@@ -20,7 +20,9 @@ Tensor relu6(const Tensor& x) { return clipped_relu(x, 6.0); }
 Tensor softsign(const Tensor& x) { return x / (abs(x) + 1.0); }
 Tensor tanhshrink(const Tensor& x) { return x - tanh(x); }
 Tensor softmin(const Tensor& x, int64_t axis) { return softmax(-x, axis); }
-Tensor hardtanh(const Tensor& x, double low, double high) { return clamp(x, low, high); }
+Tensor hardtanh(const Tensor& x, double low, double high) {
+  return clamp(x, {.low = low, .high = high, .open = true});
+}
 
 Tensor celu(const Tensor& x, double alpha) {
   check(alpha != 0, "celu: alpha must not be 0");

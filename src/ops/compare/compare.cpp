@@ -1,9 +1,12 @@
 #include "mica/ops/compare/compare.h"
 
+#include <cmath>
+
 #include "mica/op/function.h"
 #include "mica/ops/compare/functors.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
+#include "mica/ops/fill/fill.h"
 
 namespace mica {
 namespace {
@@ -24,6 +27,39 @@ OpDef bits(const char* name) {
       .no_gradient(kBits)
       .algebra({.commutes = true})
       .build();
+}
+
+/// A comparison: what it says of a number above every element, of one below, and whether the
+/// integers that it holds for end at the number rounded up.
+struct Comparison {
+  const OpDef& (*op)();
+  bool above, below;
+  bool up;
+};
+
+/// Integers are compared with an integer: a fraction is rounded to the side where the answers stay
+/// the same, and what their dtype does not hold is above or below all of them.
+Tensor compare(const Comparison& how, const Tensor& a, Number b) {
+  const OpDef& op = how.op();
+  if (!is_integer(a.dtype())) return call(op, a, number(b, a, op.name));
+  const auto always = [&](bool answer) {
+    return full(a.shape(), answer, {DType::boolean, a.device()});
+  };
+  if (b.is_floating()) {
+    const double value = b.to_double();
+    const double whole = how.up ? std::ceil(value) : std::floor(value);
+    const bool unequal = std::isnan(value) || (how.above == how.below && whole != value);
+    if (unequal) return always(how.above && how.below);
+    if (Number(whole).fits_in<int64_t>()) {
+      b = static_cast<int64_t>(whole);
+    } else if (Number(whole).fits_in<uint64_t>()) {
+      b = static_cast<uint64_t>(whole);
+    } else {
+      return always(whole > 0 ? how.above : how.below);
+    }
+  }
+  if (!fits(b, a.dtype())) return always(b.to_double() > 0 ? how.above : how.below);
+  return call(op, a, number(b, a, op.name));
 }
 
 }  // namespace
@@ -129,12 +165,12 @@ Tensor bitwise_or(const Tensor& a, const Tensor& b) { return call(bitwise_or_op(
 Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return call(bitwise_xor_op(), a, b); }
 Tensor left_shift(const Tensor& a, const Tensor& b) { return call(left_shift_op(), a, b); }
 Tensor right_shift(const Tensor& a, const Tensor& b) { return call(right_shift_op(), a, b); }
-Tensor eq(const Tensor& a, double b) { return eq(a, number(b, a)); }
-Tensor ne(const Tensor& a, double b) { return ne(a, number(b, a)); }
-Tensor lt(const Tensor& a, double b) { return lt(a, number(b, a)); }
-Tensor le(const Tensor& a, double b) { return le(a, number(b, a)); }
-Tensor gt(const Tensor& a, double b) { return gt(a, number(b, a)); }
-Tensor ge(const Tensor& a, double b) { return ge(a, number(b, a)); }
+Tensor eq(const Tensor& a, Number b) { return compare({eq_op, false, false, true}, a, b); }
+Tensor ne(const Tensor& a, Number b) { return compare({ne_op, true, true, true}, a, b); }
+Tensor lt(const Tensor& a, Number b) { return compare({lt_op, true, false, true}, a, b); }
+Tensor le(const Tensor& a, Number b) { return compare({le_op, true, false, false}, a, b); }
+Tensor gt(const Tensor& a, Number b) { return compare({gt_op, false, true, false}, a, b); }
+Tensor ge(const Tensor& a, Number b) { return compare({ge_op, false, true, true}, a, b); }
 Tensor logical_not(const Tensor& x) { return dispatch(logical_not_op(), NoParams{}, {x})[0]; }
 Tensor isnan(const Tensor& x) { return dispatch(isnan_op(), NoParams{}, {x})[0]; }
 Tensor isinf(const Tensor& x) { return dispatch(isinf_op(), NoParams{}, {x})[0]; }
@@ -147,7 +183,7 @@ Tensor bitwise_not(const Tensor& x) {
 namespace {
 
 mica::Function comparison(const char* name, Tensor (*tensors)(const Tensor&, const Tensor&),
-                          Tensor (*number)(const Tensor&, double), const char* doc,
+                          Tensor (*number)(const Tensor&, Number), const char* doc,
                           std::vector<const char*> second_names = {}) {
   return {.name = name,
           .doc = doc,

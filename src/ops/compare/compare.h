@@ -5,19 +5,19 @@
 namespace mica {
 
 // Comparisons and tests give bool. Operands broadcast and promote; a number takes the tensor's
-// dtype. NaN equals nothing.
+// dtype, but integers are compared with any number exactly. NaN equals nothing.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);
 Tensor le(const Tensor& a, const Tensor& b);
 Tensor gt(const Tensor& a, const Tensor& b);
 Tensor ge(const Tensor& a, const Tensor& b);
-Tensor eq(const Tensor& a, double b);
-Tensor ne(const Tensor& a, double b);
-Tensor lt(const Tensor& a, double b);
-Tensor le(const Tensor& a, double b);
-Tensor gt(const Tensor& a, double b);
-Tensor ge(const Tensor& a, double b);
+Tensor eq(const Tensor& a, Number b);
+Tensor ne(const Tensor& a, Number b);
+Tensor lt(const Tensor& a, Number b);
+Tensor le(const Tensor& a, Number b);
+Tensor gt(const Tensor& a, Number b);
+Tensor ge(const Tensor& a, Number b);
 
 /// Whatever is not zero counts as true.
 Tensor logical_and(const Tensor& a, const Tensor& b);

@@ -118,14 +118,15 @@ struct LeftShift {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
     constexpr T kBits = 8 * sizeof(T);
-    return b < 0 || b >= kBits ? T(0) : wrapped<T>(static_cast<unsigned long long>(a) << b);
+    return is_negative(b) || b >= kBits ? T(0)
+                                        : wrapped<T>(static_cast<unsigned long long>(a) << b);
   }
 };
 struct RightShift {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
     constexpr T kBits = 8 * sizeof(T);
-    return b < 0 || b >= kBits ? (a < 0 ? T(-1) : T(0)) : a >> b;
+    return is_negative(b) || b >= kBits ? (is_negative(a) ? T(-1) : T(0)) : a >> b;
   }
 };
 

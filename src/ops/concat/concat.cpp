@@ -81,6 +81,7 @@ const OpDef& concat_op() {
   static OpDef def = Op<ConcatParams>("concat")
                          .inputs({"tensors..."})
                          .precision(Precision::widest)
+                         .dtypes(kAllDTypes)
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<ConcatParams>, prepare, run>("runs")})

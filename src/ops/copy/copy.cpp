@@ -29,6 +29,11 @@ void infer_into(const NoParams&, std::span<const TensorSpec> in, OutSpecs&) {
   const Shape both = broadcast_shapes(in[0].shape, in[1].shape, "copy_");
   check<ShapeError>(both == in[0].shape, "copy_: source {} does not broadcast to destination {}",
                     in[1].shape, in[0].shape);
+  for (int i = 0; i < in[0].rank(); ++i)
+    check(in[0].strides[i] != 0 || in[0].shape[i] <= 1,
+          "copy_: several elements of the destination, expanded to {} with strides {}, lie in one "
+          "place; clone() it before writing",
+          in[0].shape, in[0].strides);
 }
 bool mutates(const NoParams&, int input, int) { return input == 0; }
 
@@ -50,6 +55,7 @@ void run_into(const NoParams&, const CopyPlan& plan, const Call& c) {
 
 const OpDef& copy_op() {
   static OpDef def = Op<CopyParams>("copy")
+                         .dtypes(kAllDTypes)
                          .infer<infer>()
                          .vjp<vjp>({})
                          .elementwise(1)
@@ -64,6 +70,7 @@ const OpDef& copy_into_op() {
   static OpDef def = Op<NoParams>("copy_into")
                          .inputs({"destination", "source"})
                          .outputs({})
+                         .dtypes(kAllDTypes)
                          .infer<infer_into>()
                          .mutates<mutates>()
                          .no_gradient("it overwrites its input")
@@ -141,9 +148,29 @@ Tensor pin_memory(const Tensor& x) {
   return result;
 }
 
+namespace {
+
+/// Whether a write to one may change what is read of the other before it is read. Tensors that are
+/// traced have no places yet, but views share what stands for their memory.
+bool overlaps(const Tensor& destination, const Tensor& source) {
+  const TensorImpl& a = *destination.impl();
+  const TensorImpl& b = *source.impl();
+  if (a.storage != b.storage || a.spec.numel() == 0 || b.spec.numel() == 0) return false;
+  if (destination.is_traced() || source.is_traced()) return true;
+  if (a.offset == b.offset && a.spec.lies_like(b.spec)) return false;  // each onto itself
+  const auto end = [](const TensorImpl& t) {
+    int64_t last = t.offset;
+    for (int i = 0; i < t.spec.rank(); ++i) last += (t.spec.shape[i] - 1) * t.spec.strides[i];
+    return last;
+  };
+  return a.offset <= end(b) && b.offset <= end(a);
+}
+
+}  // namespace
+
 void copy_(const Tensor& destination, const Tensor& source) {
-  const Tensor here =
-      source.device() == destination.device() ? source : to(source, destination.device());
+  Tensor here = source.device() == destination.device() ? source : to(source, destination.device());
+  if (overlaps(destination, here)) here = clone(here);
   const std::array<Tensor, 2> both = {destination, here};
   if (is_floating(destination.dtype()) && grad_wanted(both))
     return write_recorded(destination,
@@ -171,8 +198,15 @@ template std::vector<double> Tensor::to_vector() const;
 template std::vector<float> Tensor::to_vector() const;
 template std::vector<Half> Tensor::to_vector() const;
 template std::vector<BFloat16> Tensor::to_vector() const;
+template std::vector<Float8E4M3> Tensor::to_vector() const;
+template std::vector<Float8E5M2> Tensor::to_vector() const;
 template std::vector<int64_t> Tensor::to_vector() const;
 template std::vector<int32_t> Tensor::to_vector() const;
+template std::vector<int16_t> Tensor::to_vector() const;
+template std::vector<int8_t> Tensor::to_vector() const;
+template std::vector<uint64_t> Tensor::to_vector() const;
+template std::vector<uint32_t> Tensor::to_vector() const;
+template std::vector<uint16_t> Tensor::to_vector() const;
 template std::vector<uint8_t> Tensor::to_vector() const;
 template std::vector<bool> Tensor::to_vector() const;
 

@@ -14,17 +14,24 @@ constexpr int64_t kChunkBytes = kChunk * 8;  // at most
 constexpr int64_t kLine = 64;                // bytes of a cache line
 constexpr int64_t kStreamedRun = 2 * kLine;  // bytes worth being written past the caches
 
+/// Whether runs of T are converted from and to any type (runtime/cpu/convert.h).
 template <class T>
-inline constexpr bool kHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-/// Types that runs are converted from and to directly (runtime/cpu/convert.h).
-template <class T>
-inline constexpr bool kCentral =
-    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int64_t>;
-
+inline constexpr bool kCarrier = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                 std::is_same_v<T, int64_t> || std::is_same_v<T, uint64_t>;
 /// Half types are converted by vectors from and to float alone.
-template <class D, class S>
-inline constexpr bool kByFloat =
-    (kHalf<S> && !std::is_same_v<D, float>) || (kHalf<D> && !std::is_same_v<S, float>);
+template <class T>
+inline constexpr bool kByFloat = std::is_same_v<Compute<T>, float> && !std::is_same_v<T, float>;
+
+/// By way of C, in chunks that stay in the cache.
+template <class D, class S, class C>
+void convert_by(const S* from, int64_t n, D* to) {
+  C values[kChunk];
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t m = std::min(kChunk, n - i);
+    load_run<S, C>(from + i, 1, m, values);
+    store_run<D, C>(values, m, to + i, 1);
+  }
+}
 
 template <class D, class S>
 void convert(const void* from, int64_t n, void* to) {
@@ -34,19 +41,15 @@ void convert(const void* from, int64_t n, void* to) {
     std::memcpy(to, from, static_cast<size_t>(n) * sizeof(D));
   } else if constexpr (std::is_same_v<S, bool>) {
     convert<D, uint8_t>(from, n, to);  // 0 and 1
-  } else if constexpr (kByFloat<D, S>) {
-    float values[kChunk];
-    for (int64_t i = 0; i < n; i += kChunk) {
-      const int64_t m = std::min(kChunk, n - i);
-      load_run<S, float>(in + i, 1, m, values);
-      store_run<D, float>(values, m, out + i, 1);
-    }
-  } else if constexpr (kCentral<S>) {
+  } else if constexpr ((kByFloat<S> && !std::is_same_v<D, float>) ||
+                       (kByFloat<D> && !std::is_same_v<S, float>)) {
+    convert_by<D, S, float>(in, n, out);
+  } else if constexpr (kCarrier<S>) {
     store_run<D, S>(in, n, out, 1);
-  } else if constexpr (kCentral<D>) {
+  } else if constexpr (kCarrier<D>) {
     load_run<S, D>(in, 1, n, out);
   } else {
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<D>(in[i]);
+    convert_by<D, S, int64_t>(in, n, out);
   }
 }
 

@@ -21,13 +21,26 @@ constexpr int kTileSide = 64;                 ///< its sides, where the matrix h
 constexpr int kPerThread = kTile / kThreads;  ///< under way together
 constexpr int kLeastSide = 16;                ///< of a matrix worth tiles
 
+/// Dtypes that are cast by vectors; others one by one, which compiles a few kernels instead of
+/// many.
+constexpr DTypeSet kVectorCasts{{DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64,
+                                 DType::i32, DType::u8, DType::boolean},
+                                "a dtype that is often cast"};
+template <class T>
+inline constexpr bool kCastsByVectors =
+    std::is_same_v<T, bool> || std::is_same_v<T, uint8_t> || std::is_same_v<T, int32_t> ||
+    std::is_same_v<T, int64_t> || (!std::is_integral_v<T> && sizeof(T) > 1);
+/// T where elements are taken one by one, else a type that stands for it and is never read.
+template <class T, int V>
+using Alone = std::conditional_t<V == 1, T, bool>;
+
 /// V elements at p + offset (one value repeated where `dense` is false) of a dtype known at run
 /// time.
 template <class To, int V>
 __device__ Vec<To, V> load_as(const void* p, DType dtype, int64_t offset, bool dense) {
-  Vec<To, V> y;
-  const auto load = [&](const auto* typed) {
-    using From = std::remove_cvref_t<decltype(*typed)>;
+  const auto load = [&]<class From>() {
+    Vec<To, V> y;
+    const auto* typed = static_cast<const From*>(p);
     if (dense) {
       const Vec<From, V> x = load_vec<V>(typed + offset);
 #pragma unroll
@@ -37,34 +50,40 @@ __device__ Vec<To, V> load_as(const void* p, DType dtype, int64_t offset, bool d
 #pragma unroll
       for (int e = 0; e < V; ++e) y.v[e] = value;
     }
+    return y;
   };
   switch (dtype) {  // the same for all threads
     case DType::f64:
-      load(static_cast<const double*>(p));
-      break;
+      return load.template operator()<double>();
     case DType::f32:
-      load(static_cast<const float*>(p));
-      break;
+      return load.template operator()<float>();
     case DType::f16:
-      load(static_cast<const __half*>(p));
-      break;
+      return load.template operator()<__half>();
     case DType::bf16:
-      load(static_cast<const __nv_bfloat16*>(p));
-      break;
+      return load.template operator()<__nv_bfloat16>();
     case DType::i64:
-      load(static_cast<const int64_t*>(p));
-      break;
+      return load.template operator()<int64_t>();
     case DType::i32:
-      load(static_cast<const int32_t*>(p));
-      break;
+      return load.template operator()<int32_t>();
     case DType::u8:
-      load(static_cast<const uint8_t*>(p));
-      break;
+      return load.template operator()<uint8_t>();
     case DType::boolean:
-      load(static_cast<const bool*>(p));
-      break;
+      return load.template operator()<bool>();
+    case DType::f8_e4m3:
+      return load.template operator()<Alone<Float8E4M3, V>>();
+    case DType::f8_e5m2:
+      return load.template operator()<Alone<Float8E5M2, V>>();
+    case DType::i16:
+      return load.template operator()<Alone<int16_t, V>>();
+    case DType::i8:
+      return load.template operator()<Alone<int8_t, V>>();
+    case DType::u64:
+      return load.template operator()<Alone<uint64_t, V>>();
+    case DType::u32:
+      return load.template operator()<Alone<uint32_t, V>>();
+    default:
+      return load.template operator()<Alone<uint16_t, V>>();
   }
-  return y;
 }
 
 /// Operands of the loop: out, in.
@@ -221,7 +240,8 @@ std::shared_ptr<CopyState> plan(const TensorSpec& out, const TensorSpec& in) {
   };
   if (out.dtype == in.dtype) {
     try_vectors(static_cast<int>(16 / size_of(out.dtype)));
-  } else {  // two 16-byte accesses of the wider type at most
+  } else if (kVectorCasts.contains(out.dtype) && kVectorCasts.contains(in.dtype)) {
+    // Two 16-byte accesses of the wider type at most.
     const size_t wide = std::max(size_of(out.dtype), size_of(in.dtype));
     for (int v = std::min(static_cast<int>(32 / wide), kMostCast); v > 1; v /= 2) try_vectors(v);
   }
@@ -257,16 +277,12 @@ void copy(const CopyState& s, Encoder& encoder, const Arg& out, const Arg& in) {
                         [&]<class Word>() { launch_same<Word>(s, encoder, out.data, in.data); });
   }
   cuda_switch_all(out.dtype(), [&]<class To>() {
-    switch (s.vector) {
-      case 1:
-        return launch_cast<To, 1>(s, encoder, out.data, in);
-      case 2:
-        return launch_cast<To, 2>(s, encoder, out.data, in);
-      case 4:
-        return launch_cast<To, 4>(s, encoder, out.data, in);
-      default:
-        return launch_cast<To, kMostCast>(s, encoder, out.data, in);
+    if constexpr (kCastsByVectors<To>) {
+      if (s.vector == 2) return launch_cast<To, 2>(s, encoder, out.data, in);
+      if (s.vector == 4) return launch_cast<To, 4>(s, encoder, out.data, in);
+      if (s.vector == kMostCast) return launch_cast<To, kMostCast>(s, encoder, out.data, in);
     }
+    launch_cast<To, 1>(s, encoder, out.data, in);
   });
 }
 

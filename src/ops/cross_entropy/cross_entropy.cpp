@@ -77,7 +77,7 @@ Tensors compose_grad(const CrossEntropyParams& params, std::span<const Tensor> i
   const DType dtype = dloss.dtype();
   const int64_t classes = logits.shape()[1];
   const Tensor target = per_row(cast(in[2], DType::i64));
-  const Tensor counted = cast(ne(target, static_cast<double>(params.ignore_index)), dtype);
+  const Tensor counted = cast(ne(target, params.ignore_index), dtype);
   const Tensor is_target = cast(eq(target, arange(classes, {DType::i64, target.device()})), dtype);
   const Tensor wanted = is_target * (1 - params.label_smoothing) +
                         params.label_smoothing / static_cast<double>(classes);

@@ -8,9 +8,10 @@
 
 namespace mica::elementwise {
 
-/// A number as a 0-d tensor for an operand `like`: of its dtype, of f32 where it has a fraction and
-/// the operand is of integers, and i64 beside bools.
-Tensor number(double value, const Tensor& like);
+/// A number as a 0-d tensor for an operand `like`: of its dtype, which must hold it, of f32 for a
+/// floating one beside integers or bools, and i64 for an integer beside bools. `op` names the
+/// operator in errors.
+Tensor number(Number value, const Tensor& like, const char* op);
 
 /// A call with operands brought to one dtype by promotion.
 Tensor call(const OpDef& op, const Tensor& a, const Tensor& b);

@@ -8,6 +8,7 @@
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/elementwise/functions.h"
+#include "mica/ops/fill/fill.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/view/view.h"
@@ -21,16 +22,29 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// From remainders of |a|, which are exact; `b` is not negative.
 template <class B>
 Tensor with_sign_of(const Tensor& a, const B& b) {
-  return where(lt(a, 0.0), neg(remainder(neg(a), b)), remainder(a, b));
+  return where(lt(a, 0), neg(remainder(neg(a), b)), remainder(a, b));
+}
+/// Of integers, where |a| may not be one: the remainder, which has b's sign, less b where that is
+/// not a's.
+template <class B>
+Tensor integer_fmod(const Tensor& a, const B& b, const Tensor& b_is_negative) {
+  const Tensor r = remainder(a, b);
+  const Tensor other_sign = logical_xor(lt(a, 0), b_is_negative);
+  return where(logical_and(ne(r, 0), other_sign), sub(r, b), r);
 }
 
 }  // namespace
 
 Tensor fmod(const Tensor& a, const Tensor& b) {
   broadcast_shapes(a.shape(), b.shape(), "fmod");
-  return with_sign_of(a, abs(b));
+  if (is_floating(promote(a.dtype(), b.dtype()))) return with_sign_of(a, abs(b));
+  return integer_fmod(a, b, lt(b, 0));
 }
-Tensor fmod(const Tensor& a, double b) { return with_sign_of(a, std::abs(b)); }
+Tensor fmod(const Tensor& a, Number b) {
+  if (is_floating(a.dtype()) || b.is_floating()) return with_sign_of(a, std::abs(b.to_double()));
+  const bool negative = b.kind() == Number::Kind::integer && b.as<int64_t>() < 0;
+  return integer_fmod(a, b, full({}, negative, {DType::boolean, a.device()}));
+}
 
 Tensor hypot(const Tensor& a, const Tensor& b) {
   broadcast_shapes(a.shape(), b.shape(), "hypot");
@@ -43,9 +57,10 @@ Tensor hypot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
-  const Shape shape = broadcast_shapes(a.shape(), b.shape(), "logaddexp");
-  const Tensors rows = {flatten(expand(a, shape)), flatten(expand(b, shape))};
-  return reshape(logsumexp(stack(rows), {0}), shape);
+  broadcast_shapes(a.shape(), b.shape(), "logaddexp");
+  // Equal infinities have no difference; of all equals it is 0.
+  const Tensor difference = where(eq(a, b), 0.0, sub(a, b));
+  return add(maximum(a, b), log1p(exp(neg(abs(difference)))));
 }
 
 Tensor xlogy(const Tensor& a, const Tensor& b) {
@@ -54,14 +69,14 @@ Tensor xlogy(const Tensor& a, const Tensor& b) {
   return mul(a, log(where(logical_and(eq(a, 0.0), outside), 1.0, b)));
 }
 
-Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Number value) {
   const Tensor product = mul(a, b);
-  return add(x, value == 1 ? product : mul(product, value));
+  return add(x, value.to_double() == 1 ? product : mul(product, value));
 }
 
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Number value) {
   const Tensor quotient = div(a, b);
-  return add(x, value == 1 ? quotient : mul(quotient, value));
+  return add(x, value.to_double() == 1 ? quotient : mul(quotient, value));
 }
 
 Functions elementwise_composition_functions() {
@@ -69,7 +84,7 @@ Functions elementwise_composition_functions() {
       elementwise::arithmetic<fmod, fmod>(
           "fmod",
           "What remains of input / other, with input's sign; shapes broadcast and dtypes promote. "
-          "Integers by zero give 0.",
+          "Integers by zero raise.",
           kInPlaceToo),
       binary("hypot", hypot,
              "sqrt(input^2 + other^2) without overflow in between; shapes broadcast, integers give "
@@ -85,12 +100,12 @@ Functions elementwise_composition_functions() {
              Precision::f32),
       {.name = "addcmul",
        .doc = "input + value * tensor1 * tensor2; shapes broadcast and dtypes promote.",
-       .signatures = {{addcmul, {"input", "tensor1", "tensor2", kKeywordOnly, {"value", 1.0}}}},
+       .signatures = {{addcmul, {"input", "tensor1", "tensor2", kKeywordOnly, {"value", 1}}}},
        .offer = kInPlaceToo,
        .precision = Precision::widest},
       {.name = "addcdiv",
        .doc = "input + value * tensor1 / tensor2; shapes broadcast and dtypes promote.",
-       .signatures = {{addcdiv, {"input", "tensor1", "tensor2", kKeywordOnly, {"value", 1.0}}}},
+       .signatures = {{addcdiv, {"input", "tensor1", "tensor2", kKeywordOnly, {"value", 1}}}},
        .offer = kInPlaceToo,
        .precision = Precision::widest},
   };

@@ -30,10 +30,9 @@ void stream_results(const Result* from, int64_t n, Out* to) {
   }
 }
 
-}  // namespace
-
+/// For operands of type T.
 template <size_t N, class T, class C, class Result>
-void run_function(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, const Call& c) {
+void run_typed(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, const Call& c) {
   using Out = std::conditional_t<std::is_same_v<Result, bool>, bool, T>;
   std::array<int64_t, N + 1> stride;
   for (size_t k = 0; k <= N; ++k) stride[k] = loop.inner_stride(static_cast<int>(k));
@@ -80,22 +79,30 @@ void run_function(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, 
   });
 }
 
-#define MICA_RUN(N, T, C)                                                                          \
-  template void run_function<N, T>(const Function<C, C>&, const StridedLoop<N + 1>&, const Call&); \
-  template void run_function<N, T>(const Function<C, bool>&, const StridedLoop<N + 1>&,            \
-                                   const Call&);
-#define MICA_RUN_ALL(N)         \
-  MICA_RUN(N, float, float)     \
-  MICA_RUN(N, Half, float)      \
-  MICA_RUN(N, BFloat16, float)  \
-  MICA_RUN(N, float, double)    \
-  MICA_RUN(N, Half, double)     \
-  MICA_RUN(N, BFloat16, double) \
-  MICA_RUN(N, double, double)   \
-  MICA_RUN(N, int64_t, int64_t) \
-  MICA_RUN(N, int32_t, int64_t) \
-  MICA_RUN(N, uint8_t, int64_t) \
-  MICA_RUN(N, bool, int64_t)
+/// Whether C computes elements of T: its carrier does, and double any float for the reference.
+template <class T, class C>
+inline constexpr bool kComputes =
+    std::is_integral_v<C>
+        ? std::is_integral_v<T> && std::is_same_v<T, uint64_t> == std::is_same_v<C, uint64_t>
+        : !std::is_integral_v<T> && sizeof(C) >= sizeof(Compute<T>);
+
+}  // namespace
+
+template <size_t N, class C, class Result>
+void run_function(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, const Call& c) {
+  switch_computed(c.in[0].dtype(), "elementwise", [&]<class T>() {
+    if constexpr (kComputes<T, C>) run_typed<N, T>(f, loop, c);
+  });
+}
+
+#define MICA_RUN(N, C)                                                                          \
+  template void run_function<N>(const Function<C, C>&, const StridedLoop<N + 1>&, const Call&); \
+  template void run_function<N>(const Function<C, bool>&, const StridedLoop<N + 1>&, const Call&);
+#define MICA_RUN_ALL(N) \
+  MICA_RUN(N, float)    \
+  MICA_RUN(N, double)   \
+  MICA_RUN(N, int64_t)  \
+  MICA_RUN(N, uint64_t)
 MICA_RUN_ALL(1)
 MICA_RUN_ALL(2)
 MICA_RUN_ALL(3)

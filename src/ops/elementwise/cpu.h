@@ -1,8 +1,10 @@
 #pragma once
 
 // CPU kernels of an elementwise op from its functor. The loops over memory do not know the functor:
-// they bring runs of elements into the type it computes in (float, double, int64_t), unless they
-// lie there already, and call it for a run. So a functor is compiled for those types alone.
+// they bring runs of elements into the carrier of their dtype (float, double, int64_t, uint64_t),
+// unless they lie there already, and call it for a run. So a functor is compiled for those types
+// alone.
+#include "mica/core/error.h"
 #include "mica/op/op_def.h"
 #include "mica/ops/elementwise/avx512.h"
 #include "mica/ops/elementwise/cpu_loop.h"
@@ -25,8 +27,9 @@ struct Function {
   bool streams = false;  ///< whether `apply` can write past the caches
 };
 
-/// Runs f over every element of operands of type T. Result is C or bool.
-template <size_t N, class T, class C, class Result>
+/// Runs f over every element of operands of one dtype. Result is C, and the results of that dtype
+/// too, or bool.
+template <size_t N, class C, class Result>
 void run_function(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, const Call& c);
 
 /// A functor by vectors, for float and double.
@@ -47,6 +50,8 @@ auto one_by_one(const F& f) {
     for (int64_t i = 0; i < n; ++i) {
       C x[N];
       for (size_t k = 0; k < N; ++k) x[k] = in[k][i];
+      if constexpr (std::is_integral_v<C> && requires { F::kByZero; })
+        if (x[1] == 0) throw Error(F::kByZero);
       out[i] = static_cast<Result>(apply<N>(g, x));
     }
   };
@@ -60,15 +65,12 @@ std::shared_ptr<LoopState<N + 1>> prepare(const ParamsOf<F>&, const Specs& s) {
   return std::make_shared<LoopState<N + 1>>(StridedLoop<N + 1>(s.out[0].shape, strides));
 }
 
-/// Calls `f.operator()<T, C>()` with the type of a dtype and the one its arithmetic happens in.
+/// Calls `f.operator()<C>()` with the type that elements of a dtype are computed in.
 template <Takes takes, class F>
-void with_types(DType t, F&& f) {
-  switch_all(t, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>) {
-      if constexpr (takes != Takes::floats) f.template operator()<T, int64_t>();
-    } else {
-      if constexpr (takes != Takes::bits) f.template operator()<T, Compute<T>>();
-    }
+void with_carrier(DType t, F&& f) {
+  switch_carrier(t, [&]<class C>() {
+    if constexpr (takes != (std::is_integral_v<C> ? Takes::floats : Takes::bits))
+      f.template operator()<C>();
   });
 }
 
@@ -113,11 +115,11 @@ std::shared_ptr<LoopState<N + 1>> prepare_vectors(const ParamsOf<F>& params, con
 template <class F, size_t N, Takes takes>
 void run_vectorized(const ParamsOf<F>& params, const LoopState<N + 1>& state, const Call& c) {
   const F& f = functor_of<F>(params);
-  with_types<takes>(c.in[0].dtype(), [&]<class T, class C>() {
+  with_carrier<takes>(c.in[0].dtype(), [&]<class C>() {
     if constexpr (std::is_floating_point_v<C> && !kPredicate<N, F, C>) {
-      run_function<N, T>(vectorized<N, F, C>(f), state.loop, c);
+      run_function<N>(vectorized<N, F, C>(f), state.loop, c);
     } else {
-      run_function<N, T>(one_by_one<N, F, C>(f), state.loop, c);
+      run_function<N>(one_by_one<N, F, C>(f), state.loop, c);
     }
   });
 }
@@ -126,8 +128,8 @@ void run_vectorized(const ParamsOf<F>& params, const LoopState<N + 1>& state, co
 template <class F, size_t N>
 void run_avx512(const ParamsOf<F>& params, const LoopState<N + 1>& state, const Call& c) {
   const F& f = functor_of<F>(params);
-  with_types<Takes::floats>(c.in[0].dtype(), [&]<class T, class C>() {
-    run_function<N, T>(Function<C, C>{&f, apply_avx512<F, N, C>, true}, state.loop, c);
+  with_carrier<Takes::floats>(c.in[0].dtype(), [&]<class C>() {
+    run_function<N>(Function<C, C>{&f, apply_avx512<F, N, C>, true}, state.loop, c);
   });
 }
 
@@ -142,9 +144,9 @@ Support supports_avx512(const P&, const Specs& s) {
 template <class F, size_t N, Takes takes>
 void run_reference(const ParamsOf<F>& params, const LoopState<N + 1>& state, const Call& c) {
   const F& f = functor_of<F>(params);
-  with_types<takes>(c.in[0].dtype(), [&]<class T, class C>() {
+  with_carrier<takes>(c.in[0].dtype(), [&]<class C>() {
     using Wide = std::conditional_t<std::is_floating_point_v<C>, double, C>;
-    run_function<N, T>(one_by_one<N, F, Wide>(f), state.loop, c);
+    run_function<N>(one_by_one<N, F, Wide>(f), state.loop, c);
   });
 }
 
@@ -183,7 +185,7 @@ Op<ParamsOf<F>> elementwise_op(const char* name) {
   Op<P> op(name);
   op.dtypes(takes == Takes::floats ? kFloatDTypes
             : takes == Takes::bits ? kBitDTypes
-                                   : kAllDTypes)
+                                   : kComputedDTypes)
       .template infer<elementwise::infer<F, N, takes>>()
       .elementwise(N)
       .template functor<F>()

@@ -20,26 +20,30 @@ namespace {
 /// each time.
 class Constants {
  public:
-  Tensor get(double value, DType dtype, Device device) {
-    if (value != value) return scalar(value, {dtype, device});  // no key: it equals nothing
+  Tensor get(Number value, DType dtype, Device device) {
     const std::lock_guard lock(mutex_);
-    if (tensors_.size() > kMost) tensors_.clear();
-    Tensor& t = tensors_[{value, dtype, device.kind, device.index}];
-    if (!t.defined()) t = scalar(value, {dtype, device});
-    return t;
+    if (constants_.size() > kMost) constants_.clear();
+    Constant& c = constants_[{element_bits(value, dtype), dtype, device.kind, device.index}];
+    if (!c.tensor.defined()) c = {held_in(dtype, value), scalar(value, {dtype, device})};
+    return c.tensor;
   }
 
-  std::optional<double> value_of(const Storage* storage) {
+  std::optional<Number> value_of(const Storage* storage) {
     const std::lock_guard lock(mutex_);
-    for (const auto& [key, t] : tensors_)
-      if (t.storage().get() == storage) return std::get<0>(key);
+    for (const auto& [key, c] : constants_)
+      if (c.tensor.storage().get() == storage) return c.value;
     return std::nullopt;
   }
 
  private:
   static constexpr size_t kMost = 256;
+  struct Constant {
+    Number value;
+    Tensor tensor;
+  };
   std::mutex mutex_;
-  std::map<std::tuple<double, DType, DeviceKind, int>, Tensor> tensors_;
+  /// By their bits: 0.0 and -0.0 are two.
+  std::map<std::tuple<uint64_t, DType, DeviceKind, int>, Constant> constants_;
 };
 
 Constants& constants() {
@@ -47,23 +51,22 @@ Constants& constants() {
   return *all;
 }
 
-bool is_whole(double value) {
-  return value >= -0x1p63 && value < 0x1p63 &&
-         value == static_cast<double>(static_cast<int64_t>(value));
+DType dtype_beside(DType t, Number value) {
+  if (is_floating(t)) return t;
+  if (value.is_floating()) return DType::f32;
+  if (t != DType::boolean || value.is_bool()) return t;
+  return value.kind() == Number::Kind::integer ? DType::i64 : DType::u64;
 }
 
 }  // namespace
 
-Tensor number(double value, const Tensor& like) {
-  const auto dtype_beside = [value](DType t) {
-    if (is_floating(t)) return t;
-    if (!is_whole(value)) return DType::f32;
-    return t == DType::boolean ? DType::i64 : t;
-  };
-  return constants().get(value, dtype_beside(like.dtype()), like.device());
+Tensor number(Number value, const Tensor& like, const char* op) {
+  const DType t = dtype_beside(like.dtype(), value);
+  check_value(op, value, t);
+  return constants().get(value, t, like.device());
 }
 
-std::optional<double> known_number(const Tensor& x) {
+std::optional<Number> known_number(const Tensor& x) {
   return constants().value_of(x.storage().get());
 }
 
@@ -272,20 +275,26 @@ Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
   return dispatch(lerp_op(), NoParams{}, {cast(a, t), cast(b, t), cast(weight, t)})[0];
 }
 
-Tensor add(const Tensor& a, double b) { return add(a, number(b, a)); }
-Tensor sub(const Tensor& a, double b) { return sub(a, number(b, a)); }
-Tensor mul(const Tensor& a, double b) { return mul(a, number(b, a)); }
-Tensor div(const Tensor& a, double b) { return div(a, number(b, a)); }
-Tensor floor_divide(const Tensor& a, double b) { return floor_divide(a, number(b, a)); }
-Tensor remainder(const Tensor& a, double b) { return remainder(a, number(b, a)); }
-Tensor minimum(const Tensor& a, double b) { return minimum(a, number(b, a)); }
-Tensor maximum(const Tensor& a, double b) { return maximum(a, number(b, a)); }
-Tensor sub(double a, const Tensor& b) { return sub(number(a, b), b); }
-Tensor div(double a, const Tensor& b) { return div(number(a, b), b); }
-Tensor pow(double a, const Tensor& b) { return pow(number(a, b), b); }
-Tensor pow(const Tensor& a, double b) { return b == 2 ? square(a) : pow(a, number(b, a)); }
-Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
-  return lerp(a, b, number(weight, a));
+Tensor add(const Tensor& a, Number b) { return add(a, number(b, a, "add")); }
+Tensor sub(const Tensor& a, Number b) { return sub(a, number(b, a, "sub")); }
+Tensor mul(const Tensor& a, Number b) { return mul(a, number(b, a, "mul")); }
+Tensor div(const Tensor& a, Number b) { return div(a, number(b, as_float(a), "div")); }
+Tensor floor_divide(const Tensor& a, Number b) {
+  return floor_divide(a, number(b, a, "floor_divide"));
+}
+Tensor remainder(const Tensor& a, Number b) { return remainder(a, number(b, a, "remainder")); }
+Tensor minimum(const Tensor& a, Number b) { return minimum(a, number(b, a, "minimum")); }
+Tensor maximum(const Tensor& a, Number b) { return maximum(a, number(b, a, "maximum")); }
+Tensor sub(Number a, const Tensor& b) { return sub(number(a, b, "sub"), b); }
+Tensor div(Number a, const Tensor& b) { return div(number(a, as_float(b), "div"), b); }
+Tensor pow(Number a, const Tensor& b) { return pow(number(a, b, "pow"), b); }
+Tensor pow(const Tensor& a, Number b) {
+  const Tensor exponent = number(b, a, "pow");
+  const bool squares = b.to_double() == 2 && exponent.dtype() == a.dtype();
+  return squares ? square(a) : pow(a, exponent);
+}
+Tensor lerp(const Tensor& a, const Tensor& b, Number weight) {
+  return lerp(a, b, number(weight, a, "lerp"));
 }
 
 Functions elementwise_functions() {
@@ -297,16 +306,16 @@ Functions elementwise_functions() {
       arithmetic<add, add>(
           "add",
           "input + other; shapes broadcast and dtypes promote. A number takes the tensor's dtype, "
-          "or float32 if it has a fraction and the tensor is of integers. Integers wrap."),
+          "which must hold it; a float beside integers makes float32. Integers wrap."),
       arithmetic<sub, sub, sub>(
           "sub",
           "input - other; shapes broadcast and dtypes promote. A number takes the tensor's dtype, "
-          "or float32 if it has a fraction and the tensor is of integers. Integers wrap.",
+          "which must hold it; a float beside integers makes float32. Integers wrap.",
           kModuleAndMethod, {"subtract"}),
       arithmetic<mul, mul>(
           "mul",
           "input * other; shapes broadcast and dtypes promote. A number takes the tensor's dtype, "
-          "or float32 if it has a fraction and the tensor is of integers. Integers wrap.",
+          "which must hold it; a float beside integers makes float32. Integers wrap.",
           kModuleAndMethod, {"multiply"}),
       arithmetic<div, div, div>("div",
                                 "input / other, in floating point: two integers give float32. "
@@ -314,12 +323,12 @@ Functions elementwise_functions() {
                                 kModuleAndMethod, {"divide", "true_divide"}),
       arithmetic<floor_divide, floor_divide>(
           "floor_divide",
-          "floor(input / other); shapes broadcast and dtypes promote. Integers by zero give 0.",
+          "floor(input / other); shapes broadcast and dtypes promote. Integers by zero raise.",
           kInPlaceToo),
       arithmetic<remainder, remainder>(
           "remainder",
           "What remains of input / floor_divide, with other's sign; shapes broadcast and dtypes "
-          "promote. Integers by zero give 0.",
+          "promote. Integers by zero raise.",
           kInPlaceToo),
       arithmetic<minimum, minimum>("minimum",
                                    "The smaller of input and other; shapes broadcast and dtypes "
@@ -331,8 +340,8 @@ Functions elementwise_functions() {
        .doc = "input to the power of exponent; shapes broadcast and dtypes promote. An integer "
               "other than 1 and -1 to a negative integer is 0.",
        .signatures = {{overload<const Tensor&, const Tensor&>(pow), {"input", "exponent"}},
-                      {with_number<pow>, {"input", "exponent"}},
-                      {number_first<pow>, {"input", "exponent"}}},
+                      {overload<const Tensor&, Number>(pow), {"input", "exponent"}},
+                      {overload<Number, const Tensor&>(pow), {"input", "exponent"}}},
        .offer = kInPlaceToo},
       binary("atan2", atan2,
              "The angle of the point (other, input) in [-pi, pi], in radians; shapes broadcast, "
@@ -342,7 +351,7 @@ Functions elementwise_functions() {
               "a fraction as weight give float32.",
        .signatures = {{overload<const Tensor&, const Tensor&, const Tensor&>(lerp),
                        {"input", "end", "weight"}},
-                      {overload<const Tensor&, const Tensor&, double>(lerp),
+                      {overload<const Tensor&, const Tensor&, Number>(lerp),
                        {"input", "end", "weight"}}},
        .offer = kInPlaceToo},
       negative,

@@ -1,8 +1,8 @@
 #pragma once
 
 // One functor per function, a template over the value type: float, double, a vector of them,
-// int64_t. The CPU loops and the CUDA kernels use the same functor; the header has no includes but
-// the one below, so that run-time compilation can take it.
+// int64_t, uint64_t. The CPU loops and the CUDA kernels use the same functor; the header has no
+// includes but the one below, so that run-time compilation can take it.
 #include "mica/ops/elementwise/math.h"
 
 namespace mica::functor {
@@ -51,7 +51,11 @@ struct Neg {
 struct Relu {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
-    return select(x < T(0), T(0), x);  // keeps NaN
+    if constexpr (kIsInteger<T>) {
+      return is_negative(x) ? T(0) : x;
+    } else {
+      return select(x < T(0), T(0), x);  // keeps NaN
+    }
   }
 };
 
@@ -77,14 +81,16 @@ struct Maximum {
   }
 };
 
-/// a - b * floor(a / b), with the sign of b; by integer zero it is 0.
+/// a - b * floor(a / b), with the sign of b. Kernels see to it that integers are not divided by
+/// zero: of a functor with `kByZero` they raise that.
 struct Remainder {
+  static constexpr const char* kByZero = "remainder: an integer was divided by zero";
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
     if constexpr (kIsInteger<T>) {
-      if (b == 0 || b == -1) return 0;
+      if (b == 0 || is_minus_one(b)) return 0;
       const T r = a % b;
-      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+      return r != 0 && is_negative(r) != is_negative(b) ? r + b : r;
     } else {
       const T r = fmod(a, b);
       return select(((r < T(0)) & (b > T(0))) | ((r > T(0)) & (b < T(0))), r + b, r);
@@ -92,15 +98,16 @@ struct Remainder {
   }
 };
 
-/// floor(a / b) without the rounding of a / b; by integer zero it is 0.
+/// floor(a / b) without the rounding of a / b.
 struct FloorDivide {
+  static constexpr const char* kByZero = "floor_divide: an integer was divided by zero";
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
     if constexpr (kIsInteger<T>) {
       if (b == 0) return 0;
-      if (b == -1) return wrapped<T>(0ULL - a);
+      if (is_minus_one(b)) return wrapped<T>(0ULL - a);
       const T q = a / b;
-      return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+      return a % b != 0 && is_negative(a) != is_negative(b) ? q - 1 : q;
     } else {
       const T r = fmod(a, b);
       const T whole = (a - r) / b;
@@ -117,7 +124,7 @@ struct Pow {
   template <class T>
   MICA_PORTABLE T operator()(T a, T b) const {
     if constexpr (kIsInteger<T>) {
-      if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+      if (is_negative(b)) return a == 1 ? 1 : is_minus_one(a) ? (b % 2 == 0 ? 1 : T(-1)) : 0;
       unsigned long long result = 1;
       for (unsigned long long base = a; b > 0; b >>= 1, base *= base)
         if (b & 1) result *= base;

@@ -6,6 +6,7 @@
 #include "mica/op/kernel.h"
 #include "mica/ops/elementwise/takes.h"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/fault.cuh"
 #include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/strided.cuh"
 
@@ -19,24 +20,10 @@ struct Inputs {
   const T* data[Arity];
 };
 
-/// A value in the type it is computed in; bytes as integers, as C++ has it.
-template <class T>
-__device__ auto widen(T x) {
-  if constexpr (sizeof(T) == 1) {
-    return static_cast<int>(x);
-  } else {
-    return to_compute(x);
-  }
-}
-
 template <class F, class T, size_t... I>
 __device__ auto apply(const F& f, const T* x, std::index_sequence<I...>) {
-  return f(widen(x[I])...);
+  return f(to_compute(x[I])...);
 }
-
-/// The type `widen` gives.
-template <class T>
-using Wide = std::conditional_t<sizeof(T) == 1, int, Compute<T>>;
 
 /// What F gives for operands of type T: T itself, or bool. Said without the device's functions,
 /// for the host has to come to the same answer.
@@ -44,7 +31,7 @@ template <class F, class T, int Arity>
 struct ResultOfCall {
   template <size_t... I>
   static auto call(std::index_sequence<I...>)
-      -> decltype(std::declval<const F&>()((static_cast<void>(I), std::declval<Wide<T>>())...));
+      -> decltype(std::declval<const F&>()((static_cast<void>(I), std::declval<Compute<T>>())...));
   using type =
       std::conditional_t<std::is_same_v<decltype(call(std::make_index_sequence<Arity>())), bool>,
                          bool, T>;
@@ -100,6 +87,83 @@ __global__ void __launch_bounds__(kElementThreads)
   }
 }
 
+/// How elements of integers of less than 64 bits, and of bool, become int64_t and come back. Their
+/// dtype is known at run time: they share one kernel for each function.
+struct NarrowIntegers {
+  int size;
+  uint32_t sign;  ///< the bit that is extended to the left; 0 of unsigned ones
+
+  static NarrowIntegers of(DType t) {
+    const bool has_sign = info_of(t).kind == DTypeKind::signed_integer;
+    const auto bytes = static_cast<int>(size_of(t));
+    return {bytes, has_sign ? uint32_t{1} << (8 * bytes - 1) : 0};
+  }
+  __device__ int64_t load(const void* data, int64_t at) const {
+    uint32_t bits = 0;
+    switch (size) {
+      case 4:
+        bits = static_cast<const uint32_t*>(data)[at];
+        break;
+      case 2:
+        bits = static_cast<const uint16_t*>(data)[at];
+        break;
+      default:
+        bits = static_cast<const uint8_t*>(data)[at];
+    }
+    return static_cast<int64_t>(bits ^ sign) - static_cast<int64_t>(sign);
+  }
+  __device__ void store(void* data, int64_t at, int64_t value) const {
+    switch (size) {
+      case 4:
+        static_cast<uint32_t*>(data)[at] = static_cast<uint32_t>(value);
+        break;
+      case 2:
+        static_cast<uint16_t*>(data)[at] = static_cast<uint16_t>(value);
+        break;
+      default:
+        static_cast<uint8_t*>(data)[at] = static_cast<uint8_t>(value);
+    }
+  }
+};
+
+/// `truth`: results are bools.
+template <class F, int Arity>
+__global__ void __launch_bounds__(kElementThreads)
+    elementwise_narrow(const __grid_constant__ StridedLoop<Arity + 1> loop, const F f, void* out,
+                       const Inputs<void, Arity> in, const NarrowIntegers type, bool truth) {
+  wait_for_inputs();
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
+  if (first >= loop.count) return;
+  int64_t at[Arity + 1];
+  loop.offsets(first, at);
+  int64_t x[Arity];
+#pragma unroll
+  for (int k = 0; k < Arity; ++k) x[k] = type.load(in.data[k], at[k + 1]);
+  const auto y = apply<Arity>(f, x);
+  if (truth) {
+    static_cast<bool*>(out)[at[0]] = y != 0;
+  } else {
+    type.store(out, at[0], y);
+  }
+}
+
+/// Notes a fault where an operand, whose elements are `size` bytes of integers, is zero.
+template <int Arity>
+__global__ void __launch_bounds__(kElementThreads)
+    find_zero(const __grid_constant__ StridedLoop<Arity + 1> loop, int operand, const void* data,
+              int size, Fault* fault, const char* message) {
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
+  if (first >= loop.count) return;
+  int64_t at[Arity + 1];
+  loop.offsets(first, at);
+  const int64_t i = at[operand];
+  const bool zero = size == 8   ? static_cast<const uint64_t*>(data)[i] == 0
+                    : size == 4 ? static_cast<const uint32_t*>(data)[i] == 0
+                    : size == 2 ? static_cast<const uint16_t*>(data)[i] == 0
+                                : static_cast<const uint8_t*>(data)[i] == 0;
+  if (zero) note_fault(fault, {.op = message});
+}
+
 template <int Arity>
 struct ElementwiseState : KernelState {
   StridedLoop<Arity + 1> loop;
@@ -130,24 +194,36 @@ void run_elementwise(const ParamsOf<F>& params, const ElementwiseState<Arity>& s
   const unsigned grid = grid_over(state.loop.count, kElementThreads);
   F f{};
   if constexpr (!std::is_empty_v<F>) f = params;
-  cuda_switch_all(c.in[0].dtype(), [&]<class T>() {
-    constexpr bool kFloat = std::is_floating_point_v<Compute<T>>;
-    if constexpr (takes == Takes::all || kFloat == (takes == Takes::floats)) {
-      Inputs<T, Arity> in;
-      for (size_t k = 0; k < Arity; ++k) in.data[k] = c.in[k].template as<const T>();
-      using Out = ResultOf<F, T, Arity>;
-      Out* out = c.out[0].template as<Out>();
-      if constexpr (kFloat) {
-        if (state.vectorized) {
-          c.encoder->launch(elementwise<F, T, Out, Arity, kVec16<T>>, grid, kElementThreads, 0,
-                            state.loop, f, out, in);
-          return;
-        }
+  const auto launch = [&]<class T>() {
+    Inputs<T, Arity> in;
+    for (size_t k = 0; k < Arity; ++k) in.data[k] = c.in[k].template as<const T>();
+    using Out = ResultOf<F, T, Arity>;
+    Out* out = c.out[0].template as<Out>();
+    if constexpr (std::is_floating_point_v<Compute<T>>) {
+      if (state.vectorized) {
+        c.encoder->launch(elementwise<F, T, Out, Arity, kVec16<T>>, grid, kElementThreads, 0,
+                          state.loop, f, out, in);
+        return;
       }
-      c.encoder->launch(elementwise<F, T, Out, Arity, 1>, grid, kElementThreads, 0, state.loop, f,
-                        out, in);
     }
-  });
+    c.encoder->launch(elementwise<F, T, Out, Arity, 1>, grid, kElementThreads, 0, state.loop, f,
+                      out, in);
+  };
+  const DType t = c.in[0].dtype();
+  if (is_floating(t)) {
+    if constexpr (takes != Takes::bits) cuda_switch_float(t, "elementwise", launch);
+  } else if constexpr (takes != Takes::floats) {
+    if constexpr (requires { F::kByZero; })
+      c.encoder->launch(find_zero<Arity>, grid, kElementThreads, 0, state.loop, 2, c.in[1].data,
+                        static_cast<int>(size_of(t)), c.encoder->fault(), F::kByZero);
+    if (t == DType::i64) return launch.template operator()<int64_t>();
+    if (t == DType::i32) return launch.template operator()<int32_t>();
+    if (t == DType::u64) return launch.template operator()<uint64_t>();
+    Inputs<void, Arity> in;
+    for (size_t k = 0; k < Arity; ++k) in.data[k] = c.in[k].data;
+    c.encoder->launch(elementwise_narrow<F, Arity>, grid, kElementThreads, 0, state.loop, f,
+                      c.out[0].data, in, NarrowIntegers::of(t), c.out[0].dtype() == DType::boolean);
+  }
 }
 
 /// The list of an op with `Arity` operands of one dtype, broadcast to the output's shape; F is the

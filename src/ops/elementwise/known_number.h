@@ -7,6 +7,6 @@
 namespace mica::elementwise {
 
 /// The value of a tensor that `number` (calls.h) made, or of a view of one: nobody writes to those.
-std::optional<double> known_number(const Tensor& x);
+std::optional<Number> known_number(const Tensor& x);
 
 }  // namespace mica::elementwise

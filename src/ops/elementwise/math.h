@@ -56,6 +56,23 @@ template <>
 inline constexpr bool kIsInteger<long> = true;
 template <>
 inline constexpr bool kIsInteger<long long> = true;
+template <>
+inline constexpr bool kIsInteger<unsigned long> = true;
+template <>
+inline constexpr bool kIsInteger<unsigned long long> = true;
+
+/// Whether x is below zero, which an unsigned integer never is.
+template <class T>
+MICA_PORTABLE bool is_negative(T x) {
+  if constexpr (T(-1) < T(0)) return x < T(0);
+  return false;
+}
+/// Whether a division by x may overflow.
+template <class T>
+MICA_PORTABLE bool is_minus_one(T x) {
+  if constexpr (T(-1) < T(0)) return x == T(-1);
+  return false;
+}
 
 /// Integers wrap around.
 template <class T>
@@ -65,6 +82,8 @@ MICA_PORTABLE T wrapped(unsigned long long x) {
 MICA_PORTABLE inline int abs(int x) { return x < 0 ? wrapped<int>(0ULL - x) : x; }
 MICA_PORTABLE inline long abs(long x) { return x < 0 ? wrapped<long>(0ULL - x) : x; }
 MICA_PORTABLE inline long long abs(long long x) { return x < 0 ? wrapped<long long>(0ULL - x) : x; }
+MICA_PORTABLE inline unsigned long abs(unsigned long x) { return x; }
+MICA_PORTABLE inline unsigned long long abs(unsigned long long x) { return x; }
 
 /// a where the condition holds, else b; for vectors lane by lane.
 template <class T>

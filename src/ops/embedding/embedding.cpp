@@ -47,8 +47,7 @@ void infer_grad(const EmbeddingGradParams& p, std::span<const TensorSpec> in, Ou
 Tensors vjp_grad(const EmbeddingGradParams& p, const VjpArgs& a) {
   Tensor g = a.grad[0];
   if (p.padding >= 0) {
-    const auto padding = static_cast<double>(p.padding);
-    g = scatter(g, 0, full({1, g.size(1)}, padding, {DType::i64, g.device()}), 0.0);
+    g = scatter(g, 0, full({1, g.size(1)}, p.padding, {DType::i64, g.device()}), 0.0);
   }
   return {Tensor(), embedding(a.in[0], g)};
 }

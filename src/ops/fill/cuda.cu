@@ -1,5 +1,4 @@
-#include <cstring>
-
+#include "mica/core/switch_bytes.h"
 #include "mica/op/kernel.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -26,40 +25,18 @@ __global__ void __launch_bounds__(kThreads) fill(Word* out, int64_t n, Word valu
   if (first < n - whole * kWidth) out[whole * kWidth + first] = value;
 }
 
-template <class Word, class T>
-void launch(const Call& c, T value) {
-  static_assert(sizeof(Word) == sizeof(T));
-  Word word;
-  std::memcpy(&word, &value, sizeof word);
-  const int64_t n = c.out[0].numel();
-  const unsigned grid = grid_over(n, kThreads * kVec16<Word>);
-  c.encoder->launch(fill<Word>, grid, kThreads, 0, c.out[0].as<Word>(), n, word);
-}
-
 Support supports(const FullParams&, const Specs& s) {
   return s.out[0].aligned ? Support::yes()
                           : Support::no("the output does not start on a 16-byte boundary");
 }
 
 void run(const FullParams& p, const Call& c) {
-  switch (p.dtype) {
-    case DType::f64:
-      return launch<uint64_t>(c, p.value);
-    case DType::f32:
-      return launch<uint32_t>(c, static_cast<float>(p.value));
-    case DType::f16:
-      return launch<uint16_t>(c, __float2half_rn(static_cast<float>(p.value)));
-    case DType::bf16:
-      return launch<uint16_t>(c, __float2bfloat16_rn(static_cast<float>(p.value)));
-    case DType::i64:
-      return launch<uint64_t>(c, static_cast<int64_t>(p.value));
-    case DType::i32:
-      return launch<uint32_t>(c, static_cast<int32_t>(p.value));
-    case DType::u8:
-      return launch<uint8_t>(c, static_cast<uint8_t>(p.value));
-    case DType::boolean:
-      return launch<uint8_t>(c, static_cast<uint8_t>(p.value != 0));
-  }
+  const uint64_t bits = element_bits(p.value, p.dtype);
+  const int64_t n = c.out[0].numel();
+  switch_bytes(size_of(p.dtype), [&]<class Word>() {
+    c.encoder->launch(fill<Word>, grid_over(n, kThreads * kVec16<Word>), kThreads, 0,
+                      c.out[0].as<Word>(), n, static_cast<Word>(bits));
+  });
 }
 
 }  // namespace

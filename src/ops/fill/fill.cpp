@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "mica/core/switch_bytes.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/cpu_loop.h"
@@ -20,9 +21,10 @@ void infer(const FullParams& p, std::span<const TensorSpec>, OutSpecs& out) {
 Tensors vjp(const FullParams&, const VjpArgs&) { return {}; }
 
 void run(const FullParams& p, const Call& c) {
-  switch_all(p.dtype, [&]<class T>() {
+  const uint64_t bits = element_bits(p.value, p.dtype);
+  switch_bytes(size_of(p.dtype), [&]<class T>() {
     T* out = c.out[0].as<T>();
-    const T value = static_cast<T>(p.value);
+    const auto value = static_cast<T>(bits);
     parallel_for(c.out[0].numel(), kElementGrain,
                  [&](int64_t begin, int64_t end) { std::fill(out + begin, out + end, value); });
   });
@@ -34,6 +36,7 @@ const OpDef& full_op() {
   static OpDef def = Op<FullParams>("full")
                          .inputs({})
                          .formats({}, {Format::fixed})
+                         .dtypes(kAllDTypes)
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<FullParams>, run>("reference")})
@@ -41,13 +44,25 @@ const OpDef& full_op() {
   return def;
 }
 
-Tensor full(const Shape& shape, double value, TensorOptions options) {
-  return dispatch(full_op(), FullParams{shape, value, options.dtype, options.device}, {})[0];
+namespace {
+
+/// One way to write a value of a dtype, so that equal calls are seen to be equal.
+Number checked(Number value, DType dtype) {
+  check_value("full", value, dtype);
+  return held_in(dtype, value);
+}
+
+}  // namespace
+
+Tensor full(const Shape& shape, Number value, TensorOptions options) {
+  const FullParams params{shape, checked(value, options.dtype), options.dtype, options.device};
+  return dispatch(full_op(), params, {})[0];
 }
 Tensor zeros(const Shape& shape, TensorOptions options) { return full(shape, 0, options); }
 Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
-Tensor full_like(const Tensor& x, double value) {
-  const FullParams params{x.shape(), value, x.dtype(), x.device(), x.spec().is_channels_last()};
+Tensor full_like(const Tensor& x, Number value) {
+  const FullParams params{x.shape(), checked(value, x.dtype()), x.dtype(), x.device(),
+                          x.spec().is_channels_last()};
   return dispatch(full_op(), params, {})[0];
 }
 Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
@@ -81,8 +96,46 @@ Tensor arange(int64_t n, TensorOptions options) {
   return tabulated<int64_t>("arange", n, options, [](int64_t i) { return i; });
 }
 
-Tensor arange(double start, double stop, double step, TensorOptions options) {
+namespace {
+
+/// Of integers, in 128 bits: the ends of u64 and i64 lie further apart than 64 hold.
+Tensor arange_exact(Number start, Number stop, Number step, TensorOptions options) {
+  using Wide = __int128;
+  const auto wide = [](Number n) {
+    return n.kind() == Number::Kind::unsigned_integer ? static_cast<Wide>(n.as<uint64_t>())
+                                                      : static_cast<Wide>(n.as<int64_t>());
+  };
+  const Wide first = wide(start);
+  const Wide by = wide(step);
+  const Wide span = by > 0 ? wide(stop) - first : first - wide(stop);
+  const Wide distance = by > 0 ? by : -by;
+  check<ShapeError>(by != 0, "arange: expected a step other than 0");
+  check<ShapeError>(span >= 0, "arange: {} to {} is not the direction of step {}", start, stop,
+                    step);
+  const Wide count = (span + distance - 1) / distance;
+  check<OutOfMemory>(count < Wide{1} << 62, "arange: {} to {} are more than a machine holds", start,
+                     stop);
+  const Wide last = first + (count - 1) * by;
+  for (const Wide end : {first, last})
+    if (count > 0 && is_integer(options.dtype))
+      check_value("arange",
+                  end < 0 ? Number(static_cast<int64_t>(end)) : Number(static_cast<uint64_t>(end)),
+                  options.dtype);
+  return tabulated<int64_t>("arange", static_cast<int64_t>(count), options, [&](int64_t i) {
+    return static_cast<int64_t>(static_cast<uint64_t>(first) +
+                                static_cast<uint64_t>(i) * static_cast<uint64_t>(by));
+  });
+}
+
+}  // namespace
+
+Tensor arange(Number from, Number to, Number by, TensorOptions options) {
   const bool whole = !is_floating(options.dtype);
+  if (whole && !from.is_floating() && !to.is_floating() && !by.is_floating())
+    return arange_exact(from, to, by, options);
+  double start = from.to_double();
+  double stop = to.to_double();
+  double step = by.to_double();
   check<ShapeError>(std::isfinite(start) && std::isfinite(stop) && std::isfinite(step),
                     "arange: expected finite numbers, got {} to {} by {}", start, stop, step);
   if (whole)
@@ -125,15 +178,10 @@ Tensor eye(int64_t rows, int64_t columns, TensorOptions options) {
   return diagonal_grad(ones({std::min(shape[0], shape[1])}, options), {{}, shape});
 }
 
-void check_value(const char* op, double value, DType dtype) {
-  if (is_floating(dtype) || dtype == DType::boolean) return;
-  // The least and the first number past the largest whose truncation fits.
-  const auto [low, high] = dtype == DType::u8    ? std::pair(-1.0, 256.0)
-                           : dtype == DType::i32 ? std::pair(-0x1p31 - 1, 0x1p31)
-                                                 : std::pair(-0x1p63 - 2048, 0x1p63);
-  check<DTypeError>(value > low && value < high, "{}: {} does not fit {}", op, value, dtype);
+void check_value(const char* op, Number value, DType dtype) {
+  check<DTypeError>(fits(value, dtype), "{}: {} does not fit {}", op, value, dtype);
 }
 
-void fill_(const Tensor& x, double value) { copy_(x, full({}, value, {x.dtype(), x.device()})); }
+void fill_(const Tensor& x, Number value) { copy_(x, full({}, value, {x.dtype(), x.device()})); }
 
 }  // namespace mica

@@ -54,12 +54,13 @@ Function filled_like(const char* name, const char* doc) {
           .op = "full"};
 }
 
-Tensor full_of(const Dims& shape, double value, MaybeDType dtype, MaybeDevice device,
+Tensor full_of(const Dims& shape, Number value, MaybeDType dtype, MaybeDevice device,
                bool requires_grad) {
-  return leaf(full(shape, value, options_of(dtype, device)), requires_grad);
+  const TensorOptions own{.dtype = value.is_bool() ? DType::boolean : DType::f32};
+  return leaf(full(shape, value, options_of(dtype, device, own)), requires_grad);
 }
 
-Tensor full_as(const Tensor& x, double value, MaybeDType dtype, MaybeDevice device,
+Tensor full_as(const Tensor& x, Number value, MaybeDType dtype, MaybeDevice device,
                bool requires_grad) {
   const TensorOptions o = options_of(dtype, device, {x.dtype(), x.device()});
   const bool same = o.dtype == x.dtype() && o.device == x.device();
@@ -70,9 +71,7 @@ Tensor full_as(const Tensor& x, double value, MaybeDType dtype, MaybeDevice devi
 Tensor counted(Number start, std::optional<Number> end, Number step, MaybeDType dtype,
                MaybeDevice device) {
   const bool floats = start.is_floating() || (end && end->is_floating()) || step.is_floating();
-  const double first = end ? start.to_double() : 0;
-  const double last = end ? end->to_double() : start.to_double();
-  return arange(first, last, step.to_double(),
+  return arange(end ? start : Number(0), end ? *end : start, step,
                 options_of(dtype, device, {.dtype = floats ? DType::f32 : DType::i64}));
 }
 
@@ -98,8 +97,9 @@ Functions fill_functions() {
                                      "A tensor of undefined values with input's shape, and its "
                                      "dtype and device unless others are named."),
       {.name = "full",
-       .doc = "A tensor of this shape with fill_value everywhere, float32 unless dtype says "
-              "otherwise; integers take it truncated.",
+       .doc =
+           "A tensor of this shape with fill_value everywhere: bool for a bool, float32 for other "
+           "numbers, unless dtype says otherwise; integers take it truncated.",
        .signatures =
            {{full_of,
              {"shape", "fill_value", kKeywordOnly, dtype, device, {"requires_grad", false}}}},

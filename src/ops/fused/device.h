@@ -45,13 +45,17 @@ struct bf16 {
   unsigned short bits;
 };
 
-/// A value in the type it is computed in; bytes as integers, as C++ has it.
+/// A value in the type it is computed in; integers of less than 64 bits in that many, but int.
 template <class T>
 __device__ T widen(T x) {
   return x;
 }
-__device__ inline int widen(bool x) { return x; }
-__device__ inline int widen(unsigned char x) { return x; }
+__device__ inline long long widen(bool x) { return x; }
+__device__ inline long long widen(unsigned char x) { return x; }
+__device__ inline long long widen(signed char x) { return x; }
+__device__ inline long long widen(unsigned short x) { return x; }
+__device__ inline long long widen(short x) { return x; }
+__device__ inline long long widen(unsigned x) { return x; }
 __device__ inline float widen(f16 x) {
   float y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
@@ -74,11 +78,32 @@ struct Into<bool> {
     return x != X(0);
   }
 };
-template <>
-struct Into<unsigned char> {
+/// Wraps, where the GPU would saturate a float.
+template <class T>
+struct IntoNarrow {
   template <class X>
-  static __device__ unsigned char from(X x) {
-    return static_cast<unsigned char>(static_cast<long long>(x));  // wraps
+  static __device__ T from(X x) {
+    return static_cast<T>(static_cast<long long>(x));
+  }
+};
+template <>
+struct Into<unsigned char> : IntoNarrow<unsigned char> {};
+template <>
+struct Into<signed char> : IntoNarrow<signed char> {};
+template <>
+struct Into<unsigned short> : IntoNarrow<unsigned short> {};
+template <>
+struct Into<short> : IntoNarrow<short> {};
+template <>
+struct Into<unsigned> : IntoNarrow<unsigned> {};
+template <>
+struct Into<unsigned long long> {
+  template <class X>
+  static __device__ unsigned long long from(X x) {
+    if constexpr (X(0.5) != X(0)) {  // a float
+      if (x >= X(9223372036854775808.0)) return static_cast<unsigned long long>(x);
+    }
+    return static_cast<unsigned long long>(static_cast<long long>(x));
   }
 };
 template <>

@@ -13,6 +13,8 @@
 namespace mica {
 
 const OpDef& copy_op();
+const OpDef& floor_divide_op();
+const OpDef& remainder_op();
 const OpDef& where_op();
 
 namespace {
@@ -30,27 +32,7 @@ enum class Reads {
   elements,  ///< one by one
 };
 
-const char* type_of(DType t) {
-  switch (t) {
-    case DType::f64:
-      return "double";
-    case DType::f32:
-      return "float";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::i64:
-      return "long long";
-    case DType::i32:
-      return "int";
-    case DType::u8:
-      return "unsigned char";
-    case DType::boolean:
-      break;
-  }
-  return "bool";
-}
+const char* type_of(DType t) { return info_of(t).source; }
 
 std::string name_of(const std::type_info& type) {
   int status = 0;
@@ -94,6 +76,8 @@ class Generator {
     for (const TensorSpec& o : specs_.out)
       if (!o.lies_like(specs_.out[0])) return no("its outputs do not lie in memory alike");
     values_ = program_.infer(specs_.in);
+    for (const TensorSpec& v : values_)
+      if (!type_of(v.dtype)) return no(fmt::format("{} is not computed with", v.dtype));
     lay_out();
     std::string body;
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
@@ -221,6 +205,11 @@ class Generator {
   std::string instruction(size_t i) {
     const Instruction& one = program_.instructions[i];
     const size_t value = specs_.in.size() + i;
+    const bool divides = one.op == &floor_divide_op() || one.op == &remainder_op();
+    if (divides && !is_floating(values_[value].dtype)) {
+      kernel_.why_not = fmt::format("{} raises where an integer is divided by zero", one.op->name);
+      return {};
+    }
     const auto operand = [&](size_t k) { return fmt::format("v{}", one.operands[k]); };
     std::string result;
     if (one.op == &where_op()) {

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <utility>
 
 #include "mica/core/check.h"
 #include "mica/ops/gather/cpu_indexed.h"
@@ -8,16 +9,17 @@
 namespace mica {
 namespace {
 
+/// An index past int64 is outside of every axis.
+template <class I>
+int64_t as_index(I value) {
+  return std::in_range<int64_t>(value) ? static_cast<int64_t>(value) : INT64_MIN;
+}
+
 template <class F>
 void switch_index(DType t, F&& f) {
-  switch (t) {
-    case DType::i64:
-      return f.template operator()<int64_t>();
-    case DType::i32:
-      return f.template operator()<int32_t>();
-    default:
-      return f.template operator()<uint8_t>();
-  }
+  switch_integers(t, "index", [&]<class I>() {
+    if constexpr (!std::is_same_v<I, bool>) f.template operator()<I>();
+  });
 }
 
 /// The shape of a tensor's own elements: axes it is expanded along count once.
@@ -35,9 +37,10 @@ template <class I>
   while (true) {
     int64_t offset = 0;
     for (int i = 0; i < shape.rank(); ++i) offset += at[i] * index.strides()[i];
-    const auto k = static_cast<int64_t>(index.as<I>()[offset]);
+    const I found = index.as<I>()[offset];
+    const int64_t k = as_index(found);
     if (k < low || k >= a.size)
-      fail<IndexError>("{}: index {} at {} is out of range for axis {} of size {}", a.op, k, at,
+      fail<IndexError>("{}: index {} at {} is out of range for axis {} of size {}", a.op, found, at,
                        a.axis, a.size);
     for (int i = shape.rank() - 1; i >= 0 && ++at[i] == shape[i]; --i) at[i] = 0;
   }
@@ -47,7 +50,7 @@ template <class I>
 
 void check_index_dtype(const char* op, const TensorSpec& index) {
   check<DTypeError>(kIntegerDTypes.contains(index.dtype),
-                    "{}: index must be i64, i32 or u8, got {}", op, index.dtype);
+                    "{}: index must be an integer dtype, got {}", op, index.dtype);
 }
 
 void check_index(const IndexedAxis& a, const Arg& index) {
@@ -61,8 +64,7 @@ void check_index(const IndexedAxis& a, const Arg& index) {
     walk_parallel(loop, kElementGrain, kLine<I>, [&](const std::array<int64_t, 1>& at, int64_t n) {
       const I* k = index.as<I>() + at[0];
       const auto is_outside = [&](I value) {
-        return static_cast<uint64_t>(static_cast<int64_t>(value)) - static_cast<uint64_t>(low) >=
-               range;
+        return static_cast<uint64_t>(as_index(value)) - static_cast<uint64_t>(low) >= range;
       };
       bool any = false;
       if (step == 1) {

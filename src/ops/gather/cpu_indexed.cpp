@@ -180,12 +180,8 @@ void add_indexed(const Indexed& how, const void* dense, void* table, DType dtype
       return add.operator()<float, Half>();
     case DType::bf16:
       return add.operator()<float, BFloat16>();
-    case DType::i64:
-      return add.operator()<uint64_t, uint64_t>();
-    case DType::i32:
-      return add.operator()<uint32_t, uint32_t>();
     default:
-      return add.operator()<uint8_t, uint8_t>();
+      return switch_bytes(size_of(dtype), [&]<class W>() { add.template operator()<W, W>(); });
   }
 }
 

@@ -1,3 +1,4 @@
+#include "mica/core/switch_bytes.h"
 #include "mica/op/settings.h"
 #include "mica/ops/gather/cuda_indexed.cuh"
 
@@ -8,19 +9,8 @@ namespace {
 /// What atomics add T in; where it is another type the sums stand in the workspace.
 template <class T>
 struct AtomicType {
-  using type = Compute<T>;
-};
-template <>
-struct AtomicType<int64_t> {
-  using type = unsigned long long;
-};
-template <>
-struct AtomicType<int32_t> {
-  using type = unsigned int;
-};
-template <>
-struct AtomicType<uint8_t> {
-  using type = unsigned int;
+  using type = std::conditional_t<!std::is_integral_v<T>, Compute<T>,
+                                  std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned>>;
 };
 
 bool sums_apart(DType t) { return size_of(t) < 4; }
@@ -134,16 +124,9 @@ void AddPlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, cons
     if constexpr (sizeof(T) < 4)
       encoder.launch(convert_all<T, S>, all, kIndexThreads, 0, sums, out.as<T>(), elements);
   };
-  switch (dtype) {
-    case DType::i64:
-      return add.operator()<int64_t>();
-    case DType::i32:
-      return add.operator()<int32_t>();
-    case DType::u8:
-      return add.operator()<uint8_t>();
-    default:
-      return cuda_switch_float(dtype, index.axis.op, add);
-  }
+  // Sums modulo 2^n are the same with a sign and without.
+  if (is_floating(dtype)) return cuda_switch_float(dtype, index.axis.op, add);
+  switch_bytes(size_of(dtype), add);
 }
 
 Support supports_ordered_add(const TensorSpec& out) {

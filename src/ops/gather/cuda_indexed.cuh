@@ -10,9 +10,26 @@ inline constexpr int kIndexThreads = 256;
 
 /// The index at `at`, whatever its dtype.
 __device__ inline int64_t load_index(const void* data, DType dtype, int64_t at) {
-  if (dtype == DType::i64) return static_cast<const int64_t*>(data)[at];
-  if (dtype == DType::i32) return static_cast<const int32_t*>(data)[at];
-  return static_cast<const uint8_t*>(data)[at];
+  switch (dtype) {
+    case DType::i64:
+      return static_cast<const int64_t*>(data)[at];
+    case DType::i32:
+      return static_cast<const int32_t*>(data)[at];
+    case DType::i16:
+      return static_cast<const int16_t*>(data)[at];
+    case DType::i8:
+      return static_cast<const int8_t*>(data)[at];
+    case DType::u64: {  // what lies past int64 is outside of every axis
+      const uint64_t index = static_cast<const uint64_t*>(data)[at];
+      return index > static_cast<uint64_t>(INT64_MAX) ? INT64_MIN : static_cast<int64_t>(index);
+    }
+    case DType::u32:
+      return static_cast<const uint32_t*>(data)[at];
+    case DType::u16:
+      return static_cast<const uint16_t*>(data)[at];
+    default:
+      return static_cast<const uint8_t*>(data)[at];
+  }
 }
 
 /// The place of an index along its axis; -1 where it lies outside, noted unless `fault` is null.

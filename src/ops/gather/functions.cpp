@@ -18,7 +18,7 @@ Functions gather_functions() {
          "index (integers, from 0) is at most as large as src, and as input off dim; of elements "
          "written twice the last stays. src has input's dtype.",
          "src");
-  scattered.signatures.push_back({overload<const Tensor&, int64_t, const Tensor&, double>(scatter),
+  scattered.signatures.push_back({overload<const Tensor&, int64_t, const Tensor&, Number>(scatter),
                                   {"input", "dim", "index", "value"}});
   return {
       {.name = "gather",

@@ -193,7 +193,7 @@ Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, const Tensor&
                   {x, index, cut("scatter", src, index)})[0];
 }
 
-Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, double value) {
+Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, Number value) {
   return scatter(x, axis, index, expand(full({}, value, {x.dtype(), x.device()}), index.shape()));
 }
 

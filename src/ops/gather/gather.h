@@ -40,7 +40,7 @@ Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
 /// and as x off the axis. Where an element is written twice the last in row-major order stays, and
 /// it alone has a gradient.
 Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& src);
-Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, double value);
+Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, Number value);
 /// The same with += for =, in row-major order.
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& src);
 

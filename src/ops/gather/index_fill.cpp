@@ -6,7 +6,7 @@
 
 namespace mica {
 
-Tensor index_fill(const Tensor& x, int64_t axis, const Tensor& index, double value) {
+Tensor index_fill(const Tensor& x, int64_t axis, const Tensor& index, Number value) {
   check<ShapeError>(index.rank() == 1, "index_fill: index must be (n), got {}", index.shape());
   Shape shape = x.shape();
   shape[normalize_axis(axis, x.rank(), "index_fill")] = index.size(0);

@@ -85,7 +85,7 @@ Tensor grid_sample_by_ops(const Tensor& x, const Tensor& grid, const GridSampleP
   const std::vector<Tap> cols = taps_of(coordinate(0), x.size(3), p);
   for (const Tap& row : taps_of(coordinate(1), x.size(2), p))
     for (const Tap& col : cols) {
-      const Tensor pixel = row.index * static_cast<double>(x.size(3)) + col.index;
+      const Tensor pixel = row.index * x.size(3) + col.index;
       const Tensor part = cast(gather(planes, 2, expand(pixel, {n, c, points})), wide) *
                           cast(row.weight * col.weight, wide);
       sum = sum.defined() ? sum + part : part;

@@ -294,7 +294,7 @@ Functions index_functions() {
               "and mask broadcast.",
        .signatures = {{overload<const Tensor&, const Tensor&, const Tensor&>(masked_fill),
                        {"input", "mask", "value"}},
-                      {overload<const Tensor&, const Tensor&, double>(masked_fill),
+                      {overload<const Tensor&, const Tensor&, Number>(masked_fill),
                        {"input", "mask", "value"}}},
        .offer = kInPlaceToo},
       {.name = "masked_select",

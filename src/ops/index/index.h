@@ -56,7 +56,7 @@ struct NonzeroParams {
 // A mask is bool; it and x broadcast.
 
 /// x with `value` where the mask holds.
-Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Number value);
 /// The same with a 0-d tensor.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value);
 /// The elements of x where the mask holds, (n), in row-major order.

@@ -165,7 +165,7 @@ Tensor nonzero(const Tensor& x) {
   return dispatch(nonzero_op(), params, {seen, ends})[0];
 }
 
-Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Number value) {
   return masked_fill(x, mask, full({}, value, {x.dtype(), x.device()}));
 }
 

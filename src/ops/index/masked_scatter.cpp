@@ -16,7 +16,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
                     x.dtype(), mask.dtype(), source.dtype());
   const Tensor flat = flatten(expand(mask, x.shape()));
   // Each masked element's number among the masked ones; that of others is not used.
-  const Tensor at = maximum(sub(cumsum(flat, 0), 1.0), 0.0);
+  const Tensor at = maximum(sub(cumsum(flat, 0), 1), 0);
   return where(mask, reshape(index_select(flatten(source), 0, at), x.shape()), x);
 }
 

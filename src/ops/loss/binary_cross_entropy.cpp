@@ -75,7 +75,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   if (!options.pos_weight.defined())
     return weighted(elementwise::call(op, input, target), options.weight, options.reduction);
   // -log(sigmoid(input)) is the loss for a target of 1.
-  const Tensor yes = elementwise::call(op, input, elementwise::number(1, input));
+  const Tensor yes = elementwise::call(op, input, elementwise::number(1, input, op.name));
   const Tensor scale = (options.pos_weight - 1.0) * target + 1.0;
   return weighted((1.0 - target) * input + scale * yes, options.weight, options.reduction);
 }

@@ -21,7 +21,7 @@ void check_classes(const char* op, const Tensor& input, const Tensor& target,
   const int64_t classes = input.shape()[axis];
   check<ShapeError>(classes >= 1, "{}: expected at least one class, got {}", op, input.shape());
   check<DTypeError>(kIntegerDTypes.contains(target.dtype()),
-                    "{}: targets must be i64, i32 or u8, got {}", op, target.dtype());
+                    "{}: targets must be of an integer dtype, got {}", op, target.dtype());
   Shape expected;
   for (int i = 0; i < input.rank(); ++i)
     if (i != axis) expected.push_back(input.shape()[i]);
@@ -35,8 +35,8 @@ void check_classes(const char* op, const Tensor& input, const Tensor& target,
 ClassTargets class_targets(const Tensor& target, int64_t ignore_index, const Tensor& weight,
                            DType dtype) {
   const Tensor wide = cast(target, DType::i64);
-  const Tensor counts = ne(wide, static_cast<double>(ignore_index));
-  const Tensor classes = where(counts, wide, 0.0);
+  const Tensor counts = ne(wide, ignore_index);
+  const Tensor classes = where(counts, wide, 0);
   Tensor share = cast(counts, dtype);
   if (weight.defined())
     share = share * reshape(index_select(weight, 0, reshape(classes, {-1})), classes.shape());

@@ -205,7 +205,11 @@ struct Abs {
 struct Sign {
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
-    return select(x > T(0), T(1), select(x < T(0), T(-1), x));  // keeps NaN
+    if constexpr (kIsInteger<T>) {
+      return is_negative(x) ? T(-1) : T(x > T(0));
+    } else {
+      return select(x > T(0), T(1), select(x < T(0), T(-1), x));  // keeps NaN
+    }
   }
 };
 struct Floor {

@@ -137,12 +137,7 @@ AxisMaps pad_maps(const PadParams& p, const Shape& shape) {
 }
 
 uint64_t pad_value(const PadParams& p, DType dtype) {
-  uint64_t bits = 0;
-  switch_all(dtype, [&]<class T>() {
-    const T v = static_cast<T>(p.mode == PadMode::constant ? p.value : 0);
-    std::memcpy(&bits, &v, sizeof v);
-  });
-  return bits;
+  return p.mode == PadMode::constant ? element_bits(p.value, dtype) : 0;
 }
 
 const OpDef& pad_op() {
@@ -195,7 +190,7 @@ struct Words<PadMode> {
 Functions pad_functions() {
   // Pairs (before, after) of the last axis, the one before it, and so on.
   const auto outwards = [](const Tensor& x, const Ints& sides, PadMode mode,
-                           std::optional<double> value) {
+                           std::optional<Number> value) {
     check<ShapeError>(sides.size() % 2 == 0 && sides.size() <= 2 * Dims::kMaxRank,
                       "pad: expected pairs of numbers for at most {} axes, got {} numbers",
                       Dims::kMaxRank, sides.size());

@@ -17,7 +17,7 @@ struct PadParams {
   Dims before = {};
   Dims after = {};
   PadMode mode = PadMode::constant;
-  double value = 0;
+  Number value = 0;
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {

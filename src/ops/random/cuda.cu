@@ -1,4 +1,5 @@
 #include "mica/core/philox.h"
+#include "mica/core/switch_bytes.h"
 #include "mica/op/kernel.h"
 #include "mica/ops/random/random.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -107,9 +108,7 @@ void run_randint(const RandintParams& p, const Call& c) {
     c.encoder->launch(draw_integers<T>, grid, kThreads, 0, c.out[0].as<T>(), n,
                       c.in[0].as<const int64_t>(), p.low, range);
   };
-  if (p.dtype == DType::i64) return launch.operator()<int64_t>();
-  if (p.dtype == DType::i32) return launch.operator()<int32_t>();
-  launch.operator()<uint8_t>();
+  switch_bytes(size_of(p.dtype), launch);
 }
 
 }  // namespace

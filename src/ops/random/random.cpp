@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "mica/core/philox.h"
+#include "mica/core/switch_bytes.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/copy/copy.h"
@@ -46,7 +47,8 @@ void check_counter(const TensorSpec& counter) {
 }
 
 void infer_random(const RandomParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
-  check<DTypeError>(is_floating(p.dtype), "random: expected a floating dtype, got {}", p.dtype);
+  check<DTypeError>(kFloatDTypes.contains(p.dtype), "random: expected a floating dtype, got {}",
+                    p.dtype);
   check_counter(in[0]);
   out.add(p.shape, p.dtype);
 }
@@ -58,9 +60,8 @@ void infer_randint(const RandintParams& p, std::span<const TensorSpec> in, OutSp
   const uint64_t range = static_cast<uint64_t>(p.high) - static_cast<uint64_t>(p.low);
   check(p.low < p.high && range <= uint64_t{1} << 32,
         "randint: expected low < high, at most 2^32 apart, got {} and {}", p.low, p.high);
-  const int64_t least = p.dtype == DType::u8 ? 0 : std::numeric_limits<int32_t>::min();
-  const int64_t most = p.dtype == DType::u8 ? 255 : std::numeric_limits<int32_t>::max();
-  check(p.dtype == DType::i64 || (p.low >= least && p.high - 1 <= most),
+  const auto [least, most] = integer_limits(p.dtype);
+  check(std::cmp_greater_equal(p.low, least) && std::cmp_less_equal(p.high - 1, most),
         "randint: {} does not hold every number from {} to {}", p.dtype, p.low, p.high - 1);
   out.add(p.shape, p.dtype);
 }
@@ -124,9 +125,7 @@ void fill_integers(const RandintParams& p, const Call& c) {
 }
 
 void run_randint(const RandintParams& p, const Call& c) {
-  if (p.dtype == DType::i64) return fill_integers<int64_t>(p, c);
-  if (p.dtype == DType::i32) return fill_integers<int32_t>(p, c);
-  fill_integers<uint8_t>(p, c);
+  switch_bytes(size_of(p.dtype), [&]<class T>() { fill_integers<T>(p, c); });
 }
 
 thread_local DrawScope* t_scope = nullptr;

@@ -18,6 +18,9 @@ int64_t reduced_count(const Shape& shape, const Dims& axes);
 /// broadcasts against the input.
 Tensor with_axes(const Tensor& y, const Shape& shape, const Dims& axes);
 
+/// What sums and products are: of floats their own dtype, of integers i64, of u64 itself.
+inline DType total_dtype(DType t) { return is_floating(t) ? t : carrier_of(t); }
+
 /// The row-major output of a reduction.
 void add_reduced(OutSpecs& out, const Shape& shape, const Dims& axes, bool keepdim, DType dtype);
 

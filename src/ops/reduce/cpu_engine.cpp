@@ -13,9 +13,14 @@ const Value* as_they_are(const void* data, int64_t offset, int64_t step, int64_t
   return buffer;
 }
 
-template <class T>
-const float* widened(const void* data, int64_t offset, int64_t step, int64_t n, float* buffer) {
-  load_run(static_cast<const T*>(data) + offset, step, n, buffer);
+template <class T, class Value>
+const Value* widened(const void* data, int64_t offset, int64_t step, int64_t n, Value* buffer) {
+  const T* x = static_cast<const T*>(data) + offset;
+  if constexpr (std::is_same_v<Value, float>) {
+    load_run(x, step, n, buffer);
+  } else {
+    for (int64_t i = 0; i < n; ++i) buffer[i] = x[i * step];
+  }
   return buffer;
 }
 
@@ -24,8 +29,14 @@ const float* widened(const void* data, int64_t offset, int64_t step, int64_t n, 
 template <class Value>
 Load<Value> loader(DType t) {
   if constexpr (std::is_same_v<Value, float>) {
-    if (t == DType::f16) return widened<Half>;
-    if (t == DType::bf16) return widened<BFloat16>;
+    if (t == DType::f16) return widened<Half, Value>;
+    if (t == DType::bf16) return widened<BFloat16, Value>;
+  } else if constexpr (std::is_same_v<Value, int64_t>) {
+    if (t == DType::u32) return widened<uint32_t, Value>;
+  } else if constexpr (std::is_same_v<Value, int32_t>) {
+    if (t == DType::i16) return widened<int16_t, Value>;
+    if (t == DType::u16) return widened<uint16_t, Value>;
+    if (t == DType::i8) return widened<int8_t, Value>;
   }
   check(size_of(t) == sizeof(Value), "reduction: {} has no loader", t);
   return as_they_are<Value>;

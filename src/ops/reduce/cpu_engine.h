@@ -1,10 +1,11 @@
 #pragma once
 
+#include "mica/core/switch_bytes.h"
 #include "mica/ops/elementwise/cpu_loop.h"
 #include "mica/ops/reduce/axes.h"
 
 // The loops that every reduction shares. A reducer R says what is done with the elements:
-//   using Value            what an element is loaded as: its own type, f16 and bf16 as float
+//   using Value            what an element is loaded as: see switch_value
 //   using Acc              a partial result, trivially copyable
 //   Acc start() const
 //   void add(Acc&, const Value* x, int64_t n, int64_t first) const
@@ -43,12 +44,13 @@ template <class Value>
 using Load = const Value* (*)(const void* data, int64_t offset, int64_t step, int64_t n,
                               Value* buffer);
 
-/// For a Value of the dtype's own size the elements are taken as they are; float takes f16 and bf16
-/// too.
+/// For a Value of the dtype's own size the elements are taken as they are; others are widened as
+/// switch_value says.
 template <class Value>
 Load<Value> loader(DType t);
 
-/// Calls `f` with the type that elements of a dtype are loaded as.
+/// Calls `f` with the type that elements of a dtype are loaded as: the smallest of few that holds
+/// them, so that reducers are not compiled for each dtype.
 template <class F>
 void switch_value(DType t, F&& f) {
   switch (t) {
@@ -59,12 +61,15 @@ void switch_value(DType t, F&& f) {
     case DType::bf16:
       return f.template operator()<float>();
     case DType::i64:
+    case DType::u32:
       return f.template operator()<int64_t>();
-    case DType::i32:
-      return f.template operator()<int32_t>();
+    case DType::u64:
+      return f.template operator()<uint64_t>();
     case DType::u8:
     case DType::boolean:
       return f.template operator()<uint8_t>();
+    default:
+      return f.template operator()<int32_t>();
   }
 }
 
@@ -299,6 +304,13 @@ inline void put_float(const Arg& out, int64_t at, double value) {
     default:
       out.as<BFloat16>()[at] = static_cast<float>(value);
   }
+}
+
+/// Writes an integer to an output of its dtype or a narrower one.
+template <class T>
+void put_integer(const Arg& out, int64_t at, T value) {
+  switch_bytes(size_of(out.dtype()),
+               [&]<class Word>() { out.as<Word>()[at] = static_cast<Word>(value); });
 }
 
 /// Joins lanes into the first, halves at a time. Every loop has a constant length: the compiler

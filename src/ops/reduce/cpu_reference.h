@@ -4,12 +4,12 @@
 
 namespace mica::reduction {
 
-/// Element i of any dtype as a double or an int64_t.
+/// Element i of any dtype as a double, an int64_t or a uint64_t.
 template <class Wide>
 using Read = Wide (*)(const void* data, int64_t i);
 template <class Wide>
 Read<Wide> reader(DType t) {
-  return switch_all(t, []<class T>() -> Read<Wide> {
+  return switch_computed(t, "reference", []<class T>() -> Read<Wide> {
     return [](const void* data, int64_t i) {
       return static_cast<Wide>(static_cast<Compute<T>>(static_cast<const T*>(data)[i]));
     };
@@ -19,7 +19,7 @@ template <class Wide>
 using Write = void (*)(void* data, int64_t i, Wide value);
 template <class Wide>
 Write<Wide> writer(DType t) {
-  return switch_all(t, []<class T>() -> Write<Wide> {
+  return switch_computed(t, "reference", []<class T>() -> Write<Wide> {
     return
         [](void* data, int64_t i, Wide value) { static_cast<T*>(data)[i] = static_cast<T>(value); };
   });
@@ -73,6 +73,8 @@ template <class F>
 void reduce_reference_any(const Dims& axes, const Call& c, F&& f) {
   if (is_floating(c.in[0].dtype())) {
     reduce_reference<double>(axes, c, f);
+  } else if (c.in[0].dtype() == DType::u64) {
+    reduce_reference<uint64_t>(axes, c, f);
   } else {
     reduce_reference<int64_t>(axes, c, f);
   }

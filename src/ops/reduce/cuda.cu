@@ -228,7 +228,7 @@ std::shared_ptr<ReducePlan> prepare(const ReduceParams& p, const Specs& s) {
   return plan_reduction(s.in[0], p.axes, sizeof(double), is_floating(s.in[0].dtype));
 }
 
-/// Sums and products of integers are i64.
+/// Sums and products of integers are of 64 bits.
 struct WideIntegers : Integers {
   __device__ void store(void* out, int64_t at, int64_t x) const {
     static_cast<int64_t*>(out)[at] = x;
@@ -238,7 +238,7 @@ struct WideIntegers : Integers {
 template <template <class> class Op>
 void run_fold(const ReduceParams&, const ReducePlan& plan, const Call& c) {
   const DType t = c.in[0].dtype();
-  if (!is_floating(t)) return reduce(plan, Op<WideIntegers>{{{static_cast<int>(size_of(t))}}}, c);
+  if (!is_floating(t)) return reduce(plan, Op<WideIntegers>{{Integers::of(t)}}, c);
   with_float_source(t, [&](auto source) { reduce(plan, Op<decltype(source)>{source}, c); });
 }
 

@@ -159,7 +159,7 @@ std::shared_ptr<ReducePlan> prepare_extreme(const ReduceParams& p, const Specs& 
 
 template <bool smallest>
 void run_extreme(const ReduceParams&, const ReducePlan& plan, const Call& c) {
-  with_source(c.in[0].dtype(), [&](auto source) {
+  with_ordered_source(c.in[0].dtype(), [&](auto source) {
     reduce(plan, Extreme<decltype(source)>{source, Ranking::of(smallest)}, c);
   });
 }
@@ -171,7 +171,7 @@ std::shared_ptr<ReducePlan> prepare_position(const ArgmaxParams& p, const Specs&
 
 template <bool smallest>
 void run_position(const ArgmaxParams&, const ReducePlan& plan, const Call& c) {
-  with_source(c.in[0].dtype(), [&](auto source) {
+  with_ordered_source(c.in[0].dtype(), [&](auto source) {
     reduce(plan, Position<decltype(source)>{source, Ranking::of(smallest)}, c);
   });
 }

@@ -69,41 +69,67 @@ struct Halves {
   }
 };
 
-/// i64, i32, u8 and bool as int64_t.
+/// Integers of any dtype and bool as int64_t. Sums and products are right for u64 too; where the
+/// order counts, `ordered` gives numbers that have it.
 struct Integers {
   using Value = int64_t;
   static constexpr int kVector = 1;
   int size;
+  uint64_t sign;  ///< the bit that is extended to the left; 0 of unsigned ones
+  uint64_t flip;  ///< bits that are turned over in reading and in writing
+
+  static Integers of(DType t) {
+    const bool has_sign = info_of(t).kind == DTypeKind::signed_integer;
+    const auto bytes = static_cast<int>(size_of(t));
+    return {.size = bytes, .sign = has_sign ? uint64_t{1} << (8 * bytes - 1) : 0, .flip = 0};
+  }
+  static Integers ordered(DType t) {
+    Integers all = of(t);
+    if (t == DType::u64) all.flip = uint64_t{1} << 63;
+    return all;
+  }
 
   __host__ __device__ int bytes() const { return size; }
+  /// From the bits of an element.
+  __device__ int64_t extend(uint64_t bits) const {
+    return static_cast<int64_t>(((bits ^ sign) - sign) ^ flip);
+  }
   __device__ int64_t one(const void* p) const {
     switch (size) {
       case 8:
-        return *static_cast<const int64_t*>(p);
+        return extend(*static_cast<const uint64_t*>(p));
       case 4:
-        return *static_cast<const int32_t*>(p);
+        return extend(*static_cast<const uint32_t*>(p));
+      case 2:
+        return extend(*static_cast<const uint16_t*>(p));
       default:
-        return *static_cast<const uint8_t*>(p);
+        return extend(*static_cast<const uint8_t*>(p));
     }
   }
   template <class F>
   __device__ void unpack(const uint4& raw, F f) const {
     switch (size) {
       case 8:
-        return unpack_as<int64_t>(raw, f);
+        return unpack_as<uint64_t>(raw, f);
       case 4:
-        return unpack_as<int32_t>(raw, f);
+        return unpack_as<uint32_t>(raw, f);
+      case 2:
+        return unpack_as<uint16_t>(raw, f);
       default:
         return unpack_as<uint8_t>(raw, f);
     }
   }
-  __device__ void store(void* out, int64_t at, int64_t x) const {
+  __device__ void store(void* out, int64_t at, int64_t value) const {
+    const uint64_t x = static_cast<uint64_t>(value) ^ flip;
     switch (size) {
       case 8:
-        static_cast<int64_t*>(out)[at] = x;
+        static_cast<uint64_t*>(out)[at] = x;
         break;
       case 4:
-        static_cast<int32_t*>(out)[at] = static_cast<int32_t>(x);
+        static_cast<uint32_t*>(out)[at] = static_cast<uint32_t>(x);
+        break;
+      case 2:
+        static_cast<uint16_t*>(out)[at] = static_cast<uint16_t>(x);
         break;
       default:
         static_cast<uint8_t*>(out)[at] = static_cast<uint8_t>(x);
@@ -112,12 +138,12 @@ struct Integers {
 
  private:
   template <class T, class F>
-  __device__ static void unpack_as(const uint4& raw, F f) {
+  __device__ void unpack_as(const uint4& raw, F f) const {
     T from[kVec16<T>];
     int64_t x[kVec16<T>];
     memcpy(from, &raw, sizeof raw);
 #pragma unroll
-    for (int e = 0; e < kVec16<T>; ++e) x[e] = from[e];
+    for (int e = 0; e < kVec16<T>; ++e) x[e] = extend(from[e]);
     f(x);
   }
 };
@@ -168,7 +194,7 @@ struct Presence {
   }
 };
 
-/// Calls f with the source for a floating dtype, or for any.
+/// Calls f with the source for a floating dtype, for any, or for any by its order.
 template <class F>
 void with_float_source(DType t, F&& f) {
   switch (t) {
@@ -183,7 +209,12 @@ void with_float_source(DType t, F&& f) {
 template <class F>
 void with_source(DType t, F&& f) {
   if (is_floating(t)) return with_float_source(t, f);
-  f(Integers{.size = static_cast<int>(size_of(t))});
+  f(Integers::of(t));
+}
+template <class F>
+void with_ordered_source(DType t, F&& f) {
+  if (is_floating(t)) return with_float_source(t, f);
+  f(Integers::ordered(t));
 }
 
 }  // namespace mica::cuda

@@ -60,7 +60,7 @@ struct Extreme {
     if constexpr (std::is_floating_point_v<T>) {
       reduction::put_float(out, at, static_cast<double>(acc));
     } else {
-      out.as<T>()[at] = acc;
+      reduction::put_integer(out, at, acc);
     }
   }
 };

@@ -10,8 +10,7 @@ namespace mica {
 namespace {
 
 void infer(const ReduceParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
-  const DType t = in[0].dtype;
-  add_reduced(out, in[0].shape, p.axes, p.keepdim, is_floating(t) ? t : DType::i64);
+  add_reduced(out, in[0].shape, p.axes, p.keepdim, total_dtype(in[0].dtype));
 }
 
 /// Each element's factor is the product of those before it times the product of those after it,

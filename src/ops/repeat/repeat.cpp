@@ -4,15 +4,17 @@
 
 #include "mica/core/check.h"
 #include "mica/op/function.h"
+#include "mica/ops/copy/copy.h"
 #include "mica/ops/view/view.h"
 
 namespace mica {
 namespace {
 
-/// x seen as (outer, rest), each row `repeats` times, in `shape`.
+/// x seen as (outer, rest), each row `repeats` times, in `shape`: a copy, since a view would let
+/// its elements share memory with each other and with x.
 Tensor repeated_rows(const Tensor& x, int64_t outer, int64_t rest, int64_t repeats,
                      const Shape& shape) {
-  return reshape(expand(reshape(x, {outer, 1, rest}), {outer, repeats, rest}), shape);
+  return reshape(clone(expand(reshape(x, {outer, 1, rest}), {outer, repeats, rest})), shape);
 }
 
 int64_t product(const Shape& shape, int first, int last) {
@@ -41,7 +43,9 @@ Tensor tiled(const char* op, const Tensor& x, const Dims& repeats) {
     const int64_t outer = product(y.shape(), 0, axis);
     y = repeated_rows(y, outer, product(y.shape(), axis, y.rank()), repeats[axis], result);
   }
-  return y;
+  const bool repeated =
+      std::any_of(repeats.begin(), repeats.end(), [](int64_t n) { return n != 1; });
+  return repeated ? y : clone(x);
 }
 
 Tensor with_rank(const Tensor& x, int rank) {

@@ -43,14 +43,14 @@ template <class C>
 struct Elements {
   using Signed = std::conditional_t<std::is_same_v<C, double>, double, int64_t>;
   static void load(const Operand& x, int64_t at, int64_t step, int64_t n, C* to) {
-    switch_all(x.dtype, [&]<class T>() {
+    switch_computed(x.dtype, "scan", [&]<class T>() {
       load_run<T, Signed>(static_cast<const T*>(x.data) + at, step, n,
                           reinterpret_cast<Signed*>(to));
     });
   }
   static void store(const C* from, int64_t n, const Operand& y, int64_t at, int64_t step) {
     const auto* values = reinterpret_cast<const Signed*>(from);
-    switch_all(y.dtype, [&]<class T>() {
+    switch_computed(y.dtype, "scan", [&]<class T>() {
       store_run<T, Signed>(values, n, static_cast<T*>(y.data) + at, step);
     });
   }

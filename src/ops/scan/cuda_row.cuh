@@ -43,17 +43,22 @@ __device__ void load_items(const Halves& source, const char* p, float (&x)[N]) {
     for (int e = 0; e < N; ++e) x[e] = from[e];
   });
 }
+template <class Four>
+__device__ void extend_items(const Integers& source, const Four& four, int64_t (&x)[4]) {
+  x[0] = source.extend(four.x), x[1] = source.extend(four.y);
+  x[2] = source.extend(four.z), x[3] = source.extend(four.w);
+}
 __device__ inline void load_items(const Integers& source, const char* p, int64_t (&x)[4]) {
   if (source.size == 8) {
     const auto* two = reinterpret_cast<const longlong2*>(p);
     const longlong2 first = two[0], second = two[1];
     x[0] = first.x, x[1] = first.y, x[2] = second.x, x[3] = second.y;
   } else if (source.size == 4) {
-    const int4 four = *reinterpret_cast<const int4*>(p);
-    x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+    extend_items(source, *reinterpret_cast<const uint4*>(p), x);
+  } else if (source.size == 2) {
+    extend_items(source, *reinterpret_cast<const ushort4*>(p), x);
   } else {
-    const uchar4 four = *reinterpret_cast<const uchar4*>(p);
-    x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+    extend_items(source, *reinterpret_cast<const uchar4*>(p), x);
   }
 }
 
@@ -79,7 +84,7 @@ __device__ inline void store_items(const Integers&, char* p, const int64_t (&y)[
   two[1] = {y[2], y[3]};
 }
 
-/// Results of integers are i64.
+/// Results of integers have 64 bits.
 template <class S>
 __device__ int out_bytes(const S& source) {
   return source.bytes();

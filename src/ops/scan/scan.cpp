@@ -4,6 +4,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/reduce/axes.h"
 #include "mica/ops/scan/cpu.h"
 
 namespace mica {
@@ -12,7 +13,7 @@ namespace {
 void infer(const ScanParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check<IndexError>(p.axis >= 0 && p.axis < in[0].rank(), "{}: axis must be in [0, {}), got {}",
                     out.op(), in[0].rank(), p.axis);
-  out.add(in[0].shape, is_floating(in[0].dtype) ? in[0].dtype : DType::i64);
+  out.add(in[0].shape, total_dtype(in[0].dtype));
 }
 
 ScanParams exclusive(ScanParams p) {

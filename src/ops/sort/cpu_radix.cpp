@@ -22,8 +22,13 @@ struct RecordsOf {
   int64_t step;
   Bits flip;
 
-  RecordsOf(const T* row, int64_t distance, bool descending)
-      : x(row), step(distance), flip(descending ? static_cast<Bits>(~Bits{0}) : Bits{0}) {}
+  RecordsOf(const Arg& in, int64_t offset, int64_t distance, bool descending)
+      : x(in.as<T>() + offset),
+        step(distance),
+        flip(descending ? static_cast<Bits>(~Bits{0}) : Bits{0}) {
+    if (info_of(in.dtype()).kind == DTypeKind::signed_integer)
+      flip = static_cast<Bits>(flip ^ Key::kSign);
+  }
 
   Bits key(int64_t i) const { return static_cast<Bits>(Key::of(x[i * step]) ^ flip); }
   Record operator[](int64_t i) const { return Record::of(key(i), static_cast<uint32_t>(i)); }
@@ -68,7 +73,7 @@ struct State : KernelState {
       slots = static_cast<int>(
           std::clamp<int64_t>(count * length / kGrain, 1, std::clamp<int64_t>(count, 1, threads)));
     }
-    workspace_bytes = switch_all(t, [&]<class T>() {
+    workspace_bytes = switch_sorted(t, [&]<class T>() {
       using Sorter = typename RecordsOf<T>::Sorter;
       return static_cast<size_t>(slots) *
              (static_cast<size_t>(Sorter::counts_for(chunks)) * sizeof(typename Sorter::Counts) +
@@ -117,10 +122,10 @@ std::shared_ptr<RowsState> prepare_sort(const SortParams& p, const Specs& s) {
 void run_sort(const SortParams& p, const RowsState& state, const Call& c) {
   const Rows& rows = state.layout;
   const int64_t n = rows.length;
-  switch_all(c.in[0].dtype(), [&]<class T>() {
+  switch_sorted(c.in[0].dtype(), [&]<class T>() {
     state.each_row<T>(c, [&](int64_t i, auto* records, const auto& sorter) {
       const Rows::Offsets at = rows.offsets(i);
-      const RecordsOf<T> row(c.in[0].as<T>() + at.in, rows.in_step, p.descending);
+      const RecordsOf<T> row(c.in[0], at.in, rows.in_step, p.descending);
       state.each_chunk(n, [&](int64_t begin, int64_t end) {
         for (int64_t k = begin; k < end; ++k) records[k] = row[k];
       });
@@ -204,10 +209,10 @@ Record* in_order(const Sorter& sorter, Record* records, int64_t k) {
 void run_topk(const TopkParams& p, const RowsState& state, const Call& c) {
   const Rows& rows = state.layout;
   if (p.k == 0) return;
-  switch_all(c.in[0].dtype(), [&]<class T>() {
+  switch_sorted(c.in[0].dtype(), [&]<class T>() {
     state.each_row<T>(c, [&](int64_t i, auto* records, const auto& sorter) {
       const Rows::Offsets at = rows.offsets(i);
-      const RecordsOf<T> row(c.in[0].as<T>() + at.in, rows.in_step, p.largest);
+      const RecordsOf<T> row(c.in[0], at.in, rows.in_step, p.largest);
       const auto* best = records;
       if (p.k <= kFewInserted) {
         insert_first(row, rows.length, p.k, records);
@@ -234,13 +239,13 @@ std::shared_ptr<State> prepare_unique(const NoParams&, const Specs& s) {
 
 void run_unique(const NoParams&, const State& state, const Call& c) {
   const int64_t n = c.in[0].numel();
-  switch_all(c.in[0].dtype(), [&]<class T>() {
+  switch_sorted(c.in[0].dtype(), [&]<class T>() {
     T* values = c.out[0].as<T>();
     auto* inverse = c.out[1].as<int64_t>();
     auto* counts = c.out[2].as<int64_t>();
     int64_t count = 0;
     state.each_row<T>(c, [&](int64_t, auto* records, const auto& sorter) {
-      const RecordsOf<T> row(c.in[0].as<T>(), 1, false);
+      const RecordsOf<T> row(c.in[0], 0, 1, false);
       state.each_chunk(n, [&](int64_t begin, int64_t end) {
         for (int64_t k = begin; k < end; ++k) records[k] = row[k];
       });

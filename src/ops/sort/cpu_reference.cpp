@@ -28,14 +28,15 @@ std::vector<int64_t> order_of(const Arg& x, int64_t offset, int64_t step, int64_
 
 std::vector<int64_t> order_of(const Arg& x, int64_t offset, int64_t step, int64_t n,
                               bool descending) {
-  return is_floating(x.dtype()) ? order_of<double>(x, offset, step, n, descending)
-                                : order_of<int64_t>(x, offset, step, n, descending);
+  if (is_floating(x.dtype())) return order_of<double>(x, offset, step, n, descending);
+  return x.dtype() == DType::u64 ? order_of<uint64_t>(x, offset, step, n, descending)
+                                 : order_of<int64_t>(x, offset, step, n, descending);
 }
 
 /// The first k of each row in order.
 void take_in_order(const Call& c, int axis, int64_t k, bool descending) {
   const Rows rows(*c.in[0].spec, *c.out[0].spec, axis);
-  switch_all(c.in[0].dtype(), [&]<class T>() {
+  switch_bytes(size_of(c.in[0].dtype()), [&]<class T>() {
     for (int64_t row = 0; row < rows.count(); ++row) {
       const Rows::Offsets at = rows.offsets(row);
       const auto order = order_of(c.in[0], at.in, rows.in_step, rows.length, descending);
@@ -66,7 +67,7 @@ void run_unique(const NoParams&, const Call& c) {
   auto* counts = c.out[2].as<int64_t>();
   std::fill_n(counts, n, 0);
   const auto order = order_of(c.in[0], 0, 1, n, false);
-  switch_all(c.in[0].dtype(), [&]<class T>() {
+  switch_computed(c.in[0].dtype(), "unique", [&]<class T>() {
     T* values = c.out[0].as<T>();
     std::fill_n(values, n, static_cast<T>(0));
     int64_t count = 0;
@@ -104,7 +105,7 @@ void run_searchsorted(const SearchsortedParams& p, const Call& c) {
   const int last = sorted.shape().rank() - 1;
   const bool batched = last > 0;
   const int64_t n = sorted.shape()[last];
-  switch_all(values.dtype(), [&]<class T>() {
+  switch_computed(values.dtype(), "searchsorted", [&]<class T>() {
     parallel_for(values.numel(), kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t rest = i;

@@ -328,7 +328,7 @@ std::shared_ptr<SearchState> prepare_search(const SearchsortedParams&, const Spe
 
 void run_search(const SearchsortedParams& p, const SearchState& s, const Call& c) {
   const unsigned grid = grid_for(s.loop.count, kThreads, c.encoder->multiprocessors());
-  with_source(c.in[0].dtype(), [&](auto source) {
+  with_ordered_source(c.in[0].dtype(), [&](auto source) {
     c.encoder->launch(search<decltype(source)>, grid, kThreads, 0, s.loop, source,
                       c.in[0].as<const char>(), c.in[1].as<const char>(), c.out[0].as<int64_t>(),
                       c.in[0].shape().back(), c.in[0].strides().back(), p.right);

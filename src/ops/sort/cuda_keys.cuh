@@ -18,7 +18,7 @@ struct SortKeys {
   static SortKeys of(DType t, bool descending) {
     SortKeys keys{.bits = 8 * static_cast<int>(size_of(t)),
                   .floating = is_floating(t),
-                  .has_sign = t == DType::i64 || t == DType::i32,
+                  .has_sign = info_of(t).kind == DTypeKind::signed_integer,
                   .descending = descending};
     if (t == DType::f64) keys.infinity = 0x7ff0000000000000ULL;
     if (t == DType::f32) keys.infinity = 0x7f800000U;

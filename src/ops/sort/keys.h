@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "mica/core/half.h"
+#include "mica/core/dtype_switch.h"
+#include "mica/core/switch_bytes.h"
 
 // Unsigned keys whose order is the order of the values.
 namespace mica {
@@ -16,6 +17,7 @@ bool goes_before(T a, T b) {
   return (static_cast<int>(a < b) | (static_cast<int>(b != b) & static_cast<int>(a == a))) != 0;
 }
 
+/// T is a type of floats or an unsigned integer.
 template <class T>
 struct SortKey {
   using Bits =
@@ -34,8 +36,6 @@ struct SortKey {
       const auto size = static_cast<Bits>(bits & static_cast<Bits>(~kSign));
       const Bits key = size == 0 ? kSign : static_cast<Bits>(bits ^ flips(bits));
       return size > kInfinity ? kNan : key;
-    } else if constexpr (std::is_signed_v<T>) {
-      return static_cast<Bits>(bits ^ kSign);
     } else {
       return bits;
     }
@@ -46,8 +46,6 @@ struct SortKey {
   static T value(Bits key) {
     if constexpr (kFloat) {
       return std::bit_cast<T>(static_cast<Bits>(key ^ flips(static_cast<Bits>(~key))));
-    } else if constexpr (std::is_signed_v<T>) {
-      return std::bit_cast<T>(static_cast<Bits>(key ^ kSign));
     } else {
       return std::bit_cast<T>(key);
     }
@@ -67,5 +65,12 @@ struct SortKey {
   }
   static constexpr Bits kInfinity = exponent_mask();
 };
+
+/// Calls f with the type of a floating dtype, or the unsigned integer of an integer's size: the
+/// order of signed ones is that of their bits with the sign flipped.
+template <class F>
+decltype(auto) switch_sorted(DType t, F&& f) {
+  return is_floating(t) ? switch_float(t, "sort", f) : switch_bytes(size_of(t), f);
+}
 
 }  // namespace mica

@@ -81,6 +81,6 @@ void run(const NoParams&, const WhereState& state, const Call& c) {
 KernelList where_cuda_kernels() {
   return {kernel<supports_all<NoParams>, prepare, run>("strided")};
 }
-KernelList clamp_cuda_kernels() { return elementwise_kernels<ClampParams, 1, Takes::all>(); }
+KernelList clamp_cuda_kernels() { return elementwise_kernels<ClampParams, 1>(); }
 
 }  // namespace mica

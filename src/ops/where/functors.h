@@ -13,23 +13,19 @@ inline constexpr double kInfinity = __builtin_bit_cast(double, 0x7FF000000000000
 struct ClampParams {
   double low = -math::kInfinity;
   double high = math::kInfinity;
+  bool open = false;  ///< no gradient passes at the bounds themselves
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     f("low", self.low);
     f("high", self.high);
+    f("open", self.open);
   }
   template <class T>
   MICA_PORTABLE T operator()(T x) const {
     using math::select;
-    if constexpr (math::kIsInteger<T>) {
-      // The bounds as doubles: one may lie past the integers' range.
-      const T up = static_cast<double>(x) < low ? static_cast<T>(low) : x;
-      return static_cast<double>(up) > high ? static_cast<T>(high) : up;
-    } else {
-      const T up = select(x < T(low), T(low), x);  // keeps NaN
-      return select(up > T(high), T(high), up);
-    }
+    const T up = select(x < T(low), T(low), x);  // keeps NaN
+    return select(up > T(high), T(high), up);
   }
 };
 

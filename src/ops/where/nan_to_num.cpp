@@ -7,27 +7,10 @@
 #include "mica/ops/where/where.h"
 
 namespace mica {
-namespace {
-
-double largest(DType t) {
-  switch (t) {
-    case DType::f16:
-      return 65504;
-    case DType::bf16:
-      return 0x1.fep127;
-    case DType::f32:
-      return std::numeric_limits<float>::max();
-    default:
-      return std::numeric_limits<double>::max();
-  }
-}
-
-}  // namespace
-
 Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
   if (!is_floating(x.dtype())) return x;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const double most = largest(x.dtype());
+  const double most = info_of(x.dtype()).largest;
   const Tensor numbers = where(isnan(x), options.nan, x);
   const Tensor below = where(eq(x, kInfinity), options.posinf.value_or(most), numbers);
   return where(eq(x, -kInfinity), options.neginf.value_or(-most), below);

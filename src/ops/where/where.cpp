@@ -1,12 +1,13 @@
 #include "mica/ops/where/where.h"
 
 #include <cmath>
+#include <limits>
 
+#include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
-#include "mica/ops/elementwise/functions.h"
 
 namespace mica {
 namespace {
@@ -79,7 +80,9 @@ void run_where(const NoParams&, const LoopState<4>& state, const Call& c) {
 
 Tensors vjp_clamp(const ClampParams& p, const VjpArgs& a) {
   const Tensor& x = a.in[0];
-  return {where(logical_and(ge(x, p.low), le(x, p.high)), a.grad[0], 0.0)};
+  const Tensor inside =
+      p.open ? logical_and(gt(x, p.low), lt(x, p.high)) : logical_and(ge(x, p.low), le(x, p.high));
+  return {where(inside, a.grad[0], 0.0)};
 }
 
 }  // namespace
@@ -96,10 +99,7 @@ const OpDef& where_op() {
 }
 
 const OpDef& clamp_op() {
-  static OpDef def = elementwise_op<ClampParams, 1, Takes::all>("clamp")
-                         .dtypes(kNumberDTypes)
-                         .vjp<vjp_clamp>({.in = {0}})
-                         .build();
+  static OpDef def = elementwise_op<ClampParams>("clamp").vjp<vjp_clamp>({.in = {0}}).build();
   return def;
 }
 
@@ -107,25 +107,54 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   const DType t = promote(a.dtype(), b.dtype());
   return dispatch(where_op(), NoParams{}, {condition, cast(a, t), cast(b, t)})[0];
 }
-Tensor where(const Tensor& condition, const Tensor& a, double b) {
-  return where(condition, a, number(b, a));
+Tensor where(const Tensor& condition, const Tensor& a, Number b) {
+  return where(condition, a, number(b, a, "where"));
 }
-Tensor where(const Tensor& condition, double a, const Tensor& b) {
-  return where(condition, number(a, b), b);
+Tensor where(const Tensor& condition, Number a, const Tensor& b) {
+  return where(condition, number(a, b, "where"), b);
 }
 
-Tensor clamp(const Tensor& x, const ClampParams& params) {
-  check(params.low == params.low && params.high == params.high,
-        "clamp: bounds must be numbers, got {} and {}", params.low, params.high);
-  if (!is_floating(x.dtype())) {
-    for (const double bound : {params.low, params.high})
-      check<DTypeError>(bound == std::floor(bound),
-                        "clamp: bounds of {} must be whole numbers, got {}", x.dtype(), bound);
-  }
-  return dispatch(clamp_op(), params, {x})[0];
+namespace {
+
+void check_number(const Tensor& x) {
+  check<DTypeError>(kNumberDTypes.contains(x.dtype()), "clamp: expected {}, got {}",
+                    kNumberDTypes.words(), x.dtype());
 }
-Tensor clamp(const Tensor& x, double low, double high) {
-  return clamp(x, ClampParams{.low = low, .high = high});
+
+/// A bound of integers; none where their dtype ends before it does.
+std::optional<Number> whole_bound(DType t, std::optional<Number> bound, bool upper) {
+  if (!bound) return std::nullopt;
+  const double value = bound->to_double();
+  check<DTypeError>(value == std::floor(value), "clamp: bounds of {} must be whole numbers, got {}",
+                    t, *bound);
+  if (fits(*bound, t)) return held_in(t, *bound);
+  check<DTypeError>((value > 0) == upper, "clamp: {} does not fit {}", *bound, t);
+  return std::nullopt;
+}
+
+Tensor clamp_integers(const Tensor& x, std::optional<Number> low, std::optional<Number> high) {
+  const std::optional<Number> least = whole_bound(x.dtype(), low, false);
+  const std::optional<Number> most = whole_bound(x.dtype(), high, true);
+  const Tensor up = least ? maximum(x, *least) : x;
+  return most ? minimum(up, *most) : up;
+}
+
+}  // namespace
+
+Tensor clamp(const Tensor& x, std::optional<Number> low, std::optional<Number> high) {
+  check_number(x);
+  if (is_integer(x.dtype())) return clamp_integers(x, low, high);
+  ClampParams params;
+  if (low) params.low = low->to_double();
+  if (high) params.high = high->to_double();
+  return clamp(x, params);
+}
+Tensor clamp(const Tensor& x, const ClampParams& params) {
+  check_number(x);
+  if (is_integer(x.dtype())) return clamp_integers(x, params.low, params.high);
+  if (std::isnan(params.low) || std::isnan(params.high))
+    return add(mul(x, 0.0), std::numeric_limits<double>::quiet_NaN());
+  return dispatch(clamp_op(), params, {x})[0];
 }
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
   return minimum(maximum(x, low), high);
@@ -133,24 +162,13 @@ Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
 
 Functions where_functions() {
   using Three = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
-  const auto last = [](const Tensor& condition, const Tensor& input, Number other) {
-    return where(condition, elementwise::beside(input, other), other.to_double());
-  };
-  const auto middle = [](const Tensor& condition, Number input, const Tensor& other) {
-    return where(condition, input.to_double(), elementwise::beside(other, input));
-  };
   const auto two_numbers = [](const Tensor& condition, Number input, Number other) {
     const bool floats = input.is_floating() || other.is_floating();
-    const TensorOptions options{floats ? DType::f32 : DType::i64, condition.device()};
-    return where(condition, full({}, input.to_double(), options),
-                 full({}, other.to_double(), options));
+    const bool truth = input.is_bool() && other.is_bool();
+    const DType t = floats ? DType::f32 : truth ? DType::boolean : DType::i64;
+    return where(condition, full({}, input, {t, condition.device()}), other);
   };
-  const auto between = [](const Tensor& x, std::optional<double> min, std::optional<double> max) {
-    ClampParams params;
-    params.low = min.value_or(params.low);
-    params.high = max.value_or(params.high);
-    return clamp(x, params);
-  };
+  using Bound = std::optional<Number>;
   const char* doc =
       "input where condition (bool) holds, else other; all three broadcast, dtypes promote. One of "
       "the two may be a number.";
@@ -158,8 +176,10 @@ Functions where_functions() {
       {.name = "where",
        .doc = doc,
        .signatures = {{Three(where), {"condition", "input", "other"}},
-                      {last, {"condition", "input", "other"}},
-                      {middle, {"condition", "input", "other"}},
+                      {overload<const Tensor&, const Tensor&, Number>(where),
+                       {"condition", "input", "other"}},
+                      {overload<const Tensor&, Number, const Tensor&>(where),
+                       {"condition", "input", "other"}},
                       {two_numbers, {"condition", "input", "other"}}},
        .offer = kModule},
       {.name = "where",
@@ -169,27 +189,28 @@ Functions where_functions() {
                        },
                        {"input", "condition", "other"}},
                       {[](const Tensor& x, const Tensor& condition, Number other) {
-                         return where(condition, elementwise::beside(x, other), other.to_double());
+                         return where(condition, x, other);
                        },
                        {"input", "condition", "other"}}},
        .offer = kMethod},
       {.name = "clamp",
        .doc = "input between min and max, which may be left out; max wins if they cross. Bounds of "
               "integers are whole; NaN stays. Tensors as bounds broadcast.",
-       .signatures = {{between, {"input", {"min", kNone}, {"max", kNone}}},
+       .signatures = {{overload<const Tensor&, Bound, Bound>(clamp),
+                       {"input", {"min", kNone}, {"max", kNone}}},
                       {Three(clamp), {"input", "min", "max"}}},
        .offer = kInPlaceToo,
        .second_names = {"clip"}},
       {.name = "clamp_min",
        .doc = "input where it is above min, a number or a tensor that broadcasts, else min.",
-       .signatures = {{[](const Tensor& x, double min) { return clamp(x, {.low = min}); },
+       .signatures = {{[](const Tensor& x, Number min) { return clamp(x, min, Bound()); },
                        {"input", "min"}},
                       {overload<const Tensor&, const Tensor&>(maximum), {"input", "min"}}},
        .offer = kInPlaceToo,
        .op = "clamp"},
       {.name = "clamp_max",
        .doc = "input where it is below max, a number or a tensor that broadcasts, else max.",
-       .signatures = {{[](const Tensor& x, double max) { return clamp(x, {.high = max}); },
+       .signatures = {{[](const Tensor& x, Number max) { return clamp(x, Bound(), max); },
                        {"input", "max"}},
                       {overload<const Tensor&, const Tensor&>(minimum), {"input", "max"}}},
        .offer = kInPlaceToo,

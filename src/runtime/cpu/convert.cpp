@@ -10,6 +10,10 @@
 namespace mica {
 namespace {
 
+template <class T>
+inline constexpr bool kNarrowFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> ||
+                                     std::is_same_v<T, Float8E4M3> || std::is_same_v<T, Float8E5M2>;
+
 template <class To, class From>
 To converted(From x) {
   if constexpr (std::is_same_v<To, bool>) {
@@ -22,12 +26,17 @@ To converted(From x) {
     BFloat16 y;
     y.bits = static_cast<uint16_t>((u & 0x7fffffffU) > 0x7f800000U ? nan : rounded);
     return y;
-  } else if constexpr (std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>) {
-    return static_cast<To>(static_cast<float>(x));
-  } else if constexpr (std::is_same_v<To, Half>) {
-    return Half(static_cast<float>(x));
-  } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint8_t>) {
-    return static_cast<uint8_t>(static_cast<int32_t>(x));  // negative numbers wrap
+  } else if constexpr (kNarrowFloat<From> && !std::is_same_v<To, float>) {
+    return converted<To>(static_cast<float>(x));
+  } else if constexpr (kNarrowFloat<To>) {
+    return To(static_cast<float>(x));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
+    return x >= From(0x1p63) ? static_cast<uint64_t>(x)
+                             : static_cast<uint64_t>(static_cast<int64_t>(x));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 4) {
+    return static_cast<To>(static_cast<int32_t>(x));  // wraps
+  } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint32_t>) {
+    return static_cast<uint32_t>(static_cast<int64_t>(x));
   } else {
     return static_cast<To>(x);
   }
@@ -252,15 +261,26 @@ template void stream_run<BFloat16, float>(const BFloat16*, int64_t, float*);
 #define MICA_RUNS(T, C)                                         \
   template void load_run<T, C>(const T*, int64_t, int64_t, C*); \
   template void store_run<T, C>(const C*, int64_t, T*, int64_t);
-#define MICA_RUNS_OF(C)  \
-  MICA_RUNS(double, C)   \
-  MICA_RUNS(float, C)    \
-  MICA_RUNS(Half, C)     \
-  MICA_RUNS(BFloat16, C) \
-  MICA_RUNS(int64_t, C) MICA_RUNS(int32_t, C) MICA_RUNS(uint8_t, C) MICA_RUNS(bool, C)
+#define MICA_RUNS_OF(C)    \
+  MICA_RUNS(double, C)     \
+  MICA_RUNS(float, C)      \
+  MICA_RUNS(Half, C)       \
+  MICA_RUNS(BFloat16, C)   \
+  MICA_RUNS(Float8E4M3, C) \
+  MICA_RUNS(Float8E5M2, C) \
+  MICA_RUNS(int64_t, C)    \
+  MICA_RUNS(int32_t, C)    \
+  MICA_RUNS(int16_t, C)    \
+  MICA_RUNS(int8_t, C)     \
+  MICA_RUNS(uint64_t, C)   \
+  MICA_RUNS(uint32_t, C)   \
+  MICA_RUNS(uint16_t, C)   \
+  MICA_RUNS(uint8_t, C)    \
+  MICA_RUNS(bool, C)
 MICA_RUNS_OF(float)
 MICA_RUNS_OF(double)
 MICA_RUNS_OF(int64_t)
+MICA_RUNS_OF(uint64_t)
 #undef MICA_RUNS_OF
 #undef MICA_RUNS
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "mica/core/float8.h"
 #include "mica/core/half.h"
 
 namespace mica {
@@ -9,10 +10,10 @@ namespace mica {
 // Runs of n elements between their own type and the one arithmetic happens in. `stride` is in
 // elements; dense runs (stride 1) are vectorised.
 
-/// Any dtype's type T to C, which is float, double or int64_t.
+/// Any dtype's type T to C, which is a carrier: float, double, int64_t or uint64_t.
 template <class T, class C>
 void load_run(const T* from, int64_t stride, int64_t n, C* to);
-/// C to T: floats become integers by truncation, anything but zero becomes true.
+/// C to T: floats become integers by truncation, integers wrap, anything but zero becomes true.
 template <class T, class C>
 void store_run(const C* from, int64_t n, T* to, int64_t stride);
 

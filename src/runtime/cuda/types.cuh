@@ -11,6 +11,7 @@
 
 #include "mica/core/dtype.h"
 #include "mica/core/error.h"
+#include "mica/core/float8.h"
 
 namespace mica::cuda {
 
@@ -27,6 +28,14 @@ template <>
 struct ComputeType<__nv_bfloat16> {
   using type = float;
 };
+template <>
+struct ComputeType<Float8E4M3> {
+  using type = float;
+};
+template <>
+struct ComputeType<Float8E5M2> {
+  using type = float;
+};
 template <class T>
 using Compute = typename ComputeType<T>::type;
 
@@ -35,6 +44,8 @@ inline constexpr bool is_half = !std::is_same_v<T, Compute<T>>;
 
 __device__ inline float to_compute(__half x) { return __half2float(x); }
 __device__ inline float to_compute(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ inline float to_compute(Float8E4M3 x) { return x; }
+__device__ inline float to_compute(Float8E5M2 x) { return x; }
 template <class T>
 __device__ inline T to_compute(T x) {
   return x;
@@ -53,8 +64,14 @@ __device__ inline To convert(From x) {
     return __float2bfloat16_rn(static_cast<float>(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
-  } else if constexpr (std::is_same_v<To, uint8_t> && std::is_floating_point_v<From>) {
-    return static_cast<uint8_t>(static_cast<int64_t>(x));  // wraps, where the GPU would saturate
+  } else if constexpr (!std::is_same_v<To, Compute<To>>) {  // eight bits
+    return To(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, uint64_t> && std::is_floating_point_v<From>) {
+    return x >= From(0x1p63) ? static_cast<uint64_t>(x)
+                             : static_cast<uint64_t>(static_cast<int64_t>(x));
+  } else if constexpr (std::is_integral_v<To> && !std::is_same_v<To, int32_t> &&
+                       std::is_floating_point_v<From>) {
+    return static_cast<To>(static_cast<int64_t>(x));  // wraps, where the GPU would saturate
   } else {
     return static_cast<To>(x);
   }
@@ -82,24 +99,31 @@ decltype(auto) cuda_switch_float(DType t, const char* op, F&& f) {
 template <class F>
 decltype(auto) cuda_switch_all(DType t, F&& f) {
   switch (t) {
-    case DType::f64:
-      return f.template operator()<double>();
-    case DType::f32:
-      return f.template operator()<float>();
-    case DType::f16:
-      return f.template operator()<__half>();
-    case DType::bf16:
-      return f.template operator()<__nv_bfloat16>();
+    case DType::f8_e4m3:
+      return f.template operator()<Float8E4M3>();
+    case DType::f8_e5m2:
+      return f.template operator()<Float8E5M2>();
     case DType::i64:
       return f.template operator()<int64_t>();
     case DType::i32:
       return f.template operator()<int32_t>();
+    case DType::i16:
+      return f.template operator()<int16_t>();
+    case DType::i8:
+      return f.template operator()<int8_t>();
+    case DType::u64:
+      return f.template operator()<uint64_t>();
+    case DType::u32:
+      return f.template operator()<uint32_t>();
+    case DType::u16:
+      return f.template operator()<uint16_t>();
     case DType::u8:
       return f.template operator()<uint8_t>();
     case DType::boolean:
-      break;
+      return f.template operator()<bool>();
+    default:
+      return cuda_switch_float(t, "dtype", f);
   }
-  return f.template operator()<bool>();
 }
 
 template <class T>
