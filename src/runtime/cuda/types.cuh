@@ -99,6 +99,14 @@ decltype(auto) cuda_switch_float(DType t, const char* op, F&& f) {
 template <class F>
 decltype(auto) cuda_switch_all(DType t, F&& f) {
   switch (t) {
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::f16:
+      return f.template operator()<__half>();
+    case DType::bf16:
+      return f.template operator()<__nv_bfloat16>();
     case DType::f8_e4m3:
       return f.template operator()<Float8E4M3>();
     case DType::f8_e5m2:
@@ -120,10 +128,9 @@ decltype(auto) cuda_switch_all(DType t, F&& f) {
     case DType::u8:
       return f.template operator()<uint8_t>();
     case DType::boolean:
-      return f.template operator()<bool>();
-    default:
-      return cuda_switch_float(t, "dtype", f);
+      break;
   }
+  return f.template operator()<bool>();
 }
 
 template <class T>
