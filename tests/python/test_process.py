@@ -11,7 +11,8 @@ import pytest
 def run(code, *, timeout=30, **variables):
     """Runs a program; what it printed. It must end well, without a word on stderr."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        # Python 3.12 warns of a fork beside threads, which some of these are about.
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
         timeout=timeout,

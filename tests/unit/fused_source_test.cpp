@@ -199,8 +199,9 @@ class Compiler : public testing::Test {
 
 /// Every elementwise op that takes a dtype, as many in a program as may be.
 TEST_F(Compiler, TakesEveryOpInEveryDType) {
-  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32,
-                            DType::u8, DType::boolean}) {
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i16,
+        DType::i8, DType::u64, DType::u32, DType::u16, DType::u8, DType::boolean}) {
     Program program{2, {}, {0}};
     const auto finish = [&] {
       if (program.instructions.empty()) return;
@@ -210,6 +211,9 @@ TEST_F(Compiler, TakesEveryOpInEveryDType) {
     for (const OpDef* op : all_ops()) {
       if (op->elementwise == 0) continue;
       const bool chooses = op == &find_op("where");
+      // Whole numbers divided by zero raise, which a generated kernel cannot.
+      const bool divides = op == &find_op("floor_divide") || op == &find_op("remainder");
+      if (divides && !is_floating(dtype)) continue;
       if (!op->dtypes.contains(dtype) && !chooses) continue;
       const std::vector<std::byte> zeros(op->params_info->size);
       Instruction one{op, AnyParams({zeros.data(), op->params_info}),
