@@ -155,9 +155,10 @@ def test_a_disk_that_is_full_at_the_first_save(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_save(tmp_path, number):
     code = f"""
-    import os, sys
+    import os, signal, sys
     sys.path.insert(0, {os.path.dirname(__file__)!r})
     import test_runs as t
+    signal.signal({int(number)}, signal.SIG_DFL)  # nohup lets SIGHUP be ignored, which is kept
     count = 0
     def loss(output, y):
         global count
