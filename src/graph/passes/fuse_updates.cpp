@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/passes/rewrite.h"
@@ -89,9 +91,16 @@ void join(Graph& graph, Index& index, int number, std::vector<bool>& keep) {
   if (!is(update, O::kPlain)) return;
   const auto count = static_cast<size_t>(update.params.as<typename O::Params>().count);
   std::vector<LayerGrads> layers = layers_of(graph, index, number, count);
-  // One layer too large for it does not keep the others out.
+  // One layer too large for it does not keep the others out. Layers of one size are asked for once:
+  // a question goes through the whole update.
+  std::map<std::string, bool> takes;
   std::erase_if(layers, [&](const LayerGrads& layer) {
-    return !has_joined_kernel(graph, with_layers<O>(graph, update, {layer}));
+    std::string size;
+    for (const ValueId id : graph.nodes[static_cast<size_t>(layer.node)].in)
+      size += to_string(graph[id].spec);
+    const auto [known, is_new] = takes.try_emplace(size);
+    if (is_new) known->second = has_joined_kernel(graph, with_layers<O>(graph, update, {layer}));
+    return !known->second;
   });
   if (layers.empty() || !saves_memory(graph, layers)) return;
   for (const LayerGrads& l : layers) keep[static_cast<size_t>(l.node)] = false;
