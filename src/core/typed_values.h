@@ -1,0 +1,119 @@
+#pragma once
+
+#include <optional>
+#include <tuple>
+#include <type_traits>
+
+#include "mica/core/values.h"
+
+// Values as C++ types and back: a Tensor, Values, an optional, tuple, pair, array or vector of
+// such, or an aggregate with `fields()`, which are a dict's entries:
+//
+//     struct Gaussian {
+//       Tensor mean, log_var;
+//       template <class Self, class F>
+//       static void fields(Self& self, F&& f) { f("mean", self.mean); f("log_var", self.log_var); }
+//     };
+namespace mica {
+
+/// Has a `fields(self, f)` visitor that calls f(name, field) for each.
+template <class T>
+concept HasFields = requires(T& t) { T::fields(t, [](const char*, auto&) {}); };
+template <class T>
+concept TupleLike = !std::same_as<T, Values> && requires { std::tuple_size<T>::value; };
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <class Given>
+Values to_values(Given&& value) {
+  using T = std::remove_cvref_t<Given>;
+  if constexpr (std::convertible_to<Given&&, Values>) {
+    return std::forward<Given>(value);
+  } else if constexpr (IsOptional<T>::value) {
+    return value ? to_values(*value) : Values();
+  } else if constexpr (HasFields<T>) {
+    std::vector<Values::Entry> entries;
+    T::fields(value, [&](const char* name, const auto& field) {
+      entries.emplace_back(name, to_values(field));
+    });
+    return Values::dict(std::move(entries));
+  } else if constexpr (TupleLike<T>) {
+    return std::apply([](const auto&... entries) { return Values::list({to_values(entries)...}); },
+                      value);
+  } else {
+    static_assert(IsVector<T>::value,
+                  "expected a Tensor, Values, a tuple, a vector or an aggregate with fields()");
+    std::vector<Values> entries;
+    for (const auto& entry : value) entries.push_back(to_values(entry));
+    return Values::list(std::move(entries));
+  }
+}
+
+template <class T>
+T from_values(const Values& values, const ValuesPath& path);
+
+namespace detail {
+
+inline void check_entries(const Values& values, const ValuesPath& path, size_t n) {
+  check(values.is_list() && values.entries().size() == n, "{}: expected a list of {}, got {}", path,
+        n, values);
+}
+
+template <class Tuple, size_t... i>
+Tuple tuple_from(const Values& values, const ValuesPath& path, std::index_sequence<i...>) {
+  check_entries(values, path, sizeof...(i));
+  return Tuple{from_values<std::tuple_element_t<i, Tuple>>(values.entries()[i],
+                                                           ValuesPath(path, values, i))...};
+}
+
+}  // namespace detail
+
+/// The Values as a T. Raises with the path of the first that is something else. An undefined Tensor
+/// stands for nothing.
+template <class T>
+T from_values(const Values& values, const ValuesPath& path) {
+  if constexpr (std::same_as<T, Values>) {
+    return values;
+  } else if constexpr (std::same_as<T, Tensor>) {
+    if (values.is_nothing()) return {};
+    check(values.is_tensor(), "{}: expected a tensor, got {}", path, values);
+    return values.tensor();
+  } else if constexpr (IsOptional<T>::value) {
+    if (values.is_nothing()) return {};
+    return from_values<typename T::value_type>(values, path);
+  } else if constexpr (HasFields<T>) {
+    check(values.is_dict(), "{}: expected a dict, got {}", path, values);
+    T made = {};
+    int64_t fields = 0;
+    T::fields(made, [&]<class Field>(const char* name, Field& field) {
+      const Values* found = values.find(name);
+      check(found != nullptr, "{}: expected an entry \"{}\", got {}", path, name, values);
+      field = from_values<Field>(
+          *found, ValuesPath(path, values, static_cast<size_t>(found - values.entries().data())));
+      ++fields;
+    });
+    check(fields == values.size(), "{}: expected {} entries, got {}", path, fields, values);
+    return made;
+  } else if constexpr (TupleLike<T>) {
+    return detail::tuple_from<T>(values, path, std::make_index_sequence<std::tuple_size_v<T>>());
+  } else {
+    static_assert(IsVector<T>::value,
+                  "expected a Tensor, Values, a tuple, a vector or an aggregate with fields()");
+    check(values.is_list(), "{}: expected a list, got {}", path, values);
+    T made;
+    for (size_t i = 0; i < values.entries().size(); ++i)
+      made.push_back(
+          from_values<typename T::value_type>(values.entries()[i], ValuesPath(path, values, i)));
+    return made;
+  }
+}
+
+}  // namespace mica
