@@ -42,6 +42,7 @@ void bind_io(nb::module_& m);
 void bind_models(nb::module_& m);
 void bind_settings(nb::module_& m);
 void bind_cuda(nb::module_& m);
+void bind_caller();
 
 /// Other Python threads run while an operator does.
 using ReleaseGil = nb::call_guard<nb::gil_scoped_release>;

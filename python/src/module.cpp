@@ -56,5 +56,6 @@ NB_MODULE(_mica, m) {
   bind_models(m);
   bind_settings(m);
   bind_cuda(m);
+  bind_caller();
   nanobind::module_::import_("atexit").attr("register")(nanobind::cpp_function(&note_exit));
 }

@@ -1,4 +1,5 @@
 // How a module is called from Python, its hooks, and how the garbage collector looks into both.
+#include "mica/core/scope.h"
 #include "python/src/callback.h"
 #include "python/src/module_handle.h"
 
@@ -72,6 +73,7 @@ nb::object call(nb::handle self, const nb::args& args, const nb::kwargs& kwargs)
   nn::CallWatcher* watcher = nn::exchange_call_watcher(nullptr);
   nn::exchange_call_watcher(watcher);
   const ModuleImpl& impl = impl_of(self);
+  const ModuleScope scope(impl.registered_name());
   if (!watcher && !impl.forward_hooks()) return self.attr("forward")(*args, **kwargs);
   if (watcher) watcher->enter(impl);
   nb::object result = call_with_hooks(self, args, kwargs);

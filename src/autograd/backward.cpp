@@ -6,6 +6,7 @@
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
 #include "mica/core/interrupt.h"
+#include "mica/core/scope.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 
@@ -66,6 +67,7 @@ class Pass {
     while (!queue_.empty()) {
       poll_interrupt();
       const Ref<GradNode> node = queue_.top().node;
+      const PhaseScope scope(Phase::backward, node->sequence());
       queue_.pop();
       Tensors cotangents = std::move(waiting_.extract(node.get()).mapped());
       if (node->sequence() > since_) run_hooks(*node, cotangents);

@@ -116,8 +116,8 @@ class Capture final : public Recorder, public GradWatcher {
 
   Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                  std::span<const TensorSpec> out) override {
-    Node node{&op, AnyParams(params), {}, {}, {}};
     const int index = static_cast<int>(graph_.nodes.size());
+    Node node{&op, AnyParams(params), {}, {}, {}, index, scope_now()};
     for (const Tensor& t : inputs) node.in.push_back(t.defined() ? value_of(t) : kNoValue);
     Outputs outputs;
     for (const TensorSpec& spec : out) {
@@ -326,6 +326,28 @@ class Capture final : public Recorder, public GradWatcher {
     return add_value({g[there].spec, Value::Kind::computed, {}, -1, at->second, offset, false});
   }
 
+  /// Where the thread is, and which calls of the tape were recorded from there. Gradients belong to
+  /// the module of what they are the gradient of.
+  std::shared_ptr<const Scope> scope_now() {
+    Scope now = current_scope();
+    if (t_scope.differentiates > 0 && now.module.empty()) {
+      if (const Scope* of = scope_of(t_scope.differentiates)) {
+        now.module = of->module;
+        now.caller = of->caller;
+      }
+    }
+    if (scopes_.empty() || *scopes_.back().second != now)
+      scopes_.emplace_back(last_sequence(), std::make_shared<const Scope>(std::move(now)));
+    return scopes_.back().second;
+  }
+
+  const Scope* scope_of(uint64_t sequence) const {
+    const auto after = std::partition_point(scopes_.begin(), scopes_.end(),
+                                            [&](const auto& s) { return s.first < sequence; });
+    if (after != scopes_.begin()) return std::prev(after)->second.get();
+    return forward_ ? forward_->scope_of(sequence) : nullptr;
+  }
+
   void note_device(const char* who, Device device) {
     check<Unsupported>(!device_known_ || device == device_,
                        "{}: a tensor on {} in a graph captured on {}; a graph has one device", who,
@@ -497,25 +519,21 @@ class Capture final : public Recorder, public GradWatcher {
     }
   }
 
-  /// Whether a node updates a leaf by this gradient.
+  /// Whether a node updates a leaf by this gradient: reads its memory and writes the leaf's.
   bool is_used_up(const Tensor& leaf, const Tensor& grad) {
+    const std::vector<int>& writers = memory_.writers(leaf.storage().get());
     const ValueId root = graph_.root(value_of(grad));
-    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& node) {
-      bool updates = false;
-      bool reads = false;
-      const int n = static_cast<int>(node.in.size());
-      for (int i = 0; i < n; ++i) {
-        const ValueId id = node.in[static_cast<size_t>(i)];
-        if (id == kNoValue) continue;
-        const ValueId of = graph_.root(id);
-        if (node.op->writes(node.params.ref().data, i, n)) {
-          updates = updates || (graph_[of].kind == Value::Kind::external &&
-                                graph_[of].tensor.storage() == leaf.storage());
-        } else {
-          reads = reads || of == root;
-        }
+    return std::any_of(writers.begin(), writers.end(), [&](int writer) {
+      auto [reads, fresh] = reads_.try_emplace(writer);
+      if (fresh) {
+        const Node& node = graph_.nodes[static_cast<size_t>(writer)];
+        const int n = static_cast<int>(node.in.size());
+        for (int i = 0; i < n; ++i)
+          if (const ValueId id = node.in[static_cast<size_t>(i)];
+              id != kNoValue && !node.op->writes(node.params.ref().data, i, n))
+            reads->second.insert(graph_.root(id));
       }
-      return updates && reads;
+      return reads->second.contains(root);
     });
   }
 
@@ -537,8 +555,11 @@ class Capture final : public Recorder, public GradWatcher {
   CapturedMemory memory_;
   std::unordered_map<const Storage*, std::vector<ValueId>> externals_;
   std::unordered_map<const Storage*, Tensor> writers_;
-  std::unordered_map<ValueId, ValueId> newer_;  // the next version of a value
+  std::unordered_map<ValueId, ValueId> newer_;                  // the next version of a value
+  std::unordered_map<int, std::unordered_set<ValueId>> reads_;  // by nodes that update a leaf
   CapturedGrads grads_;
+  /// From which sequence number of the tape on the thread was where.
+  std::vector<std::pair<uint64_t, std::shared_ptr<const Scope>>> scopes_;
   std::vector<std::pair<Tensor, std::function<void(const Tensor&)>>> asked_effects_;
   Guards guards_;
 };

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -20,14 +23,16 @@ class CapturedMemory {
   /// The node that wrote last; -1 for none.
   int last_writer(const Storage* storage) const {
     const auto at = groups_.find(storage);
-    return at == groups_.end() ? -1 : at->second->writer;
+    return at == groups_.end() || at->second->writers.empty() ? -1 : at->second->writers.back();
   }
   void read_by(const Storage* storage, int node) { group(storage).readers.push_back(node); }
   /// Nodes that read since the last write.
   const std::vector<int>& readers(const Storage* storage) { return group(storage).readers; }
+  /// Nodes that wrote, in their order.
+  const std::vector<int>& writers(const Storage* storage) { return group(storage).writers; }
   void write_by(Storage* storage, int node) {
     Group& g = group(storage);
-    g.writer = node;
+    g.writers.push_back(node);
     g.readers.clear();
     for (const Ref<Storage>& member : g.members)
       if (member.get() != storage) member->bump_version();
@@ -38,7 +43,10 @@ class CapturedMemory {
   void join(const Ref<Storage>& a, const Ref<Storage>& b) {
     Group& to = group(a.get());
     const Group from = group(b.get());
-    to.writer = std::max(to.writer, from.writer);
+    std::vector<int> writers;
+    std::merge(to.writers.begin(), to.writers.end(), from.writers.begin(), from.writers.end(),
+               std::back_inserter(writers));
+    to.writers = std::move(writers);
     to.readers.insert(to.readers.end(), from.readers.begin(), from.readers.end());
     to.members.push_back(a);
     to.members.push_back(b);
@@ -48,28 +56,37 @@ class CapturedMemory {
   /// Notes memory outside. Two storages may lie in the same memory, of a NumPy array for one: no
   /// write to either is understood then.
   void meet(const Ref<Storage>& storage) {
-    for (const Met& met : met_)
-      if (met.storage == storage) return;
-    Met fresh{storage, false};
-    for (Met& met : met_) {
-      if (!overlap(*met.storage, *storage)) continue;
-      fresh.shared = met.shared = true;
-      if (last_writer(met.storage.get()) >= 0) check_alone("compile", met.storage.get());
+    const auto [met, fresh] = met_.try_emplace(storage.get(), Met{storage, false});
+    const std::byte* begin = storage->data();
+    if (!fresh || !begin || storage->bytes() == 0) return;
+    Range range{begin + storage->bytes(), {&met->second}};
+    auto at = ranges_.upper_bound(begin);
+    if (at != ranges_.begin() && std::prev(at)->second.end > begin) --at;
+    while (at != ranges_.end() && at->first < range.end) {
+      begin = std::min(begin, at->first);
+      range.end = std::max(range.end, at->second.end);
+      for (Met* other : at->second.storages) {
+        range.storages.push_back(other);
+        met->second.shared = other->shared = true;
+      }
+      at = ranges_.erase(at);
     }
-    met_.push_back(fresh);
+    for (const Met* other : range.storages)
+      if (last_writer(other->storage.get()) >= 0) check_alone("compile", other->storage.get());
+    ranges_.emplace(begin, std::move(range));
   }
   void check_alone(const char* who, const Storage* storage) const {
-    for (const Met& met : met_)
-      check<Unsupported>(met.storage.get() != storage || !met.shared,
-                         "{}: a write to memory that another tensor outside was made from as well "
-                         "cannot be captured",
-                         who);
+    const auto met = met_.find(storage);
+    check<Unsupported>(met == met_.end() || !met->second.shared,
+                       "{}: a write to memory that another tensor outside was made from as well "
+                       "cannot be captured",
+                       who);
   }
 
  private:
   struct Group {
     std::vector<int> readers;
-    int writer = -1;
+    std::vector<int> writers;
     std::vector<Ref<Storage>> members;  // where there are several
   };
   struct Met {
@@ -77,10 +94,12 @@ class CapturedMemory {
     bool shared;
   };
 
-  static bool overlap(const Storage& a, const Storage& b) {
-    return a.data() && b.data() && a.device() == b.device() && a.data() < b.data() + b.bytes() &&
-           b.data() < a.data() + a.bytes();
-  }
+  /// Bytes that one storage covers, or several that overlap.
+  struct Range {
+    const std::byte* end;
+    std::vector<Met*> storages;
+  };
+
   Group& group(const Storage* storage) {
     std::shared_ptr<Group>& g = groups_[storage];
     if (!g) g = std::make_shared<Group>();
@@ -88,7 +107,8 @@ class CapturedMemory {
   }
 
   std::unordered_map<const Storage*, std::shared_ptr<Group>> groups_;
-  std::vector<Met> met_;
+  std::unordered_map<const Storage*, Met> met_;
+  std::map<const std::byte*, Range> ranges_;  // by where they begin
 };
 
 }  // namespace mica

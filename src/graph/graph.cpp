@@ -3,6 +3,21 @@
 #include "mica/core/check.h"
 
 namespace mica {
+namespace {
+
+template <class E, class... Others>
+[[noreturn]] void throw_like(const Error& error, const std::string& text) {
+  if (dynamic_cast<const E*>(&error)) throw E(text);
+  if constexpr (sizeof...(Others) > 0) throw_like<Others...>(error, text);
+  throw Error(text);
+}
+
+}  // namespace
+
+void rethrow_at(const Error& error, const Scope* scope) {
+  throw_like<IndexError, ShapeError, DTypeError, DeviceError, OutOfMemory, IoError, Unsupported>(
+      error, scope ? fmt::format("{} (in {})", error.what(), to_string(*scope)) : error.what());
+}
 
 ValueId Graph::root(ValueId id) const {
   while ((*this)[id].base != kNoValue) id = (*this)[id].base;
@@ -43,6 +58,7 @@ std::string Graph::dump() const {
     if (node.is_view()) s += fmt::format("  view of %{}", root(node.out[0]));
     if (has_effect(node)) s += "  writes outside";
     if (static_cast<int>(i) < prologue) s += "  kept";
+    if (node.scope) s += fmt::format("  #{} {}", node.id, to_string(*node.scope));
     s += '\n';
   }
   return s + fmt::format("return {}\n", list(outputs));

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "mica/core/error.h"
+#include "mica/core/scope.h"
 #include "mica/op/op_def.h"
 
 namespace mica {
@@ -35,6 +38,10 @@ struct Node {
   std::vector<ValueId> in;
   std::vector<ValueId> out;
   std::vector<int> after;  ///< nodes that read what this one writes over
+  /// Its number when it was captured, and where it was called; a node that a pass puts in the place
+  /// of others has those of one of them.
+  int id = -1;
+  std::shared_ptr<const Scope> scope = {};
   bool is_view() const { return op->view != nullptr; }
 };
 
@@ -55,10 +62,14 @@ struct Graph {
   ValueId root(ValueId id) const;
   /// True when the node writes to memory outside the graph.
   bool has_effect(const Node& node) const;
-  /// One line per node: `%5 = relu(%4)  f32[64, 500]`, with the memory it writes to or shares.
+  /// One line per node: `%5 = relu(%4)  f32[64, 500]`, with the memory it writes to or shares, its
+  /// number and where it was called.
   std::string dump() const;
   /// A picture: calls as boxes from top to bottom, each below what it reads. Complete in itself.
   std::string svg() const;
 };
+
+/// Throws an error again, as what it is, with the place of the call that met it.
+[[noreturn]] void rethrow_at(const Error& error, const Scope* scope);
 
 }  // namespace mica

@@ -210,7 +210,7 @@ void Plan::lower() {
   const auto count = static_cast<int>(g.nodes.size());
   for (int i = 0; i < count; ++i) {
     const Node node = g.nodes[static_cast<size_t>(i)];  // values move as copies are added
-    if (!node.is_view()) add_step(*node.op, node.params, node.in, node.out, i < g.prologue);
+    if (!node.is_view()) add_step(node, i < g.prologue);
   }
   compute_in_place(captured_.graph, steps_, static_cast<size_t>(prologue_));
   std::map<const Storage*, Ref<Storage>> outside;
@@ -224,24 +224,26 @@ void Plan::lower() {
 }
 
 /// Chooses the kernel of a node and inserts the copies it asks for.
-void Plan::add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in,
-                    const std::vector<ValueId>& out, bool early) {
+void Plan::add_step(const Node& node, bool early) {
+  const OpDef& op = *node.op;
+  const AnyParams& params = node.params;
   Graph& g = captured_.graph;
   const auto emit = [&](Step step, bool is_early) {
+    step.scope = node.scope;
     early_.resize(g.values.size());
     for (const ValueId id : step.out) early_[static_cast<size_t>(id)] = is_early;
     steps_.insert(is_early ? steps_.begin() + prologue_ : steps_.end(), std::move(step));
     if (is_early) ++prologue_;
   };
   std::vector<ValueId> results;
-  for (const ValueId id : out)
+  for (const ValueId id : node.out)
     if (g[id].base == kNoValue) results.push_back(id);  // else a new version of an input
   if (captured_.device.is_null())
-    return emit({&op, params, nullptr, in, std::move(results), {}, {}, 0}, early);
-  const Specs specs = specs_of(in, out);
+    return emit({&op, params, nullptr, node.in, std::move(results), {}, {}, 0}, early);
+  const Specs specs = specs_of(node.in, node.out);
   lower_call(
       op, params, select(op, params.ref(), {specs.in, specs.out}, captured_.device), specs.in,
-      captured_.device, in, std::move(results),
+      captured_.device, node.in, std::move(results),
       [&](const TensorSpec& spec) {
         g.values.push_back({spec, Value::Kind::computed, {}, -1, kNoValue, 0, false});
         return static_cast<ValueId>(g.values.size() - 1);
@@ -411,6 +413,7 @@ Plan::StepInfo Plan::step(size_t i) const {
   StepInfo info{.op = step.op->name,
                 .kernel = step.prepared ? step.prepared->kernel->name : nullptr,
                 .params = step.params.ref().info->print(step.params.ref().data),
+                .scope = step.scope ? to_string(*step.scope) : "",
                 .in = {},
                 .out = {}};
   // An expanded tensor is read once, however often it is seen.

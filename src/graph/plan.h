@@ -59,6 +59,7 @@ class Plan {
     const char* op = nullptr;
     const char* kernel = nullptr;  ///< null on the null device
     std::string params;
+    std::string scope;           ///< where it was called: "features.0 backward"
     std::vector<TensorSpec> in;  ///< those that are there
     std::vector<TensorSpec> out;
     double flops = 0;  ///< 0 where memory decides how long it takes
@@ -82,14 +83,14 @@ class Plan {
     std::vector<Arg> in_args;
     std::vector<Arg> out_args;
     size_t workspace_offset = 0;
+    std::shared_ptr<const Scope> scope = {};
   };
 
   struct Specs;
   Specs specs_of(const std::vector<ValueId>& in, const std::vector<ValueId>& out) const;
   void compile_ahead() const;
   void lower();
-  void add_step(const OpDef& op, const AnyParams& params, const std::vector<ValueId>& in,
-                const std::vector<ValueId>& out, bool early);
+  void add_step(const Node& node, bool early);
   /// Whether a value stays the same while nobody writes to what the prologue depends on.
   bool is_kept(ValueId id) const;
   void place();

@@ -27,9 +27,13 @@ void Plan::run_step(int i) const {
   const OpScope scope(step.op->name);
   DeviceRuntime& rt = runtime(captured_.device);
   Encoder* encoder = rt.encoder(captured_.device.index);
-  step.prepared->run(
-      step.params.ref().data,
-      {step.in_args, step.out_args, arena_of(i)->storage->data() + step.workspace_offset, encoder});
+  try {
+    step.prepared->run(step.params.ref().data,
+                       {step.in_args, step.out_args,
+                        arena_of(i)->storage->data() + step.workspace_offset, encoder});
+  } catch (const Error& error) {
+    rethrow_at(error, step.scope.get());
+  }
   rt.op_launched(step.op->name, captured_.device.index);
 }
 

@@ -10,6 +10,7 @@
 #include "mica/autograd/autograd.h"
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
+#include "mica/core/scope.h"
 #include "mica/core/stack.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
@@ -169,6 +170,7 @@ Module::Module(std::shared_ptr<ModuleImpl> impl) : impl_(std::move(impl)) {
 
 Tensor Module::operator()(const Tensor& x) const {
   check_stack("nn::Module");
+  const ModuleScope scope(impl_->registered_name());
   if (!t_watcher && !impl_->forward_hooks()) return impl_->forward(x);
   if (t_watcher) t_watcher->enter(*impl_);
   Tensor result = call_with_hooks(*this, x);
@@ -364,6 +366,7 @@ void ModuleImpl::check_not_inside(const std::string& name, const Module& module)
 void ModuleImpl::register_module(const std::string& name, const Module& module) {
   check_name(name);
   check_not_inside(name, module);
+  module.impl()->registered_name_ = kept_name(name);
   children_.edit([&](auto& list) { list.emplace_back(name, module); });
 }
 
@@ -391,6 +394,7 @@ Tensor ModuleImpl::parameter(const std::string& name, const Shape& shape, Initia
 void ModuleImpl::replace_module(const std::string& name, const Module& module) {
   check_not_inside(name, module);
   replace(children_, name, module);
+  module.impl()->registered_name_ = kept_name(name);
 }
 
 void ModuleImpl::replace_parameter(const std::string& name, const Tensor& value) {

@@ -160,6 +160,9 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   /// Takes a child, parameter or buffer out, so that its name can be used again.
   void unregister(const std::string& name);
 
+  /// The name that the module was last registered under in another one; null where it never was.
+  const std::string* registered_name() const { return registered_name_; }
+
   // As they are now: parts that come or go later are not seen in what these return.
   Members<Module>::Snapshot children() const { return children_.get(); }
   Members<Tensor>::Snapshot own_parameters() const { return parameters_.get(); }
@@ -224,6 +227,7 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   mutable std::mutex mutex_;  ///< of the next two
   std::vector<std::shared_ptr<Initial>> initials_;
   std::shared_ptr<ForwardHooks> hooks_;
+  std::atomic<const std::string*> registered_name_ = nullptr;
   std::atomic<bool> has_hooks_ = false;  ///< hooks_ is set, and stays
   std::atomic<bool> is_part_ = false;    ///< of another module, or was once
   std::shared_ptr<bool> training_ = std::make_shared<bool>(true);

@@ -5,6 +5,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
+#include "mica/core/scope.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/schedule_lr/schedule_lr.h"
@@ -55,6 +56,7 @@ void Optimizer::start() {
 
 void Optimizer::step() {
   const NoGrad guard;
+  const PhaseScope scope(Phase::update);
   schedule_lr(curve_, base_lr_, step_, lr_);
   for (size_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];

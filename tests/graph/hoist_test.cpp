@@ -41,7 +41,7 @@ TEST(Hoist, MovesWhatDependsOnUnwrittenTensors) {
                            {hoist});
   EXPECT_THAT(ops_of(g), ElementsAre("copy", "copy", "neg", "exp", "matmul"));
   EXPECT_EQ(g.prologue, 3);
-  EXPECT_THAT(g.dump(), HasSubstr("neg(%4) {}  f32[6, 4] on null  kept\n"));
+  EXPECT_THAT(g.dump(), HasSubstr("neg(%4) {}  f32[6, 4] on null  kept"));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(g[g.nodes[static_cast<size_t>(i)].out[0]].node, i);
 }
 

@@ -182,7 +182,7 @@ def test_the_last_of_many_epochs_takes_as_long_as_the_first(tmp_path):
     times = []
     x, y = X[:8], Y[:8]
     pair = data.DataLoader((x, y), 8, shuffle=1), data.DataLoader((x, y), 8)
-    _, trainer = make(tmp_path, epochs=400, on_epoch=lambda r: times.append(time.monotonic()))
+    _, trainer = make(tmp_path, epochs=400, on_epoch=lambda r: times.append(time.process_time()))
     trainer.fit(*pair)
     steps = np.diff(times)
     assert np.median(steps[-100:]) < 3 * np.median(steps[:100]) + 1e-3

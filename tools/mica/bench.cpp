@@ -229,10 +229,10 @@ void bench_training(const Options& options, const Workload& workload, int64_t ba
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("bench", "Time a training step, eager and compiled, or operators alone");
+  auto* command = app.add_subcommand(
+      "bench", "Time a training step, eager and compiled, operators alone, or compiling");
   auto o = std::make_shared<Options>();
-  std::vector<std::string> names = {"ops"};
+  std::vector<std::string> names = {"ops", "compile"};
   for (const Workload& w : workloads()) names.emplace_back(w.name);
   command->add_option("workload", o->workloads, "What to time; several may be given")
       ->required()
@@ -267,13 +267,15 @@ void add_bench(CLI::App& app) {
       "  mica bench simple_cnn_train mnist_net_train --device cpu --json\n"
       "  mica bench lenet_train --breakdown\n"
       "  mica bench ops --device cpu\n"
-      "  mica bench ops --only conv2d");
+      "  mica bench ops --only conv2d\n"
+      "  mica bench compile");
   command->callback([o] {
     const Device device = choose_device(o->device);
     set_allow_tf32(o->tf32);
     set_autotune(o->autotune);
     for (const std::string& name : o->workloads) {
       if (name == "ops") bench_ops(device, o->only, o->json);
+      if (name == "compile") bench_compile(device, o->json);
       for (const Workload& w : workloads()) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;

@@ -68,13 +68,14 @@ void bench_breakdown(const std::string& workload, const Plan& plan, double secon
                        {"kernel", s.kernel},
                        {"shapes", shapes_of(s, kAll)},
                        {"params", s.params},
+                       {"scope", s.scope},
                        {"us", us(time)},
                        {"floor_us", us(floor)},
                        {"bytes", s.bytes},
                        {"flops", s.flops}});
     } else {
-      fmt::print("{:>8.2f} {:>9.2f}  {}: {}  {}\n", time * 1e6, floor * 1e6, s.op, s.kernel,
-                 shapes_of(s, kMostShapes));
+      fmt::print("{:>8.2f} {:>9.2f}  {}: {}  {}  ({})\n", time * 1e6, floor * 1e6, s.op, s.kernel,
+                 shapes_of(s, kMostShapes), s.scope);
       std::fflush(stdout);
     }
   }

@@ -169,7 +169,8 @@ class Fusion {
     std::vector<ValueId> values = inputs(group);
     Program program;
     program.inputs = static_cast<int>(values.size());
-    Node whole{&fused_op(), node(members[0]).params, values, {}, {}};
+    const Node& first = node(members[0]);
+    Node whole{&fused_op(), first.params, values, {}, {}, first.id, first.scope};
     for (const int i : members) {
       Instruction one{node(i).op, node(i).params, {}};
       for (const ValueId id : node(i).in)

@@ -12,9 +12,10 @@
 
 namespace mica {
 
-Index::Index(const Graph& graph) : graph_(graph) {
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) note(i);
+Index::Index(const Graph& graph)
+    : graph_(graph), room_(64 * graph.nodes.size() + 32 * graph.values.size()) {
   grow();
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) note(i);
   for (const ValueId id : graph.outputs) ++results_[static_cast<size_t>(id)];
   for (size_t v = 0; v < graph.values.size(); ++v) note_view(static_cast<ValueId>(v));
 }
@@ -70,7 +71,7 @@ int Index::last_use(ValueId root) const {
 }
 
 void Index::forget(int number) {
-  const auto erase = [&](std::vector<int>& all) {
+  const auto erase = [&](List& all) {
     all.erase(std::lower_bound(all.begin(), all.end(), number));
   };
   each_operand(number, [&](ValueId id, bool written) {
@@ -84,7 +85,7 @@ void Index::forget(int number) {
 
 void Index::note(int number) {
   grow();
-  const auto insert = [&](std::vector<int>& all) {
+  const auto insert = [&](List& all) {
     all.insert(std::upper_bound(all.begin(), all.end(), number), number);
   };
   each_operand(number, [&](ValueId id, bool written) {
@@ -96,7 +97,7 @@ void Index::note(int number) {
 void Index::rename(ValueId from, ValueId to) {
   const auto f = static_cast<size_t>(from);
   const auto t = static_cast<size_t>(to);
-  std::vector<int> both;
+  List both(&room_);
   std::merge(readers_[f].begin(), readers_[f].end(), readers_[t].begin(), readers_[t].end(),
              std::back_inserter(both));
   readers_[t] = std::move(both);
@@ -258,7 +259,20 @@ bool fits_at(const Graph& graph, const Index& index, const Node& node, int at) {
   });
 }
 
+namespace {
+
+/// A node that takes the place of another is known by its number and its scope, unless it has its
+/// own.
+void inherit(Node& node, const Node& from) {
+  if (node.scope) return;
+  node.id = from.id;
+  node.scope = from.scope;
+}
+
+}  // namespace
+
 void put(Graph& graph, Index& index, Node node, int at) {
+  inherit(node, graph.nodes[static_cast<size_t>(at)]);
   for (const ValueId id : node.in) {
     const int writer = id == kNoValue ? -1 : index.next(id, at);
     if (writer < 0) continue;
@@ -316,6 +330,10 @@ std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction
     graph.values.push_back(std::move(value));
   }
   for (Node& node : calls.nodes) {
+    if (place < static_cast<int>(graph.nodes.size())) {
+      node.scope = nullptr;
+      inherit(node, graph.nodes[static_cast<size_t>(place)]);
+    }
     for (ValueId& id : node.in) rename(id);
     for (ValueId& id : node.out) rename(id);
     for (int& i : node.after) i += place;
@@ -329,6 +347,7 @@ std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction
 
 void join(Graph& graph, Index& index, Node whole, int place, const std::vector<int>& nodes,
           Gone& gone) {
+  inherit(whole, graph.nodes[static_cast<size_t>(place)]);
   for (const int i : nodes) {
     index.forget(i);
     graph.nodes[static_cast<size_t>(i)].in.clear();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -53,10 +54,13 @@ class Index {
   void grow();
 
   const Graph& graph_;
-  std::map<Memory, std::vector<int>> writers_;
-  std::vector<std::vector<int>> readers_;    ///< by value
-  std::vector<std::vector<ValueId>> views_;  ///< by value
-  std::vector<int> results_;                 ///< by value: how often it is a result
+  /// A pass makes an index and drops it: thousands of short lists, of which none is freed alone.
+  std::pmr::monotonic_buffer_resource room_;
+  using List = std::pmr::vector<int>;
+  std::pmr::map<Memory, List> writers_{&room_};
+  std::pmr::vector<List> readers_{&room_};  ///< by value
+  std::pmr::vector<List> views_{&room_};    ///< by value
+  std::vector<int> results_;                ///< by value: how often it is a result
 };
 
 /// By value: it depends on nothing but tensors outside that the graph never writes to.
