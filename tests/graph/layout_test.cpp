@@ -79,12 +79,78 @@ TEST(Layout, LeavesWhatWouldNotPay) {
     const Tensor z = conv(exp(y), w);
     return {y, z, exp(z)};
   });
-  // The weight changes.
-  unchanged({}, [](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
-    const Tensors y = stack(x, w, b);
-    fill_(w, 1);
-    return y;
-  });
+}
+
+/// A step of training: forward, backward, update. Gives the loss.
+struct Training {
+  Device device = Device::null();
+  DType dtype = DType::bf16;
+  Tensor w1 = parameter({8, 8, 3, 3});
+  Tensor w2 = parameter({8, 8, 3, 3});
+  Tensor gamma = uniform({8}, 0.5, 1, {.device = device});
+  Tensor beta = uniform({8}, -1, 1, {.device = device});
+  Tensor mean = zeros({8}, {.device = device});
+  Tensor variance = ones({8}, {.device = device});
+
+  Tensor parameter(const Shape& shape) const {
+    return cast(uniform(shape, -0.3, 0.3, {.device = device}), dtype);
+  }
+  Tensors step(const Tensor& x) const {
+    const Tensors weights = {w1, w2, gamma, beta};
+    for (const Tensor& w : weights) w.set_requires_grad();
+    const Tensor y = relu(batch_norm(conv(x, w1), gamma, beta, mean, variance, {.training = true}));
+    const Tensor z = max_pool2d(relu(add(conv(y, w2), y)), {.kernel = {2, 2}});
+    const Tensor loss = mica::mean(square(cast(reshape(z, {2, 120}), DType::f32)));
+    const Tensors gradients = grad({loss}, weights);
+    const NoGrad guard;
+    for (size_t i = 0; i < weights.size(); ++i)
+      copy_(weights[i].detach(), sub(weights[i], mul(gradients[i], 0.1)));
+    return {loss, gradients[0]};
+  }
+  Captured captured() const {
+    const TensorSpec x = TensorSpec::contiguous({2, 8, 6, 10}, dtype, device);
+    return capture([&](std::span<const Tensor> in) { return step(in[0]); }, {&x, 1});
+  }
+};
+
+TEST(Layout, TrainingToo) {
+  Graph g = Training().captured().graph;
+  const auto before = static_cast<int>(std::ranges::count(ops_of(g), "copy"));
+  choose_layout_on(DeviceKind::cuda, g);
+  remove_identities(g);
+  for (const char* op : {"conv2d", "conv2d_dgrad", "batch_norm", "batch_norm_grad", "relu",
+                         "relu_grad", "max_pool2d", "max_pool2d_grad"})
+    EXPECT_TRUE(in_channels_last(g, op)) << op;
+  for (const Node& node : g.nodes)
+    if (std::string_view(node.op->name) == "conv2d_wgrad") {
+      EXPECT_TRUE(g[node.out[0]].spec.is_contiguous());
+      EXPECT_TRUE(g[node.in[0]].spec.is_channels_last() && g[node.in[1]].spec.is_channels_last());
+    }
+  // The argument, both weights, the image that is reshaped, and its gradient.
+  EXPECT_EQ(std::ranges::count(ops_of(g), "copy") - before, 5) << g.dump();
+}
+
+TEST(Layout, TrainingComputesTheSame) {
+  const auto outcome = [](bool laid_out) {
+    manual_seed(5);
+    const Training training{.device = Device::cpu(), .dtype = DType::f16};
+    const Tensor x = cast(uniform({2, 8, 6, 10}, -1, 1), DType::f16);
+    Tensors all;
+    Captured captured = training.captured();
+    if (laid_out) choose_layout_on(DeviceKind::cuda, captured.graph);
+    Plan plan(std::move(captured));
+    for (int i = 0; i < 3; ++i) all = laid_out ? plan.run({&x, 1}) : training.step(x);
+    all.insert(all.end(), {training.w1, training.w2, training.gamma, training.mean});
+    return all;
+  };
+  const Tensors want = outcome(false);
+  const Tensors got = outcome(true);
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(got[i].strides(), want[i].strides());
+    EXPECT_THAT(cast(got[i].detach(), DType::f32).to_vector<float>(),
+                testing::Pointwise(testing::FloatNear(0.02F),
+                                   cast(want[i].detach(), DType::f32).to_vector<float>()));
+  }
 }
 
 TEST(Layout, TheOtherDevicesKeepTheirs) {

@@ -2,11 +2,14 @@
 //
 // A region is made of convolutions and of what lies between them and takes the format of its
 // inputs. All its images become channels_last; those that come from outside, or go there, are
-// converted. cuDNN converts both images of every row-major convolution of halves, so a region pays
+// converted, weights too, once for all who read them. Gradients are convolutions like others, so in
+// training a region goes through backward; what it makes of weights stays row-major. cuDNN converts
+// both images of every row-major convolution of halves, so a region pays
 // once it has fewer bytes to convert than its convolutions have images. On an H200 four
 // convolutions of 64 channels on 32 images of 56x56 in bf16 take 63 µs each row-major and 24 µs in
 // channels_last, a conversion 7 µs; a first layer of 3 channels gains too.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "mica/core/error.h"
@@ -26,12 +29,7 @@ bool is_image(const TensorSpec& s) {
   return s.defined && s.rank() == 4 && s.numel() > 0 && !s.is_channels_last_dense();
 }
 
-/// Whether an op's results have the format of the images that come in.
-bool follows_images(const Node& node) {
-  return !node.op->out.empty() && node.op->out[0].format == Format::images;
-}
-
-/// Whether the op leaves its results' format to that of its inputs.
+/// Whether the op leaves the format of the images it makes to those that come in.
 bool leaves_format_open(const Graph& g, const Node& node) {
   std::vector<TensorSpec> in;
   for (const ValueId id : node.in) in.push_back(id == kNoValue ? TensorSpec{} : g[id].spec);
@@ -41,14 +39,41 @@ bool leaves_format_open(const Graph& g, const Node& node) {
   } catch (const Error&) {
     return false;
   }
-  const auto results = out.span();
-  return std::all_of(results.begin(), results.end(),
-                     [](const TensorSpec& s) { return s.rank() != 4 || s.strides.rank() == 0; });
+  for (size_t k = 0; k < out.span().size(); ++k) {
+    const TensorSpec& s = out.span()[k];
+    const bool follows = k < node.op->out.size() && node.op->out[k].format == Format::images;
+    if (follows && s.rank() == 4 && s.strides.rank() != 0) return false;
+    if (!follows && s.rank() == 4 && s.strides.rank() == 0 && is_image(g[node.out[k]].spec))
+      return false;  // dispatch would give it the format of the images
+  }
+  return true;
 }
+
+/// Its results that have the format of the images that come in.
+std::vector<ValueId> image_results(const Graph& g, const Node& node) {
+  std::vector<ValueId> which;
+  for (size_t k = 0; k < std::min(node.out.size(), node.op->out.size()); ++k)
+    if (node.op->out[k].format == Format::images && is_image(g[node.out[k]].spec))
+      which.push_back(node.out[k]);
+  return which;
+}
+
+/// The node that such a result is of; null for views, versions that a write made, and all else.
+const Node* image_maker(const Graph& g, ValueId id) {
+  const Value& v = g[id];
+  if (v.kind != Value::Kind::computed || v.node < 0 || v.base != kNoValue) return nullptr;
+  const Node& node = g.nodes[static_cast<size_t>(v.node)];
+  const std::vector<ValueId> results = image_results(g, node);
+  return std::find(results.begin(), results.end(), id) == results.end() ? nullptr : &node;
+}
+
+/// Whether it reads images of either format as they are, and makes none.
+bool reads_either(const Node& node) { return node.op->copies || node.op->reduction; }
 
 /// Positions of the inputs that would be channels_last.
 std::vector<size_t> image_inputs(const Graph& g, const Node& node) {
   std::vector<size_t> which;
+  if (node.out.empty() || node.op->copies) return which;
   const Shape& shape = g[node.out[0]].spec.shape;
   for (size_t k = 0; k < node.in.size(); ++k) {
     const ValueId id = node.in[k];
@@ -60,9 +85,19 @@ std::vector<size_t> image_inputs(const Graph& g, const Node& node) {
   return which;
 }
 
+/// Positions of the inputs that are weights, which follow the images.
+std::vector<size_t> weight_inputs(const Graph& g, const Node& node) {
+  std::vector<size_t> which;
+  for (size_t k = 0; k < node.in.size(); ++k)
+    if (node.in[k] != kNoValue && node.op->input(static_cast<int>(k)).format == Format::weight &&
+        is_image(g[node.in[k]].spec))
+      which.push_back(k);
+  return which;
+}
+
 class Regions {
  public:
-  explicit Regions(Graph& graph) : g_(graph), index_(graph), constant_(constants(graph)) {}
+  explicit Regions(Graph& graph) : g_(graph), index_(graph) {}
 
   void convert_all() {
     for (size_t i = 0; i < g_.nodes.size(); ++i)
@@ -71,29 +106,32 @@ class Regions {
   }
 
  private:
+  /// The weight of a convolution, or of its gradients the one they read or make; null for others.
+  const TensorSpec* weight_of(const Node& node) const {
+    for (size_t k = 0; k < node.op->in.size(); ++k)
+      if (node.op->in[k].format == Format::weight) return &g_[node.in[k]].spec;
+    for (size_t k = 0; k < node.op->out.size(); ++k)
+      if (node.op->out[k].format == Format::weight) return &g_[node.out[k]].spec;
+    return nullptr;
+  }
+
   /// A convolution of halves with as many channels as the tensor cores like.
   bool is_seed(const Node& node) const {
-    if (!node.op->contraction || node.op->in[1].format != Format::weight || !may_join(node))
-      return false;
-    const TensorSpec& y = g_[node.out[0]].spec;
-    const Shape& weight = g_[node.in[1]].spec.shape;
-    return (y.dtype == DType::f16 || y.dtype == DType::bf16) && weight[0] % 8 == 0 &&
-           weight[1] % 8 == 0 && node.params.get("groups") == FieldValue(int64_t{1});
+    const TensorSpec* weight = weight_of(node);
+    if (!weight || weight->rank() != 4 || !may_join(node)) return false;
+    return (weight->dtype == DType::f16 || weight->dtype == DType::bf16) &&
+           weight->shape[0] % 8 == 0 && weight->shape[1] % 8 == 0 &&
+           node.params.get("groups") == FieldValue(int64_t{1});
   }
 
   bool may_join(const Node& node) const {
-    if (!follows_images(node) || writes_input(node)) return false;
-    const Value& y = g_[node.out[0]];
-    if (!is_image(y.spec) || !y.spec.is_contiguous() || image_inputs(g_, node).empty())
-      return false;
-    // A weight that changes would be converted each time.
-    for (size_t k = 0; k < node.in.size(); ++k)
-      if (node.op->input(static_cast<int>(k)).format == Format::weight &&
-          !constant_[static_cast<size_t>(node.in[k])])
-        return false;
-    const auto written = [&](ValueId id) { return id != kNoValue && index_.ever(id); };
-    return std::none_of(node.in.begin(), node.in.end(), written) &&
-           std::none_of(node.out.begin(), node.out.end(), written) && leaves_format_open(g_, node);
+    const std::vector<size_t> images = image_inputs(g_, node);
+    if (images.empty()) return false;
+    for (const size_t k : images)
+      if (index_.ever(node.in[k])) return false;
+    for (const ValueId id : image_results(g_, node))
+      if (!g_[id].spec.is_contiguous() || index_.ever(id)) return false;
+    return leaves_format_open(g_, node);
   }
 
   void try_from(size_t seed) {
@@ -104,10 +142,10 @@ class Regions {
       const Node& node = *open.back();
       open.pop_back();
       if (!may_join(node) || !region.insert(node.out[0]).second) continue;
-      if (is_seed(node)) gain += bytes(g_[node.in[0]].spec) + bytes(g_[node.out[0]].spec);
+      if (is_seed(node)) gain += images_of(node);
       for (const size_t k : image_inputs(g_, node))
-        if (const Node* before = maker(g_, node.in[k])) open.push_back(before);
-      for (const ValueId id : node.out)
+        if (const Node* before = image_maker(g_, node.in[k])) open.push_back(before);
+      for (const ValueId id : image_results(g_, node))
         for (const int reader : index_.readers(id)) {
           const Node& after = g_.nodes[static_cast<size_t>(reader)];
           const std::vector<size_t> which = image_inputs(g_, after);
@@ -118,8 +156,17 @@ class Regions {
     seen_.insert(region.begin(), region.end());
     double cost = 0;
     for (const ValueId id : entries(region)) cost += bytes(g_[id].spec);
+    for (const ValueId id : weights(region)) cost += bytes(g_[id].spec);
     for (const ValueId id : exits(region)) cost += bytes(g_[id].spec);
     if (gain > cost) chosen_.push_back(std::move(region));
+  }
+
+  /// Bytes of the images that a convolution reads and makes.
+  double images_of(const Node& node) const {
+    double sum = 0;
+    for (const size_t k : image_inputs(g_, node)) sum += bytes(g_[node.in[k]].spec);
+    for (const ValueId id : image_results(g_, node)) sum += bytes(g_[id].spec);
+    return sum;
   }
 
   bool is_in(const std::set<ValueId>& region, const Node& node) const {
@@ -132,23 +179,37 @@ class Regions {
     for (const Node& node : g_.nodes) {
       if (!is_in(region, node)) continue;
       for (const size_t k : image_inputs(g_, node)) {
-        const Node* before = maker(g_, node.in[k]);
+        const Node* before = image_maker(g_, node.in[k]);
         if (!before || !is_in(region, *before)) ids.insert(node.in[k]);
       }
     }
     return ids;
   }
 
-  /// Its own that somebody outside needs row-major: anyone but a copy.
+  /// Weights that the graph changes, and that stay what they are while the region reads them. Those
+  /// that it never writes to are converted where a kernel asks for it, before the first run.
+  std::set<ValueId> weights(const std::set<ValueId>& region) const {
+    std::map<ValueId, int> last_reader;
+    for (size_t i = 0; i < g_.nodes.size(); ++i)
+      if (is_in(region, g_.nodes[i]))
+        for (const size_t k : weight_inputs(g_, g_.nodes[i]))
+          last_reader[g_.nodes[i].in[k]] = static_cast<int>(i);
+    std::set<ValueId> ids;
+    for (const auto& [id, last] : last_reader)
+      if (index_.ever(id) && index_.lasts_until(id, last)) ids.insert(id);
+    return ids;
+  }
+
+  /// Its own that somebody outside needs row-major.
   std::set<ValueId> exits(const std::set<ValueId>& region) const {
     std::set<ValueId> ids;
     const auto add = [&](ValueId id) {
-      const Node* node = id == kNoValue ? nullptr : maker(g_, id);
-      if (node && is_in(region, *node) && is_image(g_[id].spec)) ids.insert(id);
+      const Node* node = id == kNoValue ? nullptr : image_maker(g_, id);
+      if (node && is_in(region, *node)) ids.insert(id);
     };
     for (const ValueId id : g_.outputs) add(id);
     for (const Node& node : g_.nodes)
-      if (!is_in(region, node) && !node.op->copies)
+      if (!is_in(region, node) && !reads_either(node))
         std::for_each(node.in.begin(), node.in.end(), add);
     return ids;
   }
@@ -178,9 +239,27 @@ class Regions {
     return true;
   }
 
+  void convert_weight(const std::set<ValueId>& region, ValueId id) {
+    const auto reads = [&](const Node& node) {
+      const std::vector<size_t> which = weight_inputs(g_, node);
+      return is_in(region, node) &&
+             std::any_of(which.begin(), which.end(), [&](size_t k) { return node.in[k] == id; });
+    };
+    const auto first =
+        static_cast<int>(std::find_if(g_.nodes.begin(), g_.nodes.end(), reads) - g_.nodes.begin());
+    const ValueId converted = insert_copy(first, id, MemoryFormat::channels_last);
+    if (const int writer = Index(g_).next(id, first); writer >= 0)
+      g_.nodes[static_cast<size_t>(writer)].after.push_back(first);
+    for (Node& node : g_.nodes)
+      if (reads(node))
+        for (const size_t k : weight_inputs(g_, node))
+          if (node.in[k] == id) node.in[k] = converted;
+  }
+
   void convert(const std::set<ValueId>& region) {
     const std::set<ValueId> in = entries(region);
     const std::set<ValueId> out = exits(region);
+    for (const ValueId id : weights(region)) convert_weight(region, id);
     for (const ValueId id : in) {
       ValueId converted = before_conversion(id);
       if (converted == kNoValue && convert_cast(id)) continue;
@@ -201,13 +280,13 @@ class Regions {
     }
     for (const Node& node : g_.nodes) {
       if (!is_in(region, node)) continue;
-      for (const ValueId id : node.out)
-        if (is_image(g_[id].spec)) g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
+      for (const ValueId id : image_results(g_, node))
+        g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
     }
     for (const ValueId id : out) {
       const ValueId converted = insert_copy(g_[id].node + 1, id, MemoryFormat::contiguous);
       for (Node& node : g_.nodes)
-        if (!is_in(region, node) && !node.op->copies)
+        if (!is_in(region, node) && !reads_either(node))
           std::replace(node.in.begin(), node.in.end(), id, converted);
       std::replace(g_.outputs.begin(), g_.outputs.end(), id, converted);
       for (Value& v : g_.values)
@@ -217,7 +296,6 @@ class Regions {
 
   Graph& g_;
   Index index_;  // right before the first conversion, which it decides
-  const std::vector<bool> constant_;
   std::set<ValueId> seen_;
   std::vector<std::set<ValueId>> chosen_;
 };
