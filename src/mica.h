@@ -24,6 +24,7 @@
 #include "mica/io/report.h"
 #include "mica/io/safetensors.h"
 #include "mica/models/models.h"
+#include "mica/models/resnet.h"
 #include "mica/nn/nn.h"
 #include "mica/op/settings.h"
 #include "mica/ops/ops.h"

@@ -1,6 +1,10 @@
 // mica.models, and nn.summary.
 #include "mica/models/models.h"
 
+#include <nanobind/stl/array.h>
+
+#include "mica/models/resnet.h"
+
 #include "mica/nn/summary.h"
 #include "python/src/module_handle.h"
 #include "python/src/words.h"
@@ -43,6 +47,27 @@ void bind_models(nb::module_& m) {
         {"mnist_net", models::mnist_net, "Convolutions of 32 and 64 channels, dropout."}}) {
     scope.def(name, [f = make] { return module_to_python(without_gil(f)); }, doc);
   }
+  using MadeFor = nn::Module (*)(int64_t);
+  for (const auto& [name, make] : {std::pair<const char*, MadeFor>{"resnet18", models::resnet18},
+                                   {"resnet34", models::resnet34},
+                                   {"resnet50", models::resnet50},
+                                   {"resnet101", models::resnet101}})
+    scope.def(
+        name,
+        [f = make](int64_t classes) {
+          return module_to_python(without_gil([&] { return f(classes); }));
+        },
+        "classes"_a = 1000,
+        "A residual network (v1.5) for images of 32×32 and more; its parts have torchvision's "
+        "names.");
+  scope.def(
+      "resnet",
+      [](std::array<int64_t, 4> blocks, bool bottleneck, int64_t in, int64_t classes) {
+        const models::ResNetOptions options{blocks, bottleneck, in, classes};
+        return module_to_python(without_gil([&] { return models::resnet(options); }));
+      },
+      "blocks"_a = models::ResNetOptions().blocks, "bottleneck"_a = true, "in_channels"_a = 3,
+      "classes"_a = 1000, "A residual network with so many blocks in each of its four stages.");
   scope.def(
       "mlp",
       [](int64_t in, std::vector<int64_t> hidden, int64_t classes, const std::string& activation) {

@@ -1,40 +1,104 @@
 #include "mica/graph/memory_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace mica {
+namespace {
+
+/// Blocks that have their place, by address. Pieces of the list know when their blocks are needed,
+/// so that a look for room passes over those that are needed at other times.
+class Placed {
+ public:
+  /// The lowest address with so much room from step `first` to step `last`.
+  size_t room_for(size_t bytes, int first, int last) const {
+    size_t at = 0;
+    for (const Piece& piece : pieces_) {
+      if (piece.last < first || last < piece.first) continue;
+      for (const Entry& e : piece.entries) {
+        if (e.last < first || last < e.first) continue;
+        if (at + bytes <= e.begin) return at;
+        at = std::max(at, e.end);
+      }
+    }
+    return at;
+  }
+
+  void add(size_t begin, size_t bytes, int first, int last) {
+    const auto after = [](size_t address, const Piece& p) {
+      return address < p.entries.front().begin;
+    };
+    auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), begin, after);
+    if (piece != pieces_.begin()) --piece;
+    if (piece == pieces_.end()) piece = pieces_.insert(piece, Piece());
+    const auto place =
+        std::upper_bound(piece->entries.begin(), piece->entries.end(), begin,
+                         [](size_t address, const Entry& e) { return address < e.begin; });
+    piece->entries.insert(place, {begin, begin + bytes, first, last});
+    piece->note(first, last);
+    if (piece->entries.size() <= kMost) return;
+    Piece upper;
+    const auto middle = piece->entries.begin() + kMost / 2;
+    upper.entries.assign(middle, piece->entries.end());
+    piece->entries.erase(middle, piece->entries.end());
+    for (Piece* part : {&*piece, &upper}) {
+      part->first = part->entries[0].first;
+      part->last = part->entries[0].last;
+      for (const Entry& e : part->entries) part->note(e.first, e.last);
+    }
+    pieces_.insert(piece + 1, std::move(upper));
+  }
+
+ private:
+  static constexpr size_t kMost = 128;
+  struct Entry {
+    size_t begin, end;
+    int first, last;
+  };
+  struct Piece {
+    std::vector<Entry> entries;
+    int first = std::numeric_limits<int>::max();
+    int last = -1;
+    void note(int f, int l) {
+      first = std::min(first, f);
+      last = std::max(last, l);
+    }
+  };
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace
 
 MemoryPlan plan_memory(const std::vector<Block>& blocks, size_t alignment) {
-  const auto rounded = [alignment](size_t bytes) { return round_up(bytes, alignment); };
   MemoryPlan plan;
   plan.offset.resize(blocks.size());
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
-  std::vector<size_t> placed;  // by address
+  Placed placed;
   int last = 0;
   for (const size_t i : order) {
     const Block& b = blocks[i];
+    const size_t bytes = round_up(b.bytes, alignment);
     last = std::max(last, b.last);
-    size_t at = 0;
-    for (const size_t j : placed) {
-      if (blocks[j].last < b.first || b.last < blocks[j].first) continue;
-      if (at + rounded(b.bytes) <= plan.offset[j]) break;
-      at = std::max(at, plan.offset[j] + rounded(blocks[j].bytes));
-    }
-    plan.offset[i] = at;
-    plan.bytes = std::max(plan.bytes, at + rounded(b.bytes));
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), i,
-                         [&](size_t a, size_t c) { return plan.offset[a] < plan.offset[c]; }),
-        i);
+    plan.offset[i] = placed.room_for(bytes, b.first, b.last);
+    plan.bytes = std::max(plan.bytes, plan.offset[i] + bytes);
+    placed.add(plan.offset[i], bytes, b.first, b.last);
   }
-  std::vector<size_t> alive(static_cast<size_t>(last) + 2);
-  for (const Block& b : blocks)
-    for (int t = b.first; t <= b.last; ++t) alive[static_cast<size_t>(t)] += rounded(b.bytes);
-  for (const size_t a : alive) plan.live = std::max(plan.live, a);
+  std::vector<size_t> begins(static_cast<size_t>(last) + 2);
+  std::vector<size_t> ends(begins.size());
+  for (const Block& b : blocks) {
+    begins[static_cast<size_t>(b.first)] += round_up(b.bytes, alignment);
+    ends[static_cast<size_t>(b.last) + 1] += round_up(b.bytes, alignment);
+  }
+  size_t alive = 0;
+  for (size_t t = 0; t < begins.size(); ++t) {
+    alive += begins[t];
+    alive -= ends[t];
+    plan.live = std::max(plan.live, alive);
+  }
   return plan;
 }
 

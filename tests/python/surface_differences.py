@@ -249,6 +249,7 @@ MEMBERS_CPP_ONLY = {
     "ModuleImpl": {
         "the inside of reset_parameters": "Initial add_initial own_initials",
         "the inside of register_forward_hook": "forward_hooks make_forward_hooks",
+        "the inside of captured scopes": "registered_name",
     },
     "Schedule": {"what it is in device memory": "curve"},
     "Stream": {"the inside of streams": "defined state"},

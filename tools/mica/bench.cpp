@@ -91,7 +91,7 @@ Start check_compiled(const Workload& workload, int64_t batch, Device device) {
 /// than 2.8 times as far from each other; and one value that becomes a pooling's largest instead of
 /// another moves them apart by 1e-3 of their way.
 void check_same_steps(const Start& start, Training& eager, Training& compiled,
-                      const std::function<void()>& compiled_step, bool tf32) {
+                      const std::function<void()>& compiled_step, double rounding) {
   const auto weights_of = [](Training& training, double nudge, const std::function<void()>& step) {
     training.restart();
     if (nudge > 0) training.nudge(nudge);
@@ -99,7 +99,7 @@ void check_same_steps(const Start& start, Training& eager, Training& compiled,
     return training.weights();
   };
   const auto eager_step = [&] { eager.step(); };
-  const auto nudged = weights_of(eager, tf32 ? 0x1p-11 : 0x1p-23, eager_step);
+  const auto nudged = weights_of(eager, rounding, eager_step);
   const auto expected = weights_of(eager, 0, eager_step);
   const auto found = weights_of(compiled, 0, compiled_step);
   const double moved = distance(start.weights, expected);
@@ -222,8 +222,10 @@ void bench_training(const Options& options, const Workload& workload, int64_t ba
   }
   check_trained(start, eager, "eager");
   check_trained(start, compiled, "compiled");
-  check_same_steps(
-      start, eager, compiled, [&] { compiled_step(); }, device.is_cuda() && options.tf32);
+  const double rounding = workload.dtype == DType::bf16      ? 0x1p-8
+                          : device.is_cuda() && options.tf32 ? 0x1p-11
+                                                             : 0x1p-23;
+  check_same_steps(start, eager, compiled, [&] { compiled_step(); }, rounding);
 }
 
 }  // namespace

@@ -18,12 +18,28 @@ const Workload kWorkloads[] = {
      64,
      true,
      1e-3},
+    {"resnet50_train",
+     [] { return models::resnet50(); },
+     {3, 224, 224},
+     256,
+     false,
+     0.1,
+     DType::bf16},
+    {"resnet50_channels_last_train",
+     [] { return models::resnet50(); },
+     {3, 224, 224},
+     256,
+     false,
+     0.1,
+     DType::bf16,
+     MemoryFormat::channels_last},
 };
 
 nn::Module seeded_model(const Workload& w, Device device) {
   manual_seed(0);
   nn::Module model = w.model();
   model.to(device);
+  if (w.dtype != DType::f32) model.to(w.dtype);
   return model;
 }
 
@@ -49,7 +65,8 @@ std::span<const Workload> workloads() { return kWorkloads; }
 Training::Training(const Workload& w, int64_t batch, Device device)
     : model_(seeded_model(w, device)),
       optimizer_(make_optimizer(w, model_)),
-      x_(to(uniform({batch, w.image[0], w.image[1], w.image[2]}), device)),
+      x_(contiguous(cast(to(uniform({batch, w.image[0], w.image[1], w.image[2]}), device), w.dtype),
+                    w.format)),
       y_(to(cast(mul(uniform({batch}), 10.0), DType::i64), device)),
       loss_(zeros({}, {.device = device})),
       first_weights_(cloned(model_.state_dict())),
@@ -82,7 +99,7 @@ void Training::nudge(double part) {
 std::vector<float> Training::weights() const {
   std::vector<float> all;
   for (const Tensor& p : model_.parameters()) {
-    const auto values = p.to_vector<float>();
+    const auto values = cast(p.detach(), DType::f32).to_vector<float>();
     all.insert(all.end(), values.begin(), values.end());
   }
   return all;

@@ -18,6 +18,8 @@ struct Workload {
   int64_t batch;  ///< at this one the name stands alone
   bool adam;
   double lr;
+  DType dtype = DType::f32;
+  MemoryFormat format = MemoryFormat::contiguous;  ///< of the images
 
   std::string name_at(int64_t n) const;
 };
