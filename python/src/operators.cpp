@@ -6,6 +6,7 @@
 
 #include "mica/autograd/tape.h"
 #include "python/src/bindings.h"
+#include "python/src/inplace.h"
 
 namespace mica::python {
 namespace {
@@ -150,8 +151,11 @@ void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
           const bool recorded = is_recorded(x, y);
           const bool from_outside = current_recorder() && !x.is_traced();  // store() refuses it
           if (recorded && !from_outside && !(x.is_leaf() && x.requires_grad()) &&
-              !can_record_write(x))
+              !can_record_write(x)) {
+            if (y.tensor.defined())
+              check_in_place(broadcast_shapes(x.shape(), y.tensor.shape(), row.name), x);
             return not_implemented();
+          }
           without_gil([&] { store(x, compute(row, recorded ? clone(x) : x, y)); });
           return nb::borrow(self);
         },

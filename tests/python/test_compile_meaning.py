@@ -539,3 +539,18 @@ class TestTrainedFromOutside:
             y.sum().backward()
         with pytest.raises(mica.Unsupported, match="cannot be differentiated again"):
             mica.grad(f(ones()).sum(), w, create_graph=True)
+
+
+def test_in_place_arithmetic_never_broadcasts_its_left_side():
+    """Where the memory is shared and a gradient flows, `t += x` is `t = t + x`; of the same shape."""
+    w = mica.ones(3, requires_grad=True)
+    kept = mica.ones(1)
+
+    def grow():
+        t = kept.detach()
+        t += w * 2
+        return t
+
+    for function in (grow, mica.compile(grow)):
+        with pytest.raises(mica.ShapeError, match="in place"):
+            function()
