@@ -194,14 +194,15 @@ class Capture final : public Recorder, public GradWatcher {
   }
 
   Captured finish(const Tensors& results) {
+    Captured c;
     std::vector<size_t> differentiable;
     for (size_t i = 0; i < results.size(); ++i) {
       check(results[i].defined(), "compile: the function returned an undefined tensor");
       const GradEdge edge = edge_of(results[i]);
       if (edge.node && !edge.node->used()) differentiable.push_back(i);
+      if (!results[i].requires_grad()) c.detached.push_back(i);
       graph_.outputs.push_back(value_of(results[i]));
     }
-    Captured c;
     c.results = results.size();
     finish_grads(c);
     for (const auto& [value, apply] : asked_effects_)

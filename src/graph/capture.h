@@ -81,6 +81,8 @@ struct Captured {
   std::vector<Input> inputs;  ///< what goes into each of the graph's inputs
   std::vector<ArgumentInPlace> in_place;
   size_t results = 0;  ///< the first outputs are what the function returned
+  /// Results without a history; one may lie in the memory of an argument that has one.
+  std::vector<size_t> detached;
   std::vector<Effect> effects;
   /// Slots that the function wrote to, and the outputs that then hold what was written: it goes
   /// back to where the slot was filled from.

@@ -134,6 +134,8 @@ CallOutcome CompiledFunction::run(const Entry& entry, std::span<const Tensor> ar
                                   int times) {
   CallOutcome outcome{entry.plan->run(arguments, times), entry.plan->captured().companion};
   if (entry.backward) entry.backward->attach(outcome.results, arguments);
+  for (const size_t i : entry.plan->captured().detached)
+    if (outcome.results[i].requires_grad()) outcome.results[i] = outcome.results[i].detach();
   return outcome;
 }
 

@@ -554,3 +554,12 @@ def test_in_place_arithmetic_never_broadcasts_its_left_side():
     for function in (grow, mica.compile(grow)):
         with pytest.raises(mica.ShapeError, match="in place"):
             function()
+
+
+def test_an_argument_detached_inside_has_no_history_outside():
+    x = mica.ones(3, requires_grad=True)
+    whole, parts = mica.compile(lambda t: (t, t.detach()))(x)
+    assert whole is not None and whole.requires_grad
+    assert not parts.requires_grad
+    parts[0] = 5.0
+    assert x.tolist() == [5, 1, 1]
