@@ -58,14 +58,12 @@ from mica import (
     logical_not,
     logical_or,
     logical_xor,
-    matmul,
     maximum,
     minimum,
     pow,
     remainder,
     result_type,
     round,
-    sign,
     sin,
     sinh,
     sqrt,
@@ -113,9 +111,21 @@ def signbit(x, /):
     return logical_or(x < 0, logical_and(x == 0, 1 / x < 0))
 
 
+def sign(x, /):
+    return _mica.sign(x) + 0  # which makes 0 of -0
+
+
 def copysign(x1, x2, /):
-    size = abs(x1)
+    size = astype(abs(x1), result_type(x1, x2))
     return where(signbit(x2), -size, size)
+
+
+def conj(x, /):
+    return x  # there are no complex dtypes
+
+
+def real(x, /):
+    return x
 
 
 def clip(x, /, min=None, max=None):
@@ -129,6 +139,8 @@ def clip(x, /, min=None, max=None):
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    if dtype is None and _builtins.any(isinstance(number, float) for number in (start, stop, step)):
+        dtype = float32
     if stop is None:
         start, stop = 0, start
     if step != 0 and (stop - start) * step < 0:  # nothing lies that way
@@ -256,9 +268,13 @@ def permute_dims(x, /, axes):
 
 
 def repeat(x, repeats, /, *, axis=None):
-    if isinstance(repeats, _mica.Tensor):
-        raise NotImplementedError("repeat: repeats must be an integer")
-    return _mica.repeat_interleave(x, repeats, axis)
+    if not isinstance(repeats, _mica.Tensor):
+        return _mica.repeat_interleave(x, repeats, axis)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    ends = cumulative_sum(astype(broadcast_to(repeats, (x.shape[axis],)), int64))
+    count = int(ends[-1]) if x.shape[axis] else 0
+    return take(x, searchsorted(ends, arange(count), side="right"), axis=axis)
 
 
 def reshape(x, /, shape, *, copy=None):
@@ -308,6 +324,34 @@ def matrix_transpose(x, /):
     return x.mT
 
 
+def _sum_of_products(x1, of_x1, x2, of_x2, result):
+    """einsum for integers, of two: every axis has a letter."""
+    summed = [a for a in of_x1 if a not in result]
+    letters = [*result, *summed]
+
+    def spread(x, of):
+        order = sorted(range(x.ndim), key=lambda i: letters.index(of[i]))
+        sizes = dict(zip(of, x.shape, strict=True))
+        return reshape(permute_dims(x, tuple(order)), tuple(sizes.get(a, 1) for a in letters))
+
+    product = multiply(spread(x1, of_x1), spread(x2, of_x2))
+    axes = tuple(range(len(result), len(letters)))
+    return sum(product, axis=axes, dtype=product.dtype) if axes else product
+
+
+def matmul(x1, x2, /):
+    if result_type(x1, x2).is_floating_point or x1.ndim == 0 or x2.ndim == 0:
+        return _mica.matmul(x1, x2)
+    rows = x1 if x1.ndim > 1 else expand_dims(x1, axis=0)
+    columns = x2 if x2.ndim > 1 else expand_dims(x2, axis=1)
+    if rows.shape[-1] != columns.shape[-2]:
+        raise ValueError(f"matmul: shapes {x1.shape} and {x2.shape} do not fit")
+    product = multiply(expand_dims(rows, axis=-1), expand_dims(columns, axis=-3))
+    result = sum(product, axis=-2, dtype=product.dtype)
+    axes = ((-2,) if x1.ndim == 1 else ()) + ((-1,) if x2.ndim == 1 else ())
+    return squeeze(result, axis=axes) if axes else result
+
+
 def tensordot(x1, x2, /, *, axes=2):
     if isinstance(axes, int):
         axes = (range(x1.ndim - axes, x1.ndim), range(axes))
@@ -317,6 +361,8 @@ def tensordot(x1, x2, /, *, axes=2):
     for i, j in zip(first, second, strict=True):
         of_x2[j] = of_x1[i]
     free = [a for a in of_x1 if a not in of_x2] + [a for a in of_x2 if a not in of_x1]
+    if not result_type(x1, x2).is_floating_point:
+        return _sum_of_products(x1, of_x1, x2, of_x2, free)
     return _mica.einsum(f"{''.join(of_x1)},{''.join(of_x2)}->{''.join(free)}", x1, x2)
 
 

@@ -211,7 +211,7 @@ OpCase index_case() {
                       [=](Device d) { call(d, {zeros({2})}); }),
       bad<ShapeError>("index: shapes [2] and [3] do not broadcast",
                       [=](Device d) { call(d, {two, tensor<int64_t>({0, 1, 2}, {3})}); }),
-      bad<ShapeError>("index: mask [3] does not fit x = [4, 3] at axis 0",
+      bad<IndexError>("index: mask [3] does not fit x = [4, 3] at axis 0",
                       [=](Device d) { call(d, {mask({3})}); }),
       bad<ShapeError>("index: a mask must have an axis, got a 0-d one",
                       [=](Device d) { call(d, {mask({})}); }),

@@ -457,13 +457,37 @@ def test_totals_of_unsigned_integers(device):
 def test_the_differences_are_those_listed(device):
     whole = tensor(I, device)
     assert callable(whole.size)
-    for refused in (xp.matmul, xp.tensordot):
-        with pytest.raises(TypeError):
-            refused(whole, whole.T)
+    with pytest.raises(TypeError):
+        whole @ whole.T
     assert not xp.signbit(tensor([-np.nan], device)).item()
     with pytest.raises(TypeError, match="no common dtype"):
         xp.ones(2, dtype=xp.uint64) + xp.ones(2, dtype=xp.int8)
-    with pytest.raises(NotImplementedError):
-        xp.repeat(whole, tensor([1, 2], device), axis=0)
     with pytest.raises(ValueError, match="8"):
         xp.zeros((1,) * 9)
+
+
+def test_products_of_integers(rng, device):
+    a = rng.integers(-9, 9, (2, 3, 4))
+    b = rng.integers(-9, 9, (4, 5))
+    assert np.array_equal(xp.matmul(tensor(a, device), tensor(b, device)).numpy(), a @ b)
+    row = b[:, 0]
+    assert np.array_equal(xp.matmul(tensor(a, device), tensor(row, device)).numpy(), a @ row)
+    assert xp.matmul(tensor(row, device), tensor(b[:, 1], device)).item() == row @ b[:, 1]
+    got = xp.tensordot(tensor(a, device), tensor(b, device), axes=((2,), (0,)))
+    assert np.array_equal(got.numpy(), np.tensordot(a, b, ((2,), (0,))))
+    with pytest.raises(ValueError, match="matmul"):
+        xp.matmul(tensor(a, device), tensor(a, device))
+
+
+def test_repeat_by_an_array(device):
+    x = tensor(np.arange(6).reshape(2, 3), device)
+    times = tensor(np.array([0, 2, 1]), device)
+    assert xp.repeat(x, times, axis=1).tolist() == [[1, 1, 2], [4, 4, 5]]
+    assert xp.repeat(x, tensor(np.array([1, 0, 2, 0, 0, 1]), device)).tolist() == [0, 2, 2, 5]
+
+
+def test_signs_and_steps():
+    assert str(xp.sign(xp.asarray(-0.0)).item()) == "0.0"
+    assert xp.copysign(xp.asarray(1.0), xp.asarray(-2.0, dtype=xp.float64)).dtype == xp.float64
+    assert xp.arange(-1.0, step=2).dtype == xp.float32
+    assert xp.asarray([1.0])[xp.asarray([], dtype=xp.bool)].shape == (0,)

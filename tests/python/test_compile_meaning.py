@@ -542,7 +542,7 @@ class TestTrainedFromOutside:
 
 
 def test_in_place_arithmetic_never_broadcasts_its_left_side():
-    """Where the memory is shared and a gradient flows, `t += x` is `t = t + x`; of the same shape."""
+    """Where the memory is shared and a gradient flows, `t += x` is `t = t + x`."""
     w = mica.ones(3, requires_grad=True)
     kept = mica.ones(1)
 

@@ -197,7 +197,7 @@ Integers integers(const char* op, const Tensor& x, const Tensors& indices) {
       check<ShapeError>(rank > 0, "{}: a mask must have an axis, got a 0-d one", op);
       check_rank(axis + rank);
       for (int k = 0; k < rank; ++k)
-        check<ShapeError>(i.size(k) == x.size(axis + k),
+        check<IndexError>(i.size(k) == x.size(axis + k) || i.size(k) == 0,
                           "{}: mask {} does not fit x = {} at axis {}", op, i.shape(), x.shape(),
                           axis);
       const Tensor at = nonzero(i);
