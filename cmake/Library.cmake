@@ -65,11 +65,19 @@ else()
   set(mica_library_kind STATIC)
 endif()
 
+function(mica_exports target)
+  if(MICA_SHARED AND NOT MICA_SANITIZE)
+    target_link_options(${target} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  endif()
+endfunction()
+
 add_library(mica ${mica_library_kind} ${mica_sources})
 add_library(mica::mica ALIAS mica)
 mica_set_flags(mica)
 if(MICA_SHARED)
   target_link_options(mica PRIVATE LINKER:--wrap=__cxa_atexit)  # see src/core/exit.cpp
+  mica_exports(mica)
 endif()
 if(MICA_SANITIZE)
   # The library alone: the tests' objects are then those of a release build, and a compiler cache has them. It keeps to
@@ -110,6 +118,7 @@ set(mica_libraries mica)
 if(mica_with_cuda)
   add_library(mica_cuda ${mica_library_kind} ${mica_cuda_sources} ${mica_cuda_host_sources})
   add_library(mica::mica_cuda ALIAS mica_cuda)
+  mica_exports(mica_cuda)
   mica_set_flags(mica_cuda)
   # The front end's templates take half a minute to optimise, and what they make runs once per plan.
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/conv/cuda_plans.cpp PROPERTIES COMPILE_OPTIONS -O1)

@@ -1,6 +1,8 @@
 """What the linker put into the binaries, read from their ELF headers."""
 
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,3 +48,16 @@ def test_binaries_are_hardened(path):
 def test_there_are_binaries():
     names = {p.name for p in binaries()}
     assert "libmica.so" in names and any(n.startswith("_mica") for n in names)
+
+
+@pytest.mark.parametrize("path", binaries(), ids=lambda p: p.name)
+def test_libraries_keep_the_standard_librarys_templates_to_themselves(path):
+    if not path.name.startswith("libmica"):
+        pytest.skip("a program, or Python's module")
+    if not shutil.which("nm"):
+        pytest.skip("nm is not installed")
+    command = ["nm", "-D", "--defined-only", path]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    symbols = [line.split(maxsplit=2)[2] for line in lines]
+    assert any(s.startswith("_ZN4mica") for s in symbols)
+    assert [s for s in symbols if s.startswith(("_ZSt", "_ZNSt", "_ZNKSt"))] == []
