@@ -353,7 +353,7 @@ class Session:
         operand: Tensor = self.operands[key]
         return operand
 
-    def run(self, function: Callable[..., Any], arguments: list[Any]) -> Any:
+    def run(self, function: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> Any:
         """Calls the function, with places in the stead of what they hold, and finds the guards."""
         self._put_places()
         codes: set[types.CodeType] = set()
@@ -365,7 +365,7 @@ class Session:
         before = sys.getprofile()
         sys.setprofile(watch)
         try:
-            return function(*arguments)
+            return function(*arguments, **named)
         finally:
             sys.setprofile(before)
             self._finish(codes)

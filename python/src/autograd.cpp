@@ -6,6 +6,7 @@
 #include "mica/autograd/function.h"
 #include "mica/autograd/gradcheck.h"
 #include "python/src/callback.h"
+#include "python/src/values.h"
 
 namespace mica::python {
 
@@ -155,28 +156,47 @@ void bind_hooks() {
       "hook"_a, "Calls hook(tensor) after backward() has added to its .grad.");
 }
 
-/// Arguments that are no tensors are closed over.
+/// Arguments that hold no tensors are closed over.
 nb::object run_checkpoint(nb::handle function, const nb::args& arguments) {
   const Shared f(function);
-  const Shared all(arguments);
-  Tensors inputs;
-  std::vector<bool> is_tensor;
-  for (const nb::handle a : arguments) {
-    is_tensor.push_back(nb::isinstance<Tensor>(a));
-    if (is_tensor.back()) inputs.push_back(nb::cast<Tensor>(a));
+  std::vector<Constant> constants;
+  std::vector<Shared> others;  // what is neither a tensor nor a tree of them, by its argument
+  std::vector<bool> is_other;
+  std::vector<Values> in;
+  const ValuesPath root("arguments");
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::vector<Constant> own;
+    Values value;
+    bool known = true;
+    try {
+      value = values_from(arguments[i], ValuesPath(root, static_cast<int64_t>(i)), &own);
+    } catch (const nb::builtin_exception&) {
+      known = false;
+    }
+    is_other.push_back(!known || value.is_nothing());
+    if (is_other.back()) {
+      others.emplace_back(arguments[i]);
+      continue;
+    }
+    in.push_back(std::move(value));
+    constants.insert(constants.end(), own.begin(), own.end());
   }
-  const auto single = std::make_shared<bool>(false);
-  const std::function<Tensors(const Tensors&)> body = [f, all, is_tensor,
-                                                       single](const Tensors& in) {
+  const auto made_constants = std::make_shared<std::vector<Constant>>();
+  const std::function<Values(const Values&)> body = [=](const Values& inputs) {
     const nb::gil_scoped_acquire acquire;
+    const nb::object trees = values_to_python(inputs, constants);
     nb::list call;
-    size_t next = 0;
-    for (size_t i = 0; i < is_tensor.size(); ++i)
-      call.append(is_tensor[i] ? nb::cast(in[next++]) : nb::object(all.get()[i]));
-    return result_tensors(f.get()(*call), "checkpoint: the function", *single);
+    size_t tree = 0;
+    size_t other = 0;
+    for (const bool closed_over : is_other)
+      call.append(closed_over ? nb::borrow(others[other++].get()) : nb::object(trees[tree++]));
+    made_constants->clear();
+    return values_from(f.get()(*call), ValuesPath("checkpoint: the function's result"),
+                       made_constants.get());
   };
-  const Tensors out = without_gil([&] { return checkpoint(body, inputs); });
-  return result_object(out, *single);
+  const Values inputs = Values::list(std::move(in));
+  const Values out = without_gil([&] { return checkpoint(body, inputs); });
+  return values_to_python(out, *made_constants);
 }
 
 void bind_checks(nb::module_& m) {

@@ -1,51 +1,11 @@
 #include <mutex>
-#include <optional>
 
 #include "python/src/callback.h"
 #include "python/src/guards.h"
+#include "python/src/values.h"
 
 namespace mica::python {
 namespace {
-
-/// What a function returned: a tensor, None, or a tuple or list of such; the tensors stand in one
-/// flat list.
-struct Structure {
-  enum class Kind : uint8_t { tensor, none, tuple, list } kind = Kind::none;
-  std::vector<Structure> children = {};
-  std::optional<Shared> type = {};  ///< of a named tuple
-};
-
-Structure flatten_result(nb::handle value, Tensors& tensors) {
-  if (value.is_none()) return {};
-  if (nb::isinstance<Tensor>(value)) {
-    tensors.push_back(nb::cast<Tensor>(value));
-    return {Structure::Kind::tensor};
-  }
-  const bool is_tuple = PyTuple_Check(value.ptr());
-  if (!is_tuple && !PyList_Check(value.ptr())) {
-    raise_type_error(
-        "compile: the function must return tensors, tuples or lists of them, or None; got {}",
-        class_name(value));
-  }
-  Structure result{is_tuple ? Structure::Kind::tuple : Structure::Kind::list};
-  if (is_tuple && nb::hasattr(value, "_make")) result.type.emplace(value.type());
-  for (const nb::handle child : nb::iter(value))
-    result.children.push_back(flatten_result(child, tensors));
-  return result;
-}
-
-nb::object unflatten_result(const Structure& structure, std::span<const Tensor>& tensors) {
-  if (structure.kind == Structure::Kind::none) return nb::none();
-  if (structure.kind == Structure::Kind::tensor) {
-    nb::object t = nb::cast(tensors.front());
-    tensors = tensors.subspan(1);
-    return t;
-  }
-  nb::list list;
-  for (const Structure& child : structure.children) list.append(unflatten_result(child, tensors));
-  if (structure.kind == Structure::Kind::list) return list;
-  return structure.type ? structure.type->get().attr("_make")(list) : nb::object(nb::tuple(list));
-}
 
 /// A Python error that says a function cannot be captured.
 struct Refusal : Unsupported {
@@ -55,7 +15,8 @@ struct Refusal : Unsupported {
 
 /// What Python keeps beside a plan. Made, asked and let go of under the GIL.
 struct PythonCompanion final : Companion {
-  Structure structure;
+  Values structure;  ///< of the result
+  std::vector<Constant> constants;
   PythonGuards guards;
 
   PythonCompanion() = default;
@@ -108,26 +69,22 @@ class PythonCompiled {
  public:
   explicit PythonCompiled(nb::object function)
       : function_(std::move(function)),
-        compiled_(
-            CompiledFunction::Body([this](std::span<const Tensor> in) { return capture(in); })) {}
+        compiled_(CompiledFunction::Body([this](std::span<const Tensor> in, const CallForm& form) {
+          return capture(in, form);
+        })) {}
 
-  nb::object call(const nb::args& args) { return run(args, 1); }
-  nb::object repeat(int times) { return run(nb::steal<nb::args>(PyTuple_New(0)), times); }
+  nb::object call(const nb::args& args, const nb::kwargs& kwargs) { return run(args, kwargs, 1); }
+  nb::object repeat(int times) {
+    return run(nb::steal<nb::args>(PyTuple_New(0)), nb::steal<nb::kwargs>(PyDict_New()), times);
+  }
 
-  nb::object run(const nb::args& args, int times) {
-    Tensors in;
-    for (const nb::handle a : args) {
-      if (!nb::isinstance<Tensor>(a)) {
-        raise_type_error(
-            "compile: argument {} must be a tensor, got {}; other values can be closed over",
-            in.size() + 1, class_name(a));
-      }
-      in.push_back(nb::cast<Tensor>(a));
-    }
-    const CallOutcome outcome = call_without_gil(in, times);
-    std::span<const Tensor> rest(outcome.results);
-    return unflatten_result(static_cast<const PythonCompanion&>(*outcome.companion).structure,
-                            rest);
+  nb::object run(const nb::args& args, const nb::kwargs& kwargs, int times) {
+    CallForm form;
+    const Tensors in = take_apart(args, kwargs, form);
+    const CallOutcome outcome = call_without_gil(in, times, form);
+    const auto& made = static_cast<const PythonCompanion&>(*outcome.companion);
+    if (made.structure.is_tensor()) return nb::cast(outcome.results[0]);
+    return values_to_python(unflatten(made.structure, outcome.results), made.constants);
   }
 
   const nb::object& function() const { return function_; }
@@ -166,10 +123,44 @@ class PythonCompiled {
   }
 
  private:
-  CallOutcome capture(std::span<const Tensor> in) {
+  /// The tensors among the arguments. The form says nothing where they are all there is.
+  static Tensors take_apart(const nb::args& args, const nb::kwargs& kwargs, CallForm& form) {
+    Tensors in;
+    if (kwargs.size() == 0) {
+      for (const nb::handle a : args) {
+        const Tensor* t = tensor_or_null(a);
+        if (!t) break;
+        in.push_back(*t);
+      }
+      if (in.size() == args.size()) return in;
+    }
+    std::vector<Values> all;
+    for (size_t i = 0; i < args.size(); ++i)
+      all.push_back(values_from(args[i], ValuesPath(fmt::format("compile: argument {}", i + 1)),
+                                &form.constants));
+    std::vector<Values::Entry> by_name;
+    for (const auto& [key, value] : kwargs) {
+      const auto name = nb::cast<std::string>(key);
+      by_name.emplace_back(
+          name, values_from(value, ValuesPath("compile: argument " + name), &form.constants));
+    }
+    const Values both =
+        Values::list({Values::list(std::move(all)), Values::dict(std::move(by_name))});
+    form.arguments = structure_of(both);
+    return flatten(both);
+  }
+
+  CallOutcome capture(std::span<const Tensor> in, const CallForm& form) {
     const nb::gil_scoped_acquire acquire;
     nb::list arguments;
-    for (const Tensor& t : in) arguments.append(nb::cast(t));
+    nb::dict named;
+    if (form.arguments.is_nothing()) {
+      for (const Tensor& t : in) arguments.append(nb::cast(t));
+    } else {
+      const nb::object both = values_to_python(unflatten(form.arguments, in), form.constants);
+      arguments = nb::list(both[0]);
+      named = nb::borrow<nb::dict>(both[1]);
+    }
     CallOutcome outcome;
     const auto companion = std::make_shared<PythonCompanion>();
     try {
@@ -179,9 +170,13 @@ class PythonCompiled {
               ? nb::none()
               : nb::module_::import_("mica._guards").attr("Session")(function_, memory_);
       const Depth::Scope scope;
-      const nb::object result =
-          session.is_none() ? function_(*arguments) : session.attr("run")(function_, arguments);
-      companion->structure = flatten_result(result, outcome.results);
+      const nb::object result = session.is_none()
+                                    ? function_(*arguments, **named)
+                                    : session.attr("run")(function_, arguments, named);
+      const Values made =
+          values_from(result, ValuesPath("compile: the function's result"), &companion->constants);
+      companion->structure = structure_of(made);
+      outcome.results = flatten(made);
       if (!session.is_none())
         companion->guards = PythonGuards(nb::cast<nb::list>(session.attr("guards")));
     } catch (nb::python_error& e) {
@@ -193,12 +188,12 @@ class PythonCompiled {
     return outcome;
   }
 
-  CallOutcome call_without_gil(const Tensors& in, int times) {
+  CallOutcome call_without_gil(const Tensors& in, int times, const CallForm& form) {
     try {
       return without_gil([&] {
         // Recursive: while this is captured, its body may call itself.
         const std::lock_guard lock(mutex_);
-        return compiled_.call(in, times);
+        return compiled_.call(in, times, form);
       });
     } catch (const Refusal& refusal) {
       throw nb::python_error(refusal.error);
@@ -228,7 +223,7 @@ void bind_compile(nb::module_& m) {
   nb::class_<PythonCompiled>(m, "CompiledFunction", nb::type_slots(slots),
                              "What compile() returns.")
       .def(nb::init<nb::object>(), "function"_a)
-      .def("__call__", &PythonCompiled::call, "args"_a)
+      .def("__call__", &PythonCompiled::call, "args"_a, "kwargs"_a)
       .def("repeat", &PythonCompiled::repeat, "times"_a,
            "Calls a function without arguments so many times; on a GPU by one launch.")
       .def_prop_ro("__wrapped__", &PythonCompiled::function)
@@ -269,8 +264,9 @@ void bind_compile(nb::module_& m) {
       R"(Captures a function of tensors at its first call and replays it from then on.
 
 Forward pass, backward pass and update become one graph; on a GPU, one CUDA graph. The function takes
-tensors and returns a tensor, a tuple or list of them, or None. It is captured again when shapes or
-dtypes change. Use it as a decorator:
+and returns tensors, None, numbers and texts, and tuples, lists, dicts, named tuples and dataclasses
+of them. It is captured again when shapes, dtypes, the structure of the arguments or a number among
+them change. Use it as a decorator:
 
     @mica.compile
     def step(x, y):

@@ -1,6 +1,7 @@
 // Sequential, ModuleList and ModuleDict as Python's lists and dictionaries.
 #include "mica/nn/nn.h"
 #include "python/src/layer.h"
+#include "python/src/values.h"
 
 namespace mica::python {
 namespace {
@@ -135,9 +136,19 @@ void bind_dict(nb::module_& nn) {
 }  // namespace
 
 void bind_containers(nb::module_& nn) {
-  auto sequential = add_layer<SequentialImpl>(
-      nn, "Sequential",
-      "One module after the other, named \"0\", \"1\", …, or as a dictionary names them.");
+  constexpr const char* kDoc =
+      "One module after the other, named \"0\", \"1\", …, or as a dictionary names them. Each is "
+      "called with what the one before gave; where its forward has several parameters, a tuple or "
+      "list stands for them in order and a dict by name.";
+  Layer<SequentialImpl> sequential(nn, "Sequential", nb::type_slots(module_slots), kDoc);
+  allow_copies<SequentialImpl>();
+  sequential.def(
+      "forward",
+      [](SequentialImpl& self, const nb::args& inputs) {
+        return forward_values(inputs,
+                              [&](const Values& in) { return self.SequentialImpl::call(in); });
+      },
+      "inputs"_a, kDoc);
   sequential.def("__init__", [](SequentialImpl* self, const nb::args& modules) {
     new (self) Overridable<SequentialImpl>();
     if (modules.size() == 1 && nb::isinstance<nb::dict>(modules[0])) {

@@ -2,6 +2,7 @@
 #include "mica/core/scope.h"
 #include "python/src/callback.h"
 #include "python/src/module_handle.h"
+#include "python/src/values.h"
 
 namespace mica::python {
 namespace {
@@ -9,26 +10,25 @@ namespace {
 using nn::ForwardHooks;
 using nn::ModuleImpl;
 
-/// The result of a hook as a tensor, for C++: a pre-hook may return a tuple of arguments too.
-Tensor replacement(nb::handle value, nb::handle module) {
-  if (value.is_none()) return {};
-  if (nb::isinstance<Tensor>(value)) return nb::cast<Tensor>(value);
-  if (nb::isinstance<nb::tuple>(value) && nb::len(value) == 1 && nb::isinstance<Tensor>(value[0]))
-    return nb::cast<Tensor>(value[0]);
-  raise_type_error(
-      "nn.Module: a hook of {} must return a tensor or None where a C++ module calls it, got {}",
-      class_name(module), class_name(value));
+/// What a hook returned, for C++: one that stands before forward may return a tuple of arguments.
+Values replacement(nb::handle value, const char* root) {
+  if (nb::isinstance<nb::tuple>(value) && nb::len(value) == 1)
+    return values_from(value[0], ValuesPath(root));
+  return values_from(value, ValuesPath(root));
 }
 
-/// A hook as C++ calls it: with one tensor.
+/// A hook as C++ calls it.
 struct PythonHook {
   Shared function;
 
   template <class... Output>
-  Tensor operator()(const nn::Module& module, const Tensor& input, const Output&... output) const {
+  Values operator()(const nn::Module& module, const Values& input, const Output&... output) const {
     const nb::gil_scoped_acquire acquire;
     const nb::object self = module_to_python(module);
-    return replacement(function.get()(self, nb::make_tuple(input), output...), self);
+    nb::dict named;
+    const nb::tuple args = arguments_from(self.attr("forward"), input, named);
+    return replacement(function.get()(self, args, values_to_python(output)...),
+                       "the result of a hook");
   }
 };
 
@@ -44,13 +44,9 @@ template <class Hook, class... Output>
 nb::object run(const Hook& hook, nb::handle self, const nb::tuple& args, const Output&... output) {
   if (const auto* python = hook.template target<PythonHook>())
     return python->function.get()(self, args, output...);
-  if (args.size() != 1 || !nb::isinstance<Tensor>(args[0]) ||
-      !(nb::isinstance<Tensor>(output) && ...))
-    raise_type_error("nn.Module: a hook of {} made in C++ takes one tensor and the result as one",
-                     class_name(self));
-  const Tensor other =
-      hook(module_from(self), nb::cast<Tensor>(args[0]), nb::cast<Tensor>(output)...);
-  return other.defined() ? nb::cast(other) : nb::none();
+  const Values other = hook(module_from(self), values_from_arguments(args, ValuesPath("input")),
+                            values_from(output, ValuesPath("output"))...);
+  return values_to_python(other);
 }
 
 nb::object call_with_hooks(nb::handle self, nb::tuple args, const nb::kwargs& kwargs) {
@@ -69,6 +65,15 @@ nb::object call_with_hooks(nb::handle self, nb::tuple args, const nb::kwargs& kw
   return output;
 }
 
+/// For who watches: a module of Python may give what no Values are.
+Values result_values(nb::handle result) {
+  try {
+    return values_from(result, ValuesPath("output"));
+  } catch (const nb::builtin_exception&) {
+    return {};
+  }
+}
+
 nb::object call(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
   nn::CallWatcher* watcher = nn::exchange_call_watcher(nullptr);
   nn::exchange_call_watcher(watcher);
@@ -77,8 +82,7 @@ nb::object call(nb::handle self, const nb::args& args, const nb::kwargs& kwargs)
   if (!watcher && !impl.forward_hooks()) return self.attr("forward")(*args, **kwargs);
   if (watcher) watcher->enter(impl);
   nb::object result = call_with_hooks(self, args, kwargs);
-  if (watcher)
-    watcher->leave(impl, nb::isinstance<Tensor>(result) ? nb::cast<Tensor>(result) : Tensor());
+  if (watcher) watcher->leave(impl, result_values(result));
   return result;
 }
 
@@ -138,6 +142,11 @@ int clear(PyObject* self) {
 }
 
 }  // namespace
+
+Values call_python(nb::handle self, const Values& inputs) {
+  return values_from(call_with_values(self.attr("forward"), inputs),
+                     ValuesPath(class_name(self) + ".forward(…)"));
+}
 
 PyType_Slot module_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},
                               {Py_tp_clear, reinterpret_cast<void*>(clear)},

@@ -3,11 +3,19 @@
 // How modules cross between Python and C++.
 #include <nanobind/trampoline.h>
 
-#include <cstring>
 #include <typeindex>
 
 #include "mica/nn/module.h"
 #include "python/src/bindings.h"
+
+/// Modules made in C++ are known by their own class, whatever a handle added to it.
+template <class Impl>
+struct nanobind::detail::type_hook<
+    Impl, std::enable_if_t<std::is_base_of_v<mica::nn::ModuleImpl, Impl>, int>> {
+  static const std::type_info* get(const Impl* impl) {
+    return impl ? &impl->class_type() : &typeid(Impl);
+  }
+};
 
 namespace mica::python {
 
@@ -44,6 +52,9 @@ extern PyType_Slot module_slots[];
 /// By the name of the Python class: "Net(extra_repr())", or what C++ says in the brackets.
 std::string describe_python(nb::handle self, const std::string& own);
 
+/// forward(inputs) of a module of Python, under the GIL.
+Values call_python(nb::handle self, const Values& inputs);
+
 /// The value, with the GIL let go until the expression that it is used in ends.
 template <class T>
 T released(T value, const nb::gil_scoped_release& /*release*/ = {}) {
@@ -51,40 +62,59 @@ T released(T value, const nb::gil_scoped_release& /*release*/ = {}) {
 }
 struct WithoutGil {};
 
+/// Whether the class of a Python object defines `forward`; the GIL is held where it does.
+class OverriddenForward {
+ public:
+  explicit OverriddenForward(const nb::detail::trampoline& object)
+      : ticket_(object, "forward", kHash, false) {}
+  bool is_there() const { return ticket_.key.is_valid(); }
+
+ private:
+  static constexpr uint64_t kHash = nb::detail::str_hash("forward");
+  nb::detail::ticket ticket_;
+};
+
 /// A module class that Python can derive from: where the derived class defines `forward`, C++ calls
 /// that.
 template <class Base>
-struct Overridable : Base {
-  NB_TRAMPOLINE(Base);
+struct Overridable : nn::MadeFor<Base>::Type {
+  using Made = typename nn::MadeFor<Base>::Type;
+  NB_TRAMPOLINE(Made);
   Overridable() = default;
-  explicit Overridable(const Base& other) : Base(other) {}
+  explicit Overridable(const Base& other) : Made(other) {}
   /// Layers draw their weights without the GIL; the trampoline behind them needs it again.
   template <class Options>
-  Overridable(WithoutGil /*tag*/, const Options& given) : Base(released(given)) {}
+  Overridable(WithoutGil /*tag*/, const Options& given) : Made(released(given)) {}
 
-  Tensor forward(const Tensor& x) override {
-    try {
-      if constexpr (std::is_abstract_v<Base>) {
-        NB_OVERRIDE_PURE(forward, x);
-      } else {
-        NB_OVERRIDE(forward, x);
-      }
-    } catch (const std::bad_cast&) {
-      const nb::gil_scoped_acquire acquire;
-      raise_type_error("nn.Module: forward of {} must return a tensor where a C++ module calls it",
-                       class_name(nb_trampoline.base()));
-    } catch (const std::runtime_error& e) {
-      // What the trampoline says where there is no forward to call.
-      if (!std::is_abstract_v<Base> || !std::strstr(e.what(), "pure virtual")) throw;
-      const nb::gil_scoped_acquire acquire;
-      fail<Unsupported>("nn.Module: {} must define forward(self, …)",
-                        class_name(nb_trampoline.base()));
-    }
+  Values call(const Values& inputs) override {
+    const OverriddenForward own(nb_trampoline);
+    if (own.is_there()) return call_python(nb_trampoline.base(), inputs);
+    return Made::call(inputs);
   }
 
   std::string describe() const override {
     const nb::gil_scoped_acquire acquire;
     return describe_python(nb_trampoline.base(), Base::describe());
+  }
+};
+
+/// A module that Python derives from Module itself.
+template <>
+struct Overridable<nn::ModuleImpl> : nn::ModuleImpl {
+  NB_TRAMPOLINE(nn::ModuleImpl);
+  Overridable() = default;
+  explicit Overridable(const nn::ModuleImpl& other) : nn::ModuleImpl(other) {}
+
+  Values call(const Values& inputs) override {
+    const OverriddenForward own(nb_trampoline);
+    if (own.is_there()) return call_python(nb_trampoline.base(), inputs);
+    const nb::gil_scoped_acquire acquire;
+    fail<Unsupported>("nn.Module: {} must define forward(self, …)",
+                      class_name(nb_trampoline.base()));
+  }
+  std::string describe() const override {
+    const nb::gil_scoped_acquire acquire;
+    return describe_python(nb_trampoline.base(), nn::ModuleImpl::describe());
   }
 };
 
@@ -104,7 +134,8 @@ Copiers& copiers();
 /// For every class that is bound.
 template <class Impl>
 void allow_copies() {
-  copiers()[typeid(Impl)] = copiers()[typeid(Overridable<Impl>)] = copy_without_parts<Impl>;
+  copiers()[typeid(Impl)] = copiers()[typeid(Overridable<Impl>)] =
+      copiers()[typeid(typename nn::MadeFor<Impl>::Type)] = copy_without_parts<Impl>;
 }
 
 using ModuleClass = nb::class_<nn::ModuleImpl, Overridable<nn::ModuleImpl>>;

@@ -9,6 +9,7 @@
 
 #include "python/src/bindings.h"
 #include "python/src/module_handle.h"
+#include "python/src/values.h"
 
 namespace mica::python {
 namespace {
@@ -311,8 +312,12 @@ void bind_nn(nb::module_& m) {
                      "parts and defines "
                      "forward(self, x).");
   module.def(nb::init<>());
-  module.def("forward", &ModuleImpl::forward, "input"_a, ReleaseGil(),
-             "What calling the module computes; a class of one's own defines it.");
+  module.def(
+      "forward",
+      [](ModuleImpl& self, const nb::args& inputs) {
+        return forward_values(inputs, [&](const Values& in) { return self.call(in); });
+      },
+      "inputs"_a, "What calling the module computes; a class of one's own defines it.");
   module.def("__repr__", [](nb::handle self) { return nn::to_string(module_from(self)); });
   module.def(
       "extra_repr", [](nb::handle) { return ""; },

@@ -135,6 +135,21 @@ Tensors checkpoint(const Function& function, const Tensors& inputs) {
   return outputs;
 }
 
+Values checkpoint(const std::function<Values(const Values& inputs)>& function,
+                  const Values& inputs) {
+  // The second run must give what the first did.
+  const auto structure = std::make_shared<Values>();
+  const Function flat = [function, like = structure_of(inputs), structure](const Tensors& in) {
+    const Values made = function(unflatten(like, in));
+    if (structure->is_nothing()) *structure = structure_of(made);
+    check(same_structure(*structure, made), "checkpoint: the function gave {}, then {}", *structure,
+          made);
+    return flatten(made);
+  };
+  const Tensors results = checkpoint(flat, flatten(inputs));
+  return unflatten(*structure, results);
+}
+
 Tensor checkpoint(const std::function<Tensor(const Tensor& input)>& function, const Tensor& input) {
   return checkpoint([function](const Tensors& in) -> Tensors { return {function(in[0])}; },
                     Tensors{input})[0];

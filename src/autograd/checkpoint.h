@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "mica/autograd/autograd.h"
+#include "mica/core/values.h"
 
 namespace mica {
 
@@ -15,6 +16,10 @@ namespace mica {
 /// the same from the same inputs; what it writes to (running statistics) is written twice.
 Tensors checkpoint(const std::function<Tensors(const Tensors& inputs)>& function,
                    const Tensors& inputs);
+
+/// For trees of tensors.
+Values checkpoint(const std::function<Values(const Values& inputs)>& function,
+                  const Values& inputs);
 
 /// For one tensor: `y = checkpoint([&](const Tensor& x) { return block(x); }, x)`.
 Tensor checkpoint(const std::function<Tensor(const Tensor& input)>& function, const Tensor& input);

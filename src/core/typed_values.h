@@ -60,21 +60,17 @@ Values to_values(Given&& value) {
 template <class T>
 T from_values(const Values& values, const ValuesPath& path);
 
-namespace detail {
-
-inline void check_entries(const Values& values, const ValuesPath& path, size_t n) {
+inline void check_list_of(const Values& values, const ValuesPath& path, size_t n) {
   check(values.is_list() && values.entries().size() == n, "{}: expected a list of {}, got {}", path,
         n, values);
 }
 
 template <class Tuple, size_t... i>
-Tuple tuple_from(const Values& values, const ValuesPath& path, std::index_sequence<i...>) {
-  check_entries(values, path, sizeof...(i));
+Tuple tuple_from_values(const Values& values, const ValuesPath& path, std::index_sequence<i...>) {
+  check_list_of(values, path, sizeof...(i));
   return Tuple{from_values<std::tuple_element_t<i, Tuple>>(values.entries()[i],
                                                            ValuesPath(path, values, i))...};
 }
-
-}  // namespace detail
 
 /// The Values as a T. Raises with the path of the first that is something else. An undefined Tensor
 /// stands for nothing.
@@ -103,7 +99,7 @@ T from_values(const Values& values, const ValuesPath& path) {
     check(fields == values.size(), "{}: expected {} entries, got {}", path, fields, values);
     return made;
   } else if constexpr (TupleLike<T>) {
-    return detail::tuple_from<T>(values, path, std::make_index_sequence<std::tuple_size_v<T>>());
+    return tuple_from_values<T>(values, path, std::make_index_sequence<std::tuple_size_v<T>>());
   } else {
     static_assert(IsVector<T>::value,
                   "expected a Tensor, Values, a tuple, a vector or an aggregate with fields()");

@@ -63,15 +63,7 @@ Values Values::dict(std::vector<Entry> entries, Ref<const Form> form) {
   return made;
 }
 
-const Tensor& Values::tensor() const& {
-  check(is_tensor(), "Values: expected a tensor, got {}", *this);
-  return tensor_;
-}
-
-Tensor Values::tensor() && {
-  std::as_const(*this).tensor();
-  return std::move(tensor_);
-}
+void Values::no_tensor() const { fail("Values: expected a tensor, got {}", *this); }
 
 int64_t Values::size() const { return static_cast<int64_t>(entries().size()); }
 
@@ -151,7 +143,13 @@ Values unflatten(const Values& like, std::span<const Tensor> leaves) {
   return made;
 }
 
+Values structure_of(const Values& values) {
+  static const auto* const place = new Tensor(empty({0}));
+  return map_leaves(values, [](const Tensor&) { return *place; });
+}
+
 bool same_structure(const Values& a, const Values& b) {
+  if (a.is_nothing() || a.is_tensor()) return a.kind() == b.kind();
   if (a.kind() != b.kind() || !std::ranges::equal(a.keys(), b.keys())) return false;
   const auto [form, other] = std::pair(a.form(), b.form());
   if (static_cast<bool>(form) != static_cast<bool>(other) || (form && !form->equals(*other)))

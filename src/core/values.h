@@ -46,8 +46,16 @@ class Values {
   bool is_dict() const { return kind() == Kind::dict; }
 
   /// Raises where it is no tensor.
-  const Tensor& tensor() const&;
-  Tensor tensor() &&;
+  const Tensor& tensor() const& {
+    if (!is_tensor()) [[unlikely]]
+      no_tensor();
+    return tensor_;
+  }
+  Tensor tensor() && {
+    if (!is_tensor()) [[unlikely]]
+      no_tensor();
+    return std::move(tensor_);
+  }
   /// Entries of a list or dict; 0 for the others.
   int64_t size() const;
   /// Entry i of a list or dict; raises IndexError where there is none.
@@ -78,6 +86,7 @@ class Values {
   struct Branch;
   explicit Values(Ref<const Branch> branch);
   void check_unpacks(size_t n) const;
+  [[noreturn]] void no_tensor() const;
 
   Tensor tensor_;
   Ref<const Branch> branch_;
@@ -144,6 +153,8 @@ Values map_leaves(const Values& values, F&& f) {
 Tensors flatten(const Values& values);
 /// The other way round: the structure of `like` with these tensors, as many as it has.
 Values unflatten(const Values& like, std::span<const Tensor> leaves);
+/// The structure alone: the tensors in it are empty, and those of `values` are not kept.
+Values structure_of(const Values& values);
 /// Whether both have the same kinds, lengths, keys and forms; tensors are all alike.
 bool same_structure(const Values& a, const Values& b);
 /// The path of tensor i of flatten(values): `batch["image"][2]` where root is "batch".

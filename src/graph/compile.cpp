@@ -1,6 +1,7 @@
 #include "mica/graph/compile.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -40,7 +41,44 @@ void compare(size_t i, const TensorSpec& before, const TensorSpec& now,
   differ("layout", std::string_view(memory_format(before)), std::string_view(memory_format(now)));
 }
 
+std::string to_text(const Constant& constant) {
+  return std::visit(
+      []<class T>(const T& value) -> std::string {
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return "None";
+        } else {
+          return fmt::format("{}", value);
+        }
+      },
+      constant);
+}
+
+bool same(const Constant& a, const Constant& b) {
+  const auto* x = std::get_if<double>(&a);
+  const auto* y = std::get_if<double>(&b);
+  // By their bits: a NaN is one, and the zeros are two.
+  return x && y ? std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y) : a == b;
+}
+
+void compare(const CallForm& before, const CallForm& now, std::vector<std::string>& differences) {
+  if (!same_structure(before.arguments, now.arguments) ||
+      before.constants.size() != now.constants.size()) {
+    differences.push_back(
+        fmt::format("arguments are {}, were {}", now.arguments, before.arguments));
+    return;
+  }
+  for (size_t i = 0; i < now.constants.size(); ++i)
+    if (!same(before.constants[i], now.constants[i]))
+      differences.push_back(
+          fmt::format("{} → {}", to_text(before.constants[i]), to_text(now.constants[i])));
+}
+
 }  // namespace
+
+bool CallForm::operator==(const CallForm& other) const {
+  return constants.size() == other.constants.size() && same_structure(arguments, other.arguments) &&
+         std::ranges::equal(constants, other.constants, same);
+}
 
 /// Why the plan that comes nearest does not serve this call.
 std::string CompiledFunction::reason(const Key& key, std::span<const Tensor> arguments) const {
@@ -51,6 +89,7 @@ std::string CompiledFunction::reason(const Key& key, std::span<const Tensor> arg
     if (e.key.leaves != key.leaves) why.emplace_back("gradients of other arguments are wanted");
     if (e.key.records != key.records)
       why.push_back(fmt::format("grad mode is {} now", key.records ? "on" : "off"));
+    compare(e.key.form, key.form, why);
     for (size_t i = 0; i < std::min(key.specs.size(), e.key.specs.size()); ++i)
       compare(i, e.key.specs[i], key.specs[i], why);
     if (e.key.specs.size() != key.specs.size())
@@ -81,16 +120,17 @@ void CompiledFunction::keep(Entry entry) {
   last_ = entries_.back().plan.get();
 }
 
-CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times) {
+CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,
+                                   const CallForm& form) {
   // Inside another capture the body simply becomes part of that graph.
   if (current_recorder()) {
-    for (int i = 1; i < times; ++i) body_(arguments);
-    return body_(arguments);
+    for (int i = 1; i < times; ++i) body_(arguments, form);
+    return body_(arguments, form);
   }
   const uint64_t leaves = leaves_among(arguments);
   const std::lock_guard lock(mutex_);
   // A plan made in anomaly mode has a step for every op, so that the culprit has a name.
-  Key key{{}, settings_stamp() * 2 + (detect_anomaly() ? 1 : 0), grad_enabled(), leaves};
+  Key key{{}, form, settings_stamp() * 2 + (detect_anomaly() ? 1 : 0), grad_enabled(), leaves};
   key.specs.reserve(arguments.size());
   for (const Tensor& t : arguments) key.specs.push_back(slot_spec(t));
   for (Entry& e : entries_) {
@@ -104,7 +144,7 @@ CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times)
   std::shared_ptr<const Companion> companion;
   Captured captured = capture(
       [&](std::span<const Tensor> in) {
-        CallOutcome outcome = body_(in);
+        CallOutcome outcome = body_(in, form);
         companion = std::move(outcome.companion);
         return std::move(outcome.results);
       },

@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <mutex>
+#include <variant>
 
+#include "mica/core/typed_values.h"
 #include "mica/graph/plan.h"
 
 namespace mica {
@@ -16,6 +18,19 @@ struct CallOutcome {
   std::shared_ptr<const Companion> companion = {};
 };
 
+/// What an argument may be beside tensors: nothing, a number or a text. For each other one the
+/// function is captured again.
+using Constant = std::variant<std::monostate, bool, int64_t, double, std::string>;
+
+/// How the arguments of a call, whose tensors stand in one flat list, were structured. Empty where
+/// they are tensors, one beside the other.
+struct CallForm {
+  Values arguments = {};
+  std::vector<Constant> constants = {};
+  /// The tensors themselves do not count.
+  bool operator==(const CallForm& other) const;
+};
+
 /// A function that is captured at its first call with certain input specs and replayed from then
 /// on. A call does what the function itself would have done, or raises: see docs/compile.md.
 ///
@@ -24,19 +39,18 @@ struct CallOutcome {
 /// Any number of threads may call one.
 class CompiledFunction {
  public:
-  using Body = std::function<CallOutcome(std::span<const Tensor>)>;
+  using Body = std::function<CallOutcome(std::span<const Tensor>, const CallForm&)>;
 
   explicit CompiledFunction(Body body) : body_(std::move(body)) {}
   explicit CompiledFunction(TensorFunction function)
-      : body_([f = std::move(function)](std::span<const Tensor> in) -> CallOutcome {
-          return {f(in)};
-        }) {}
+      : body_([f = std::move(function)](std::span<const Tensor> in,
+                                        const CallForm&) -> CallOutcome { return {f(in)}; }) {}
 
   /// `times` in a row, where there are no arguments; see Plan::run.
   Tensors operator()(std::span<const Tensor> arguments, int times = 1) {
     return call(arguments, times).results;
   }
-  CallOutcome call(std::span<const Tensor> arguments, int times = 1);
+  CallOutcome call(std::span<const Tensor> arguments, int times = 1, const CallForm& form = {});
 
   /// How often the function was captured.
   int captures() const { return captures_; }
@@ -47,6 +61,7 @@ class CompiledFunction {
   /// What has to be as it was for a plan to serve a call, beside what the plan itself asks for.
   struct Key {
     std::vector<TensorSpec> specs;
+    CallForm form;
     uint64_t stamp;
     bool records;     ///< grad mode
     uint64_t leaves;  ///< bit i: a gradient is wanted of argument i
@@ -71,6 +86,101 @@ class CompiledFunction {
   bool told_of_limit_ = false;
 };
 
+/// Beside the plan of a function of C++ whose result is more than tensors.
+struct ResultForm final : Companion {
+  Values structure;
+  Constant number;
+};
+
+/// A call of a compiled function with these types.
+template <class Result, class... Arguments>
+struct CompiledCall {
+  static constexpr bool kPlain = (std::derived_from<Arguments, Tensor> && ...);
+  static constexpr bool kFlat =
+      std::is_void_v<Result> || std::is_same_v<Result, Tensor> || std::is_same_v<Result, Tensors>;
+  /// Numbers are part of the form, as what the function may branch on.
+  template <class T>
+  using NumberOf = std::conditional_t<std::is_same_v<T, bool>, bool,
+                                      std::conditional_t<std::is_integral_v<T>, int64_t, double>>;
+
+  static Tensors take_apart(CallForm& form, const Arguments&... arguments) {
+    const auto part = [&]<class T>(const T& argument) -> Values {
+      if constexpr (std::is_arithmetic_v<T>) {
+        form.constants.emplace_back(static_cast<NumberOf<T>>(argument));
+        return {};
+      } else {
+        return to_values(argument);
+      }
+    };
+    const Values all = Values::list({part(arguments)...});
+    form.arguments = structure_of(all);
+    return flatten(all);
+  }
+
+  template <class F>
+  static CallOutcome capture(F& f, std::span<const Tensor> in, const CallForm& form) {
+    return capture(f, in, form, std::index_sequence_for<Arguments...>());
+  }
+
+  static auto result(CallOutcome outcome) {
+    if constexpr (std::is_same_v<Result, Tensor>) {
+      return std::move(outcome.results[0]);
+    } else if constexpr (std::is_same_v<Result, Tensors>) {
+      return std::move(outcome.results);
+    } else if constexpr (!std::is_void_v<Result>) {
+      const auto& form = static_cast<const ResultForm&>(*outcome.companion);
+      if constexpr (std::is_arithmetic_v<Result>) {
+        return static_cast<Result>(std::get<NumberOf<Result>>(form.number));
+      } else {
+        return from_values<Result>(unflatten(form.structure, outcome.results),
+                                   ValuesPath("result"));
+      }
+    }
+  }
+
+ private:
+  template <class F, size_t... i>
+  static CallOutcome capture(F& f, [[maybe_unused]] std::span<const Tensor> in,
+                             [[maybe_unused]] const CallForm& form, std::index_sequence<i...>) {
+    if constexpr (kPlain) {
+      return outcome_of([&] { return f(in[i]...); });
+    } else {
+      const Values all = unflatten(form.arguments, in);
+      [[maybe_unused]] size_t number = 0;
+      const auto argument = [&]<class T>(size_t at, std::type_identity<T>) -> T {
+        if constexpr (std::is_arithmetic_v<T>) {
+          return static_cast<T>(std::get<NumberOf<T>>(form.constants[number++]));
+        } else {
+          return from_values<T>(all.entries()[at], ValuesPath(ValuesPath("arguments"), all, at));
+        }
+      };
+      // Braces: from left to right.
+      const std::tuple<Arguments...> given{argument(i, std::type_identity<Arguments>())...};
+      return outcome_of([&] { return std::apply(f, given); });
+    }
+  }
+
+  template <class Body>
+  static CallOutcome outcome_of(const Body& body) {
+    if constexpr (std::is_void_v<Result>) {
+      body();
+      return {};
+    } else if constexpr (kFlat) {
+      return {.results = {body()}};
+    } else {
+      auto form = std::make_shared<ResultForm>();
+      if constexpr (std::is_arithmetic_v<Result>) {
+        form->number = static_cast<NumberOf<Result>>(body());
+        return {.results = {}, .companion = form};
+      } else {
+        const Values made = to_values(body());
+        form->structure = structure_of(made);
+        return {.results = flatten(made), .companion = form};
+      }
+    }
+  }
+};
+
 /// What compile() returns: call it as the function itself.
 template <class F>
 class Compiled {
@@ -93,31 +203,21 @@ class Compiled {
  private:
   template <class... Arguments>
   auto run(int times, const Arguments&... arguments) {
-    using Result = decltype(shared_->function(arguments...));
+    using Result = std::remove_cvref_t<decltype(shared_->function(arguments...))>;
+    using Way = CompiledCall<Result, Arguments...>;
     std::call_once(shared_->once, [&] {
       shared_->compiled = std::make_unique<CompiledFunction>(
-          [f = &shared_->function](std::span<const Tensor> in) -> CallOutcome {
-            return {call<Result, sizeof...(Arguments)>(
-                *f, in, std::make_index_sequence<sizeof...(Arguments)>())};
+          [f = &shared_->function](std::span<const Tensor> in, const CallForm& form) {
+            return Way::capture(*f, in, form);
           });
     });
-    const std::array<Tensor, sizeof...(Arguments)> in = {arguments...};
-    Tensors out = (*shared_->compiled)(in, times);
-    if constexpr (std::is_same_v<Result, Tensor>) {
-      return out[0];
-    } else if constexpr (std::is_same_v<Result, Tensors>) {
-      return out;
-    }
-  }
-
-  template <class Result, size_t n, size_t... i>
-  static Tensors call(F& f, [[maybe_unused]] std::span<const Tensor> in,
-                      std::index_sequence<i...>) {
-    if constexpr (std::is_void_v<Result>) {
-      f(in[i]...);
-      return {};
+    if constexpr (Way::kPlain) {
+      const std::array<Tensor, sizeof...(Arguments)> in = {arguments...};
+      return Way::result(shared_->compiled->call(in, times));
     } else {
-      return {f(in[i]...)};
+      CallForm form;
+      const Tensors in = Way::take_apart(form, arguments...);
+      return Way::result(shared_->compiled->call(in, times, form));
     }
   }
 
@@ -132,7 +232,8 @@ class Compiled {
 };
 
 /// `auto step = compile([&](const Tensor& x, const Tensor& y) { …; return loss; });`, then `step(x,
-/// y)`. The function takes tensors and returns a Tensor, Tensors or nothing.
+/// y)`. The function takes and gives tensors, numbers, Values, and what core/typed_values.h makes
+/// Values of: tuples, vectors, aggregates with fields(); or gives nothing.
 template <class F>
 auto compile(F function) {
   return Compiled<F>(std::move(function));

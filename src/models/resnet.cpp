@@ -36,7 +36,7 @@ struct BlockImpl : nn::ModuleImpl {
       shortcut_.push_back(add("downsample", downsample(in, out, stride)));
   }
 
-  Tensor forward(const Tensor& x) override {
+  Tensor forward(const Tensor& x) {
     Tensor y = x;
     for (size_t i = 0; i < convs_.size(); ++i) {
       y = norms_[i](convs_[i](y));
@@ -73,8 +73,7 @@ struct ResNetImpl : nn::ModuleImpl {
       nn::Sequential blocks(nn::NamedModules{});
       for (int64_t i = 0; i < o.blocks[stage]; ++i) {
         const int64_t stride = i == 0 && stage > 0 ? 2 : 1;
-        blocks.push_back(
-            nn::Module(std::make_shared<BlockImpl>(in, width, out, stride, o.bottleneck)));
+        blocks.push_back(nn::Handle<BlockImpl>(in, width, out, stride, o.bottleneck));
         in = out;
       }
       stages_.push_back(add("layer" + std::to_string(stage + 1), blocks));
@@ -82,7 +81,7 @@ struct ResNetImpl : nn::ModuleImpl {
     last_.push_back(add("fc", nn::Linear(in, o.classes)));
   }
 
-  Tensor forward(const Tensor& x) override {
+  Tensor forward(const Tensor& x) {
     check<ShapeError>(x.rank() == 4, "ResNet: expected images (N, C, H, W), got {}", x.spec());
     Tensor y =
         max_pool2d(relu(norm_(first_(x))), {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
@@ -104,7 +103,7 @@ struct ResNetImpl : nn::ModuleImpl {
 nn::Module resnet(const ResNetOptions& options) {
   for (const int64_t n : options.blocks)
     check(n > 0, "resnet: expected at least one block in each stage, got {}", n);
-  return nn::Module(std::make_shared<ResNetImpl>(options));
+  return nn::Handle<ResNetImpl>(options);
 }
 
 nn::Module resnet18(int64_t classes) {

@@ -146,7 +146,7 @@ struct PReLUOptions {
 /// x where it is positive, else weight * x.
 struct PReLUImpl : ModuleImpl {
   explicit PReLUImpl(const PReLUOptions& options);
-  Tensor forward(const Tensor& x) override { return prelu(x, weight); }
+  Tensor forward(const Tensor& x) { return prelu(x, weight); }
   std::string describe() const override { return nn::describe("PReLU", options); }
 
   const PReLUOptions options;

@@ -61,7 +61,7 @@ struct ChannelNormImpl : ModuleImpl {
 template <int kAxes>
 struct BatchNormImpl : ChannelNormImpl {
   explicit BatchNormImpl(const BatchNormOptions& options);
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x);
   std::string describe() const override { return nn::describe(type_, options); }
 };
 
@@ -69,7 +69,7 @@ struct BatchNormImpl : ChannelNormImpl {
 template <int kAxes>
 struct InstanceNormImpl : ChannelNormImpl {
   explicit InstanceNormImpl(const InstanceNormLayerOptions& options);
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x);
   std::string describe() const override;
 };
 

@@ -4,17 +4,17 @@
 
 namespace mica::nn {
 
-Tensor SequentialImpl::forward(const Tensor& x) {
-  Tensor y = x;
-  for (const auto& [name, module] : children()) y = module(y);
-  return y;
+Values SequentialImpl::call(const Values& inputs) {
+  Values at = inputs;
+  for (const auto& [name, module] : children()) at = module(at);
+  return at;
 }
 
-Tensor ModuleListImpl::forward(const Tensor&) {
+Values ModuleListImpl::call(const Values&) {
   fail<Unsupported>("nn::ModuleList: call its modules one by one; it does not know their order");
 }
 
-Tensor ModuleDictImpl::forward(const Tensor&) {
+Values ModuleDictImpl::call(const Values&) {
   fail<Unsupported>("nn::ModuleDict: call its modules by name; it does not know their order");
 }
 

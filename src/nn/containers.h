@@ -10,15 +10,15 @@ using NamedModules = std::initializer_list<std::pair<std::string, Module>>;
 
 /// Modules that their owner calls itself; the children are named "0", "1", ….
 struct ModuleListImpl : ModuleImpl {
-  Tensor forward(const Tensor& x) override;
+  Values call(const Values& inputs) override;
   void push_back(const Module& module) {
     register_module(std::to_string(children().size()), module);
   }
 };
 
-/// One module after the other.
+/// One module after the other, each called with what the one before gave.
 struct SequentialImpl : ModuleListImpl {
-  Tensor forward(const Tensor& x) override;
+  Values call(const Values& inputs) override;
 };
 
 /// The handle of both. `Sequential(Linear(784, 100), ReLU(), Linear(100, 10))`: the layers have
@@ -65,7 +65,7 @@ using ModuleList = ListOfModules<ModuleListImpl>;
 
 /// Modules by name that their owner calls itself.
 struct ModuleDictImpl : ModuleImpl {
-  Tensor forward(const Tensor& x) override;
+  Values call(const Values& inputs) override;
 };
 
 /// `ModuleDict({{"left", Linear(4, 2)}, {"right", Linear(4, 2)}})`, then `.at("left")(x)`.

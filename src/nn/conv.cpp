@@ -17,7 +17,8 @@ template <class Options>
 constexpr bool kTransposed = requires(const Options& o) { o.output_padding; };
 
 template <class Size>
-Tensor call(const Tensor& x, const Tensor& w, const Tensor& b, const ConvLayerOptions<Size>& o) {
+Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& b,
+                const ConvLayerOptions<Size>& o) {
   const ConvOptions<Size> options = {o.stride, o.padding, o.dilation, o.groups};
   if constexpr (std::same_as<Size, int64_t>) return conv1d(x, w, b, options);
   if constexpr (std::same_as<Size, Size2>) return conv2d(x, w, b, options);
@@ -25,8 +26,8 @@ Tensor call(const Tensor& x, const Tensor& w, const Tensor& b, const ConvLayerOp
 }
 
 template <class Size>
-Tensor call(const Tensor& x, const Tensor& w, const Tensor& b,
-            const ConvTransposeLayerOptions<Size>& o) {
+Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& b,
+                const ConvTransposeLayerOptions<Size>& o) {
   const ConvTransposeOptions<Size> options = {o.stride, o.padding, o.output_padding, o.dilation,
                                               o.groups};
   if constexpr (std::same_as<Size, int64_t>) return conv_transpose1d(x, w, b, options);
@@ -61,7 +62,7 @@ ConvImpl<Options>::ConvImpl(const Options& o) : options(o) {
 
 template <class Options>
 Tensor ConvImpl<Options>::forward(const Tensor& x) {
-  return call(x, weight, bias, options);
+  return convolve(x, weight, bias, options);
 }
 
 template <class Options>

@@ -63,7 +63,7 @@ template <class Options>
 struct ConvImpl : ModuleImpl {
   explicit ConvImpl(const Options& options);
   /// (N, in, space…) to (N, out, space…).
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x);
   std::string describe() const override;
 
   const Options options;

@@ -9,7 +9,7 @@ namespace mica::nn {
 /// Zeroes elements with probability p in training; passes its input on in evaluation.
 struct DropoutImpl : ModuleImpl {
   explicit DropoutImpl(double probability = 0.5) : p(probability) {}
-  Tensor forward(const Tensor& x) override { return dropout(x, p, training()); }
+  Tensor forward(const Tensor& x) { return dropout(x, p, training()); }
   std::string describe() const override { return nn::describe("Dropout", DropoutParams{p}); }
 
   const double p;
@@ -20,7 +20,7 @@ using Dropout = Handle<DropoutImpl>;
 template <int kAxes>
 struct ChannelDropoutImpl : ModuleImpl {
   explicit ChannelDropoutImpl(double probability = 0.5) : p(probability) {}
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x);
   std::string describe() const override;
 
   const double p;

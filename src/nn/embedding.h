@@ -23,7 +23,7 @@ struct EmbeddingOptions {
 struct EmbeddingImpl : ModuleImpl {
   explicit EmbeddingImpl(const EmbeddingOptions& options);
   /// Indices (…) of an integer dtype to (…, dim).
-  Tensor forward(const Tensor& index) override;
+  Tensor forward(const Tensor& index);
   std::string describe() const override { return nn::describe("Embedding", options); }
 
   const EmbeddingOptions options;

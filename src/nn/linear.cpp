@@ -30,9 +30,4 @@ Tensor BilinearImpl::forward(const Tensor& a, const Tensor& b) const {
   return bias.defined() ? y + bias : y;
 }
 
-Tensor BilinearImpl::forward(const Tensor&) {
-  fail<Unsupported>("nn::Bilinear: takes two inputs, a (…, {}) and b (…, {})", options.in1,
-                    options.in2);
-}
-
 }  // namespace mica::nn

@@ -21,7 +21,7 @@ struct LinearOptions {
 struct LinearImpl : ModuleImpl {
   explicit LinearImpl(const LinearOptions& options);
   /// (…, in) to (…, out).
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x);
   std::string describe() const override { return nn::describe("Linear", options); }
 
   const LinearOptions options;
@@ -55,8 +55,6 @@ struct BilinearImpl : ModuleImpl {
   explicit BilinearImpl(const BilinearOptions& options);
   /// a (…, in1) and b (…, in2) to (…, out): the sum of a[i] * weight[o, i, j] * b[j].
   Tensor forward(const Tensor& a, const Tensor& b) const;
-  /// Raises Unsupported: it takes two inputs.
-  Tensor forward(const Tensor& x) override;
   std::string describe() const override { return nn::describe("Bilinear", options); }
 
   const BilinearOptions options;
@@ -68,7 +66,6 @@ struct BilinearImpl : ModuleImpl {
 class Bilinear : public Handle<BilinearImpl> {
  public:
   explicit Bilinear(const BilinearOptions& options) : Handle(options) {}
-  Tensor operator()(const Tensor& a, const Tensor& b) const { return (*this)->forward(a, b); }
 };
 
 }  // namespace mica::nn

@@ -126,15 +126,15 @@ typename Members<T>::List take_out(Members<T>& members, const std::string& name)
   });
 }
 
-Tensor call_with_hooks(const Module& module, const Tensor& x) {
+Values call_with_hooks(const Module& module, const Values& given) {
   const std::shared_ptr<ForwardHooks> hooks = module.impl()->forward_hooks();
-  if (!hooks) return module.impl()->forward(x);
-  Tensor input = x;
+  if (!hooks) return module.impl()->call(given);
+  Values input = given;
   for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::before))
-    if (const Tensor other = hook(module, input); other.defined()) input = other;
-  Tensor output = module.impl()->forward(input);
+    if (Values other = hook(module, input); !other.is_nothing()) input = std::move(other);
+  Values output = module.impl()->call(input);
   for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::after))
-    if (const Tensor other = hook(module, input, output); other.defined()) output = other;
+    if (Values other = hook(module, input, output); !other.is_nothing()) output = std::move(other);
   return output;
 }
 
@@ -168,14 +168,22 @@ Module::Module(std::shared_ptr<ModuleImpl> impl) : impl_(std::move(impl)) {
   check(impl_ != nullptr, "nn::Module: expected a module, got a null pointer");
 }
 
-Tensor Module::operator()(const Tensor& x) const {
-  check_stack("nn::Module");
+Values Module::operator()(const Values& inputs) const {
+  check_call_depth();
   const ModuleScope scope(impl_->registered_name());
-  if (!t_watcher && !impl_->forward_hooks()) return impl_->forward(x);
+  if (!impl_->is_watched()) return impl_->call(inputs);
   if (t_watcher) t_watcher->enter(*impl_);
-  Tensor result = call_with_hooks(*this, x);
+  Values result = call_with_hooks(*this, inputs);
   if (t_watcher) t_watcher->leave(*impl_, result);
   return result;
+}
+
+Tensor Module::operator()(const Tensor& x) const {
+  Values result = (*this)(Values(x));
+  if (!result.is_tensor())
+    fail("nn::{}: gives {}, where one tensor is expected; called with Values it gives those",
+         impl_->type_name(), result);
+  return std::move(result).tensor();
 }
 
 HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) const {
@@ -187,6 +195,10 @@ HookHandle Module::register_forward_hook(ForwardHook hook) const {
 }
 
 ModuleImpl::~ModuleImpl() { let_go(children_.take_all()); }
+
+bool ModuleImpl::is_watched() const {
+  return t_watcher || has_hooks_.load(std::memory_order_acquire);
+}
 
 std::shared_ptr<ForwardHooks> ModuleImpl::forward_hooks() const {
   return has_hooks_.load(std::memory_order_acquire) ? hooks_ : nullptr;
@@ -503,7 +515,7 @@ std::string ModuleImpl::type_name() const {
 std::string ModuleImpl::describe() const {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> demangled(
-      abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status), std::free);
+      abi::__cxa_demangle(class_type().name(), nullptr, nullptr, &status), std::free);
   std::string name = demangled ? demangled.get() : "Module";
   name = name.substr(0, name.find('<'));
   if (const size_t at = name.rfind("::"); at != std::string::npos) name = name.substr(at + 2);

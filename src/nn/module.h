@@ -8,11 +8,14 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "mica/autograd/autograd.h"
-#include "mica/core/tensor.h"
+#include "mica/core/scope.h"
+#include "mica/core/values.h"
+#include "mica/nn/forward.h"
 #include "mica/nn/members.h"
 #include "mica/ops/random/random.h"
 
@@ -26,23 +29,51 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 using StateDict = std::map<std::string, Tensor>;
 /// Gives a parameter its first values, in place: see nn/init.h.
 using Initializer = std::function<void(const Tensor&)>;
-/// What a hook returns takes the place of the input, or of the output; undefined leaves it.
-using ForwardPreHook = std::function<Tensor(const Module& module, const Tensor& input)>;
+/// What a hook returns takes the place of the input, or of the output; nothing leaves it.
+using ForwardPreHook = std::function<Values(const Module& module, const Values& input)>;
 using ForwardHook =
-    std::function<Tensor(const Module& module, const Tensor& input, const Tensor& output)>;
+    std::function<Values(const Module& module, const Values& input, const Values& output)>;
 
 /// A shared handle to a layer or a network. Copies of the handle are the same module.
 class Module {
  public:
   explicit Module(std::shared_ptr<ModuleImpl> impl);
 
+  /// Of a module that makes one tensor of one; raises where this one gives something else.
   Tensor operator()(const Tensor& x) const;
+  /// Of any other. A list is what several arguments are.
+  Values operator()(const Values& inputs) const;
+  template <std::convertible_to<Values>... More>
+    requires(sizeof...(More) > 0)
+  Values operator()(const Values& first, const More&... more) const {
+    return (*this)(Values::list({first, more...}));
+  }
 
   // Called before and after each forward of this module, wherever a call comes from, in the order
   // they were added, each with what the one before made of it. A compiled function runs them
-  // at capture, those that were there then. A hook that holds its own module keeps it alive.
+  // at capture, those that were there then. A hook that holds its own module keeps it alive. Where
+  // a module takes and gives one tensor, a hook may say Tensor for Values.
   HookHandle register_forward_pre_hook(ForwardPreHook hook) const;
   HookHandle register_forward_hook(ForwardHook hook) const;
+  template <class F>
+    requires(std::invocable<F&, const Module&, const Tensor&> &&
+             !std::invocable<F&, const Module&, const Values&>)
+  HookHandle register_forward_pre_hook(F hook) const {
+    return register_forward_pre_hook(
+        ForwardPreHook([hook](const Module& module, const Values& input) -> Values {
+          return hook(module, from_values<Tensor>(input, ValuesPath("input")));
+        }));
+  }
+  template <class F>
+    requires(std::invocable<F&, const Module&, const Tensor&, const Tensor&> &&
+             !std::invocable<F&, const Module&, const Values&, const Values&>)
+  HookHandle register_forward_hook(F hook) const {
+    return register_forward_hook(ForwardHook(
+        [hook](const Module& module, const Values& input, const Values& output) -> Values {
+          return hook(module, from_values<Tensor>(input, ValuesPath("input")),
+                      from_values<Tensor>(output, ValuesPath("output")));
+        }));
+  }
 
   /// The module's own parameters, then its children's, in the order they were registered. A
   /// parameter that two modules share comes once.
@@ -127,9 +158,13 @@ std::string to_string(const Module& module);
 ///     struct NetImpl : nn::ModuleImpl {
 ///       nn::Conv2d conv = add("conv", nn::Conv2d({.in = 1, .out = 20, .kernel = 5}));
 ///       nn::Linear fc = add("fc", nn::Linear(20 * 24 * 24, 10));
-///       Tensor forward(const Tensor& x) override { return fc(flatten(relu(conv(x)), 1)); }
+///       Tensor forward(const Tensor& x) { return fc(flatten(relu(conv(x)), 1)); }
 ///     };
 ///     using Net = nn::Handle<NetImpl>;
+///
+/// `forward` takes any number of tensors, or of what from_values (core/typed_values.h) knows, and
+/// gives a tensor, a tuple or an aggregate with `fields()`. The handle calls it with these types:
+/// `const auto [y, state] = net(x, state)`. Whoever knows but a Module calls it with Values.
 ///
 /// How many share one is what Python's garbage collector asks weak_from_this().
 class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
@@ -138,7 +173,11 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   ModuleImpl& operator=(const ModuleImpl&) = delete;
   virtual ~ModuleImpl();
 
-  virtual Tensor forward(const Tensor& x) = 0;
+  /// What a call does, without hooks. Handle gives it to a class with a `forward`; one that takes
+  /// any Values, as containers do, has its own.
+  virtual Values call(const Values& inputs) = 0;
+  /// The class itself where a handle added to it.
+  virtual const std::type_info& class_type() const { return typeid(*this); }
   /// The layer's type and options, "Conv2d(in=1, out=20, kernel=5)"; "Net()" for NetImpl unless it
   /// says otherwise.
   virtual std::string describe() const;
@@ -187,6 +226,8 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   /// Null where there never was one.
   std::shared_ptr<ForwardHooks> forward_hooks() const;
   ForwardHooks& make_forward_hooks();
+  /// Whether anybody is told of a call of this module in this thread: hooks or a watcher.
+  bool is_watched() const;
 
   /// A compiled function that asked is captured again when the answer changes.
   bool training() const;
@@ -233,6 +274,29 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
 };
 
+/// A class with a `forward` as the module it is: call() takes its arguments from Values.
+template <class I>
+struct WithForward : I {
+  using I::I;
+  WithForward() = default;
+  explicit WithForward(const I& other) : I(other) {}
+
+  Values call(const Values& inputs) override {
+    return call_forward(static_cast<I&>(*this), inputs);
+  }
+  const std::type_info& class_type() const override { return typeid(I); }
+};
+/// What is made for a class: itself, where it has a call() of its own.
+template <class I>
+struct MadeFor {
+  using Type = I;
+};
+template <class I>
+  requires std::is_abstract_v<I>
+struct MadeFor<I> {
+  using Type = WithForward<I>;
+};
+
 /// A module handle that knows its implementation: `net->conv`.
 template <std::derived_from<ModuleImpl> I>
 class Handle : public Module {
@@ -240,10 +304,32 @@ class Handle : public Module {
   using Impl = I;
 
   template <class... Args>
-    requires std::constructible_from<Impl, Args...>
-  explicit Handle(Args&&... args) : Module(std::make_shared<Impl>(std::forward<Args>(args)...)) {}
+    requires std::constructible_from<typename MadeFor<I>::Type, Args...>
+  explicit Handle(Args&&... args)
+      : Module(std::make_shared<typename MadeFor<I>::Type>(std::forward<Args>(args)...)) {}
 
   Impl* operator->() const { return static_cast<Impl*>(impl().get()); }
+
+  /// As `forward` says it.
+  template <class... Args>
+    requires CallableForward<I, Args...>
+  auto operator()(const Args&... args) const {
+    using Result = decltype((*this)->forward(args...));
+    if (!impl()->is_watched()) {
+      check_call_depth();
+      const ModuleScope scope(impl()->registered_name());
+      return (*this)->forward(args...);
+    }
+    const Values result = Module::operator()(inputs_of(args...));
+    if constexpr (!std::is_void_v<Result>)
+      return from_values<std::remove_cvref_t<Result>>(result, ValuesPath("output"));
+  }
+  /// As any module.
+  template <class... Args>
+    requires(!CallableForward<I, Args...>)
+  auto operator()(const Args&... args) const -> decltype(std::declval<const Module&>()(args...)) {
+    return Module::operator()(args...);
+  }
 };
 
 /// C++ leaves open in which order the arguments of a call are made, and with it which random
@@ -257,7 +343,7 @@ class CallWatcher {
  public:
   virtual ~CallWatcher() = default;
   virtual void enter(const ModuleImpl& module) = 0;
-  virtual void leave(const ModuleImpl& module, const Tensor& result) = 0;
+  virtual void leave(const ModuleImpl& module, const Values& result) = 0;
 };
 /// Installs a watcher for this thread and returns the one before.
 CallWatcher* exchange_call_watcher(CallWatcher* watcher);

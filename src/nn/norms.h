@@ -22,7 +22,7 @@ struct LayerNormOptions {
 
 struct LayerNormImpl : ModuleImpl {
   explicit LayerNormImpl(const LayerNormOptions& options);
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x);
   std::string describe() const override { return nn::describe("LayerNorm", options); }
 
   const LayerNormOptions options;
@@ -51,7 +51,7 @@ struct RMSNormOptions {
 
 struct RMSNormImpl : ModuleImpl {
   explicit RMSNormImpl(const RMSNormOptions& options);
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x);
   std::string describe() const override { return nn::describe("RMSNorm", options); }
 
   const RMSNormOptions options;
@@ -83,7 +83,7 @@ struct GroupNormOptions {
 struct GroupNormImpl : ModuleImpl {
   explicit GroupNormImpl(const GroupNormOptions& options);
   /// (N, channels, …).
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x);
   std::string describe() const override { return nn::describe("GroupNorm", options); }
 
   const GroupNormOptions options;

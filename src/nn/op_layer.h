@@ -20,7 +20,7 @@ struct FixedString {
 template <FixedString type, auto f, class Options>
 struct OpImpl : ModuleImpl {
   explicit OpImpl(const Options& o = {}) : options(o) {}
-  Tensor forward(const Tensor& x) override {
+  Tensor forward(const Tensor& x) {
     if constexpr (std::same_as<Options, NoParams>) {
       return f(x);
     } else {

@@ -66,9 +66,10 @@ class Tracer final : public Recorder, public CallWatcher {
     containers_.push_back(!module.children().empty());
     rows_.push_back({names_[&module], module.type_name(), {}, parameters, 0});
   }
-  void leave(const ModuleImpl&, const Tensor& result) override {
-    // A module of Python may give something else.
-    if (result.defined()) rows_[calls_.back()].output = result.shape();
+  void leave(const ModuleImpl&, const Values& result) override {
+    // Of several tensors the first stands for all.
+    if (const Tensors leaves = flatten(result); !leaves.empty())
+      rows_[calls_.back()].output = leaves[0].shape();
     calls_.pop_back();
   }
 

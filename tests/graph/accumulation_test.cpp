@@ -137,7 +137,7 @@ TEST(Updates, OfAllParametersAreOneStep) {
   const Tensor x = uniform({5, 1, 8, 8}, -1, 1);
   const auto expect_one = [&](optim::Optimizer& optimizer, const char* op) {
     auto step = compile([&](const Tensor& in) {
-      const Tensor loss = mean(square(net->forward(in)));
+      const Tensor loss = mean(square(net(in)));
       loss.backward();
       optimizer.step();
       optimizer.zero_grad();

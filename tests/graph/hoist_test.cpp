@@ -298,12 +298,12 @@ TEST(FoldBatchNorm, OfALinearLayer) {
   manual_seed(7);
   nn::Sequential net(nn::Linear({.in = 5, .out = 8}), nn::BatchNorm1d({.features = 8}), nn::ReLU());
   const Tensor x = uniform({6, 5}, -1, 1);
-  for (int i = 0; i < 3; ++i) net->forward(x);
+  for (int i = 0; i < 3; ++i) net(x);
   net.eval();
   const NoGrad guard;
-  auto f = compile([&](const Tensor& in) { return net->forward(in); });
+  auto f = compile([&](const Tensor& in) { return net(in); });
   EXPECT_THAT(f(x).to_vector<float>(),
-              testing::Pointwise(testing::FloatNear(1e-5F), net->forward(x).to_vector<float>()));
+              testing::Pointwise(testing::FloatNear(1e-5F), net(x).to_vector<float>()));
   for (const std::string& kernel : f.function()->plan()->kernels())
     EXPECT_THAT(kernel, Not(HasSubstr("batch_norm")));
   // In training the statistics are the batch's: another plan.
@@ -312,7 +312,7 @@ TEST(FoldBatchNorm, OfALinearLayer) {
   EXPECT_THAT(f.function()->plan()->kernels(), Contains(HasSubstr("batch_norm")));
   net.eval();
   EXPECT_THAT(f(x).to_vector<float>(),
-              testing::Pointwise(testing::FloatNear(1e-5F), net->forward(x).to_vector<float>()));
+              testing::Pointwise(testing::FloatNear(1e-5F), net(x).to_vector<float>()));
 }
 
 }  // namespace

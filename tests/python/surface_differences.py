@@ -79,7 +79,9 @@ CPP_ONLY = {
             "upsample2d sum_to"
         ),
         "mica.passes() has their names": "Pass",
-        "the inside of compiled functions": "BackwardPlan CallOutcome",
+        "the inside of compiled functions": (
+            "BackwardPlan CallForm CallOutcome CompiledCall Constant ResultForm"
+        ),
         "the inside of tensors, devices and the tape": (
             "AutogradMeta Draw DrawScope Encoder DeviceRuntime EventState FunctionBackward "
             "FunctionNode GradHook GradHooks GradNode GradWatcher Replay StreamState "
@@ -108,9 +110,10 @@ CPP_ONLY = {
     "mica::nn": {
         "any callable in Python": "ForwardHook ForwardPreHook",
         "how layers are made in C++": (
-            "CallWatcher ChannelNorm ConvLayer FixedString ForwardHooks Handle Initializer "
-            "ListOfModules Loss Members NamedModules NamedTensors OpLayer PadLayer StateDict "
-            "describe dims_of draw_in_order exchange_call_watcher field_texts text_of"
+            "CallWatcher CallableForward ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
+            "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Members NamedModules "
+            "NamedTensors OpLayer PadLayer StateDict WithForward call_forward check_call_depth "
+            "describe dims_of draw_in_order exchange_call_watcher field_texts inputs_of text_of"
         ),
     },
     "mica::nn::init": {
@@ -246,10 +249,15 @@ MEMBERS_CPP_ONLY = {
     "FunctionContext": {"attributes of the context": "get set"},
     "Loader": {"what the garbage collector asks": "is_alone"},
     "Module": {"a Python object knows its class": "as"},
+    "ModuleDictImpl": {"forward in Python": "call"},
+    "ModuleListImpl": {"forward in Python": "call"},
+    "SequentialImpl": {"forward in Python": "call"},
     "ModuleImpl": {
         "the inside of reset_parameters": "Initial add_initial own_initials",
-        "the inside of register_forward_hook": "forward_hooks make_forward_hooks",
+        "the inside of register_forward_hook": "forward_hooks is_watched make_forward_hooks",
         "the inside of captured scopes": "registered_name",
+        "forward in Python": "call",
+        "a Python object knows its class": "class_type",
     },
     "Schedule": {"what it is in device memory": "curve"},
     "Stream": {"the inside of streams": "defined state"},
@@ -293,10 +301,11 @@ MEMBERS_PYTHON_ONLY = {
             "add_module bfloat16 buffers cpu cuda double extra_repr float get_buffer get_parameter "
             "half modules named_children"
         ),
+        "call in C++": "forward",
     },
     "nn.ModuleDict": {"as a dictionary has": "items keys update values"},
     "nn.ModuleList": {"as a list has": "extend"},
-    "nn.Sequential": {"as a list has": "extend"},
+    "nn.Sequential": {"as a list has": "extend", "call in C++": "forward"},
     **{
         f"optim.{name}": {"parameters(group) and options(group) in C++": "param_groups"}
         for name in ("Adagrad", "Adam", "AdamW", "RMSprop", "SGD")
@@ -422,7 +431,7 @@ PARAMETERS_CPP_ONLY = {
         "Tensor.fill_.x Tensor.is_pinned.tensor Tensor.pin_memory.x Tensor.to.x"
     ),
     "another overload of C++ under the same Python name": (
-        "CompiledFunction.body arange.n autograd.checkpoint.input nn.Bilinear.forward.x "
+        "CompiledFunction.body arange.n autograd.checkpoint.input "
         "nn.Embedding.forward.x "
         "nn.LayerNorm.size nn.RMSNorm.size nn.functional.pad.after split.sizes "
         "tensordot.axes_a tensordot.axes_b"

@@ -141,10 +141,10 @@ def test_decorator_keeps_the_name_and_refuses_other_arguments():
         return x + 1
 
     assert plus_one.__name__ == "plus_one" and plus_one.__wrapped__.__doc__ == "Adds one."
-    with pytest.raises(TypeError, match="argument 2 must be a tensor, got float"):
-        plus_one(mica.ones(1), 2.0)
-    with pytest.raises(TypeError, match="must return tensors"):
-        mica.compile(lambda x: {"y": x})(mica.ones(1))
+    with pytest.raises(TypeError, match="argument 1: expected a tensor, .* got range"):
+        plus_one(range(3))
+    with pytest.raises(TypeError, match="result: expected a tensor, .* got range"):
+        mica.compile(lambda x: range(3))(mica.ones(1))
 
 
 def test_an_error_in_the_body_leaves_everything_usable(device):

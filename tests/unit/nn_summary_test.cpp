@@ -41,7 +41,7 @@ struct OddImpl : nn::ModuleImpl {
   nn::Linear unused = add("unused", nn::Linear(4, 4));
   nn::Sequential block = add("block", nn::Sequential(nn::Dropout(0.5), nn::BatchNorm1d(4)));
   Tensor scale = parameter("scale", ones({4, 4}));
-  Tensor forward(const Tensor& x) override { return matmul(block(shared(shared(x))), scale); }
+  Tensor forward(const Tensor& x) { return matmul(block(shared(shared(x))), scale); }
 };
 using Odd = nn::Handle<OddImpl>;
 

@@ -44,7 +44,7 @@ struct NetImpl : nn::ModuleImpl {
   Tensor scale = parameter("scale", ones({1}));
   Tensor seen = buffer("seen", zeros({1}));
 
-  Tensor forward(const Tensor& x) override { return mul(relu(norm(conv(x))), scale); }
+  Tensor forward(const Tensor& x) { return mul(relu(norm(conv(x))), scale); }
   int64_t classes;
 };
 using Net = nn::Handle<NetImpl>;

@@ -1,0 +1,186 @@
+#include "python/src/values.h"
+
+#include "mica/core/stack.h"
+#include "python/src/callback.h"
+
+namespace mica::python {
+namespace {
+
+/// A list, named tuple or dataclass; tuples and dicts are Values' own.
+class PythonForm final : public Values::Form {
+ public:
+  enum class Kind : uint8_t { list, named_tuple, dataclass };
+
+  PythonForm(Kind kind, nb::handle type) : kind_(kind), type_(type) {}
+  bool equals(const Form& other) const override {
+    const auto* python = dynamic_cast<const PythonForm*>(&other);
+    return python && python->kind_ == kind_ && python->type_.get().is(type_.get());
+  }
+
+  nb::object make(const nb::list& entries, std::span<const std::string> keys) const {
+    if (kind_ == Kind::list) return entries;
+    if (kind_ == Kind::named_tuple) return type_.get().attr("_make")(entries);
+    // Not by its __init__, which may want other arguments.
+    const nb::object object_type = nb::module_::import_("builtins").attr("object");
+    nb::object made = object_type.attr("__new__")(type_.get());
+    for (size_t i = 0; i < keys.size(); ++i)
+      object_type.attr("__setattr__")(made, keys[i], entries[i]);
+    return made;
+  }
+
+ private:
+  Kind kind_;
+  Shared type_;
+};
+
+Ref<const Values::Form> form(PythonForm::Kind kind, nb::handle type) {
+  return Ref<const Values::Form>(new PythonForm(kind, type));
+}
+
+bool read_constant(nb::handle object, Constant& constant) {
+  if (object.is_none()) {
+    constant = std::monostate();
+  } else if (PyBool_Check(object.ptr())) {
+    constant = object.is(nb::handle(Py_True));
+  } else if (PyFloat_Check(object.ptr())) {
+    constant = PyFloat_AsDouble(object.ptr());
+  } else if (PyUnicode_Check(object.ptr())) {
+    constant = nb::cast<std::string>(object);
+  } else if (PyLong_Check(object.ptr())) {
+    int overflow = 0;
+    constant = static_cast<int64_t>(PyLong_AsLongLongAndOverflow(object.ptr(), &overflow));
+    return overflow == 0;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+nb::object constant_to_python(const Constant& constant) {
+  return std::visit(
+      []<class T>(const T& value) -> nb::object {
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return nb::none();
+        } else {
+          return nb::cast(value);
+        }
+      },
+      constant);
+}
+
+Values dict_from(nb::handle object, const ValuesPath& path, std::vector<Constant>* constants) {
+  std::vector<Values::Entry> entries;
+  for (const auto& [key, value] : nb::borrow<nb::dict>(object)) {
+    if (!PyUnicode_Check(key.ptr()))
+      raise_type_error("{}: expected a dict with texts as keys, got {}", path.text(),
+                       nb::repr(key).c_str());
+    const auto name = nb::cast<std::string>(key);
+    entries.emplace_back(name, values_from(value, ValuesPath(path, name), constants));
+  }
+  return Values::dict(std::move(entries));
+}
+
+Values dataclass_from(nb::handle object, const ValuesPath& path, std::vector<Constant>* constants) {
+  std::vector<Values::Entry> entries;
+  const nb::object fields = nb::module_::import_("dataclasses").attr("fields")(object);
+  for (const nb::handle field : nb::iter(fields)) {
+    const auto name = nb::cast<std::string>(field.attr("name"));
+    entries.emplace_back(name,
+                         values_from(object.attr(name.c_str()), ValuesPath(path, name), constants));
+  }
+  return Values::dict(std::move(entries), form(PythonForm::Kind::dataclass, object.type()));
+}
+
+nb::object to_python(const Values& values, std::span<const Constant>& constants) {
+  if (values.is_tensor()) return nb::cast(values.tensor());
+  if (values.is_nothing()) {
+    if (constants.empty()) return nb::none();
+    nb::object value = constant_to_python(constants.front());
+    constants = constants.subspan(1);
+    return value;
+  }
+  nb::list entries;
+  for (const Values& entry : values.entries()) entries.append(to_python(entry, constants));
+  if (const auto own = values.form())
+    if (const auto* python = dynamic_cast<const PythonForm*>(own.get()))
+      return python->make(entries, values.keys());
+  if (values.is_list()) return nb::tuple(entries);
+  nb::dict dict;
+  for (size_t i = 0; i < values.keys().size(); ++i) dict[nb::cast(values.keys()[i])] = entries[i];
+  return dict;
+}
+
+/// Whether a function takes more than one value by position.
+bool takes_several(nb::handle function) {
+  const nb::object inspect = nb::module_::import_("inspect");
+  const nb::object parameter = inspect.attr("Parameter");
+  int64_t count = 0;
+  for (const nb::handle p :
+       nb::iter(inspect.attr("signature")(function).attr("parameters").attr("values")())) {
+    const nb::object kind = p.attr("kind");
+    if (kind.equal(parameter.attr("VAR_POSITIONAL"))) return true;
+    if (kind.equal(parameter.attr("POSITIONAL_ONLY")) ||
+        kind.equal(parameter.attr("POSITIONAL_OR_KEYWORD")))
+      ++count;
+  }
+  return count > 1;
+}
+
+}  // namespace
+
+Values values_from(nb::handle object, const ValuesPath& path, std::vector<Constant>* constants) {
+  if (const Tensor* t = tensor_or_null(object)) return *t;
+  if (Constant constant; read_constant(object, constant)) {
+    if (constants) {
+      constants->push_back(std::move(constant));
+      return {};
+    }
+    if (object.is_none()) return {};
+  }
+  check_stack("Values");
+  if (PyDict_Check(object.ptr())) return dict_from(object, path, constants);
+  const bool is_tuple = PyTuple_Check(object.ptr());
+  if (is_tuple || PyList_Check(object.ptr())) {
+    std::vector<Values> entries;
+    nb::object entry;
+    for (Py_ssize_t i = 0; (entry = entry_of(object, i)).is_valid(); ++i)
+      entries.push_back(values_from(entry, ValuesPath(path, int64_t{i}), constants));
+    Ref<const Values::Form> own;
+    if (!is_tuple)
+      own = form(PythonForm::Kind::list, nb::handle(reinterpret_cast<PyObject*>(&PyList_Type)));
+    if (is_tuple && nb::hasattr(object, "_make"))
+      own = form(PythonForm::Kind::named_tuple, object.type());
+    return Values::list(std::move(entries), std::move(own));
+  }
+  if (nb::hasattr(object.type(), "__dataclass_fields__"))
+    return dataclass_from(object, path, constants);
+  raise_type_error(
+      "{}: expected a tensor, None{}, a tuple, list, dict or dataclass of them, got {}",
+      path.text(), constants ? ", a number, a text" : "", class_name(object));
+}
+
+nb::object values_to_python(const Values& values, std::span<const Constant> constants) {
+  return to_python(values, constants);
+}
+
+Values values_from_arguments(const nb::tuple& args, const ValuesPath& path) {
+  return values_from(args.size() == 1 ? nb::object(args[0]) : nb::object(args), path);
+}
+
+nb::tuple arguments_from(nb::handle function, const Values& in, nb::dict& named) {
+  if (in.is_tensor() || in.is_nothing() || !takes_several(function))
+    return nb::make_tuple(values_to_python(in));
+  if (in.is_list()) return nb::tuple(values_to_python(in));
+  if (in.form()) return nb::make_tuple(values_to_python(in));  // a dataclass is one argument
+  named = nb::borrow<nb::dict>(values_to_python(in));
+  return {};
+}
+
+nb::object call_with_values(nb::handle function, const Values& in) {
+  if (in.is_tensor()) return function(in.tensor());
+  nb::dict named;
+  const nb::tuple args = arguments_from(function, in, named);
+  return function(*args, **named);
+}
+
+}  // namespace mica::python
