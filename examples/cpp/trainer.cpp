@@ -24,7 +24,7 @@ int main(int argc, char** argv) try {
                                             std::printf(
                                                 "epoch %lld: loss %.3f, test accuracy %.1f %%\n",
                                                 static_cast<long long>(r.epoch), r.train_loss,
-                                                100 * r.test_accuracy);
+                                                100 * r.metric("accuracy"));
                                           }});
   trainer.fit(train, test);
   return 0;

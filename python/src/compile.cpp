@@ -74,13 +74,13 @@ class PythonCompiled {
         })) {}
 
   nb::object call(const nb::args& args, const nb::kwargs& kwargs) { return run(args, kwargs, 1); }
-  nb::object repeat(int times) {
-    return run(nb::steal<nb::args>(PyTuple_New(0)), nb::steal<nb::kwargs>(PyDict_New()), times);
-  }
+  nb::object call_by_position(const nb::args& args) { return run(args, {}, 1); }
+  nb::object repeat(int times) { return run(nb::steal<nb::args>(PyTuple_New(0)), {}, times); }
 
-  nb::object run(const nb::args& args, const nb::kwargs& kwargs, int times) {
+  /// `named` is a dictionary, or null.
+  nb::object run(const nb::args& args, nb::handle named, int times) {
     CallForm form;
-    const Tensors in = take_apart(args, kwargs, form);
+    const Tensors in = take_apart(args, named, form);
     const CallOutcome outcome = call_without_gil(in, times, form);
     const auto& made = static_cast<const PythonCompanion&>(*outcome.companion);
     if (made.structure.is_tensor()) return nb::cast(outcome.results[0]);
@@ -124,9 +124,9 @@ class PythonCompiled {
 
  private:
   /// The tensors among the arguments. The form says nothing where they are all there is.
-  static Tensors take_apart(const nb::args& args, const nb::kwargs& kwargs, CallForm& form) {
+  static Tensors take_apart(const nb::args& args, nb::handle named, CallForm& form) {
     Tensors in;
-    if (kwargs.size() == 0) {
+    if (!named.is_valid() || PyDict_Size(named.ptr()) == 0) {
       for (const nb::handle a : args) {
         const Tensor* t = tensor_or_null(a);
         if (!t) break;
@@ -139,11 +139,12 @@ class PythonCompiled {
       all.push_back(values_from(args[i], ValuesPath(fmt::format("compile: argument {}", i + 1)),
                                 &form.constants));
     std::vector<Values::Entry> by_name;
-    for (const auto& [key, value] : kwargs) {
-      const auto name = nb::cast<std::string>(key);
-      by_name.emplace_back(
-          name, values_from(value, ValuesPath("compile: argument " + name), &form.constants));
-    }
+    if (named.is_valid())
+      for (const auto& [key, value] : nb::borrow<nb::dict>(named)) {
+        const auto name = nb::cast<std::string>(key);
+        by_name.emplace_back(
+            name, values_from(value, ValuesPath("compile: argument " + name), &form.constants));
+      }
     const Values both =
         Values::list({Values::list(std::move(all)), Values::dict(std::move(by_name))});
     form.arguments = structure_of(both);
@@ -223,6 +224,8 @@ void bind_compile(nb::module_& m) {
   nb::class_<PythonCompiled>(m, "CompiledFunction", nb::type_slots(slots),
                              "What compile() returns.")
       .def(nb::init<nb::object>(), "function"_a)
+      // Apart from the next, which makes a dictionary for every call.
+      .def("__call__", &PythonCompiled::call_by_position, "args"_a)
       .def("__call__", &PythonCompiled::call, "args"_a, "kwargs"_a)
       .def("repeat", &PythonCompiled::repeat, "times"_a,
            "Calls a function without arguments so many times; on a GPU by one launch.")

@@ -1,6 +1,4 @@
 // mica.data: batches of data sets.
-#include <nanobind/stl/pair.h>
-
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -9,11 +7,10 @@
 #include "mica/data/loader.h"
 #include "mica/ops/random/random.h"
 #include "python/src/dataset.h"
+#include "python/src/values.h"
 
 namespace mica::python {
 namespace {
-
-using Pair = std::pair<Tensor, Tensor>;
 
 /// Ends walks without waiting for the batches that their threads are at, which may take long and
 /// may need the GIL.
@@ -82,7 +79,7 @@ class BatchIterator {
   BatchIterator(const BatchIterator&) = delete;
   BatchIterator& operator=(const BatchIterator&) = delete;
 
-  std::optional<Pair> next() {
+  std::optional<Values> next() {
     check(!data::Epoch::is_making(id_),
           "data: the data set asks its own iterator for the next batch while it makes one");
     const std::lock_guard lock(mutex_);
@@ -91,9 +88,9 @@ class BatchIterator {
     auto at = epoch_->begin();
     if (was_given && at != epoch_->end()) ++at;
     if (at == epoch_->end()) return {};
-    auto [x, y] = *at;
+    Values batch = *at;
     given_ = true;
-    return Pair{x, y};
+    return batch;
   }
 
   /// Before Python goes: no thread may call it afterwards.
@@ -148,9 +145,10 @@ PyType_Slot loader_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_
                               {0, nullptr}};
 
 void bind_loader(nb::module_& m) {
-  nb::class_<PythonLoader> loader(
-      m, "DataLoader", nb::type_slots(loader_slots),
-      "Batches (x, y) of a data set on a device. Each walk over it is the next epoch.");
+  nb::class_<PythonLoader> loader(m, "DataLoader", nb::type_slots(loader_slots),
+                                  "Batches of a data set on a device: (x, y), or structured as its "
+                                  "examples are. Each walk over "
+                                  "it is the next epoch.");
   loader.def(
       "__init__",
       [](PythonLoader* self, nb::handle dataset, int64_t batch_size, nb::handle shuffle,
@@ -208,10 +206,9 @@ void bind_loader(nb::module_& m) {
       .def(
           "next",
           [](const data::Feed& self, int64_t n) {
-            const data::Batch batch = self.next(n);
-            return Pair{batch.x, batch.y};
+            return values_to_python(without_gil([&] { return self.next(n); }));
           },
-          "n"_a, ReleaseGil(), "The next n examples (x (n, …), y (n, …)), at most a batch.");
+          "n"_a, "The next n examples (x (n, …), y (n, …)), at most a batch.");
 }
 
 /// What Python iterates over; every walk starts anew.
@@ -230,7 +227,7 @@ void bind_data(nb::module_& m) {
         auto batch = without_gil([&] { return self.next(); });
         if (PyErr_CheckSignals() < 0) nb::raise_python_error();
         if (!batch) throw nb::stop_iteration();
-        return *batch;
+        return values_to_python(*batch);
       });
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&BatchIterator::close_all));
   bind_transforms(scope);

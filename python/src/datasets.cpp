@@ -9,6 +9,7 @@
 #include "mica/data/mnist.h"
 #include "python/src/callback.h"
 #include "python/src/dataset.h"
+#include "python/src/values.h"
 
 namespace mica::python {
 namespace {
@@ -23,15 +24,7 @@ Tensor as_tensor(nb::handle value) {
                                        : tensor_from(value, nb::none(), nb::none());
 }
 
-/// An example is a pair (x, y) of whatever tensor() takes.
-Example as_example(nb::handle value) {
-  const bool pair = PyTuple_Check(value.ptr()) || PyList_Check(value.ptr());
-  if (!pair || nb::len(value) != 2)
-    raise_type_error("data: an example must be a pair (x, y), got {}", class_name(value));
-  return {as_tensor(value[0]), as_tensor(value[1])};
-}
-
-nb::tuple to_pair(const Example& example) { return nb::make_tuple(example.x, example.y); }
+Example as_example(nb::handle value) { return example_from(value, ValuesPath("example")); }
 
 /// Calls f; what it raises says of which example it was.
 template <class F>
@@ -74,7 +67,8 @@ bool is_own(nb::handle object) { return object.type().is(nb::type<Dataset>()); }
 Dataset mapped(nb::handle self, nb::handle function) {
   return as_dataset(self).map([f = Shared(function)](const Example& e) {
     const nb::gil_scoped_acquire acquire;
-    return as_example(f.get()(e.x, e.y));
+    const nb::object parts = values_to_python(e);
+    return as_example(e.is_list() ? f.get()(*parts) : f.get()(parts));
   });
 }
 
@@ -123,13 +117,22 @@ void bind_readers(nb::module_& m) {
       "Rows of numbers: x (N, F) float32 and y (N), a column of them.");
 }
 
+/// Whether it is a tuple, list or dict of arrays, whose rows are the examples.
+bool is_arrays(nb::handle object) {
+  const bool is_dict = PyDict_Check(object.ptr());
+  if (!is_dict && !PyTuple_Check(object.ptr()) && !PyList_Check(object.ptr())) return false;
+  const nb::object parts = is_dict ? nb::object(object.attr("values")()) : nb::borrow(object);
+  const bool enough = nb::len(object) >= (is_dict ? 1 : 2);
+  for (const nb::handle part : nb::iter(parts))
+    if (!nb::hasattr(part, "shape") || nb::len(nb::object(part.attr("shape"))) == 0) return false;
+  return enough;
+}
+
 }  // namespace
 
 Dataset as_dataset(nb::handle object) {
   if (is_own(object)) return nb::cast<Dataset>(object);
-  if ((PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) && nb::len(object) == 2 &&
-      nb::hasattr(object[0], "shape") && nb::hasattr(object[1], "shape"))
-    return data::TensorDataset{as_tensor(object[0]), as_tensor(object[1])};
+  if (is_arrays(object)) return Dataset(example_from(object, ValuesPath("dataset")));
   if (!nb::hasattr(object, "__len__") || !nb::hasattr(object, "__getitem__"))
     raise_type_error("data: expected a data set with __len__ and __getitem__, got {}",
                      class_name(object));
@@ -144,7 +147,8 @@ PyObject* own_object(const Dataset& set) {
 void bind_datasets(nb::module_& m) {
   nb::class_<Dataset> dataset(
       m, "Dataset",
-      "Examples (x, y) by number. One's own class derives from it, or from nothing, and defines "
+      "Examples by number: pairs (x, y), or any tuples, dicts, named tuples or dataclasses of "
+      "tensors. One's own class derives from it, or from nothing, and defines "
       "__len__ and __getitem__.");
   dataset.def("__init__", [](Dataset* self) { new (self) Dataset(nullptr); });
   dataset.def("__len__", [](nb::handle self) {
@@ -156,11 +160,12 @@ void bind_datasets(nb::module_& m) {
       [](nb::handle self, int64_t i) {
         if (!is_own(self)) missing(self, "__getitem__(self, index)");
         const auto& set = nb::cast<const Dataset&>(self);
-        return to_pair(without_gil([&] { return set.get(i < 0 ? i + set.size() : i); }));
+        return values_to_python(without_gil([&] { return set.get(i < 0 ? i + set.size() : i); }));
       },
       "index"_a);
   dataset.def("map", mapped, "function"_a,
-              "Each example as function(x, y) makes it, whenever it is asked for.");
+              "Each example as function(x, y) makes it, whenever it is asked for; of a dict as "
+              "function(example) does.");
   dataset.def(
       "first",
       [](nb::handle self, int64_t n) {

@@ -144,8 +144,9 @@ int clear(PyObject* self) {
 }  // namespace
 
 Values call_python(nb::handle self, const Values& inputs) {
-  return values_from(call_with_values(self.attr("forward"), inputs),
-                     ValuesPath(class_name(self) + ".forward(…)"));
+  const nb::object result = call_with_values(self.attr("forward"), inputs);
+  if (const Tensor* t = tensor_or_null(result)) return *t;
+  return values_from(result, ValuesPath(class_name(self) + ".forward(…)"));
 }
 
 PyType_Slot module_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},

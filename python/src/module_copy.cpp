@@ -69,6 +69,8 @@ nb::object deep_copy_module(nb::handle self, nb::dict memo) {
 
 }  // namespace
 
+bool has_class(const std::type_info& type) { return copiers().contains(type); }
+
 Copiers& copiers() {
   static Copiers all;
   return all;

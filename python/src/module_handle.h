@@ -8,12 +8,20 @@
 #include "mica/nn/module.h"
 #include "python/src/bindings.h"
 
+namespace mica::python {
+
+/// Whether Python has a class for modules of that type.
+bool has_class(const std::type_info& type);
+
+}  // namespace mica::python
+
 /// Modules made in C++ are known by their own class, whatever a handle added to it.
 template <class Impl>
 struct nanobind::detail::type_hook<
     Impl, std::enable_if_t<std::is_base_of_v<mica::nn::ModuleImpl, Impl>, int>> {
   static const std::type_info* get(const Impl* impl) {
-    return impl ? &impl->class_type() : &typeid(Impl);
+    const bool known = impl && mica::python::has_class(impl->class_type());
+    return known ? &impl->class_type() : &typeid(Impl);
   }
 };
 

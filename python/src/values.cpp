@@ -68,28 +68,94 @@ nb::object constant_to_python(const Constant& constant) {
       constant);
 }
 
-Values dict_from(nb::handle object, const ValuesPath& path, std::vector<Constant>* constants) {
-  std::vector<Values::Entry> entries;
-  for (const auto& [key, value] : nb::borrow<nb::dict>(object)) {
-    if (!PyUnicode_Check(key.ptr()))
-      raise_type_error("{}: expected a dict with texts as keys, got {}", path.text(),
-                       nb::repr(key).c_str());
-    const auto name = nb::cast<std::string>(key);
-    entries.emplace_back(name, values_from(value, ValuesPath(path, name), constants));
-  }
-  return Values::dict(std::move(entries));
+/// Whether it is a list of numbers, or of such lists.
+bool is_numbers(nb::handle object) {
+  check_stack("Values");
+  if (!PyTuple_Check(object.ptr()) && !PyList_Check(object.ptr()))
+    return PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr());
+  nb::object entry;
+  for (Py_ssize_t i = 0; (entry = entry_of(object, i)).is_valid(); ++i)
+    if (!is_numbers(entry)) return false;
+  return true;
 }
 
-Values dataclass_from(nb::handle object, const ValuesPath& path, std::vector<Constant>* constants) {
-  std::vector<Values::Entry> entries;
-  const nb::object fields = nb::module_::import_("dataclasses").attr("fields")(object);
-  for (const nb::handle field : nb::iter(fields)) {
-    const auto name = nb::cast<std::string>(field.attr("name"));
-    entries.emplace_back(name,
-                         values_from(object.attr(name.c_str()), ValuesPath(path, name), constants));
-  }
-  return Values::dict(std::move(entries), form(PythonForm::Kind::dataclass, object.type()));
+bool is_array(nb::handle object) {
+  return nb::hasattr(object, "__array__") || nb::hasattr(object, "__dlpack__") ||
+         nb::hasattr(object, "__array_interface__");
 }
+
+/// Reads a tree of Python objects.
+class Reader {
+ public:
+  Reader(std::vector<Constant>* constants, bool arrays) : constants_(constants), arrays_(arrays) {}
+
+  Values read(nb::handle object, const ValuesPath& path, bool is_root) {
+    if (const Tensor* t = tensor_or_null(object)) return *t;
+    if (!arrays_)
+      if (Constant constant; read_constant(object, constant)) {
+        if (constants_) {
+          constants_->push_back(std::move(constant));
+          return {};
+        }
+      }
+    if (object.is_none()) return {};
+    check_stack("Values");
+    if (PyDict_Check(object.ptr())) return dict(object, path);
+    const bool is_tuple = PyTuple_Check(object.ptr());
+    const bool is_sequence = is_tuple || PyList_Check(object.ptr());
+    if (arrays_ &&
+        (is_sequence ? !is_root && is_numbers(object) : is_numbers(object) || is_array(object)))
+      return tensor_from(object, nb::none(), nb::none());
+    if (is_sequence) return sequence(object, path, is_tuple);
+    if (nb::hasattr(object.type(), "__dataclass_fields__")) return dataclass(object, path);
+    raise_type_error(
+        "{}: expected a tensor, None{}, a tuple, list, dict or dataclass of them, got {}",
+        path.text(),
+        constants_ ? ", a number, a text"
+        : arrays_  ? ", an array, a number"
+                   : "",
+        class_name(object));
+  }
+
+ private:
+  Values sequence(nb::handle object, const ValuesPath& path, bool is_tuple) {
+    std::vector<Values> entries;
+    nb::object entry;
+    for (Py_ssize_t i = 0; (entry = entry_of(object, i)).is_valid(); ++i)
+      entries.push_back(read(entry, ValuesPath(path, int64_t{i}), false));
+    Ref<const Values::Form> own;
+    if (!is_tuple && !arrays_)
+      own = form(PythonForm::Kind::list, nb::handle(reinterpret_cast<PyObject*>(&PyList_Type)));
+    if (is_tuple && nb::hasattr(object, "_make"))
+      own = form(PythonForm::Kind::named_tuple, object.type());
+    return Values::list(std::move(entries), std::move(own));
+  }
+
+  Values dict(nb::handle object, const ValuesPath& path) {
+    std::vector<Values::Entry> entries;
+    for (const auto& [key, value] : nb::borrow<nb::dict>(object)) {
+      if (!PyUnicode_Check(key.ptr()))
+        raise_type_error("{}: expected a dict with texts as keys, got {}", path.text(),
+                         nb::repr(key).c_str());
+      const auto name = nb::cast<std::string>(key);
+      entries.emplace_back(name, read(value, ValuesPath(path, name), false));
+    }
+    return Values::dict(std::move(entries));
+  }
+
+  Values dataclass(nb::handle object, const ValuesPath& path) {
+    std::vector<Values::Entry> entries;
+    const nb::object fields = nb::module_::import_("dataclasses").attr("fields")(object);
+    for (const nb::handle field : nb::iter(fields)) {
+      const auto name = nb::cast<std::string>(field.attr("name"));
+      entries.emplace_back(name, read(object.attr(name.c_str()), ValuesPath(path, name), false));
+    }
+    return Values::dict(std::move(entries), form(PythonForm::Kind::dataclass, object.type()));
+  }
+
+  std::vector<Constant>* constants_;
+  bool arrays_;
+};
 
 nb::object to_python(const Values& values, std::span<const Constant>& constants) {
   if (values.is_tensor()) return nb::cast(values.tensor());
@@ -129,34 +195,11 @@ bool takes_several(nb::handle function) {
 }  // namespace
 
 Values values_from(nb::handle object, const ValuesPath& path, std::vector<Constant>* constants) {
-  if (const Tensor* t = tensor_or_null(object)) return *t;
-  if (Constant constant; read_constant(object, constant)) {
-    if (constants) {
-      constants->push_back(std::move(constant));
-      return {};
-    }
-    if (object.is_none()) return {};
-  }
-  check_stack("Values");
-  if (PyDict_Check(object.ptr())) return dict_from(object, path, constants);
-  const bool is_tuple = PyTuple_Check(object.ptr());
-  if (is_tuple || PyList_Check(object.ptr())) {
-    std::vector<Values> entries;
-    nb::object entry;
-    for (Py_ssize_t i = 0; (entry = entry_of(object, i)).is_valid(); ++i)
-      entries.push_back(values_from(entry, ValuesPath(path, int64_t{i}), constants));
-    Ref<const Values::Form> own;
-    if (!is_tuple)
-      own = form(PythonForm::Kind::list, nb::handle(reinterpret_cast<PyObject*>(&PyList_Type)));
-    if (is_tuple && nb::hasattr(object, "_make"))
-      own = form(PythonForm::Kind::named_tuple, object.type());
-    return Values::list(std::move(entries), std::move(own));
-  }
-  if (nb::hasattr(object.type(), "__dataclass_fields__"))
-    return dataclass_from(object, path, constants);
-  raise_type_error(
-      "{}: expected a tensor, None{}, a tuple, list, dict or dataclass of them, got {}",
-      path.text(), constants ? ", a number, a text" : "", class_name(object));
+  return Reader(constants, false).read(object, path, true);
+}
+
+Values example_from(nb::handle object, const ValuesPath& path) {
+  return Reader(nullptr, true).read(object, path, true);
 }
 
 nb::object values_to_python(const Values& values, std::span<const Constant> constants) {

@@ -12,6 +12,9 @@ namespace mica::python {
 /// ints, floats and texts may stand where None may, and are noted there, as each None is.
 Values values_from(nb::handle object, const ValuesPath& path,
                    std::vector<Constant>* constants = nullptr);
+/// The same for an example of a data set: what tensor() takes is a tensor too, as numbers, lists of
+/// them and arrays are, and lists are tuples.
+Values example_from(nb::handle object, const ValuesPath& path);
 /// The other way round, with the constants that were noted.
 nb::object values_to_python(const Values& values, std::span<const Constant> constants = {});
 

@@ -43,31 +43,45 @@ Tensor rows_at(const Tensor& table, std::span<const int64_t> indices) {
   return out;
 }
 
+/// The rows that all tensors of a set have.
+int64_t rows_of(const Values& tensors) {
+  int64_t rows = -1;
+  for_each_leaf(tensors, ValuesPath("tensors"), [&](const Tensor& t, const ValuesPath& path) {
+    check<ShapeError>(t.rank() >= 1 && (rows < 0 || t.size(0) == rows),
+                      "data::Dataset: expected a row for each example in every tensor, got {} {}{}",
+                      path, t.spec(), rows < 0 ? "" : fmt::format(" beside {} rows", rows));
+    check<DeviceError>(t.device().is_cpu(), "data::Dataset: expected tensors on the CPU, got {} {}",
+                       path, t.spec());
+    rows = t.size(0);
+  });
+  check(rows >= 0, "data::Dataset: expected tensors, got {}", tensors);
+  return rows;
+}
+
+Values rows_at(const Values& tensors, std::span<const int64_t> indices) {
+  return map_leaves(tensors, [&](const Tensor& t) { return rows_at(t, indices); });
+}
+
 class InMemory : public DatasetImpl {
  public:
-  explicit InMemory(const TensorDataset& tensors) {
-    const auto& [x, y, names] = tensors;
-    check<ShapeError>(x.rank() >= 1 && y.rank() >= 1 && x.size(0) == y.size(0),
-                      "data::Dataset: expected one label for each example, got x {} and y {}",
-                      x.shape(), y.shape());
-    check<DeviceError>(x.device().is_cpu() && y.device().is_cpu(),
-                       "data::Dataset: expected tensors on the CPU, got {} and {}", x.spec(),
-                       y.spec());
-    class_names = names;
-    tensors_ = {contiguous(x.detach()), contiguous(y.detach()), names};
+  InMemory(const Values& tensors, std::vector<std::string> names)
+      : size_(rows_of(tensors)),
+        tensors_(map_leaves(tensors, [](const Tensor& t) { return contiguous(t.detach()); })) {
+    class_names = std::move(names);
   }
 
-  int64_t size() const override { return tensors_.size(); }
+  int64_t size() const override { return size_; }
   Example get(int64_t i) const override {
-    return {select(tensors_.x, 0, i), select(tensors_.y, 0, i)};
+    return map_leaves(tensors_, [i](const Tensor& t) { return select(t, 0, i); });
   }
   Batch gather(std::span<const int64_t> indices) const override {
-    return {rows_at(tensors_.x, indices), rows_at(tensors_.y, indices)};
+    return rows_at(tensors_, indices);
   }
-  const TensorDataset* tensors() const override { return &tensors_; }
+  const Values* tensors() const override { return &tensors_; }
 
  private:
-  TensorDataset tensors_;
+  int64_t size_;
+  Values tensors_;
 };
 
 class Mapped : public DatasetImpl {
@@ -98,15 +112,17 @@ class Subset : public DatasetImpl {
   std::vector<int64_t> indices_;
 };
 
-/// Writes a part of example i into row `row` of the stack, which the first makes.
-void put_row(Tensor& stack, const Tensor& part, const char* what, int64_t i, size_t row,
+/// Writes a tensor of example i into row `row` of the stack, which the first makes.
+void put_row(Tensor& stack, const Tensor& part, const ValuesPath& path, int64_t i, size_t row,
              size_t rows) {
-  const Tensor value = contiguous(part);
+  check(part.device().is_cpu(), "data::Dataset: {} of example {} must be on the CPU, got {}", path,
+        i, part.spec());
+  const Tensor value = contiguous(part.detach());
   const Shape shape = with_rows(value.shape(), static_cast<int64_t>(rows));
   if (row == 0) stack = empty(shape, {.dtype = value.dtype()});
   check<ShapeError>(stack.shape() == shape && stack.dtype() == value.dtype(),
-                    "data::Dataset: the {} of example {} is {}{}, others of its batch are {}{}",
-                    what, i, value.dtype(), value.shape(), stack.dtype(), stack.shape());
+                    "data::Dataset: {} of example {} is {}{}, others of its batch are {}{}", path,
+                    i, value.dtype(), value.shape(), stack.dtype(), stack.shape());
   const size_t bytes = size_in_bytes(value);
   if (bytes > 0) std::memcpy(bytes_of(stack) + row * bytes, bytes_of(value), bytes);
 }
@@ -121,16 +137,36 @@ TensorDataset TensorDataset::first(int64_t n) const {
 }
 
 Batch DatasetImpl::gather(std::span<const int64_t> indices) const {
-  Batch batch;
+  Values first;
+  Tensors stacks;
   for (size_t row = 0; row < indices.size(); ++row) {
-    const auto [x, y] = get(indices[row]);
-    put_row(batch.x, x, "x", indices[row], row, indices.size());
-    put_row(batch.y, y, "y", indices[row], row, indices.size());
+    const Example example = get(indices[row]);
+    if (row == 0) {
+      first = example;
+      stacks.resize(flatten(example).size());
+    }
+    check<ShapeError>(same_structure(first, example),
+                      "data::Dataset: example {} is {}, others of its batch are {}", indices[row],
+                      example, first);
+    size_t leaf = 0;
+    for_each_leaf(example, ValuesPath("example"), [&](const Tensor& t, const ValuesPath& path) {
+      put_row(stacks[leaf++], t, path, indices[row], row, indices.size());
+    });
   }
-  return batch;
+  return unflatten(first, stacks);
 }
 
-Dataset::Dataset(const TensorDataset& tensors) : impl_(std::make_shared<InMemory>(tensors)) {}
+Dataset::Dataset(const TensorDataset& tensors) {
+  const auto& [x, y, names] = tensors;
+  check(x.defined() && y.defined(), "data::Dataset: expected x and y, got an undefined tensor");
+  check<ShapeError>(x.rank() >= 1 && y.rank() >= 1 && x.size(0) == y.size(0),
+                    "data::Dataset: expected one label for each example, got x {} and y {}",
+                    x.shape(), y.shape());
+  impl_ = std::make_shared<InMemory>(Values::list({x, y}), names);
+}
+
+Dataset::Dataset(const Values& tensors, std::vector<std::string> class_names)
+    : impl_(std::make_shared<InMemory>(tensors, std::move(class_names))) {}
 
 Example Dataset::get(int64_t i) const {
   check<IndexError>(i >= 0 && i < size(), "data::Dataset: no example {} in a set of {}", i, size());
@@ -142,8 +178,11 @@ Dataset Dataset::map(std::function<Example(const Example&)> f) const {
 }
 
 Dataset Dataset::first(int64_t n) const {
-  if (const TensorDataset* t = impl_->tensors()) return t->first(n);
-  std::vector<int64_t> indices(static_cast<size_t>(std::clamp<int64_t>(n, 0, size())));
+  const int64_t count = std::clamp<int64_t>(n, 0, size());
+  if (const Values* all = impl_->tensors())
+    return Dataset(map_leaves(*all, [&](const Tensor& t) { return slice(t, 0, 0, count); }),
+                   class_names());
+  std::vector<int64_t> indices(static_cast<size_t>(count));
   std::iota(indices.begin(), indices.end(), 0);
   return Dataset(std::make_shared<Subset>(*this, std::move(indices)));
 }
@@ -152,8 +191,7 @@ Dataset Dataset::subset(std::vector<int64_t> indices) const {
   for (const int64_t i : indices)
     check<IndexError>(i >= 0 && i < size(), "data::Dataset: no example {} in a set of {}", i,
                       size());
-  if (const TensorDataset* t = impl_->tensors())
-    return TensorDataset{rows_at(t->x, indices), rows_at(t->y, indices), t->class_names};
+  if (const Values* all = impl_->tensors()) return Dataset(rows_at(*all, indices), class_names());
   return Dataset(std::make_shared<Subset>(*this, std::move(indices)));
 }
 

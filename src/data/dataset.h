@@ -6,23 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "mica/core/tensor.h"
+#include "mica/core/values.h"
 
 namespace mica::data {
 
-/// One example, on the CPU.
-struct Example {
-  Tensor x;  ///< an image: (C, H, W), u8 or f32
-  Tensor y;  ///< a class: 0-d, i64
-};
+/// One example, on the CPU: most often a list of an image (C, H, W), u8 or f32, and a class, 0-d,
+/// i64; any structure of tensors where the model and the loss know it.
+using Example = Values;
 
-/// Several, one after the other along the first axis.
-struct Batch {
-  Tensor x;  ///< (n, …)
-  Tensor y;  ///< (n, …)
-};
+/// Several, each tensor stacked along a new first axis: (n, …).
+using Batch = Values;
 
-/// A data set in memory.
+/// A data set of pairs in memory.
 struct TensorDataset {
   Tensor x;  ///< (N, …) on the CPU
   Tensor y;  ///< (N, …)
@@ -44,10 +39,10 @@ class DatasetImpl {
   virtual int64_t size() const = 0;
   /// Example i of [0, size()). The threads of a Loader call it at once.
   virtual Example get(int64_t i) const = 0;
-  /// Those at `indices`, stacked. Raises ShapeError where they differ in shape or dtype.
+  /// Those at `indices`, stacked. Raises ShapeError where they differ in structure, shape or dtype.
   virtual Batch gather(std::span<const int64_t> indices) const;
-  /// The whole set, where it lies in memory.
-  virtual const TensorDataset* tensors() const { return nullptr; }
+  /// The whole set as one batch, where it lies in memory; null otherwise.
+  virtual const Values* tensors() const { return nullptr; }
 
   std::vector<std::string> class_names;
 };
@@ -57,6 +52,8 @@ class Dataset {
  public:
   explicit Dataset(std::shared_ptr<const DatasetImpl> impl) : impl_(std::move(impl)) {}
   Dataset(const TensorDataset& tensors);  // NOLINT(google-explicit-constructor)
+  /// In memory: each tensor is (N, …) on the CPU, and example i is row i of all of them.
+  explicit Dataset(const Values& tensors, std::vector<std::string> class_names = {});
 
   int64_t size() const { return impl_->size(); }
   /// Raises IndexError where there is no such example.

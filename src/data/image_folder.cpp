@@ -74,7 +74,7 @@ class ImageFolder : public DatasetImpl {
     const auto& [path, label] = files_[static_cast<size_t>(i)];
     Tensor image = io::read_image(path, {.channels = options_.channels});
     if (options_.size.h > 0) image = resized(image, options_.size);
-    return {image, tensor({label}, {})};
+    return Values::list({image, tensor({label}, {})});
   }
 
  private:

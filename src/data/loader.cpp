@@ -32,14 +32,23 @@ struct Making {
 };
 thread_local const Making* t_making = nullptr;
 
-/// The whole data set as tensors on a device.
-Batch moved(const Dataset& dataset, Device device) {
-  if (const TensorDataset* t = dataset.impl()->tensors())
-    return {to(t->x, device), to(t->y, device)};
-  std::vector<int64_t> all(static_cast<size_t>(dataset.size()));
-  std::iota(all.begin(), all.end(), 0);
-  const auto [x, y] = dataset.impl()->gather(all);
-  return {to(x, device), to(y, device)};
+/// The batch with f(x) for its first tensor, x.
+template <class F>
+Batch with_first(const Batch& batch, F&& f) {
+  bool first = true;
+  return map_leaves(batch, [&](const Tensor& t) { return std::exchange(first, false) ? f(t) : t; });
+}
+
+Batch moved(const Batch& batch, Device device) {
+  return map_leaves(batch, [&](const Tensor& t) { return to(t, device); });
+}
+
+/// The whole data set as one batch on a device.
+Batch whole(const Dataset& dataset, Device device) {
+  if (const Values* all = dataset.impl()->tensors()) return moved(*all, device);
+  std::vector<int64_t> indices(static_cast<size_t>(dataset.size()));
+  std::iota(indices.begin(), indices.end(), 0);
+  return moved(dataset.impl()->gather(indices), device);
 }
 
 }  // namespace
@@ -78,12 +87,16 @@ struct Loader::State {
   /// Of what is resident: the examples at `indices`, with transforms whose parameters `of` picks.
   template <class Pick>
   Batch gather(const Tensor& indices, const Tensors& all_parameters, Pick&& of) const {
-    Tensor x = as_floats(index_select(resident.x, 0, indices));
-    for (size_t i = 0; i < options.augment.size(); ++i) {
-      const Tensor& all = all_parameters[i];
-      x = options.augment[i].apply(x, all.defined() ? of(all) : all);
-    }
-    return {x, index_select(resident.y, 0, indices)};
+    const Batch rows =
+        map_leaves(resident, [&](const Tensor& t) { return index_select(t, 0, indices); });
+    return with_first(rows, [&](const Tensor& pixels) {
+      Tensor x = as_floats(pixels);
+      for (size_t i = 0; i < options.augment.size(); ++i) {
+        const Tensor& all = all_parameters[i];
+        x = options.augment[i].apply(x, all.defined() ? of(all) : all);
+      }
+      return x;
+    });
   }
 };
 
@@ -134,7 +147,7 @@ class Epoch::Walk {
       const Batch made = pool_                      ? pool_->take()
                          : state_->options.resident ? gather(piece)
                                                     : make(piece);
-      piece_ = {to(made.x, state_->options.device), to(made.y, state_->options.device)};
+      piece_ = moved(made, state_->options.device);
     } catch (...) {
       // Past what cannot be made; an interruption while it waited for a worker loses nothing.
       if (!pool_ || pool_->taken() > piece) at_ = (piece + 1) * state_->batches_per_piece;
@@ -147,8 +160,9 @@ class Epoch::Walk {
     const int64_t per_piece = state_->batches_per_piece;
     if (per_piece == 1) return piece_;
     const int64_t begin = at_ % per_piece * state_->options.batch;
-    const int64_t end = std::min(begin + state_->options.batch, piece_.y.size(0));
-    return {slice(piece_.x, 0, begin, end), slice(piece_.y, 0, begin, end)};
+    return map_leaves(piece_, [&](const Tensor& t) {
+      return slice(t, 0, begin, std::min(begin + state_->options.batch, t.size(0)));
+    });
   }
 
  private:
@@ -167,12 +181,13 @@ class Epoch::Walk {
     const int64_t begin = begin_of(piece);
     const std::span indices(order_.data_as<int64_t>() + begin,
                             static_cast<size_t>(begin_of(piece + 1) - begin));
-    Batch batch = state_->dataset.impl()->gather(indices);
-    batch.x = as_floats(batch.x);
-    const auto& augment = state_->options.augment;
-    for (size_t i = 0; i < augment.size(); ++i)
-      batch.x = augment[i](batch.x, indices, state_->stream(epoch_, i));
-    return batch;
+    return with_first(state_->dataset.impl()->gather(indices), [&](const Tensor& pixels) {
+      Tensor x = as_floats(pixels);
+      const auto& augment = state_->options.augment;
+      for (size_t i = 0; i < augment.size(); ++i)
+        x = augment[i](x, indices, state_->stream(epoch_, i));
+      return x;
+    });
   }
 
   /// A piece of what is resident.
@@ -237,13 +252,13 @@ Loader::Loader(Dataset dataset, LoaderOptions options) {
     state->batches += 1;
     state->examples = state->dataset_size;
   }
-  const TensorDataset* tensors = state->dataset.impl()->tensors();
+  const Values* tensors = state->dataset.impl()->tensors();
   const bool only_gathered =
-      tensors && tensors->x.dtype() != DType::u8 && state->options.augment.empty();
+      tensors && flatten(*tensors)[0].dtype() != DType::u8 && state->options.augment.empty();
   if (only_gathered && !state->options.resident)
     state->batches_per_piece = std::max<int64_t>(1, kChunkExamples / batch);
   if (state->options.resident && state->examples > 0)
-    state->resident = moved(state->dataset, state->options.device);
+    state->resident = whole(state->dataset, state->options.device);
   state_ = std::move(state);
 }
 

@@ -17,7 +17,8 @@ struct LoaderOptions {
   int workers = 0;                       ///< threads that prepare batches beside the caller's
   int64_t prefetch = 2;                  ///< batches that they prepare ahead
   Device device = {};
-  std::vector<Transform> augment = {};  ///< of each batch's x; their seed is that of the order
+  /// Of each batch's first tensor; their seed is that of the order.
+  std::vector<Transform> augment = {};
   /// The whole data set lies on the device, where batches are gathered and transformed without the
   /// host. Workers have nothing to do then.
   bool resident = false;
@@ -77,8 +78,8 @@ class Epoch {
 /// alone: not on workers, on where the walk began or on `resident` (transforms that are more than
 /// copies and single roundings, rotate and color_jitter, differ between the CPU and CUDA in the
 /// last bits). Each example comes once in an epoch; the last batch may be smaller, unless it is
-/// dropped: then those that come last in the epoch's order do not come. x of dtype u8 is taken for
-/// pixels and becomes f32 in [0, 1].
+/// dropped: then those that come last in the epoch's order do not come. A batch's first tensor, x,
+/// is taken for pixels where its dtype is u8, and becomes f32 in [0, 1].
 class Loader {
  public:
   Loader(Dataset dataset, LoaderOptions options = {});

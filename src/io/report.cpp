@@ -28,6 +28,17 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 
 std::string percent(double share) { return fmt::format("{:.1f}\u00a0%", 100 * share); }
 
+std::string capitalised(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z')
+    text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return escaped(text);
+}
+
+std::string metric_text(const Report::Metric& metric, const EpochResult& epoch) {
+  const double value = epoch.metric(metric.name);
+  return metric.is_share ? fmt::format("{:.2f}\u00a0%", 100 * value) : number_text(value);
+}
+
 std::string duration(double seconds) {
   const auto s = static_cast<int64_t>(std::lround(std::max(seconds, 0.0)));
   if (seconds < 10) return fmt::format("{:.1f} s", seconds);
@@ -88,30 +99,36 @@ std::string numbers_html(const Report& report, const Confusion& confusion) {
   };
   if (!report.epochs.empty()) {
     const auto& epochs = report.epochs;
-    const auto best = std::max_element(
-        epochs.begin(), epochs.end(),
-        [](const auto& a, const auto& b) { return a.test_accuracy < b.test_accuracy; });
-    number("Test accuracy", percent(epochs.back().test_accuracy),
-           best + 1 == epochs.end()
-               ? "the best of the run"
-               : fmt::format("best {} in epoch {}", percent(best->test_accuracy), best->epoch));
+    for (const Report::Metric& m : report.metrics) {
+      // NaN is no better than anything.
+      const auto worse = [&](const EpochResult& x, const EpochResult& y) {
+        return m.higher_is_better ? x.metric(m.name) < y.metric(m.name)
+                                  : x.metric(m.name) > y.metric(m.name);
+      };
+      const auto best = std::max_element(epochs.begin(), epochs.end(), worse);
+      number("Test: " + escaped(m.title), metric_text(m, epochs.back()),
+             best + 1 == epochs.end()
+                 ? "the best of the run"
+                 : fmt::format("best {} in epoch {}", metric_text(m, *best), best->epoch));
+    }
     number("Test loss", fmt::format("{:.4f}", epochs.back().test_loss),
            fmt::format("training {:.4f}", epochs.back().train_loss));
     double seconds = 0;
     std::vector<double> rates;
-    for (const Report::Epoch& e : epochs) {
+    for (const EpochResult& e : epochs) {
       seconds += e.seconds;
-      rates.push_back(e.images_per_s);
+      rates.push_back(e.examples_per_s);
     }
     std::nth_element(rates.begin(), rates.begin() + static_cast<ptrdiff_t>(rates.size() / 2),
                      rates.end());
     number("Training time", duration(seconds),
            fmt::format("{} epoch{}", epochs.size(), epochs.size() == 1 ? "" : "s"));
-    number("Images per second", number_text(rates[rates.size() / 2]), "median over the epochs");
+    number(capitalised(report.examples) + " per second", number_text(rates[rates.size() / 2]),
+           "median over the epochs");
   }
   if (confusion.all > 0)
     number("Wrong", number_text(static_cast<double>(confusion.all - confusion.right)),
-           fmt::format("of {} test images", number_text(static_cast<double>(confusion.all))));
+           fmt::format("of {} in the test data", number_text(static_cast<double>(confusion.all))));
   return text.empty() ? "" : "<dl class=\"numbers\">\n" + text + "</dl>\n";
 }
 
@@ -120,30 +137,34 @@ std::string curves_html(const Report& report) {
   const Series test{.name = "test", .colour = "test", .points = {}};
   const Series each_step{.name = "each step", .colour = "faint", .points = {}, .dots = false};
   Chart loss{.title = "Loss", .decimals = 4, .series = {each_step, training, test}};
-  Chart accuracy{.title = "Accuracy",
-                 .unit = "\u00a0%",
-                 .decimals = 2,
-                 .series = {training, test},
-                 .from_zero = false};
   const Series only{.name = "", .colour = "train", .points = {}};
   Chart rate{.title = "Learning rate", .series = {only}};
   rate.series[0].dots = report.steps.empty();
-  Chart speed{.title = "Images per second", .series = {only}};
+  Chart speed{.title = capitalised(report.examples) + " per second", .series = {only}};
   for (const Report::Step& s : report.steps) {
     loss.series[0].points.emplace_back(s.epoch, s.loss);
     rate.series[0].points.emplace_back(s.epoch, s.lr);
   }
-  for (const Report::Epoch& e : report.epochs) {
+  for (const EpochResult& e : report.epochs) {
     const auto x = static_cast<double>(e.epoch);
     loss.series[1].points.emplace_back(x, e.train_loss);
     loss.series[2].points.emplace_back(x, e.test_loss);
-    if (e.train_accuracy) accuracy.series[0].points.emplace_back(x, 100 * *e.train_accuracy);
-    accuracy.series[1].points.emplace_back(x, 100 * e.test_accuracy);
     if (report.steps.empty()) rate.series[0].points.emplace_back(x, e.lr);
-    speed.series[0].points.emplace_back(x, e.images_per_s);
+    speed.series[0].points.emplace_back(x, e.examples_per_s);
   }
-  const std::string charts =
-      chart_html(loss) + chart_html(accuracy) + chart_html(rate) + chart_html(speed);
+  std::string charts = chart_html(loss);
+  for (const Report::Metric& m : report.metrics) {
+    Chart chart{.title = escaped(m.title),
+                .unit = m.is_share ? "\u00a0%" : "",
+                .decimals = m.is_share ? 2 : 4,
+                .series = {test},
+                .from_zero = false};
+    for (const EpochResult& e : report.epochs)
+      chart.series[0].points.emplace_back(static_cast<double>(e.epoch),
+                                          (m.is_share ? 100 : 1) * e.metric(m.name));
+    charts += chart_html(chart);
+  }
+  charts += chart_html(rate) + chart_html(speed);
   if (charts.empty()) return "";
   return section("curves", "Learning curves", "", "<div class=\"charts\">\n" + charts + "</div>\n");
 }
@@ -196,7 +217,7 @@ std::string mistakes_html(const Report& report, const Confusion& c) {
 std::string confusion_html(const Report& report, const Confusion& c) {
   if (c.classes == 0) return "";
   return section("confusion", "What is taken for what",
-                 "Rows are the truth, columns the guess, on the test images. Blue is right; orange "
+                 "Rows are the truth, columns the guess, on the test data. Blue is right; orange "
                  "is wrong, strongest for the most frequent mistake.",
                  fmt::format("<div class=\"matrix\"><div class=\"scroll\">\n{}</div>\n{}</div>\n",
                              matrix_html(report, c), mistakes_html(report, c)));
@@ -297,16 +318,17 @@ std::string layers_html(const Report& report) {
 std::string epochs_html(const Report& report) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(report.epochs.size());
-  for (const Report::Epoch& e : report.epochs)
-    rows.push_back({fmt::format("{}", e.epoch), fmt::format("{:.4f}", e.train_loss),
-                    fmt::format("{:.4f}", e.test_loss),
-                    e.train_accuracy ? fmt::format("{:.2f} %", 100 * *e.train_accuracy) : "–",
-                    fmt::format("{:.2f} %", 100 * e.test_accuracy), number_text(e.lr),
-                    number_text(e.images_per_s), duration(e.seconds)});
-  return section("epochs", "Every epoch", "",
-                 table_html({"Epoch", "Training loss", "Test loss", "Training accuracy",
-                             "Test accuracy", "Learning rate", "Images/s", "Time"},
-                            rows));
+  std::vector<std::string> head = {"Epoch", "Training loss", "Test loss"};
+  for (const Report::Metric& m : report.metrics) head.push_back("Test: " + escaped(m.title));
+  head.insert(head.end(), {"Learning rate", capitalised(report.examples) + "/s", "Time"});
+  for (const EpochResult& e : report.epochs) {
+    std::vector<std::string> row = {fmt::format("{}", e.epoch), fmt::format("{:.4f}", e.train_loss),
+                                    fmt::format("{:.4f}", e.test_loss)};
+    for (const Report::Metric& m : report.metrics) row.push_back(metric_text(m, e));
+    row.insert(row.end(), {number_text(e.lr), number_text(e.examples_per_s), duration(e.seconds)});
+    rows.push_back(std::move(row));
+  }
+  return section("epochs", "Every epoch", "", table_html(head, rows));
 }
 
 std::string rows_html(std::string_view title, const Report::Rows& rows) {

@@ -1,26 +1,23 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "mica/core/tensor.h"
+#include "mica/io/epoch_result.h"
 
 namespace mica::io {
 
 /// What a run has to show for itself. What is left empty is left out of the page.
 struct Report {
-  struct Epoch {
-    int64_t epoch = 0;  ///< from 1
-    double train_loss = 0;
-    double test_loss = 0;
-    std::optional<double> train_accuracy;  ///< 0 … 1
-    double test_accuracy = 0;              ///< 0 … 1
-    double lr = 0;
-    double images_per_s = 0;
-    double seconds = 0;
+  /// How a metric of the epochs is shown.
+  struct Metric {
+    std::string name;
+    std::string title;
+    bool is_share = false;  ///< of 1, in percent
+    bool higher_is_better = true;
   };
   /// A training step; a few hundred are enough for a curve.
   struct Step {
@@ -45,7 +42,9 @@ struct Report {
   std::string title{};
   std::string model{};
   std::string command{};  ///< makes the run again
-  std::vector<Epoch> epochs{};
+  std::vector<EpochResult> epochs{};
+  std::vector<Metric> metrics{};      ///< of the epochs, in this order
+  std::string examples = "examples";  ///< what they are: images, sequences
   std::vector<Step> steps{};
   std::vector<std::string> class_names{};
   Tensor confusion{};  ///< i64 (K, K): rows are the truth, columns the guess

@@ -1,16 +1,20 @@
 #include "mica/train/evaluate.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "mica/autograd/autograd.h"
-#include "mica/core/check.h"
-#include "mica/ops/copy/copy.h"
-#include "mica/ops/cross_entropy/cross_entropy.h"
+#include "mica/graph/compile.h"
+#include "mica/ops/ops.h"
 
 namespace mica::train {
 namespace {
+
+/// Classes up to which they are counted by truth and guess.
+constexpr int64_t kMostConfused = 1000;
+constexpr auto kMistakes = static_cast<int64_t>(Evaluation::kMostMistakes);
+constexpr int64_t kStepsPerLaunch = 10;
 
 /// Evaluation mode while it lives.
 class EvalMode {
@@ -27,85 +31,240 @@ class EvalMode {
   bool before_;
 };
 
-/// Counts of one run over the examples.
-class Counts {
- public:
-  explicit Counts(Evaluation& result) : result_(result) {}
-
-  /// Logits (n, classes) and class numbers (n).
-  void add(const Tensor& logits, const Tensor& targets) {
-    if (result_.classes == 0) {
-      result_.classes = logits.size(1);
-      result_.confusion.resize(static_cast<size_t>(result_.classes * result_.classes));
+/// The name of a part of a loss: of {"kl": …} "kl", of [a, b] "0" and "1".
+std::string part_name(const std::string& path) {
+  std::string name;
+  for (const char c : path.substr(std::string_view("loss").size()))
+    if (c == ']') {
+      name += '.';
+    } else if (c != '[' && c != '"') {
+      name += c;
     }
-    const auto values = cast(logits, DType::f32).to_vector<float>();
-    const auto truths = targets.to_vector<int64_t>();
-    const int64_t classes = result_.classes;
-    for (size_t i = 0; i < truths.size(); ++i) {
-      check<IndexError>(truths[i] >= 0 && truths[i] < classes,
-                        "evaluate: expected class numbers in [0, {}), got {}", classes, truths[i]);
-      add_one(values.data() + static_cast<int64_t>(i) * classes, truths[i]);
-    }
-  }
+  if (!name.empty()) name.pop_back();
+  return name;
+}
 
-  void finish() {
-    const auto n = static_cast<double>(result_.examples);
-    result_.accuracy = static_cast<double>(correct_) / n;
-    result_.top5 = static_cast<double>(among_five_) / n;
-    keep_most_confident(Evaluation::kMostMistakes);
-  }
+/// A metric may count in numbers, which are on the CPU.
+Tensor on(Device device, const Tensor& part) {
+  const bool is_number = part.device().is_cpu() && part.numel() == 1 && !part.is_traced();
+  if (part.device() == device || !is_number) return part;
+  return full(part.shape(), part.item_number(), {.dtype = part.dtype(), .device = device});
+}
 
- private:
-  void add_one(const float* logits, int64_t truth) {
-    const int64_t classes = result_.classes;
-    const int64_t guess = std::max_element(logits, logits + classes) - logits;
-    // Equal outputs count against it, as NaN does.
-    const auto larger =
-        std::count_if(logits, logits + classes, [&](float v) { return !(v < logits[truth]); });
-    among_five_ += larger <= 5 ? 1 : 0;
-    correct_ += guess == truth ? 1 : 0;
-    ++result_.confusion[static_cast<size_t>(truth * classes + guess)];
-    if (guess != truth) {
-      double sum = 0;
-      for (int64_t c = 0; c < classes; ++c) sum += std::exp(double{logits[c]} - logits[guess]);
-      result_.mistakes.push_back({index_, truth, guess, std::isfinite(sum) ? 1 / sum : 0});
-      if (result_.mistakes.size() >= 1024) keep_most_confident(Evaluation::kMostMistakes);
-    }
-    ++index_;
-  }
-
-  void keep_most_confident(size_t n) {
-    auto& all = result_.mistakes;
-    std::stable_sort(all.begin(), all.end(), [](const Mistake& a, const Mistake& b) {
-      return a.confidence > b.confidence;
-    });
-    if (all.size() > n) all.resize(n);
-  }
-
-  Evaluation& result_;
-  int64_t index_ = 0;
-  int64_t correct_ = 0;
-  int64_t among_five_ = 0;
-};
+/// The n most confident mistakes of those known, rows (confidence, example, truth, guess), and of a
+/// batch; a confidence of -1 is no mistake.
+Tensor worse(const Tensor& known, const Tensor& output, const Tensor& target, const Tensor& first) {
+  const Tensor scores = cast(output, DType::f32);
+  const int64_t n = target.size(0);
+  const Tensor guess = argmax(scores, 1);
+  const Tensor sure = cast(max(softmax(scores, 1), {1}), DType::f64);
+  const Tensor confidence = where(isfinite(sure), sure, 0.0);
+  const Tensor index = add(arange(n, {.dtype = DType::i64, .device = output.device()}), first);
+  const Tensor rows = stack({where(ne(guess, target), confidence, -1.0), cast(index, DType::f64),
+                             cast(target, DType::f64), cast(guess, DType::f64)},
+                            1);
+  const Tensor all = concat({known, rows}, 0);
+  const Tensor order = argsort(select(all, 1, 0), 0, true);
+  return index_select(all, 0, slice(order, 0, 0, known.size(0)));
+}
 
 }  // namespace
 
-Evaluation evaluate(const nn::Module& model, const data::Loader& loader, const Loss& loss) {
-  const NoGrad guard;
-  const EvalMode mode(model);
-  Evaluation result;
-  Counts counts(result);
-  double sum = 0;
-  for (const auto& [x, y] : loader.epoch(0)) {
-    const Tensor output = model(x);
-    const int64_t n = x.size(0);
-    sum += loss(output, y).item() * static_cast<double>(n);
-    result.examples += n;
-    if (y.dtype() == DType::i64 && y.rank() == 1 && output.rank() == 2) counts.add(output, y);
+Task task_of(const Values& output, const Values& target) {
+  if (!output.is_tensor() || !target.is_tensor()) return Task::other;
+  const Tensor& out = output.tensor();
+  const Tensor& y = target.tensor();
+  if (is_floating(y.dtype())) return out.shape() == y.shape() ? Task::numbers : Task::other;
+  const bool of_classes = y.dtype() == DType::i64 && y.rank() >= 1 && out.rank() == y.rank() + 1 &&
+                          out.size(0) == y.size(0);
+  if (!of_classes) return Task::other;
+  return y.rank() == 1 ? Task::classes : y.rank() == 2 ? Task::text : Task::pixels;
+}
+
+std::vector<Metric> metrics_for(Task task) {
+  switch (task) {
+    case Task::classes:
+      return {accuracy_metric(), top_k_metric(5)};
+    case Task::pixels:
+      return {mean_iou_metric(), accuracy_metric()};
+    case Task::text:
+      return {perplexity_metric(), accuracy_metric()};
+    case Task::numbers:
+      return {mean_absolute_error_metric(), root_mean_squared_error_metric()};
+    case Task::other:
+      break;
   }
-  result.loss = sum / static_cast<double>(result.examples);
-  counts.finish();
-  return result;
+  return {};
+}
+
+class Evaluator::Impl {
+ public:
+  Impl(nn::Module model, const data::Loader& loader, EvaluateOptions options)
+      : model_(std::move(model)),
+        loader_(loader),
+        options_(std::move(options)),
+        given_(!options_.metrics.empty()) {
+    if (!options_.loss)
+      options_.loss = [](const Tensor& output, const Tensor& y) {
+        return cross_entropy(output, y);
+      };
+    if (!options_.split) options_.split = split_batch;
+  }
+
+  Evaluation run() {
+    const NoGrad guard;
+    const EvalMode mode(model_);
+    if (loader_.size() == 0) return {.loss = std::numeric_limits<double>::quiet_NaN()};
+    if (!sums_.defined()) prepare();
+    fill_(sums_, 0);
+    fill_(mistakes_, -1);
+    fill_(seen_, 0);
+    if (feed_) {
+      replay();
+    } else {
+      for (const Values& batch : loader_.epoch(0))
+        options_.compile ? compiled_(batch) : add_batch(batch);
+    }
+    return read();
+  }
+
+  const std::vector<Metric>& metrics() const { return options_.metrics; }
+
+ private:
+  using Step = Compiled<std::function<void()>>;
+
+  /// Everything that a batch adds, in one row of f64: losses, then metrics, then confusion.
+  Tensor contribution(const Values& output, const Values& target, int64_t n) const {
+    Tensors parts;
+    const Values loss = options_.loss(output, target);
+    total_of(loss);  // which raises where it is none
+    for (const Tensor& part : flatten(loss))
+      parts.push_back(mul(cast(part, DType::f64), static_cast<double>(n)));
+    for (const Metric& metric : options_.metrics)
+      for (const Tensor& part : flatten(metric.update(output, target))) parts.push_back(part);
+    if (classes_ > 0) parts.push_back(confusion_counts(output.tensor(), target.tensor()));
+    for (Tensor& part : parts)
+      part = reshape(cast(on(loader_.options().device, part), DType::f64), {part.numel()});
+    return concat(parts, 0);
+  }
+
+  void add_batch(const Values& batch) {
+    const auto [inputs, target] = options_.split(batch);
+    const int64_t n = flatten(batch)[0].size(0);
+    const Values output = model_(inputs);
+    const Tensor added = contribution(output, target, n);
+    check<ShapeError>(
+        added.shape() == sums_.shape(),
+        "evaluate: what a batch adds to the metrics must have one size, got {} and {} "
+        "numbers",
+        sums_.numel(), added.numel());
+    add_(sums_, added);
+    if (mistakes_.size(0) > 0)
+      copy_(mistakes_, worse(mistakes_, output.tensor(), target.tensor(), seen_));
+    add_(seen_, full({}, n, {.dtype = DType::i64, .device = seen_.device()}));
+  }
+
+  /// Looks at the first batch, by which all is laid out.
+  void prepare() {
+    const Values batch = *loader_.epoch(0).begin();
+    const auto [inputs, target] = options_.split(batch);
+    const Values output = model_(inputs);
+    task_ = task_of(output, target);
+    if (!given_) options_.metrics = metrics_for(task_);
+    const bool counted = task_ != Task::numbers && task_ != Task::other;
+    classes_ = counted && output.tensor().size(1) <= kMostConfused ? output.tensor().size(1) : 0;
+    const int64_t n = flatten(batch)[0].size(0);
+    for_each_leaf(options_.loss(output, target), ValuesPath("loss"),
+                  [&](const Tensor&, const ValuesPath& path) {
+                    loss_names_.push_back(part_name(path.text()));
+                  });
+    for (const Metric& metric : options_.metrics)
+      states_.push_back(map_leaves(metric.update(output, target), [](const Tensor& t) {
+        return empty(t.shape(), {.dtype = DType::f64});
+      }));
+    const Device device = loader_.options().device;
+    const bool finds = options_.mistakes && task_ == Task::classes;
+    mistakes_ = full({finds ? kMistakes : 0, 4}, -1, {.dtype = DType::f64, .device = device});
+    seen_ = zeros({}, {.dtype = DType::i64, .device = device});
+    sums_ = zeros_like(contribution(output, target, n));
+    if (!options_.compile || !loader_.options().resident) return;
+    feed_.emplace(loader_);
+    const int64_t whole = loader_.options().batch;
+    whole_.emplace([this, whole] { add_batch(feed_->next(whole)); });
+    const int64_t rest = loader_.examples() % whole;
+    if (rest > 0) rest_.emplace([this, rest] { add_batch(feed_->next(rest)); });
+  }
+
+  void replay() {
+    feed_->start(0);
+    int64_t left = loader_.examples() / loader_.options().batch;
+    while (left > 0) {
+      // A second number of repetitions would be another recording.
+      const int64_t steps = left >= kStepsPerLaunch ? kStepsPerLaunch : 1;
+      whole_->repeat(static_cast<int>(steps));
+      left -= steps;
+    }
+    if (rest_) (*rest_)();
+  }
+
+  /// All that was summed, in one copy from the device.
+  Evaluation read() const {
+    const Tensor all = concat({sums_, reshape(mistakes_, {mistakes_.numel()})}, 0);
+    const std::vector<double> numbers = all.to_vector<double>();
+    const auto* at = numbers.data();
+    Evaluation e{.examples = loader_.examples(), .task = task_, .classes = classes_};
+    for (const std::string& name : loss_names_) {
+      const double mean = *at++ / static_cast<double>(e.examples);
+      e.loss += mean;
+      if (!name.empty()) e.losses.emplace_back(name, mean);
+    }
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const Values state = map_leaves(states_[i], [&](const Tensor& t) {
+        const auto n = static_cast<size_t>(t.numel());
+        const Tensor part = tensor(std::span<const double>(at, n), t.shape());
+        at += n;
+        return part;
+      });
+      const Metric& metric = options_.metrics[i];
+      e.metrics.emplace_back(metric.name, metric.compute(state));
+    }
+    for (int64_t i = 0; i < classes_ * classes_; ++i)
+      e.confusion.push_back(static_cast<int64_t>(*at++));
+    for (; at < numbers.data() + numbers.size() && at[0] >= 0; at += 4)
+      e.mistakes.push_back({.index = static_cast<int64_t>(at[1]),
+                            .truth = static_cast<int64_t>(at[2]),
+                            .guess = static_cast<int64_t>(at[3]),
+                            .confidence = at[0]});
+    return e;
+  }
+
+  nn::Module model_;
+  data::Loader loader_;
+  EvaluateOptions options_;
+  bool given_;  ///< the metrics are the caller's
+  Task task_ = Task::other;
+  int64_t classes_ = 0;
+  std::vector<std::string> loss_names_;
+  std::vector<Values> states_;  ///< shapes of the metrics' states
+  Tensor sums_;                 ///< f64: what batches add
+  Tensor mistakes_;             ///< f64 (n, 4): see worse()
+  Tensor seen_;                 ///< i64 []: examples of this run
+  Compiled<std::function<void(const Values&)>> compiled_{
+      [this](const Values& batch) { add_batch(batch); }};
+  std::optional<data::Feed> feed_;  ///< where batches are taken on the device
+  std::optional<Step> whole_;
+  std::optional<Step> rest_;
+};
+
+Evaluator::Evaluator(nn::Module model, const data::Loader& loader, EvaluateOptions options)
+    : impl_(std::make_unique<Impl>(std::move(model), loader, std::move(options))) {}
+Evaluator::~Evaluator() = default;
+Evaluator::Evaluator(Evaluator&&) noexcept = default;
+Evaluation Evaluator::run() { return impl_->run(); }
+const std::vector<Metric>& Evaluator::metrics() const { return impl_->metrics(); }
+
+Evaluation evaluate(const nn::Module& model, const data::Loader& loader, EvaluateOptions options) {
+  return Evaluator(model, loader, std::move(options)).run();
 }
 
 double accuracy(const nn::Module& model, const data::Dataset& dataset) {
@@ -113,8 +272,8 @@ double accuracy(const nn::Module& model, const data::Dataset& dataset) {
   const Device device = parameters.empty() ? Device::cpu() : parameters[0].device();
   const data::Loader loader(dataset, {.batch = 1000, .device = device});
   return evaluate(model, loader,
-                  [](const Tensor& output, const Tensor& y) { return cross_entropy(output, y); })
-      .accuracy;
+                  {.metrics = {accuracy_metric()}, .compile = false, .mistakes = false})
+      .metric("accuracy");
 }
 
 }  // namespace mica::train

@@ -28,7 +28,7 @@ void ProgressBar::draw(int64_t done, double loss) {
   const double remaining = static_cast<double>(total_ - done) / std::max(rate, 1e-9);
   const auto filled = static_cast<size_t>(kWidth * done / std::max<int64_t>(total_, 1));
   const std::string bar = std::string(filled, '=') + std::string(kWidth - filled, ' ');
-  fmt::print(stderr, "\r{} [{}] {}/{}  {:.0f} images/s  loss {:.3f}  ETA {:.0f} s\x1b[K", title_,
+  fmt::print(stderr, "\r{} [{}] {}/{}  {:.0f} examples/s  loss {:.3f}  ETA {:.0f} s\x1b[K", title_,
              bar, done, total_, rate, loss, remaining);
   std::fflush(stderr);
   drawn_ = true;

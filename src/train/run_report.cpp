@@ -43,35 +43,63 @@ std::string grouped(int64_t n) {
   return n < 1000 ? std::to_string(n) : fmt::format("{},{:03}", grouped(n / 1000), n % 1000);
 }
 
+/// What is in an example first: an image, a row of numbers.
+Tensor first_of(const data::Loader& test, int64_t i) {
+  const Tensors leaves = flatten(test.dataset().get(i));
+  return leaves.empty() ? Tensor() : leaves[0];
+}
+
+/// Of models with one input.
 void add_layers(io::Report& report, const nn::Module& model, const data::Loader& test) {
-  if (test.examples() == 0) return;
+  const data::Example example = test.dataset().get(0);
+  if (flatten(example).size() > 2) return;
   std::vector<int64_t> sizes = {1};
-  const Shape one = test.dataset().get(0).x.shape();
-  for (int axis = 0; axis < one.rank(); ++axis) sizes.push_back(one[axis]);
-  const nn::Summary summary = nn::summary(model, Shape(sizes));
+  const Tensor x = first_of(test, 0);
+  for (const int64_t d : x.shape()) sizes.push_back(d);
+  const bool pixels = x.dtype() == DType::u8;
+  const nn::Summary summary = nn::summary(model, Shape(sizes), pixels ? DType::f32 : x.dtype());
   for (const auto& row : summary.rows)
     report.layers.push_back({fmt::format("{} {}", row.name, row.type), to_string(row.output),
                              grouped(row.parameters), grouped(row.multiply_adds)});
   report.facts.emplace_back("Parameters", grouped(summary.parameters));
 }
 
+/// "mean_iou" as "Mean IoU".
+std::string title_of(const std::string& name) {
+  if (name.starts_with("top") && name.size() > 3)
+    return fmt::format("Among the first {}", name.substr(3));
+  static const std::map<std::string, std::string> known = {{"mean_iou", "Mean IoU"},
+                                                           {"mae", "Mean absolute error"},
+                                                           {"mse", "Mean squared error"},
+                                                           {"rmse", "Root mean squared error"},
+                                                           {"r2", "R²"}};
+  if (const auto it = known.find(name); it != known.end()) return it->second;
+  std::string title = name;
+  std::ranges::replace(title, '_', ' ');
+  if (!title.empty() && title[0] >= 'a' && title[0] <= 'z')
+    title[0] = static_cast<char>(title[0] - 'a' + 'A');
+  return title;
+}
+
+/// What the examples are called.
+std::string noun_of(const Outcome& outcome, const data::Loader& test) {
+  if (test.examples() > 0 && first_of(test, 0).rank() == 3) return "images";
+  const bool text = outcome.evaluation && outcome.evaluation->task == Task::text;
+  return text ? "sequences" : "examples";
+}
+
 }  // namespace
 
 io::Report run_report(const Outcome& outcome, const nn::Module& model, const data::Loader& test,
-                      const ReportInfo& info) {
+                      const std::vector<Metric>& metrics, const ReportInfo& info) {
   const NoGrad guard;
   io::Report report;
   report.title = info.title;
   report.command = info.command;
-  for (const EpochResult& e : outcome.epochs)
-    report.epochs.push_back({.epoch = e.epoch,
-                             .train_loss = e.train_loss,
-                             .test_loss = e.test_loss,
-                             .train_accuracy = {},
-                             .test_accuracy = e.test_accuracy,
-                             .lr = e.lr,
-                             .images_per_s = e.images_per_s,
-                             .seconds = e.seconds});
+  report.epochs = outcome.epochs;
+  for (const Metric& m : metrics)
+    report.metrics.push_back({m.name, title_of(m.name), m.is_share, m.higher_is_better});
+  report.examples = noun_of(outcome, test);
   const size_t every = std::max<size_t>(1, outcome.steps.size() / kMostSteps);
   for (size_t i = 0; i < outcome.steps.size(); i += every) {
     const StepRecord& s = outcome.steps[i];
@@ -83,7 +111,7 @@ io::Report run_report(const Outcome& outcome, const nn::Module& model, const dat
   const Device device = model.parameters()[0].device();
   report.facts = {{"Device", runtime(device).properties(device.index).name},
                   {"Step", info.compiled ? "compiled into one graph" : "eager, op by op"},
-                  {"Test images", grouped(test.examples())},
+                  {"Test " + report.examples, grouped(test.examples())},
                   {"mica", MICA_VERSION}};
   if (device.is_cpu()) report.facts.emplace_back("Threads", std::to_string(num_threads()));
   report.kernels = counted(info.kernels);
@@ -92,7 +120,7 @@ io::Report run_report(const Outcome& outcome, const nn::Module& model, const dat
     const Evaluation& e = *outcome.evaluation;
     report.confusion = tensor(std::span<const int64_t>(e.confusion), {e.classes, e.classes});
     for (const Mistake& m : e.mistakes)
-      if (const Tensor image = picture(test.dataset().get(m.index).x); image.defined())
+      if (const Tensor image = picture(first_of(test, m.index)); image.defined())
         report.wrong.push_back({image, m.truth, m.guess, m.confidence});
   }
   for (const auto& [name, parameter] : model.named_parameters())

@@ -17,6 +17,6 @@ struct ReportInfo {
 /// The page of a run so far: curves, confusion, the most confidently wrong images of `test`, the
 /// first layer's filters, layers, what ran where.
 io::Report run_report(const Outcome& outcome, const nn::Module& model, const data::Loader& test,
-                      const ReportInfo& info);
+                      const std::vector<Metric>& metrics, const ReportInfo& info);
 
 }  // namespace mica::train

@@ -24,30 +24,44 @@ double number_from(const Json& j) {
   return none ? std::nan("") : j.get<double>();  // which raises
 }
 
+Json to_json(const io::Measurements& all) {
+  Json j = Json::object();
+  for (const auto& [name, value] : all) j[name] = number(value);
+  return j;
+}
+Json to_json(double value) { return number(value); }
+Json to_json(int64_t value) { return value; }
+Json to_json(bool value) { return value; }
+
+void read(const Json& j, io::Measurements& all) {
+  for (const auto& [name, value] : j.items()) all.emplace_back(name, number_from(value));
+}
+void read(const Json& j, double& value) { value = number_from(j); }
+void read(const Json& j, int64_t& value) { value = j; }
+void read(const Json& j, bool& value) { value = j; }
+
 Json to_json(const EpochResult& r) {
-  return {{"epoch", r.epoch},
-          {"step", r.steps},
-          {"train_loss", number(r.train_loss)},
-          {"test_loss", number(r.test_loss)},
-          {"test_accuracy", number(r.test_accuracy)},
-          {"top5", number(r.top5)},
-          {"lr", number(r.lr)},
-          {"images_per_s", number(r.images_per_s)},
-          {"seconds", r.seconds},
-          {"best", r.best}};
+  Json j;
+  EpochResult::members(
+      [&](const char* name, auto member, const char*) { j[name] = to_json(r.*member); });
+  return j;
 }
 
-EpochResult epoch_from(const Json& j) {
-  return {.epoch = j.at("epoch"),
-          .steps = j.at("step"),
-          .train_loss = number_from(j.at("train_loss")),
-          .test_loss = number_from(j.at("test_loss")),
-          .test_accuracy = number_from(j.at("test_accuracy")),
-          .top5 = number_from(j.at("top5")),
-          .lr = number_from(j.at("lr")),
-          .images_per_s = number_from(j.at("images_per_s")),
-          .seconds = j.at("seconds"),
-          .best = j.at("best")};
+/// The names that versions before this one gave.
+Json renewed(Json j) {
+  if (j.contains("metrics")) return j;
+  j["metrics"] = {{"accuracy", j.at("test_accuracy")}, {"top5", j.at("top5")}};
+  j["steps"] = j.at("step");
+  j["examples_per_s"] = j.at("images_per_s");
+  return j;
+}
+
+EpochResult epoch_from(const Json& entry) {
+  const Json j = renewed(entry);
+  EpochResult r;
+  EpochResult::members(
+      [&](const char* name, auto member, const char*) { read(j.at(name), r.*member); });
+  return r;
 }
 
 void append(std::string& list, const Json& entry) {

@@ -3,6 +3,7 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 
 #include "mica/autograd/autograd.h"
@@ -40,6 +41,13 @@ io::File lock_directory(const std::string& directory) {
   return file;
 }
 
+int64_t examples_in(const Values& batch) {
+  const Tensors leaves = flatten(batch);
+  check(!leaves.empty() && leaves[0].rank() >= 1, "Trainer: expected a batch of tensors, got {}",
+        batch);
+  return leaves[0].size(0);
+}
+
 }  // namespace
 
 double Outcome::seconds() const {
@@ -63,6 +71,7 @@ class Trainer::Impl {
       options_.loss = [](const Tensor& output, const Tensor& y) {
         return cross_entropy(output, y);
       };
+    if (!options_.split) options_.split = split_batch;
     if (options_.out.empty()) return;
     std::error_code error;
     std::filesystem::create_directories(options_.out, error);
@@ -71,12 +80,13 @@ class Trainer::Impl {
 
   void resume(const std::string& path);
   Outcome fit(const data::Loader& train, const data::Loader& test);
+  void stop() { stop_ = true; }
   std::vector<std::string> kernels() const;
 
  private:
   using Step = Compiled<std::function<void()>>;
 
-  void take_step(const Tensor& x, const Tensor& y);
+  void take_step(const Values& batch);
   /// A step that takes the next n images of feed_ itself.
   Step step_of(int64_t n);
   /// Makes as many steps of the epoch as one replay does, of feed_; returns their images.
@@ -84,6 +94,16 @@ class Trainer::Impl {
   /// Steps until the epoch ends or Ctrl-C; true at the end.
   bool train_epoch(const data::Loader& train);
   EpochResult finish_epoch(const data::Loader& test);
+  /// Runs the evaluation; true where it is the best so far.
+  bool evaluate_now();
+  /// How good an evaluation is: more is better.
+  double score(const Evaluation& e) const;
+  bool is_to_end() const { return stop_ || InterruptGuard::interrupted(); }
+  bool due(int64_t every) const { return every > 0 && at_.steps % every == 0; }
+  template <class... Args, class... Given>
+  void tell(void (Callback::*event)(Args...), const Given&... given) const {
+    for (const auto& callback : options_.callbacks) ((*callback).*event)(given...);
+  }
   void log_steps();
   void save(const char* name);
   /// Opens what the run writes to; a new run first takes the place of what was there.
@@ -111,11 +131,15 @@ class Trainer::Impl {
   TrainerOptions options_;
   Device device_;
   Tensor loss_sum_;  ///< of the epoch, over images; on the device, so that steps need not wait
-  Compiled<std::function<void(const Tensor&, const Tensor&)>> compiled_{
-      [this](const Tensor& x, const Tensor& y) { take_step(x, y); }};
+  Compiled<std::function<void(const Values&)>> compiled_{
+      [this](const Values& batch) { take_step(batch); }};
   std::optional<data::Feed> feed_;  ///< where steps take their batches themselves
   std::optional<Step> whole_;       ///< such a step
   std::optional<Step> rest_;        ///< and that of the last batch, where it is smaller
+  std::optional<Evaluator> evaluator_;
+  std::atomic<bool> stop_ = false;
+  bool wants_steps_ = false;  ///< a callback does
+  Stopwatch since_save_;
   Position at_;
   int64_t batches_ = 0;  ///< of an epoch
   Outcome outcome_;
@@ -126,21 +150,19 @@ class Trainer::Impl {
   std::optional<io::EventWriter> events_;
 };
 
-void Trainer::Impl::take_step(const Tensor& x, const Tensor& y) {
+void Trainer::Impl::take_step(const Values& batch) {
   optimizer_.zero_grad();
-  const Tensor loss = options_.loss(model_(x), y);
+  const auto [inputs, target] = options_.split(batch);
+  const Tensor loss = total_of(options_.loss(model_(inputs), target));
   loss.backward();
   if (options_.clip_norm > 0) optim::clip_grad_norm_(model_.parameters(), options_.clip_norm);
   optimizer_.step();
   const NoGrad guard;
-  add_(loss_sum_, mul(cast(loss.detach(), DType::f64), static_cast<double>(x.size(0))));
+  add_(loss_sum_, mul(cast(loss.detach(), DType::f64), static_cast<double>(examples_in(batch))));
 }
 
 Trainer::Impl::Step Trainer::Impl::step_of(int64_t n) {
-  return Step([this, n] {
-    const auto [x, y] = feed_->next(n);
-    take_step(x, y);
-  });
+  return Step([this, n] { take_step(feed_->next(n)); });
 }
 
 int64_t Trainer::Impl::replay(const data::Loader& train) {
@@ -163,9 +185,9 @@ int64_t Trainer::Impl::replay(const data::Loader& train) {
   }
   // What happens after a certain step does so: up to there they are made one by one.
   int64_t room = std::min(left / batch, kLogSteps - at_.steps % kLogSteps);
-  if (options_.save_every > 0)
-    room = std::min(room, options_.save_every - at_.steps % options_.save_every);
-  if (steps > room) steps = 1;
+  for (const int64_t every : {options_.save_every, options_.evaluate_every})
+    if (every > 0) room = std::min(room, every - at_.steps % every);
+  if (steps > room || wants_steps_) steps = 1;
   whole_->repeat(static_cast<int>(steps));
   at_.batch += steps;
   at_.steps += steps;
@@ -183,13 +205,23 @@ bool Trainer::Impl::train_epoch(const data::Loader& train) {
                   options_.progress, at_.images);
   const double seconds_before = at_.seconds;
   const Stopwatch clock;
+  double elsewhere = 0;  // seconds of evaluation
   // After a step, or several of one replay: whether there are more to come.
   const auto go_on = [&] {
     if (at_.steps % kLogSteps == 0) log_steps();
+    if (wants_steps_) tell(&Callback::on_step_end, at_.steps);
     if (bar.due()) bar.draw(at_.images, loss_sum() / static_cast<double>(at_.images));
-    at_.seconds = seconds_before + clock.seconds();
-    if (at_.batch == train.size() || InterruptGuard::interrupted()) return false;
-    if (options_.save_every > 0 && at_.steps % options_.save_every == 0) save(kLast);
+    at_.seconds = seconds_before + clock.seconds() - elsewhere;
+    if (at_.batch == train.size() || is_to_end()) return false;
+    if (due(options_.evaluate_every)) {
+      const Stopwatch evaluating;
+      if (evaluate_now() && metrics_) save(kBest);
+      elsewhere += evaluating.seconds();
+      if (is_to_end()) return false;
+    }
+    const bool minutes =
+        options_.save_minutes > 0 && since_save_.seconds() >= 60 * options_.save_minutes;
+    if (metrics_ && (due(options_.save_every) || minutes)) save(kLast);
     return true;
   };
   if (feed_) {
@@ -197,17 +229,17 @@ bool Trainer::Impl::train_epoch(const data::Loader& train) {
     do at_.images += replay(train);
     while (go_on());
   } else {
-    for (const auto& [x, y] : train.epoch(at_.epoch, at_.batch)) {
-      options_.compile ? compiled_(x, y) : take_step(x, y);
+    for (const Values& batch : train.epoch(at_.epoch, at_.batch)) {
+      options_.compile ? compiled_(batch) : take_step(batch);
       ++at_.batch;
       ++at_.steps;
-      at_.images += x.size(0);
+      at_.images += examples_in(batch);
       if (!go_on()) break;
     }
   }
   if (at_.batch < train.size()) return false;
   loss_sum();  // waits for the device
-  at_.seconds = seconds_before + clock.seconds();
+  at_.seconds = seconds_before + clock.seconds() - elsewhere;
   return true;
 }
 
@@ -220,49 +252,78 @@ void Trainer::Impl::log_steps() {
   at_.logged_sum = sum;
   at_.logged_images = at_.images;
   history_.add(record);
+  tell(&Callback::on_log, record);
   if (!metrics_) return;
   metrics_->write(record.step, {{"loss", record.loss}, {"lr", record.lr}});
   events_->scalar("loss/train", record.loss, record.step);
   events_->scalar("lr", record.lr, record.step);
 }
 
-EpochResult Trainer::Impl::finish_epoch(const data::Loader& test) {
-  outcome_.evaluation = evaluate(model_, test, options_.loss);
+double Trainer::Impl::score(const Evaluation& e) const {
+  const std::vector<Metric>& metrics = evaluator_->metrics();
+  std::string by = options_.best_by;
+  if (by.empty()) {
+    const bool first =
+        !options_.metrics.empty() || e.task == Task::classes || e.task == Task::pixels;
+    by = first && !metrics.empty() ? metrics[0].name : "loss";
+  }
+  if (by == "loss") return -e.loss;
+  const auto it = std::ranges::find(metrics, by, &Metric::name);
+  if (it == metrics.end()) {
+    std::string names = "\"loss\"";
+    for (const Metric& m : metrics) names += ", \"" + m.name + "\"";
+    fail("Trainer: best_by must be one of {}, got \"{}\"", names, by);
+  }
+  return it->higher_is_better ? e.metric(by) : -e.metric(by);
+}
+
+bool Trainer::Impl::evaluate_now() {
+  outcome_.evaluation = evaluator_->run();
   const Evaluation& e = *outcome_.evaluation;
+  const double now = score(e);
+  const bool best = now > at_.best;
+  if (best) {
+    at_.best = now;
+    at_.since_best = -1;  // the end of the epoch makes it 0
+  }
+  if (metrics_) {
+    io::Measurements all = {{"test_loss", e.loss}};
+    for (const auto& [name, value] : e.losses) all.emplace_back("test_loss_" + name, value);
+    for (const auto& [name, value] : e.metrics) all.emplace_back("test_" + name, value);
+    events_->scalar("loss/test", e.loss, at_.steps);
+    for (const auto& [name, value] : e.losses)
+      events_->scalar("loss_" + name + "/test", value, at_.steps);
+    for (const auto& [name, value] : e.metrics) events_->scalar(name + "/test", value, at_.steps);
+    if (at_.batch < batches_) metrics_->write(at_.steps, all);
+  }
+  tell(&Callback::on_evaluation_end, at_.steps, e);
+  return best;
+}
+
+EpochResult Trainer::Impl::finish_epoch(const data::Loader& test) {
   EpochResult r = {.epoch = at_.epoch + 1,
                    .steps = at_.steps,
                    .train_loss = loss_sum() / static_cast<double>(at_.images),
-                   .test_loss = e.loss,
-                   .test_accuracy = e.accuracy,
-                   .top5 = e.top5,
                    .lr = last_lr(),
-                   .images_per_s = static_cast<double>(at_.images) / at_.seconds,
+                   .examples_per_s = static_cast<double>(at_.images) / at_.seconds,
                    .seconds = at_.seconds};
-  const double score = e.classes > 0 ? e.accuracy : -e.loss;
-  r.best = score > at_.best;
-  at_.since_best = r.best ? 0 : at_.since_best + 1;
-  if (r.best) at_.best = score;
+  r.best = evaluate_now();
+  r.test_loss = outcome_.evaluation->loss;
+  r.metrics = outcome_.evaluation->metrics;
+  at_.since_best += 1;
   at_.epoch += 1;
   at_.batch = at_.images = at_.logged_images = 0;
   at_.seconds = at_.logged_sum = 0;
   history_.add(r);
   if (metrics_) {
-    metrics_->write(r.steps, {{"epoch", static_cast<double>(r.epoch)},
-                              {"train_loss", r.train_loss},
-                              {"test_loss", r.test_loss},
-                              {"test_accuracy", r.test_accuracy},
-                              {"top5", r.top5},
-                              {"lr", r.lr},
-                              {"images_per_s", r.images_per_s},
-                              {"seconds", r.seconds}});
-    events_->scalar("loss/test", r.test_loss, r.steps);
-    events_->scalar("accuracy/test", r.test_accuracy, r.steps);
-    events_->scalar("images_per_s", r.images_per_s, r.steps);
+    metrics_->write(r.steps, io::numbers_of(r));
+    events_->scalar("examples_per_s", r.examples_per_s, r.steps);
     if (r.best) save(kBest);
     save(kLast);
     if (!since_report_ || since_report_->seconds() > kReportSeconds) write_report(test);
   }
   if (options_.on_epoch) options_.on_epoch(r);
+  tell(&Callback::on_epoch_end, r);
   return r;
 }
 
@@ -274,6 +335,7 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
   const struct Close {
     Impl& self;
     ~Close() {
+      self.evaluator_.reset();  // and with it the test data
       self.metrics_.reset();
       self.events_.reset();
       self.lock_.reset();
@@ -282,6 +344,15 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
   if (!options_.out.empty()) open_files();
   batches_ = train.size();
   feed_.reset();
+  evaluator_.emplace(model_, test,
+                     EvaluateOptions{.loss = options_.loss,
+                                     .metrics = options_.metrics,
+                                     .split = options_.split,
+                                     .compile = options_.compile,
+                                     .mistakes = !options_.out.empty()});
+  stop_ = false;
+  wants_steps_ = std::ranges::any_of(options_.callbacks,
+                                     [](const auto& callback) { return callback->wants_steps(); });
   if (options_.compile && train.options().resident) {
     feed_.emplace(train);
     whole_.emplace(step_of(train.options().batch));
@@ -289,12 +360,19 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
   }
   const InterruptGuard guard;
   outcome_.interrupted = outcome_.stopped_early = outcome_.reached = false;
+  tell(&Callback::on_fit_begin);
   while (at_.epoch < options_.epochs) {
     const bool whole = train_epoch(train);
     if (whole) {
       const EpochResult r = finish_epoch(test);
-      outcome_.reached = options_.until_accuracy > 0 && r.test_accuracy >= options_.until_accuracy;
+      outcome_.reached =
+          options_.until_accuracy > 0 && r.metric("accuracy") >= options_.until_accuracy;
       if (outcome_.reached) break;
+    }
+    if (stop_) {
+      outcome_.stopped_early = true;
+      if (metrics_ && !whole) save(kLast);
+      break;
     }
     outcome_.interrupted = !whole || (InterruptGuard::interrupted() && at_.epoch < options_.epochs);
     if (outcome_.interrupted) {
@@ -308,6 +386,7 @@ Outcome Trainer::Impl::fit(const data::Loader& train, const data::Loader& test) 
   outcome_.steps = history_.steps();
   if (metrics_ && !outcome_.epochs.empty() && (outcome_.evaluation || !outcome_.interrupted))
     write_report(test);
+  tell(&Callback::on_fit_end, outcome_);
   return outcome_;
 }
 
@@ -325,14 +404,16 @@ void Trainer::Impl::open_files() {
 
 void Trainer::Impl::write_report(const data::Loader& test) {
   // A run that was killed after its last checkpoint has not been evaluated in this process.
-  if (!outcome_.evaluation) outcome_.evaluation = evaluate(model_, test, options_.loss);
+  if (!outcome_.evaluation) outcome_.evaluation = evaluator_->run();
   outcome_.epochs = history_.epochs();
   outcome_.steps = history_.steps();
-  io::write_report(file(kReport), run_report(outcome_, model_, test, report_info()));
+  io::write_report(file(kReport),
+                   run_report(outcome_, model_, test, evaluator_->metrics(), report_info()));
   since_report_.emplace();
 }
 
 void Trainer::Impl::save(const char* name) {
+  if (name == kLast) since_save_ = {};
   at_.loss_sum = loss_sum();
   io::save_checkpoint(file(name), {.model = model_.state_dict(),
                                    .optimizer = optimizer_.state_dict(),
@@ -381,6 +462,7 @@ Trainer::Trainer(nn::Module model, optim::Optimizer& optimizer, TrainerOptions o
     : impl_(std::make_unique<Impl>(std::move(model), optimizer, std::move(options))) {}
 Trainer::~Trainer() = default;
 void Trainer::resume(const std::string& path) { impl_->resume(path); }
+void Trainer::stop() { impl_->stop(); }
 Outcome Trainer::fit(const data::Loader& train, const data::Loader& test) {
   return impl_->fit(train, test);
 }

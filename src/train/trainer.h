@@ -9,37 +9,35 @@
 #include "mica/data/loader.h"
 #include "mica/nn/module.h"
 #include "mica/optim/optimizer.h"
-#include "mica/train/evaluate.h"
+#include "mica/train/callback.h"
 
 namespace mica::train {
 
-struct EpochResult {
-  int64_t epoch = 0;      ///< the first is 1
-  int64_t steps = 0;      ///< since the beginning
-  double train_loss = 0;  ///< mean over the epoch, while it was learning
-  double test_loss = 0;
-  double test_accuracy = 0;  ///< in [0, 1]; 0 where targets are no classes, as top5
-  double top5 = 0;
-  double lr = 0;  ///< of the last step
-  double images_per_s = 0;
-  double seconds = 0;  ///< of training alone
-  bool best = false;   ///< so far: by accuracy, or by loss where targets are no classes
-};
+using io::EpochResult;
 
 struct TrainerOptions {
   int64_t epochs = 10;
-  Loss loss = {};       ///< cross entropy, unless given
-  bool compile = true;  ///< captures the step once and replays it
+  Loss loss = {};                    ///< cross entropy, unless given
+  std::vector<Metric> metrics = {};  ///< on the test data; those of the task, unless given
+  Split split = {};     ///< which parts of a batch are inputs and target; split_batch, unless given
+  bool compile = true;  ///< captures the step and the evaluation once and replays them
   /// How many steps one replay makes where the training data are resident and steps compiled; 0: as
   /// many as pay on the device. The results are the same for each number.
   int64_t steps_per_launch = 0;
-  double clip_norm = 0;       ///< of all gradients together; 0: not clipped
-  int64_t patience = 0;       ///< epochs without a better one before it stops; 0: never
+  double clip_norm = 0;  ///< of all gradients together; 0: not clipped
+  int64_t patience = 0;  ///< epochs without a better one before it stops; 0: never
+  /// What the best epoch is best by: "loss" or the name of a metric. Unless given: the first of
+  /// `metrics`, or of the task's accuracy for classes, mean_iou for pixels, else the loss.
+  std::string best_by = {};
+  /// Steps between evaluations, beside those at the end of each epoch; 0: none.
+  int64_t evaluate_every = 0;
   double until_accuracy = 0;  ///< stops after the first epoch with it on the test data; 0: never
   std::string out = {};       ///< directory for checkpoints, metrics and the report; empty: none
   int64_t save_every = 0;     ///< steps between checkpoints; 0: at the end of each epoch
+  double save_minutes = 0;    ///< the same in minutes; 0: at the end of each epoch
   bool progress = true;       ///< a bar, where stderr is a terminal
   std::function<void(const EpochResult&)> on_epoch = {};
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
   std::string config = "{}";             ///< JSON, kept in the checkpoints
   std::string title = "A training run";  ///< of the report
   std::string command = {};              ///< makes the run again; shown in the report
@@ -60,8 +58,8 @@ struct Outcome {
   std::vector<StepRecord> steps;
   std::optional<Evaluation> evaluation;  ///< the last one
   bool interrupted = false;              ///< by Ctrl-C; all is saved where `out` is given
-  bool stopped_early = false;
-  bool reached = false;  ///< the accuracy it was to go on until
+  bool stopped_early = false;            ///< for want of patience, or by Trainer::stop()
+  bool reached = false;                  ///< the accuracy it was to go on until
 
   /// Of all epochs, training alone.
   double seconds() const;
@@ -73,6 +71,7 @@ struct Outcome {
 ///     train::Trainer trainer(net, optimizer, {.epochs = 10, .out = "runs/net"});
 ///     trainer.fit(train_loader, test_loader);
 ///
+/// Batches may have any structure: `split` says what of one is the model's and what the loss's.
 /// A step does not wait for the device; where the training data are resident, a compiled step takes
 /// its batch itself and needs nothing from the host. With `out`, `last.safetensors` holds all that
 /// is needed to go on bit for bit, `best.safetensors` the best epoch; also `metrics.jsonl`,
@@ -91,6 +90,8 @@ class Trainer {
   void resume(const std::string& path);
 
   Outcome fit(const data::Loader& train, const data::Loader& test);
+  /// Ends a fit after the step or evaluation in progress, with all saved; any thread may call it.
+  void stop();
 
   /// Ops and their kernels in the compiled step, "conv2d: onednn", as often as they run; empty
   /// without one.

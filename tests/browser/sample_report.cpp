@@ -23,16 +23,18 @@ void add_curves(Report& report) {
     const double loss = 0.17 + 2.1 * std::exp(-2.2 * std::sqrt(epoch));
     report.steps.push_back({epoch, loss * (1 + 0.18 * noise(i)), lr});
   }
+  report.metrics = {{"accuracy", "Accuracy", true, true}};
+  report.examples = "images";
   for (int e = 1; e <= kEpochs; ++e) {
     const double loss = 0.17 + 2.1 * std::exp(-2.2 * std::sqrt(e - 0.5));
     report.epochs.push_back(
         {.epoch = e,
          .train_loss = loss,
          .test_loss = 0.235 + 1.3 * std::exp(-1.9 * std::sqrt(e)) + 0.004 * noise(e),
-         .train_accuracy = 1 - 0.33 * loss,
-         .test_accuracy = 0.9172 - 0.35 * std::exp(-1.5 * std::sqrt(e)) + 0.002 * noise(e),
+         .metrics = {{"accuracy",
+                      0.9172 - 0.35 * std::exp(-1.5 * std::sqrt(e)) + 0.002 * noise(e)}},
          .lr = report.steps[static_cast<size_t>(e * kStepsPerEpoch - 1)].lr,
-         .images_per_s = 18'400 + 600 * noise(e + 50),
+         .examples_per_s = 18'400 + 600 * noise(e + 50),
          .seconds = 3.26 + 0.1 * noise(e)});
   }
 }

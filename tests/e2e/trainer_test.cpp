@@ -84,14 +84,14 @@ TEST_F(TrainerTest, LearnsAndWritesEverything) {
   const std::string out = directory.file("run");
   const Finished r = run(data::Dataset(stripes(200, 1)), out, "");
   ASSERT_EQ(r.outcome.epochs.size(), 3U);
-  EXPECT_GT(r.outcome.epochs.back().test_accuracy, 0.9);
+  EXPECT_GT(r.outcome.epochs.back().metric("accuracy"), 0.9);
   EXPECT_LT(r.outcome.epochs.back().train_loss, r.outcome.epochs.front().train_loss);
   EXPECT_EQ(r.outcome.epochs.back().steps, 39);
   EXPECT_EQ(r.outcome.evaluation->examples, 100);
   int64_t all = 0;
   for (const int64_t n : r.outcome.evaluation->confusion) all += n;
   EXPECT_EQ(all, 100);
-  EXPECT_EQ(r.outcome.evaluation->top5, 1);
+  EXPECT_EQ(r.outcome.evaluation->metric("top5"), 1);
   for (const char* name : {"last.safetensors", "best.safetensors", "metrics.jsonl", "report.html"})
     EXPECT_TRUE(fs::exists(fs::path(out) / name)) << name;
   std::ifstream metrics(fs::path(out) / "metrics.jsonl");
@@ -192,10 +192,10 @@ TEST_F(TrainerTest, StopsOnceItIsAccurateEnough) {
                                  [](const train::EpochResult& r) { return r.best; });
   ASSERT_NE(best, all.epochs.rend());
   const train::Outcome some =
-      run(images, "", "", {.epochs = 6, .until_accuracy = best->test_accuracy}).outcome;
+      run(images, "", "", {.epochs = 6, .until_accuracy = best->metric("accuracy")}).outcome;
   EXPECT_TRUE(some.reached);
   EXPECT_EQ(some.epochs.size(), static_cast<size_t>(best->epoch));
-  EXPECT_EQ(some.epochs.back().test_accuracy, best->test_accuracy);
+  EXPECT_EQ(some.epochs.back().metric("accuracy"), best->metric("accuracy"));
   EXPECT_FALSE(run(images, "", "", {.epochs = 2, .until_accuracy = 1.1}).outcome.reached);
 }
 

@@ -89,8 +89,8 @@ auto step_of(const nn::Module& model, optim::SGD& optimizer) {
 }
 
 data::Batch random_batch(int64_t n) {
-  return {to(uniform({n, 1, 28, 28}), device()),
-          to(cast(mul(uniform({n}), 10.0), DType::i64), device())};
+  return Values::list({to(uniform({n, 1, 28, 28}), device()),
+                       to(cast(mul(uniform({n}), 10.0), DType::i64), device())});
 }
 
 double train_and_test(bool compiled, const data::TensorDataset& train_set,
@@ -156,8 +156,9 @@ TEST_F(Training, StepsOfAPlanAreTimedAlone) {
   const nn::Sequential model = noisy_net();
   optim::SGD optimizer(model.parameters(), {.lr = 0.01});
   // Not arguments: their slots hold something else once they are not needed any more.
-  auto step = compile(
-      [&, batch = random_batch(16)] { return step_of(model, optimizer)(batch.x, batch.y); });
+  auto step = compile([&, x = random_batch(16)] {
+    return step_of(model, optimizer)(x[0].tensor(), x[1].tensor());
+  });
   step();
   const Plan& plan = *step.function()->plan();
   bool convolves = false;

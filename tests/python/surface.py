@@ -66,7 +66,7 @@ def without_template(text):
 def plain(declaration):
     """A declaration without attributes and templates; empty for one that gives no name."""
     text = without_template(ATTRIBUTE.sub("", declaration).strip())
-    nameless = text.startswith(("extern", "friend", "static_assert", "requires"))
+    nameless = text.startswith(("extern", "friend", "static_assert", "requires", "concept"))
     return "" if nameless or (text.startswith("using") and "=" not in text) else text
 
 

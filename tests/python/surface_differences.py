@@ -53,6 +53,18 @@ RENAMED = {
         "upsample": "nn.functional.interpolate",
     },
     "mica::data": {"Loader": "data.DataLoader", "Epoch": "data.DataLoader.epoch"},
+    "mica::io": {"EpochResult": "train.EpochResult"},
+    "mica::train": {
+        "accuracy_metric": "train.Accuracy",
+        "bits_per_character_metric": "train.BitsPerCharacter",
+        "mean_absolute_error_metric": "train.MeanAbsoluteError",
+        "mean_iou_metric": "train.MeanIoU",
+        "mean_squared_error_metric": "train.MeanSquaredError",
+        "perplexity_metric": "train.Perplexity",
+        "r2_metric": "train.R2Score",
+        "root_mean_squared_error_metric": "train.RootMeanSquaredError",
+        "top_k_metric": "train.TopKAccuracy",
+    },
     "mica::nn": {"to_string": "nn.Module.__repr__"},
     "mica::nn::function": {
         "constant_pad": "nn.functional.pad",
@@ -95,12 +107,13 @@ CPP_ONLY = {
         ),
     },
     "mica::data": {
-        "pairs (x, y) in Python": "Batch Example",
+        "tuples, dicts and the like in Python": "Batch Example",
         "keyword arguments of a transform's call": "RandomStream",
         "the inside of read_csv": "CsvFormat CsvTable parse_csv shown",
     },
     "mica::io": {
         "Python has files of its own": ("ByteSpan File read_bytes read_file write_file_atomically"),
+        "dictionaries in Python": "Measurements measured numbers_of",
         "decode_image tells them apart": "decode_jpeg decode_png",
         "the Trainer writes it where `out` is given": "Report report_page write_report",
         "the inside of load_safetensors": (
@@ -110,7 +123,7 @@ CPP_ONLY = {
     "mica::nn": {
         "any callable in Python": "ForwardHook ForwardPreHook",
         "how layers are made in C++": (
-            "CallWatcher CallableForward ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
+            "CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
             "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Members NamedModules "
             "NamedTensors OpLayer PadLayer StateDict WithForward call_forward check_call_depth "
             "describe dims_of draw_in_order exchange_call_watcher field_texts inputs_of text_of"
@@ -124,7 +137,12 @@ CPP_ONLY = {
         ),
     },
     "mica::optim": {"a dictionary in Python": "ParameterGroup"},
-    "mica::train": {"any callable in Python": "Loss"},
+    "mica::train": {
+        "any callable in Python": "Comparison Loss Split",
+        "the inside of evaluate": (
+            "Evaluator Parts Task confusion_counts metrics_for split_batch task_of total_of"
+        ),
+    },
 }
 
 # Python names that C++ has under another or not at all, with the reason.
@@ -175,6 +193,12 @@ PYTHON_ONLY = {
     },
     "mica.nn.init": {"PyTorch's name": "calculate_gain"},
     "mica.data": {"PyTorch's name": "DataLoader", "one line for a small loop": "Batches batches"},
+    "mica.train": {
+        "accuracy_metric() and the like in C++": (
+            "Accuracy BitsPerCharacter MeanAbsoluteError MeanIoU MeanSquaredError Perplexity "
+            "R2Score RootMeanSquaredError TopKAccuracy"
+        ),
+    },
 }
 
 # Members of classes.
@@ -242,6 +266,9 @@ MEMBERS_CPP_ONLY = {
         "kernels and is_one_launch tell of it": "plan",
         "a call gives what is in it": "call",
     },
+    "Callback": {"whether it defines on_step_end": "wants_steps"},
+    "Evaluation": {"evaluation.accuracy, evaluation.metrics": "metric"},
+    "Meter": {"what it was made of": "metric"},
     "Device": {
         "device('cpu') and the like": "cpu cuda null",
         "device.type says it": "is_cpu is_cuda is_null",
@@ -432,7 +459,6 @@ PARAMETERS_CPP_ONLY = {
     ),
     "another overload of C++ under the same Python name": (
         "CompiledFunction.body arange.n autograd.checkpoint.input "
-        "nn.Embedding.forward.x "
         "nn.LayerNorm.size nn.RMSNorm.size nn.functional.pad.after split.sizes "
         "tensordot.axes_a tensordot.axes_b"
     ),
@@ -441,7 +467,7 @@ PARAMETERS_CPP_ONLY = {
     ),
     "hardtanh and relu6 say it": "clamp.open",
     "what a shared handle of C++ points to": "data.Dataset.impl nn.Module.impl",
-    "data.TensorDataset(x, y)": "data.Dataset.tensors",
+    "data.TensorDataset(x, y)": "data.Dataset.class_names data.Dataset.tensors",
     "device('cuda:1')": "device.index device.kind",
     "dictionaries in a list": (
         "optim.Adagrad.groups optim.Adam.groups optim.AdamW.groups optim.RMSprop.groups "
@@ -453,6 +479,11 @@ PARAMETERS_CPP_ONLY = {
     ),
     "messages name the Python function": "io.decode_image.name io.set_random_state.name",
     "the inside of tensors": "empty.spec",
+    "members of one's own class": (
+        "train.Metric.compute train.Metric.higher_is_better train.Metric.is_share "
+        "train.Metric.name train.Metric.update"
+    ),
+    "always looked for": "train.evaluate.mistakes",
     "nested lists have a shape": "tensor.shape",
     "an array has them": "from_numpy.device from_numpy.dtype from_numpy.shape",
     "x * (high - low) + low of what it gives": (
@@ -480,6 +511,11 @@ PARAMETERS_PYTHON_ONLY = {
         "Tensor.backward.create_graph Tensor.backward.retain_graph"
     ),
     "maximum and minimum by PyTorch's other names": "max.other min.other",
+    "parameters without names in C++, which does nothing with them": (
+        "train.Callback.on_epoch_end.result train.Callback.on_evaluation_end.evaluation "
+        "train.Callback.on_evaluation_end.step train.Callback.on_fit_end.outcome "
+        "train.Callback.on_log.record train.Callback.on_step_end.step"
+    ),
     "C++ always gives all three": "unique.return_counts unique.return_inverse",
     "own_parameters() and own_buffers() of C++ are without": (
         "nn.Module.named_buffers.recurse nn.Module.named_parameters.recurse "

@@ -141,9 +141,9 @@ def test_decorator_keeps_the_name_and_refuses_other_arguments():
         return x + 1
 
     assert plus_one.__name__ == "plus_one" and plus_one.__wrapped__.__doc__ == "Adds one."
-    with pytest.raises(TypeError, match="argument 1: expected a tensor, .* got range"):
+    with pytest.raises(TypeError, match=r"argument 1: expected a tensor, .* got range"):
         plus_one(range(3))
-    with pytest.raises(TypeError, match="result: expected a tensor, .* got range"):
+    with pytest.raises(TypeError, match=r"result: expected a tensor, .* got range"):
         mica.compile(lambda x: range(3))(mica.ones(1))
 
 

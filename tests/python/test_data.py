@@ -139,12 +139,12 @@ def test_errors_say_which_example(workers):
     assert e.value.__notes__ == ["data: in example 13"]
     assert e.traceback[-1].name == "__getitem__"
 
-    class NoPair(Squares):
+    class Odd(Squares):
         def __getitem__(self, i):
-            return 3
+            return {"x": [np.zeros(2), "text"]}
 
-    with pytest.raises(TypeError, match=r"pair \(x, y\), got int"):
-        walk(data.DataLoader(NoPair(), 4, num_workers=workers))
+    with pytest.raises(TypeError, match=r'example\["x"\]\[1\]: expected a tensor.* got str'):
+        walk(data.DataLoader(Odd(), 4, num_workers=workers))
 
     class Ragged(Squares):
         def __getitem__(self, i):

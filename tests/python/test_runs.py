@@ -37,7 +37,7 @@ def weights(net):
 def metrics(out):
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     for line in lines:  # what a clock says
-        line.pop("images_per_s", None)
+        line.pop("examples_per_s", None)
         line.pop("seconds", None)
     return lines
 

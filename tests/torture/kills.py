@@ -65,7 +65,7 @@ def train(out, number):
     with open(os.path.join(out, "metrics.jsonl")) as file:
         for line in file:
             values = json.loads(line)
-            values.pop("seconds", None), values.pop("images_per_s", None)
+            values.pop("seconds", None), values.pop("examples_per_s", None)
             digest.update(json.dumps(values).encode())
     assert os.path.exists(os.path.join(out, "report.html"))
     print(digest.hexdigest())

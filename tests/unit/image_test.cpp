@@ -185,16 +185,16 @@ TEST_F(Image, FoldersAreDataSets) {
   const data::Dataset set = data::image_folder(directory_ / "set", {.size = {4, 6}});
   EXPECT_EQ(set.class_names(), (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(set.size(), 3);
-  EXPECT_EQ(set.get(0).y.item(), 0);
-  EXPECT_EQ(set.get(1).x.to_vector<uint8_t>(),  // "10.PNG" comes before "2.png"
+  EXPECT_EQ(set.get(0)[1].tensor().item(), 0);
+  EXPECT_EQ(set.get(1)[0].tensor().to_vector<uint8_t>(),  // "10.PNG" comes before "2.png"
             contiguous(expand(numbered({1, 4, 6}), {3, 4, 6})).to_vector<uint8_t>());
-  EXPECT_EQ(set.get(2).x.to_vector<uint8_t>(), numbered({3, 4, 6}).to_vector<uint8_t>());
+  EXPECT_EQ(set.get(2)[0].tensor().to_vector<uint8_t>(), numbered({3, 4, 6}).to_vector<uint8_t>());
   for (const auto& [x, y] : data::Loader(set, {.batch = 3, .workers = 2}).epoch(0)) {
     EXPECT_EQ(x.shape(), Shape({3, 3, 4, 6}));
     EXPECT_EQ(x.dtype(), DType::f32);
     EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 1}));
   }
-  EXPECT_EQ(data::image_folder(directory_ / "set", {.channels = 1}).get(0).x.shape(),
+  EXPECT_EQ(data::image_folder(directory_ / "set", {.channels = 1}).get(0)[0].tensor().shape(),
             Shape({1, 8, 16}));
 }
 

@@ -13,6 +13,7 @@
 #include "mica/op/settings.h"
 #include "mica/ops/ops.h"
 #include "mica/runtime/runtime.h"
+#include "tests/unit/expect_error.h"
 
 namespace mica::data {
 namespace {
@@ -140,7 +141,7 @@ TEST(Loader, DropsTheLastBatchThatWouldBeSmaller) {
   EXPECT_EQ(contents(augmented, 1), contents(resident, 1));
   Feed feed(resident);
   feed.start(1, 5);
-  EXPECT_EQ(feed.next(8).y.to_vector<int64_t>(), contents(augmented, 1, 5).second);
+  EXPECT_EQ(feed.next(8)[1].tensor().to_vector<int64_t>(), contents(augmented, 1, 5).second);
 }
 
 TEST(Loader, OrderDependsOnSeedAndEpochAlone) {
@@ -198,7 +199,9 @@ TEST(Loader, DoesNotMakeWhatIsSkipped) {
 TEST(Loader, BatchesOfChunksLieAlikeAfterResuming) {
   TensorDataset odd = {uniform({9000, 5}), arange(9000)};
   const Loader loader(odd, {.batch = 3});
-  const auto offset = [&](int64_t first) { return (*loader.epoch(0, first).begin()).x.offset(); };
+  const auto offset = [&](int64_t first) {
+    return (*loader.epoch(0, first).begin())[0].tensor().offset();
+  };
   EXPECT_EQ(offset(1), 15);
   EXPECT_EQ(offset(1365), 0);
   EXPECT_EQ(offset(1366), 15);
@@ -320,7 +323,7 @@ TEST(Loader, GoesOnAfterABatchThatCannotBeMade) {
   Epoch epoch = loader.epoch(0);
   int64_t batches = 0;
   const auto walk = [&] {
-    for (const Batch& batch : epoch) batches += batch.y.size(0) / 8;
+    for (const Batch& batch : epoch) batches += batch[1].tensor().size(0) / 8;
   };
   EXPECT_THROW(walk(), IoError);
   walk();
@@ -350,34 +353,87 @@ TEST(Threads, LoadersWorkersLeaveTheCallersThreadsAlone) {
 
 TEST(Dataset, Composes) {
   const Dataset set = TensorDataset{numbered(10).x, numbered(10).y, {"a", "b"}};
-  EXPECT_EQ(set.get(3).y.item(), 3);
-  EXPECT_EQ(set.get(3).x.shape(), Shape({1, 2, 2}));
+  EXPECT_EQ(set.get(3)[1].tensor().item(), 3);
+  EXPECT_EQ(set.get(3)[0].tensor().shape(), Shape({1, 2, 2}));
   EXPECT_THROW(set.get(10), IndexError);
   EXPECT_THROW(set.get(-1), IndexError);
-  const Dataset doubled = set.map([](const Example& e) -> Example { return {e.x, mul(e.y, 2)}; });
+  const Dataset doubled =
+      set.map([](const Example& e) { return Values::list({e[0], mul(e[1].tensor(), 2)}); });
   for (const Dataset& d : {set, doubled}) {
-    const int64_t factor = &d == &set ? 1 : d.get(1).y.item() == 2 ? 2 : 1;
+    const int64_t factor = &d == &set ? 1 : d.get(1)[1].tensor().item() == 2 ? 2 : 1;
     EXPECT_EQ(d.first(4).size(), 4);
     EXPECT_EQ(d.first(40).size(), 10);
-    EXPECT_EQ(d.first(4).get(3).y.item(), 3 * factor);
+    EXPECT_EQ(d.first(4).get(3)[1].tensor().item(), 3 * factor);
     EXPECT_EQ(d.subset({7, 2, 2}).size(), 3);
-    EXPECT_EQ(d.subset({7, 2, 2}).get(0).y.item(), 7 * factor);
+    EXPECT_EQ(d.subset({7, 2, 2}).get(0)[1].tensor().item(), 7 * factor);
     EXPECT_THROW(d.subset({10}), IndexError);
     EXPECT_EQ(d.subset({1}).class_names(), (std::vector<std::string>{"a", "b"}));
     const Labels order = seeded_randperm(10, 6).to_vector<int64_t>();
-    EXPECT_EQ(d.shuffle(6).get(4).y.item(), order[4] * factor);
+    EXPECT_EQ(d.shuffle(6).get(4)[1].tensor().item(), order[4] * factor);
   }
 }
 
 TEST(Dataset, RefusesExamplesThatDiffer) {
-  const Dataset set = Dataset(numbered(4)).map([](const Example& e) -> Example {
-    return {e.y.item() == 2 ? zeros({1, 3, 2}) : e.x, e.y};
+  const Dataset set = Dataset(numbered(4)).map([](const Example& e) {
+    const auto [x, y] = e;
+    return Values::list({y.item() == 2 ? zeros({1, 3, 2}) : x, y});
   });
   try {
     (void)contents(Loader(set), 0);
     ADD_FAILURE() << "images of two sizes made a batch";
   } catch (const ShapeError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("x of example 2 is f32[1, 3, 2]"));
+    EXPECT_THAT(e.what(), HasSubstr("example[0] of example 2 is f32[1, 3, 2]"));
+  }
+  const Dataset odd = Dataset(numbered(4)).map([](const Example& e) {
+    return e[1].tensor().item() == 3 ? Values::list({e[0]}) : e;
+  });
+  expect_error<ShapeError>(
+      "example 3 is [f32[1, 2, 2]], others of its batch are [f32[1, 2, 2], i64",
+      [&] { (void)contents(Loader(odd), 0); });
+}
+
+/// {"image": (1, 2, 2) u8, "more": [number, None]}
+Dataset trees(int64_t n) {
+  const Tensor pixels = expand(reshape(arange(n), {n, 1, 1, 1}), {n, 1, 2, 2});
+  return Dataset(Values::dict({{"image", cast(pixels, DType::u8)},
+                               {"more", Values::list({cast(arange(n), DType::u8), Values()})}}));
+}
+
+TEST(Loader, GivesExamplesOfAnyStructure) {
+  const Dataset in_memory = trees(10);
+  const Dataset one_by_one = in_memory.map([](const Example& e) { return e; });
+  for (const Dataset& set : {in_memory, one_by_one})
+    for (const bool resident : {false, true}) {
+      const Loader loader(set,
+                          {.batch = 4, .shuffle = 3, .augment = {flip()}, .resident = resident});
+      const auto order = seeded_randperm(10, 3, 2).to_vector<int64_t>();
+      size_t at = 0;
+      for (const Batch& batch : loader.epoch(2)) {
+        EXPECT_TRUE(batch["more"][1].is_nothing());
+        EXPECT_EQ(batch["more"][0].tensor().dtype(), DType::u8);  // pixels are the first alone
+        for (const uint8_t v : batch["more"][0].tensor().to_vector<uint8_t>())
+          EXPECT_EQ(v, order[at++]);
+        const auto image = batch["image"].tensor().to_vector<float>();
+        EXPECT_EQ(image.back(), static_cast<float>(order[at - 1]) / 255);
+      }
+      EXPECT_EQ(at, 10);
+    }
+  EXPECT_EQ(in_memory.subset({7, 2}).get(0)["more"][0].tensor().item(), 7);
+  EXPECT_EQ(in_memory.first(3).size(), 3);
+  expect_error<ShapeError>("expected a row for each example in every tensor, got tensors[1]",
+                           [] { Dataset(Values::list({zeros({3}), zeros({4})})); });
+}
+
+TEST(Feed, GivesTrees) {
+  const Loader loader(trees(8), {.batch = 4, .shuffle = 3, .resident = true});
+  Feed feed(loader);
+  auto next = compile([&] { return feed.next(4); });
+  feed.start(1);
+  for (const Batch& batch : loader.epoch(1)) {
+    const Values given = next();
+    EXPECT_TRUE(same_structure(given, batch));
+    EXPECT_EQ(given["more"][0].tensor().to_vector<uint8_t>(),
+              batch["more"][0].tensor().to_vector<uint8_t>());
   }
 }
 

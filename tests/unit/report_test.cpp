@@ -36,11 +36,12 @@ TEST(Report, IsWrittenWholeWithEverySection) {
   report.epochs = {{.epoch = 1,
                     .train_loss = 0.5,
                     .test_loss = 0.4,
-                    .train_accuracy = {},
-                    .test_accuracy = 0.875,
+                    .metrics = {{"accuracy", 0.875}, {"mae", 0.0625}},
                     .lr = 0.1,
-                    .images_per_s = 12'345,
+                    .examples_per_s = 12'345,
                     .seconds = 75}};
+  report.metrics = {{"accuracy", "Accuracy", true, true}, {"mae", "Mean <error>", false, false}};
+  report.examples = "sequences";
   report.steps = {{0.5, 1.0, 0.1}, {1.0, 0.5, 0.1}};
   report.class_names = {"cat", "dog"};
   report.confusion = tensor({int64_t{7}, int64_t{1}, int64_t{0}, int64_t{8}}, {2, 2});
@@ -55,7 +56,10 @@ TEST(Report, IsWrittenWholeWithEverySection) {
   for (const char* id :
        {"curves", "confusion", "wrong", "filters", "layers", "machine", "command", "epochs"})
     EXPECT_THAT(page, HasSubstr("<section id=\"" + std::string(id) + "\">"));
-  EXPECT_THAT(page, HasSubstr("87.5\u00a0%"));
+  EXPECT_THAT(page, HasSubstr("87.50\u00a0%"));
+  EXPECT_THAT(page, HasSubstr("Mean &lt;error&gt;"));
+  EXPECT_THAT(page, HasSubstr("0.0625"));
+  EXPECT_THAT(page, HasSubstr("Sequences per second"));
   EXPECT_THAT(page, HasSubstr("1 min 15 s"));
   EXPECT_THAT(page, HasSubstr("12,345"));
   EXPECT_THAT(page, HasSubstr("<title>epoch 1: test 0.4000</title>"));

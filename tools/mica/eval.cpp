@@ -30,17 +30,20 @@ void evaluate(const Options& o) {
   const TrainedModel trained = load_run(o.run, device);
   const data::TensorDataset images =
       load_images(o.data.empty() ? trained.config.data : o.data, false);
-  const train::Evaluation e = train::evaluate(
-      trained.model, data::Loader(images, {.batch = 1000, .device = device}),
-      [](const Tensor& output, const Tensor& y) { return cross_entropy(output, y); });
+  const train::Evaluation e =
+      train::evaluate(trained.model, data::Loader(images, {.batch = 1000, .device = device}),
+                      {.compile = false, .mistakes = false});
   if (o.json) {
-    const nlohmann::ordered_json line = {{"run", o.run},         {"checkpoint", trained.file},
-                                         {"images", e.examples}, {"accuracy", e.accuracy},
-                                         {"top5", e.top5},       {"loss", e.loss}};
+    const nlohmann::ordered_json line = {{"run", o.run},
+                                         {"checkpoint", trained.file},
+                                         {"images", e.examples},
+                                         {"accuracy", e.metric("accuracy")},
+                                         {"top5", e.metric("top5")},
+                                         {"loss", e.loss}};
     say("{}\n", dumped(line));
   } else {
     say("{}: {} images, accuracy {:.2f} %, loss {:.4f}\n", printable(trained.file), e.examples,
-        100 * e.accuracy, e.loss);
+        100 * e.metric("accuracy"), e.loss);
   }
 }
 

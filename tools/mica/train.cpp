@@ -97,20 +97,20 @@ void print_epoch(const train::EpochResult& r, const RunConfig& c, double total_s
                                          {"epoch", r.epoch},
                                          {"loss", r.train_loss},
                                          {"test_loss", r.test_loss},
-                                         {"test_accuracy", r.test_accuracy},
-                                         {"top5", r.top5},
+                                         {"test_accuracy", r.metric("accuracy")},
+                                         {"top5", r.metric("top5")},
                                          {"lr", r.lr},
                                          {"seconds", r.seconds},
                                          {"total_seconds", total_seconds},
                                          {"epochs_per_s", 1 / r.seconds},
-                                         {"images_per_s", r.images_per_s},
+                                         {"images_per_s", r.examples_per_s},
                                          {"batch", c.batch},
                                          {"device", c.device},
                                          {"compiled", c.compile}};
     say("{}\n", line.dump());
   } else {
     say("epoch {}/{}: loss {:.4f}, test loss {:.4f}, test accuracy {:.2f} %, {:.1f} s{}\n", r.epoch,
-        c.epochs, r.train_loss, r.test_loss, 100 * r.test_accuracy, r.seconds,
+        c.epochs, r.train_loss, r.test_loss, 100 * r.metric("accuracy"), r.seconds,
         r.best ? "" : "  (not better)");
   }
   std::fflush(stdout);
@@ -125,7 +125,7 @@ void finish(const Options& o, const train::Outcome& outcome) {
   if (o.json || outcome.epochs.empty()) return;
   const auto best = std::max_element(
       outcome.epochs.begin(), outcome.epochs.end(),
-      [](const auto& a, const auto& b) { return a.test_accuracy < b.test_accuracy; });
+      [](const auto& a, const auto& b) { return a.metric("accuracy") < b.metric("accuracy"); });
   const double seconds = outcome.seconds();
   say("{} epochs in {:.3f} s of training", outcome.epochs.size(), seconds);
   if (outcome.epochs.size() > 1) {
@@ -136,12 +136,12 @@ void finish(const Options& o, const train::Outcome& outcome) {
   say("\n");
   if (o.until_accuracy > 0 && outcome.reached) {
     say("reached a test accuracy of {:.2f} % after {:.3f} s of training\n",
-        100 * outcome.epochs.back().test_accuracy, seconds);
+        100 * outcome.epochs.back().metric("accuracy"), seconds);
   } else if (o.until_accuracy > 0) {
     say("did not reach a test accuracy of {:.2f} %\n", 100 * o.until_accuracy);
   }
   if (outcome.stopped_early) say("stopped: no better epoch for {}\n", o.config.patience);
-  say("best: {:.2f} % after epoch {}\nreport: {}/report.html\n", 100 * best->test_accuracy,
+  say("best: {:.2f} % after epoch {}\nreport: {}/report.html\n", 100 * best->metric("accuracy"),
       best->epoch, printable(o.out));
 }
 
