@@ -142,6 +142,13 @@ void bind_containers(nb::module_& nn) {
       "list stands for them in order and a dict by name.";
   Layer<SequentialImpl> sequential(nn, "Sequential", nb::type_slots(module_slots), kDoc);
   allow_copies<SequentialImpl>();
+  // Apart from the next, which makes a tuple for every call.
+  sequential.def(
+      "forward",
+      [](SequentialImpl& self, const Tensor& x) {
+        return values_to_python(without_gil([&] { return self.SequentialImpl::call(x); }));
+      },
+      "input"_a, kDoc);
   sequential.def(
       "forward",
       [](SequentialImpl& self, const nb::args& inputs) {
