@@ -25,6 +25,10 @@ class ComposedState : public KernelState {
            const std::vector<int>& out) {
     add_call(op, AnyParams(ParamsRef::of(params)), in, out);
   }
+  void add(const OpDef& op, const AnyParams& params, const std::vector<int>& in,
+           const std::vector<int>& out) {
+    add_call(op, params, in, out);
+  }
 
   void run(const Call& call) const;
 

@@ -8,6 +8,7 @@
 #include "mica/core/check.h"
 #include "mica/op/function.h"
 #include "mica/op/op_def.h"
+#include "mica/op/pattern.h"
 
 namespace mica {
 
@@ -15,6 +16,9 @@ namespace mica {
 #define MICA_VIEW_OP(name) const OpDef& name##_op();
 #define MICA_FUNCTIONS(name) Functions name##_functions();
 #define MICA_ONEDNN_KERNEL(name) Kernel name##_onednn_kernel();
+#define MICA_CARRYING(name) KernelList name##_carrying_kernels();
+#define MICA_ONEDNN_CARRYING(name) Kernel name##_carrying_onednn_kernel();
+#define MICA_PATTERNS(name) Patterns name##_patterns();
 #include "mica/ops/op_list.h"
 
 namespace {
@@ -33,8 +37,14 @@ std::vector<OpDef*> build() {
 #define MICA_VIEW_OP(name) open(name##_op()),
 #include "mica/ops/op_list.h"
   };
+  KernelList& carrying = open(anchored_op())->kernels[static_cast<int>(DeviceKind::cpu)];
+#define MICA_CARRYING(name)                              \
+  for (const Kernel& kernel : name##_carrying_kernels()) \
+    carrying.insert(carrying.end() - 1, kernel);
+#include "mica/ops/op_list.h"
 #ifdef MICA_HAVE_ONEDNN
 #define MICA_ONEDNN_KERNEL(name) prepend(name##_op(), name##_onednn_kernel());
+#define MICA_ONEDNN_CARRYING(name) prepend(anchored_op(), name##_carrying_onednn_kernel());
 #include "mica/ops/op_list.h"
 #else
   (void)&prepend;
@@ -114,6 +124,17 @@ std::span<const Function> all_functions() {
     return all;
   }();
   return functions;
+}
+
+const Patterns& all_patterns() {
+  static const Patterns patterns = [] {
+    Patterns all;
+#define MICA_PATTERNS(name) \
+  for (Pattern & p : name##_patterns()) all.push_back(std::move(p));
+#include "mica/ops/op_list.h"
+    return all;
+  }();
+  return patterns;
 }
 
 OpDef& find_op(const std::string& name) {

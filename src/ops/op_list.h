@@ -5,6 +5,12 @@
 //   MICA_FUNCTIONS(name)    `Functions name_functions()` in a room: what users call, see
 //   op/function.h MICA_ONEDNN_KERNEL(op)  `Kernel op_onednn_kernel()` in the room's cpu_onednn.cpp,
 //   tried first
+//   MICA_CARRYING(op)       an anchor: `KernelList op_carrying_kernels()` are kernels of `anchored`
+//                           that compute it with a program, `op_carrying_cuda_kernels()` those on
+//                           CUDA, best first
+//   MICA_ONEDNN_CARRYING(op)  likewise `Kernel op_carrying_onednn_kernel()`
+//   MICA_PATTERNS(name)     `Patterns name_patterns()` in a room: calls that one of its ops joins,
+//                           see op/pattern.h; what is joined first comes first
 // Rooms of many ops have a list of their own, which is included here.
 // Who includes this file defines the ones it wants; the others mean nothing to it.
 #ifndef MICA_OP
@@ -18,6 +24,15 @@
 #endif
 #ifndef MICA_ONEDNN_KERNEL
 #define MICA_ONEDNN_KERNEL(name)
+#endif
+#ifndef MICA_CARRYING
+#define MICA_CARRYING(name)
+#endif
+#ifndef MICA_ONEDNN_CARRYING
+#define MICA_ONEDNN_CARRYING(name)
+#endif
+#ifndef MICA_PATTERNS
+#define MICA_PATTERNS(name)
 #endif
 
 // shape
@@ -109,6 +124,7 @@ MICA_OP(mish_grad)
 MICA_OP(prelu)
 MICA_OP(fused)
 MICA_OP(fused_reduce)
+MICA_OP(anchored)
 
 // reduction, scans, order
 MICA_OP(sum)
@@ -135,16 +151,12 @@ MICA_OP(searchsorted)
 // linear algebra
 MICA_OP(matmul)
 MICA_OP(linear)
-MICA_OP(linear_act)
-MICA_OP(linear_and_act)
-MICA_OP(matmul_act_grad)
 MICA_OP(linear_wgrad)
 
 // convolution and pooling
 MICA_OP(conv2d)
 MICA_OP(conv2d_dgrad)
 MICA_OP(conv2d_wgrad)
-MICA_OP(conv2d_act)
 MICA_OP(conv3d)
 MICA_OP(conv3d_dgrad)
 MICA_OP(conv3d_wgrad)
@@ -170,8 +182,6 @@ MICA_OP(col2im)
 // normalisation and loss
 MICA_OP(batch_norm)
 MICA_OP(batch_norm_grad)
-MICA_OP(batch_norm_act)
-MICA_OP(batch_norm_act_grad)
 MICA_OP(cross_entropy)
 MICA_OP(cross_entropy_grad)
 MICA_OP(cross_entropy_with_grad)
@@ -287,12 +297,23 @@ MICA_FUNCTIONS(likelihood)
 MICA_FUNCTIONS(normalize)
 MICA_FUNCTIONS(channel_dropout)
 
+// anchors
+MICA_CARRYING(batch_norm)
+MICA_CARRYING(conv2d)
+MICA_CARRYING(matmul)
+
+// joined ops
+MICA_PATTERNS(conv2d_pool)
+MICA_PATTERNS(dropout)
+MICA_PATTERNS(cross_entropy)
+MICA_PATTERNS(batch_norm)
+
 // oneDNN
+MICA_ONEDNN_CARRYING(conv2d)
+MICA_ONEDNN_CARRYING(linear)
 MICA_ONEDNN_KERNEL(matmul)
 MICA_ONEDNN_KERNEL(linear)
-MICA_ONEDNN_KERNEL(linear_act)
 MICA_ONEDNN_KERNEL(conv2d)
-MICA_ONEDNN_KERNEL(conv2d_act)
 MICA_ONEDNN_KERNEL(conv2d_dgrad)
 MICA_ONEDNN_KERNEL(conv2d_wgrad)
 MICA_ONEDNN_KERNEL(conv3d)
@@ -303,3 +324,6 @@ MICA_ONEDNN_KERNEL(conv3d_wgrad)
 #undef MICA_VIEW_OP
 #undef MICA_FUNCTIONS
 #undef MICA_ONEDNN_KERNEL
+#undef MICA_CARRYING
+#undef MICA_ONEDNN_CARRYING
+#undef MICA_PATTERNS

@@ -13,7 +13,6 @@
 #include "mica/ops/conv/conv1d.h"
 #include "mica/ops/conv/conv_transpose.h"
 #include "mica/ops/conv2d/conv2d.h"
-#include "mica/ops/conv2d_act/conv2d_act.h"
 #include "mica/ops/conv2d_pool/conv2d_pool.h"
 #include "mica/ops/conv3d/conv3d.h"
 #include "mica/ops/copy/copy.h"

@@ -31,7 +31,7 @@ Graph captured(const Body& body, const std::vector<Shape>& shapes = kShapes) {
 
 Graph joined(const Body& body, const std::vector<Shape>& shapes = kShapes) {
   Graph graph = captured(body, shapes);
-  for (const auto pass : {move_gradients_past_pools, fuse_conv_pool, fuse_activations}) pass(graph);
+  for (const auto pass : {move_gradients_past_pools, join_patterns, carry_programs}) pass(graph);
   remove_dead_nodes(graph);
   return graph;
 }
@@ -58,7 +58,7 @@ class ComposedForced {
 
  private:
   static void force(const char* kernel) {
-    for (const char* op : {"conv2d_pool", "conv2d_pool_dgrad", "conv2d_pool_wgrad", "conv2d_act"})
+    for (const char* op : {"conv2d_pool", "conv2d_pool_dgrad", "conv2d_pool_wgrad", "anchored"})
       force_kernel(op, kernel);
   }
 };
@@ -217,7 +217,7 @@ TEST(PooledGradients, LaterWritesWait) {
   EXPECT_THAT(after[1], Contains(2));
 }
 
-TEST(FuseConvPool, ForwardIsOneNode) {
+TEST(JoinConvPool, ForwardIsOneNode) {
   const auto f = [](bool with_relu) {
     return [=](std::span<const Tensor> in) -> Tensors {
       const Tensor y = conv2d(in[0], in[1], in[2], {.padding = 1});
@@ -236,7 +236,7 @@ TEST(FuseConvPool, ForwardIsOneNode) {
   }
 }
 
-TEST(FuseConvPool, GradientsOfAConvolutionThatIsNotPooledAreOneNode) {
+TEST(JoinConvPool, GradientsOfAConvolutionThatIsNotPooledAreOneNode) {
   const Body body = with_gradients(
       [](const Tensors& in) { return tanh(conv2d(in[0], in[1], in[2], {.padding = 1})); });
   const std::vector<std::string> ops = ops_of(joined(body));
@@ -246,7 +246,7 @@ TEST(FuseConvPool, GradientsOfAConvolutionThatIsNotPooledAreOneNode) {
   EXPECT_THAT(expect_same(values(), body), Contains("conv2d_pool_wgrad: composed"));
 }
 
-TEST(FuseConvPool, ATrainingStepHasThreeNodesPerLayer) {
+TEST(JoinConvPool, ATrainingStepHasThreeNodesPerLayer) {
   const std::vector<Shape> shapes = {{2, 3, 12, 12}, {6, 3, 3, 3}, {6}, {5, 6, 2, 2}, {5}, {7, 20}};
   const Body body = with_gradients([](const Tensors& in) {
     const Tensor a = max_pool2d(relu(conv2d(in[0], in[1], in[2])));
@@ -271,7 +271,7 @@ TEST(FuseConvPool, ATrainingStepHasThreeNodesPerLayer) {
   EXPECT_THAT(expect_same(last, body), Contains("conv2d_pool_dgrad: composed").Times(2));
 }
 
-TEST(FuseConvPool, TheFirstLayerHasNoInputGradientAndMayHaveNoBias) {
+TEST(JoinConvPool, TheFirstLayerHasNoInputGradientAndMayHaveNoBias) {
   const Body body = [](std::span<const Tensor> in) -> Tensors {
     const Tensor w = in[1].detach().set_requires_grad();
     const Tensor y = max_pool2d(tanh(max_pool2d(conv2d(in[0], w))));
@@ -287,7 +287,7 @@ TEST(FuseConvPool, TheFirstLayerHasNoInputGradientAndMayHaveNoBias) {
   expect_same(values(), body);
 }
 
-TEST(FuseConvPool, ABiasAloneIsSummedAfterThePooling) {
+TEST(JoinConvPool, ABiasAloneIsSummedAfterThePooling) {
   const Body body = [](std::span<const Tensor> in) -> Tensors {
     const Tensor b = in[2].detach().set_requires_grad();
     const Tensor y = max_pool2d(conv2d(in[0], in[1], b));
@@ -297,7 +297,7 @@ TEST(FuseConvPool, ABiasAloneIsSummedAfterThePooling) {
   expect_same(values(), body);
 }
 
-TEST(FuseConvPool, OtherReadersKeepWhatTheyRead) {
+TEST(JoinConvPool, OtherReadersKeepWhatTheyRead) {
   // Of the convolution: a result.
   EXPECT_THAT(ops_of(joined([](std::span<const Tensor> in) -> Tensors {
                 const Tensor y = conv2d(in[0], in[1]);
@@ -309,7 +309,7 @@ TEST(FuseConvPool, OtherReadersKeepWhatTheyRead) {
                 const Tensor y = relu(conv2d(in[0], in[1]));
                 return {sum(flatten(y, 1)), max_pool2d(y)};
               })),
-              ElementsAre("conv2d_act", "reshape", "sum", "max_pool2d"));
+              ElementsAre("conv2d+relu", "reshape", "sum", "max_pool2d"));
   // Of the pooling's gradient.
   const Body body = with_gradients(
       [](const Tensors& in) { return max_pool2d(add(conv2d(in[0], in[1]), in[2])); });
@@ -320,7 +320,7 @@ TEST(FuseConvPool, OtherReadersKeepWhatTheyRead) {
   expect_same(values(shapes), body);
 }
 
-TEST(FuseConvPool, WritesInBetweenDivide) {
+TEST(JoinConvPool, WritesWaitAndDivide) {
   const auto body = [](bool early) {
     return [=](std::span<const Tensor> in) -> Tensors {
       const Tensor w = mul(in[1], 2.0);
@@ -331,14 +331,12 @@ TEST(FuseConvPool, WritesInBetweenDivide) {
       return {p, w};
     };
   };
-  EXPECT_THAT(ops_of(joined(body(true))), Contains("conv2d"));
-  const Graph g = joined(body(false));
-  EXPECT_THAT(ops_of(g), Contains("conv2d_pool"));
-  const auto write =
-      std::find_if(g.nodes.begin(), g.nodes.end(), [](const Node& n) { return !n.after.empty(); });
-  ASSERT_NE(write, g.nodes.end());
-  for (const int i : write->after)
-    EXPECT_EQ(g.nodes[static_cast<size_t>(i)].op->name, std::string("conv2d_pool"));
+  // Before a write in between, the pooling runs early.
+  for (const bool early : {false, true}) {
+    const Graph g = joined(body(early));
+    EXPECT_THAT(ops_of(g), ElementsAre("mul", "conv2d_pool", "full", "copy_into"));
+    EXPECT_THAT(g.nodes.back().after, testing::AllOf(Not(testing::IsEmpty()), testing::Each(1)));
+  }
   expect_same(values(), body(true));
   expect_same(values(), body(false));
   // What is between them is written to.
@@ -352,7 +350,7 @@ TEST(FuseConvPool, WritesInBetweenDivide) {
   expect_same(values(shapes), relu_in_place);
 }
 
-TEST(FuseConvPool, NeedsAKernelOfItsOwn) {
+TEST(JoinConvPool, NeedsAKernelOfItsOwn) {
   const Body body = with_gradients(
       [](const Tensors& in) { return max_pool2d(relu(conv2d(in[0], in[1], in[2]))); });
   CompiledFunction compiled(body);
@@ -369,24 +367,24 @@ TEST(FuseConvPool, NeedsAKernelOfItsOwn) {
   set_deterministic(false);
 }
 
-TEST(FuseConvAct, AnActivationAfterAConvolution) {
+TEST(CarryPrograms, AnActivationAfterAConvolution) {
   const auto of = [](Tensor (*f)(const Tensor&)) {
     return [=](std::span<const Tensor> in) -> Tensors { return {f(conv2d(in[0], in[1], in[2]))}; };
   };
   const Body erf = of([](const Tensor& x) { return gelu(x); });
-  EXPECT_THAT(ops_of(joined(of(relu))), ElementsAre("conv2d_act"));
-  EXPECT_THAT(ops_of(joined(erf)), ElementsAre("conv2d_act"));
-  EXPECT_THAT(ops_of(joined(of(tanh))), ElementsAre("conv2d", "tanh"));
+  EXPECT_THAT(ops_of(joined(of(relu))), ElementsAre("conv2d+relu"));
+  EXPECT_THAT(ops_of(joined(erf)), ElementsAre("conv2d+gelu"));
+  EXPECT_THAT(ops_of(joined(of(tanh))), ElementsAre("conv2d+tanh"));
   expect_same(values(), of(relu));
   expect_same(values(), erf);
   // Gradients read relu's result, but GELU's operand.
   const auto trained = [](Tensor (*f)(const Tensor&)) {
     return with_gradients([=](const Tensors& in) { return f(conv2d(in[0], in[1], in[2])); });
   };
-  EXPECT_THAT(ops_of(joined(trained(relu))), Contains("conv2d_act"));
+  EXPECT_THAT(ops_of(joined(trained(relu))), Contains("conv2d+relu"));
   EXPECT_THAT(ops_of(joined(trained([](const Tensor& x) { return gelu(x); }))),
-              Not(Contains("conv2d_act")));
-  EXPECT_THAT(expect_same(values(), trained(relu)), Contains("conv2d_act: composed"));
+              Contains("conv2d(kept)+gelu"));
+  EXPECT_THAT(expect_same(values(), trained(relu)), Contains("anchored: composed"));
 }
 
 }  // namespace

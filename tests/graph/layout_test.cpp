@@ -226,7 +226,7 @@ TEST(Layout, OnCudaResidualsAreJoinedInChannelsLast) {
     const Tensor want = body(x);
     EXPECT_EQ(got.strides(), want.strides());
     const std::vector<std::string> kernels = compiled.function()->plan()->kernels();
-    EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "conv2d_act: cudnn"), 2);
+    EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "anchored: conv2d_cudnn"), 2);
     EXPECT_THAT(
         cast(got, DType::f32).to_vector<float>(),
         testing::Pointwise(testing::FloatNear(0.1F), cast(want, DType::f32).to_vector<float>()));

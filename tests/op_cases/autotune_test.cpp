@@ -84,7 +84,7 @@ TEST_F(Autotune, TimedProductsGiveTheSameResults) {
     set_autotune(true);
     const Tensor timed = linear(x, w, b, {.activation = Activation::relu});
     EXPECT_EQ(difference(to_host(timed), to_host(expected), dtype,
-                         2 * tolerance_of("linear_act").forward.of(dtype))
+                         2 * tolerance_of("anchored").forward.of(dtype))
                   .value_or(""),
               "")
         << mica::name_of(dtype);

@@ -1,6 +1,4 @@
-#include <cmath>
-
-#include "tests/op_cases/op_case.h"
+#include "tests/op_cases/anchored.h"
 
 namespace mica::cases {
 namespace {
@@ -141,19 +139,11 @@ OpCase matmul_case() {
           })}};
 }
 
-double activated(double x, Activation activation) {
-  if (activation == Activation::relu) return x > 0 ? x : 0;
-  return activation == Activation::gelu ? x / 2 * std::erfc(-x / std::sqrt(2.0)) : x;
-}
-
 Sample linear_sample(const char* name, const Shape& in, int64_t out, bool bias,
-                     std::vector<DType> dtypes = kFloats,
-                     Activation activation = Activation::none) {
+                     std::vector<DType> dtypes = kFloats) {
   return {.name = name,
           .in = {x(in), x({out, in.back()}), bias ? x({out}) : absent()},
-          .call = [=](const Args& a) -> Tensors {
-            return {linear(a[0], a[1], a[2], {.activation = activation})};
-          },
+          .call = [=](const Args& a) -> Tensors { return {linear(a[0], a[1], a[2])}; },
           .oracle =
               [=](const HostArgs& h) {
                 const int64_t k = h[0].shape.back();
@@ -166,7 +156,7 @@ Sample linear_sample(const char* name, const Shape& in, int64_t out, bool bias,
                       sum +=
                           static_cast<long double>(h[0].values[static_cast<size_t>(row * k + l)]) *
                           h[1].values[static_cast<size_t>(j * k + l)];
-                    y.values.push_back(activated(static_cast<double>(sum), activation));
+                    y.values.push_back(static_cast<double>(sum));
                   }
                 y.shape.push_back(n);
                 return std::vector{y};
@@ -208,138 +198,136 @@ OpCase linear_case() {
           })}};
 }
 
-/// The op that gives a layer's product too.
-Sample linear_and_act_sample(const char* name, const Shape& in, int64_t out, bool bias,
-                             std::vector<DType> dtypes, Activation activation) {
+Program activation_program(Activation activation) {
+  return {1, {activation_call(activation, 0)}, {0}};
+}
+
+/// A layer and its activation; with the product, where that is kept.
+Sample layer_sample(const char* name, const Shape& in, int64_t out, bool bias, bool keeps,
+                    std::vector<DType> dtypes, Activation activation) {
   Sample sample = linear_sample(name, in, out, bias, std::move(dtypes));
-  sample.call = [=](const Args& a) -> Tensors {
-    return call_op("linear_and_act", LinearParams{activation}, {a[0], a[1], a[2]});
+  sample.name = "linear, " + print_field(activation) + (keeps ? ", kept, " : ", ") + name;
+  sample.call = [=](const Args& a) {
+    return call_carrying("linear", NoParams{}, activation_program(activation), a.in, keeps);
   };
   sample.oracle = [=, product = sample.oracle](const HostArgs& h) {
     const HostArray x = product(h)[0];
     HostArray y = x;
     for (double& v : y.values) v = activated(v, activation);
-    return std::vector{y, x};
+    return keeps ? std::vector{y, x} : std::vector{y};
   };
   return sample;
 }
 
-OpCase linear_and_act_case() {
-  using enum Activation;
-  const std::vector<DType> f32 = {DType::f32};
-  const auto call = [](Device d, const Shape& weight, Activation activation) {
-    const TensorOptions o{.device = d};
-    call_op("linear_and_act", LinearParams{activation}, {zeros({2, 3}, o), zeros(weight, o), {}});
-  };
-  return {.op = "linear_and_act",
-          .samples = {linear_and_act_sample("relu", {4, 6}, 5, true, kFloats, relu),
-                      linear_and_act_sample("gelu", {4, 6}, 5, true, kFloats, gelu),
-                      linear_and_act_sample("leading axes", {2, 3, 8}, 6, false, kFloats, gelu),
-                      linear_and_act_sample("past a tile", {66, 132}, 38, true, f32, gelu),
-                      linear_and_act_sample("odd", {67, 131}, 37, true, f32, gelu),
-                      linear_and_act_sample("long rows", {20, 1100}, 36, true, f32, relu),
-                      linear_and_act_sample("few outputs", {67, 260}, 10, true, f32, gelu),
-                      linear_and_act_sample("one element", {1, 1}, 1, true, kFloats, gelu),
-                      linear_and_act_sample("no rows", {0, 3}, 2, true, kFloats, gelu),
-                      linear_and_act_sample("no inputs", {3, 0}, 2, true, kFloats, gelu)},
-          .bad = {bad<ShapeError>("linear_and_act: input must be […, in] with in = 4, got [2, 3]",
-                                  [=](Device d) { call(d, {5, 4}, gelu); }),
-                  bad<Error>("linear_and_act: there must be an activation",
-                             [=](Device d) { call(d, {5, 3}, none); })}};
-}
-
-double activation_slope(double saved, Activation activation) {
-  if (activation == Activation::relu) return saved > 0 ? 1 : 0;
-  return std::erfc(-saved / std::sqrt(2.0)) / 2 +
-         saved * std::exp(-saved * saved / 2) / std::sqrt(2 * std::acos(-1.0));
-}
-
-std::vector<HostArray> times_slope(std::vector<HostArray> out, const HostArray& saved,
-                                   Activation activation) {
-  for (size_t i = 0; i < saved.values.size(); ++i)
-    out[0].values[i] *= activation_slope(saved.values[i], activation);
-  return out;
-}
-
-Sample matmul_act_grad_sample(const char* name, const Shape& a, const Shape& b,
-                              Activation activation, std::vector<DType> dtypes = kFloats) {
+/// A product that is the gradient of an activation's result.
+Sample gradient_sample(const char* name, const Shape& a, const Shape& b, Activation activation,
+                       std::vector<DType> dtypes = kFloats, bool transposed = false) {
   Shape shape = leading(a, 1);
   shape.push_back(b.back());
-  const bool relu = activation == Activation::relu;
-  return {
-      .name = name,
-      .in = {x(a), x(b), relu ? x(shape).constant() : x(shape)},
-      .call = [=](const Args& in) -> Tensors {
-        return call_op("matmul_act_grad", LinearParams{activation}, {in[0], in[1], in[2]});
-      },
-      .oracle =
-          [=](const HostArgs& in) { return times_slope(product(in[0], in[1]), in[2], activation); },
-      .dtypes = std::move(dtypes)};
+  const Program program{2, {gradient_call(activation, 0, 1)}, {0}};
+  return {.name = std::string("matmul, ") + print_field(activation) + "_grad, " + name,
+          .in = {x(a), x(transposed ? Shape{b[1], b[0]} : b), x(shape)},
+          .call =
+              [=](const Args& in) {
+                return call_carrying("matmul", NoParams{}, program,
+                                     {in[0], transposed ? transpose(in[1], 0, 1) : in[1], in[2]});
+              },
+          .oracle =
+              [=](const HostArgs& in) {
+                HostArray right = in[1];
+                if (transposed) {
+                  right = {b, {}};
+                  for (int64_t k = 0; k < b[0]; ++k)
+                    for (int64_t n = 0; n < b[1]; ++n)
+                      right.values.push_back(in[1].values[static_cast<size_t>(n * b[0] + k)]);
+                }
+                HostArray y = product(in[0], right)[0];
+                for (size_t i = 0; i < y.values.size(); ++i)
+                  y.values[i] *= slope_at(in[2].values[i], activation);
+                return std::vector{y};
+              },
+          .dtypes = std::move(dtypes)};
 }
 
-OpCase matmul_act_grad_case() {
-  using enum Activation;
-  const std::vector<DType> f32 = {DType::f32};
-  const auto call = [](Device d, const Shape& b, const Shape& saved) {
-    const TensorOptions o{.device = d};
-    call_op("matmul_act_grad", LinearParams{gelu},
-            {zeros({2, 3}, o), zeros(b, o), zeros(saved, o)});
+/// A layer, a program of several calls with what else it reads, and what it gives.
+Sample program_sample(const char* name, const Program& program, std::vector<Input> more,
+                      double (*f)(double x, double a, double b),
+                      std::vector<DType> dtypes = kFloats) {
+  Sample sample = linear_sample(name, {3, 7, 40}, 20, true, std::move(dtypes));
+  sample.name = std::string("linear, ") + name;
+  sample.in.insert(sample.in.end(), more.begin(), more.end());
+  sample.call = [=](const Args& a) { return call_carrying("linear", NoParams{}, program, a.in); };
+  sample.oracle = [=, product = sample.oracle](const HostArgs& h) {
+    HostArray y = product(h)[0];
+    const auto value = [&](size_t k, size_t i) {
+      return k < h.in.size() ? h[k].values[i % h[k].values.size()] : 0;
+    };
+    for (size_t i = 0; i < y.values.size(); ++i)
+      y.values[i] = f(y.values[i], value(3, i), value(4, i));
+    return std::vector{y};
   };
-  Sample transposed = matmul_act_grad_sample("right operand transposed", {30, 20}, {20, 25}, gelu);
-  transposed.in[1] = x({25, 20});
-  transposed.call = [](const Args& in) -> Tensors {
-    return call_op("matmul_act_grad", LinearParams{gelu}, {in[0], transpose(in[1], 0, 1), in[2]});
-  };
-  transposed.oracle = [](const HostArgs& in) {
-    HostArray straight{{20, 25}, {}};
-    for (size_t k = 0; k < 20; ++k)
-      for (size_t n = 0; n < 25; ++n) straight.values.push_back(in[1].values[n * 20 + k]);
-    return times_slope(product(in[0], straight), in[2], gelu);
-  };
-  return {.op = "matmul_act_grad",
-          .samples = {matmul_act_grad_sample("relu", {3, 4}, {4, 5}, relu),
-                      matmul_act_grad_sample("gelu", {3, 4}, {4, 5}, gelu),
-                      matmul_act_grad_sample("batch", {3, 4, 5}, {3, 5, 2}, gelu),
-                      matmul_act_grad_sample("past a tile", {67, 132}, {132, 70}, gelu, f32),
-                      matmul_act_grad_sample("odd", {67, 130}, {130, 71}, relu, f32),
-                      matmul_act_grad_sample("long sum", {18, 1100}, {1100, 36}, relu, f32),
-                      matmul_act_grad_sample("short sum", {70, 10}, {10, 300}, gelu, f32),
-                      matmul_act_grad_sample("a row", {1, 40}, {40, 1100}, gelu, f32), transposed,
-                      matmul_act_grad_sample("one element", {1, 1}, {1, 1}, gelu),
-                      matmul_act_grad_sample("no rows", {0, 3}, {3, 2}, gelu),
-                      matmul_act_grad_sample("empty sum is 0", {2, 0}, {0, 3}, gelu)},
-          .bad = {bad<ShapeError>(
-                      "matmul_act_grad: expected (…, M, K) and (…, K, N), got [2, 3] and [4, 5]",
-                      [=](Device d) { call(d, {4, 5}, {2, 5}); }),
-                  bad<ShapeError>("matmul_act_grad: what is saved must be [2, 5], got [2, 4]",
-                                  [=](Device d) { call(d, {3, 5}, {2, 4}); })}};
+  return sample;
 }
 
-OpCase linear_act_case() {
+}  // namespace
+
+std::vector<Sample> product_carrying_samples() {
   using enum Activation;
   const std::vector<DType> f32 = {DType::f32};
-  const auto call = [](Device d, const Shape& in, const Shape& weight, const Shape& bias) {
-    const TensorOptions o{.device = d};
-    call_op("linear_act", LinearParams{gelu}, {zeros(in, o), zeros(weight, o), zeros(bias, o)});
+  std::vector<Sample> samples = {
+      layer_sample("without bias", {2, 3, 6}, 5, false, false, kFloats, gelu),
+      layer_sample("past a tile", {66, 130}, 37, true, false, f32, relu),
+      layer_sample("past a tile", {66, 130}, 37, true, false, f32, gelu),
+      layer_sample("a vector", {11}, 4, true, false, kFloats, gelu),
+      layer_sample("several threads", {200, 40}, 60, false, false, f32, gelu),
+      layer_sample("one element", {1, 1}, 1, true, false, kFloats, relu),
+      layer_sample("no rows", {0, 3}, 2, true, false, kFloats, gelu),
+      layer_sample("no inputs", {3, 0}, 2, true, false, kFloats, gelu),
+      layer_sample("leading axes", {2, 3, 8}, 6, false, true, kFloats, gelu),
+      layer_sample("past a tile", {66, 132}, 38, true, true, f32, gelu),
+      layer_sample("odd", {67, 131}, 37, true, true, f32, silu),
+      layer_sample("long rows", {20, 1100}, 36, true, true, f32, relu),
+      layer_sample("few outputs", {67, 260}, 10, true, true, f32, gelu),
+      layer_sample("one element", {1, 1}, 1, true, true, kFloats, gelu),
+      layer_sample("no rows", {0, 3}, 2, true, true, kFloats, gelu),
+      layer_sample("no inputs", {3, 0}, 2, true, true, kFloats, gelu),
+      gradient_sample("batch", {3, 4, 5}, {3, 5, 2}, gelu),
+      gradient_sample("past a tile", {67, 132}, {132, 70}, gelu, f32),
+      gradient_sample("odd", {67, 130}, {130, 71}, relu, f32),
+      gradient_sample("long sum", {18, 1100}, {1100, 36}, relu, f32),
+      gradient_sample("short sum", {70, 10}, {10, 300}, gelu, f32),
+      gradient_sample("a row", {1, 40}, {40, 1100}, gelu, f32),
+      gradient_sample("right operand transposed", {30, 20}, {20, 25}, gelu, kFloats, true),
+      gradient_sample("one element", {1, 1}, {1, 1}, gelu),
+      gradient_sample("no rows", {0, 3}, {3, 2}, gelu),
+      gradient_sample("empty sum is 0", {2, 0}, {0, 3}, gelu),
   };
-  return {.op = "linear_act",
-          .samples = {linear_sample("relu", {4, 6}, 5, true, kFloats, relu),
-                      linear_sample("gelu", {4, 6}, 5, true, kFloats, gelu),
-                      linear_sample("gelu, without bias", {2, 3, 6}, 5, false, kFloats, gelu),
-                      linear_sample("relu, past a tile", {66, 130}, 37, true, f32, relu),
-                      linear_sample("gelu, past a tile", {66, 130}, 37, true, f32, gelu),
-                      linear_sample("gelu, a vector", {9}, 3, true, kFloats, gelu),
-                      linear_sample("gelu, several threads", {200, 40}, 60, false, f32, gelu),
-                      linear_sample("relu, one element", {1, 1}, 1, true, kFloats, relu),
-                      linear_sample("gelu, no rows", {0, 3}, 2, true, kFloats, gelu),
-                      linear_sample("gelu, no inputs", {3, 0}, 2, true, kFloats, gelu)},
-          .bad = {bad<ShapeError>("linear_act: weight must be [out, in], got [3]",
-                                  [=](Device d) { call(d, {2, 3}, {3}, {3}); }),
-                  bad<ShapeError>("linear_act: input must be […, in] with in = 4, got [2, 3]",
-                                  [=](Device d) { call(d, {2, 3}, {5, 4}, {5}); }),
-                  bad<ShapeError>("linear_act: bias must be [out] with out = 5, got [4]",
-                                  [=](Device d) { call(d, {2, 4}, {5, 4}, {4}); })}};
+  for (const Activation activation : kEveryActivation) {
+    samples.push_back(layer_sample("small", {4, 6}, 5, true, false, kFloats, activation));
+    samples.push_back(layer_sample("small", {4, 6}, 5, true, true, kFloats, activation));
+    samples.push_back(layer_sample("deep", {18, 150}, 24, true, false, f32, activation));
+    samples.push_back(gradient_sample("small", {3, 4}, {4, 5}, activation));
+  }
+  // What is added has the result's shape; a vector and a number do too.
+  samples.push_back(program_sample(
+      "relu of a sum", {2, {elementwise("add", {0, 1}), elementwise("relu", {2})}, {1}},
+      {x({3, 7, 20})}, [](double v, double a, double) { return std::max(v + a, 0.0); }));
+  samples.push_back(program_sample(
+      "times a vector, a number less, tanh",
+      {3, {elementwise("mul", {1, 0}), elementwise("sub", {3, 2}), elementwise("tanh", {4})}, {2}},
+      {x({20}), x({1})}, [](double v, double a, double b) { return std::tanh(v * a - b); }));
+  // The result is read again after the first call.
+  samples.push_back(program_sample(
+      "times its sigmoid", {1, {elementwise("sigmoid", {0}), elementwise("mul", {0, 1})}, {1}}, {},
+      [](double v, double, double) { return v / (1 + std::exp(-v)); }));
+  samples.push_back(program_sample(
+      "cast",
+      {1, {elementwise("relu", {0}), elementwise("copy", {1}, CopyParams{DType::f64})}, {1}}, {},
+      [](double v, double, double) { return std::max(v, 0.0); }, {DType::f32}));
+  return samples;
 }
+
+namespace {
 
 Sample wgrad_sample(const char* name, const Shape& dy, const Shape& in,
                     std::vector<DType> dtypes = kFloats) {
@@ -452,9 +440,8 @@ OpCase dot_case() {
 }
 
 const Room kRoom([] {
-  return std::vector<OpCase>{matmul_case(),         linear_case(),          linear_act_case(),
-                             linear_and_act_case(), matmul_act_grad_case(), linear_wgrad_case(),
-                             outer_case(),          inner_case(),           dot_case()};
+  return std::vector<OpCase>{matmul_case(), linear_case(), linear_wgrad_case(),
+                             outer_case(),  inner_case(),  dot_case()};
 });
 
 }  // namespace

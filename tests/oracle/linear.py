@@ -38,18 +38,6 @@ def jax_linear(x, weight, bias):
 
 TABLE["linear"] = Entry(draw_linear, F.linear, jax_linear)
 
-
-def jax_linear_act(x, weight, bias, activation):
-    act = {"relu": jax.nn.relu, "gelu": lambda v: jax.nn.gelu(v, approximate=False)}
-    return act[activation](jax_linear(x, weight, bias))
-
-
-TABLE["linear_act"] = Entry(
-    lambda d: Call(draw_linear(d).inputs, {"activation": d.choice(["relu", "gelu"])}),
-    F.linear,
-    jax_linear_act,
-    tolerance=4,
-)
 TABLE["outer"] = Entry(
     lambda d: Call([d.values(d.shape(1)), d.values(d.shape(1))]), mica.outer, jnp.outer, cases=12
 )

@@ -56,8 +56,7 @@ WITHOUT = {
     "fused": "what compiled functions make of elementwise chains",
     **dict.fromkeys(
         (
-            *("fused_reduce", "linear_and_act", "matmul_act_grad", "conv2d_act", "conv2d_pool"),
-            *("conv2d_pool_dgrad", "conv2d_pool_wgrad", "batch_norm_act", "batch_norm_act_grad"),
+            *("fused_reduce", "anchored", "conv2d_pool", "conv2d_pool_dgrad", "conv2d_pool_wgrad"),
             *("cross_entropy_with_grad", "linear_cross_entropy", "linear_cross_entropy_dgrad"),
             *("linear_sgd_update", "linear_adam_update", "linear_rmsprop_update"),
             "linear_adagrad_update",

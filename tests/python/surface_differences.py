@@ -87,8 +87,7 @@ CPP_ONLY = {
         ),
         "tuples and lists in Python": "DTypeConstant DTypeOf Scale2 Tensors Unique dtype_of scalar",
         "operators that compiled functions use where they fit": (
-            "batch_norm_act clip_by_norm clip_by_value conv2d_act conv2d_pool schedule_lr "
-            "upsample2d sum_to"
+            "clip_by_norm clip_by_value conv2d_pool schedule_lr upsample2d sum_to"
         ),
         "mica.passes() has their names": "Pass",
         "the inside of compiled functions": (

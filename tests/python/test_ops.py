@@ -17,7 +17,6 @@ RENAMED = {
     "im2col": "unfold",
     "index": "__getitem__",
     "left_shift": "bitwise_left_shift",
-    "linear_act": "linear",  # activation="relu"
     "log_sigmoid": "logsigmoid",
     "right_shift": "bitwise_right_shift",
     "slice": "__getitem__",
@@ -28,17 +27,14 @@ RENAMED = {
 
 # What Python has no function for, and why.
 MISSING = {
-    "batch_norm_act": "what compiled functions make of a batch norm and what follows it",
+    "anchored": "what compiled functions make of an op and elementwise calls around it",
     "conv2d_dgrad": "a gradient",
     "conv2d_wgrad": "a gradient",
-    "conv2d_act": "what compiled functions make of a convolution and its activation",
     "conv2d_pool": "what compiled functions make of a convolution and its pooling",
     "conv2d_pool_dgrad": "a gradient",
     "conv2d_pool_wgrad": "a gradient",
     "linear_cross_entropy": "what compiled functions make of a last layer and its loss",
     "linear_cross_entropy_dgrad": "a gradient",
-    "linear_and_act": "what compiled functions make of a layer whose product a gradient reads",
-    "matmul_act_grad": "a gradient",
     "linear_wgrad": "a gradient",
     "conv3d_dgrad": "a gradient",
     "conv3d_wgrad": "a gradient",

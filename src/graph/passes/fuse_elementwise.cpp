@@ -4,22 +4,12 @@
 #include <utility>
 
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/passes/rewrite.h"
 #include "mica/op/settings.h"
 #include "mica/ops/fused/fused.h"
 
 namespace mica {
 namespace {
-
-/// Along the innermost axis of `out` the operand is dense or repeats one value: it can be read in
-/// runs.
-bool in_runs(const TensorSpec& operand, const TensorSpec& out) {
-  int inner = -1;
-  for (int d = 0; d < out.rank(); ++d)
-    if (out.shape[d] != 1 && (inner < 0 || out.strides[d] <= out.strides[inner])) inner = d;
-  const int d = inner - (out.rank() - operand.rank());
-  if (inner < 0 || d < 0 || operand.shape[d] == 1) return true;
-  return operand.strides[d] == 0 || operand.strides[d] == 1;
-}
 
 class Fusion {
  public:
@@ -39,10 +29,11 @@ class Fusion {
 
   void run() {
     for (int i = 0; i < count_; ++i) {
-      if (!fits(i)) continue;
+      if (!fits_program(g_, node(i))) continue;
       for (const ValueId id : node(i).in) {
         const int from = g_[id].node;
-        if (from < 0 || group_[at(from)] == group_[at(i)] || !fits(from)) continue;
+        if (from < 0 || group_[at(from)] == group_[at(i)] || !fits_program(g_, node(from)))
+          continue;
         if ((from < g_.prologue) != (i < g_.prologue)) continue;
         if (g_[id].spec.shape == result(i).spec.shape && g_[id].spec.lies_like(result(i).spec))
           try_to_join(group_[at(from)], group_[at(i)]);
@@ -87,18 +78,6 @@ class Fusion {
         }
       }
     }
-  }
-
-  /// Whether a node can be part of a program.
-  bool fits(int i) const {
-    const Node& n = node(i);
-    if (n.op->elementwise == 0 || n.op->elementwise > Program::kMostOperands || n.op->mutates ||
-        n.is_view() || n.out.size() != 1)
-      return false;
-    const TensorSpec& out = result(i).spec;
-    if (out.numel() == 0 || !(out.is_contiguous() || out.is_channels_last_dense())) return false;
-    return std::all_of(n.in.begin(), n.in.end(),
-                       [&](ValueId id) { return id != kNoValue && in_runs(g_[id].spec, out); });
   }
 
   bool is_used_outside(ValueId id, int group) const {

@@ -7,6 +7,9 @@
 #include "mica/ops/fused/fused_reduce.h"
 
 namespace mica {
+
+const OpDef& div_op();
+
 namespace {
 
 std::optional<Fold> fold_of(const Node& node) {
@@ -37,7 +40,7 @@ int division_of(const Graph& g, const Index& index, ValueId sum, int place) {
   if (!passes_on(index, sum) || index.is_result(sum)) return -1;
   const int number = index.readers(sum)[0];
   const Node& reader = g.nodes[static_cast<size_t>(number)];
-  if (!is(reader, "div") || reader.in[0] != sum) return -1;
+  if (reader.op != &div_op() || reader.in[0] != sum) return -1;
   const ValueId by = reader.in[1];
   if (g[by].spec.numel() != 1 || !known_number(g, index, by) || g[by].node >= place ||
       !lie_alike(g[reader.out[0]].spec, g[sum].spec))
@@ -55,9 +58,8 @@ bool divide(Program& program) {
     for (int& v : one.operands)
       if (v >= program.inputs) ++v;
   const int by = program.inputs++;
-  program.instructions.push_back({&find_op("div"),
-                                  AnyParams(ParamsRef::of(NoParams{})),
-                                  {program.inputs + program.outputs[0], by}});
+  program.instructions.push_back(
+      {&div_op(), AnyParams(ParamsRef::of(NoParams{})), {program.inputs + program.outputs[0], by}});
   program.outputs[0] = static_cast<int>(program.instructions.size()) - 1;
   return true;
 }

@@ -8,6 +8,8 @@
 namespace mica {
 namespace {
 
+bool is_concat(const Node& node) { return is(node, "concat"); }
+
 bool is_cast(const Graph& g, const Node* node) {
   return node && node->op->copies && g[node->in[0]].spec.dtype != g[node->out[0]].spec.dtype;
 }
@@ -132,7 +134,7 @@ void cast_joined(Graph& g, Index& index, int at) {
 void cast_parts(Graph& g, int at) {
   const Node cast = g.nodes[static_cast<size_t>(at)];
   const Node* joined = maker(g, cast.in[0]);
-  if (!joined || !is(*joined, "concat") || !passes_on(Index(g), cast.in[0])) return;
+  if (!joined || !is_concat(*joined) || !passes_on(Index(g), cast.in[0])) return;
   const TensorSpec& wide = g[cast.in[0]].spec;
   const TensorSpec& narrow = g[cast.out[0]].spec;
   if (size_of(narrow.dtype) >= size_of(wide.dtype) || narrow.strides != wide.strides) return;
@@ -164,7 +166,7 @@ void move_casts(Graph& graph) {
       const Node& node = graph.nodes[static_cast<size_t>(i)];
       if (node.is_view()) {
         cast_less(graph, index, i);
-      } else if (is(node, "concat")) {
+      } else if (is_concat(node)) {
         cast_joined(graph, index, i);
       } else if (is_cast(graph, &node)) {
         cast_before_more(graph, index, i);

@@ -73,10 +73,6 @@ void choose_layout(Graph& graph);
 /// The same for a graph as if it were to run on such a device.
 void choose_layout_on(DeviceKind kind, Graph& graph);
 
-/// A batch norm, a sum that its result goes into and a relu become one `batch_norm_act`, and the
-/// gradients of the last and the first one `batch_norm_act_grad`.
-void fuse_batch_norm(Graph& graph);
-
 /// What depends on nothing but tensors outside that the graph never writes to, and takes little
 /// memory to keep, moves to the prologue: layouts and casts of weights, folded weights, constants.
 void hoist(Graph& graph);
@@ -84,10 +80,6 @@ void hoist(Graph& graph);
 /// cross_entropy and the gradient of the same logits and targets become cross_entropy_with_grad,
 /// and a product where the gradient of the loss is not 1.
 void fuse_cross_entropy(Graph& graph);
-
-/// A linear layer whose result nobody but cross_entropy_with_grad reads becomes one node with it,
-/// and with the product that is the gradient for its input, where a kernel does so in one pass.
-void fuse_linear_cross_entropy(Graph& graph);
 
 /// Makes elementwise calls whose results have one shape, and are needed by each other, one `fused`
 /// node. On CUDA its generated kernel rounds as the compiler joins operations: there it is off in
@@ -98,25 +90,18 @@ void fuse_elementwise(Graph& graph);
 /// they are computed from, the activation's results, is known there where gradients are not zero.
 void move_gradients_past_pools(Graph& graph);
 
-/// Makes a convolution, the relu after it and the max-pooling of that one node, where nobody else
-/// reads what is between them; and the pooling's gradient with those of the convolution. Where a
-/// kernel does so in one pass (has_joined_kernel).
-void fuse_conv_pool(Graph& graph);
+/// Makes calls that a room declares a pattern of (op/pattern.h) one: a convolution and a pooling, a
+/// last layer and its loss, … Where a kernel does so in one pass (has_joined_kernel), and nobody
+/// else reads what is between them.
+void join_patterns(Graph& graph);
 
-/// Makes dropout's gradient and that of the relu before it one node, under the same conditions.
-void fuse_dropout(Graph& graph);
-
-/// Makes a convolution, a sum that its result goes into and the activation of that, if there is
-/// one, one node, under the same conditions.
-void fuse_residual(Graph& graph);
-
-/// Makes a convolution or a linear layer and the activation after it one node, under the same
-/// conditions; where others read a linear layer's product, one that gives both. So it does with a
-/// product and the activation's gradient that reads it.
-void fuse_activations(Graph& graph);
+/// Makes an op that does the heavy work (OpDef::carries_before, carries_after) and elementwise
+/// calls that make its operand or read its result, one after the other, one `anchored` call,
+/// likewise: as many of the calls as a kernel takes.
+void carry_programs(Graph& graph);
 
 /// Makes an optimizer's update and the gradients of linear layers that nobody else reads one node,
-/// under the same conditions, where that takes no more memory and convolutions' gradients do not
+/// likewise, where that takes no more memory and convolutions' gradients do not
 /// hide what a layer's take.
 void fuse_updates(Graph& graph);
 

@@ -60,7 +60,7 @@ class Chain {
   /// The value that this one shows in the order, or none.
   ValueId permuted(ValueId id) const {
     const Node* view = maker(g_, id);
-    const bool so = view && is(*view, "permute") && view->params.as<DimsParams>().dims == order_ &&
+    const bool so = view && is_permute(*view) && view->params.as<DimsParams>().dims == order_ &&
                     !index_.ever(id);
     return so ? view->in[0] : kNoValue;
   }
@@ -86,7 +86,7 @@ void cancel_permutations(Graph& graph) {
   std::vector<bool> keep(graph.nodes.size(), true);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& last = graph.nodes[i];
-    if (!is(last, "permute")) continue;
+    if (!is_permute(last)) continue;
     const ValueId from = last.out[0];
     const ValueId to = last.in[0];
     Chain chain(graph, index, inverse(last.params.as<DimsParams>().dims));

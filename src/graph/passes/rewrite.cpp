@@ -8,7 +8,7 @@
 #include "mica/op/settings.h"
 #include "mica/ops/elementwise/known_number.h"
 #include "mica/ops/fill/fill.h"
-#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/fused/program.h"
 
 namespace mica {
 
@@ -161,11 +161,8 @@ std::vector<bool> constants(const Graph& graph) {
 }
 
 bool is(const Node& node, std::string_view op) { return node.op->name == op; }
-
-Activation activation_of(const Node& node) {
-  if (is(node, "relu")) return Activation::relu;
-  return is(node, "gelu") ? Activation::gelu : Activation::none;
-}
+bool is_permute(const Node& node) { return is(node, "permute"); }
+bool is_full(const Node& node) { return is(node, "full"); }
 
 bool writes_input(const Node& node) {
   const int n = static_cast<int>(node.in.size());
@@ -194,7 +191,7 @@ std::optional<double> known_number(const Graph& graph, const Index& index, Value
   if (graph[root].kind == Value::Kind::external)
     return as_double(elementwise::known_number(graph[root].tensor));
   const Node* node = maker(graph, root);
-  if (!node || !is(*node, "full")) return std::nullopt;
+  if (!node || !is_full(*node)) return std::nullopt;
   return as_double(node->params.as<FullParams>().value);
 }
 
@@ -303,6 +300,31 @@ bool has_joined_kernel(const Graph& graph, const Node& node) {
   }
 }
 
+namespace {
+
+/// Along the innermost axis of `out` the operand is dense or repeats one value: it can be read in
+/// runs.
+bool in_runs(const TensorSpec& operand, const TensorSpec& out) {
+  int inner = -1;
+  for (int d = 0; d < out.rank(); ++d)
+    if (out.shape[d] != 1 && (inner < 0 || out.strides[d] <= out.strides[inner])) inner = d;
+  const int d = inner - (out.rank() - operand.rank());
+  if (inner < 0 || d < 0 || operand.shape[d] == 1) return true;
+  return operand.strides[d] == 0 || operand.strides[d] == 1;
+}
+
+}  // namespace
+
+bool fits_program(const Graph& graph, const Node& node) {
+  if (node.op->elementwise == 0 || node.op->elementwise > Program::kMostOperands ||
+      node.op->mutates || node.is_view() || node.out.size() != 1)
+    return false;
+  const TensorSpec& out = graph[node.out[0]].spec;
+  if (out.numel() == 0 || !(out.is_contiguous() || out.is_channels_last_dense())) return false;
+  return std::all_of(node.in.begin(), node.in.end(),
+                     [&](ValueId id) { return id != kNoValue && in_runs(graph[id].spec, out); });
+}
+
 std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,
                                    const std::vector<ValueId>& arguments) {
   std::vector<TensorSpec> specs;
@@ -358,6 +380,68 @@ void join(Graph& graph, Index& index, Node whole, int place, const std::vector<i
   for (const ValueId id : whole.out) graph[id].node = place;
   graph.nodes[static_cast<size_t>(place)] = std::move(whole);
   index.note(place);
+}
+
+namespace {
+
+/// Whether a node that stands for others could stand in the place of one of them.
+bool can_stand_at(const Graph& graph, const Index& index, const std::vector<int>& nodes,
+                  const Node& whole, int place) {
+  const auto is_one = [&](int i) {
+    return std::find(nodes.begin(), nodes.end(), i) != nodes.end();
+  };
+  const auto makes = [&](ValueId id) {
+    return std::find(whole.out.begin(), whole.out.end(), id) != whole.out.end();
+  };
+  for (const int i : nodes) {
+    const Node& node = graph.nodes[static_cast<size_t>(i)];
+    if ((i < graph.prologue) != (place < graph.prologue)) return false;
+    if (place < i && writes_input(node)) return false;
+    for (const ValueId id : node.in) {
+      if (id == kNoValue || (graph[id].node >= 0 && is_one(graph[id].node))) continue;
+      if (graph[id].node >= place) return false;
+      if (place < i ? index.between(id, place, i - 1) : index.between(id, i + 1, place))
+        return false;
+    }
+    for (const ValueId id : node.out) {
+      if (!makes(id) && (index.is_result(id) || index.ever(id))) return false;
+      for (const int reader : index.readers(id))
+        if (!is_one(reader) && (!makes(id) || reader <= place)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool join_calls(Graph& graph, Index& index, const std::vector<int>& nodes, Node whole, Gone& gone) {
+  const auto place = std::find_if(nodes.rbegin(), nodes.rend(), [&](int at) {
+    const auto is_read = [&](ValueId id) {
+      return std::any_of(nodes.begin(), nodes.end(), [&](int i) {
+        const std::vector<ValueId>& in = graph.nodes[static_cast<size_t>(i)].in;
+        return std::find(in.begin(), in.end(), id) != in.end();
+      });
+    };
+    return can_stand_at(graph, index, nodes, whole, at) &&
+           std::all_of(whole.in.begin(), whole.in.end(), [&](ValueId id) {
+             return id == kNoValue || is_read(id) ||
+                    (graph[id].node < at && index.lasts_until(id, at));
+           });
+  });
+  if (place == nodes.rend() || !has_joined_kernel(graph, whole)) return false;
+  whole.after.clear();
+  for (const int i : nodes) {
+    const std::vector<int>& after = graph.nodes[static_cast<size_t>(i)].after;
+    whole.after.insert(whole.after.end(), after.begin(), after.end());
+  }
+  for (const ValueId id : whole.in) {
+    const int writer = id == kNoValue ? -1 : index.next(id, *place);
+    if (writer < 0) continue;
+    std::vector<int>& after = graph.nodes[static_cast<size_t>(writer)].after;
+    if (std::find(after.begin(), after.end(), *place) == after.end()) after.push_back(*place);
+  }
+  join(graph, index, std::move(whole), *place, nodes, gone);
+  return true;
 }
 
 void remove_nodes(Graph& graph, const Gone& gone) {

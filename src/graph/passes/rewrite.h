@@ -10,8 +10,6 @@
 
 namespace mica {
 
-enum class Activation : int64_t;
-
 /// Who uses a value and who writes to its memory. It counts nodes: right until some are added or
 /// removed. What `put`, `replace` and `join` change it follows; who changes a node's operands
 /// otherwise lets it forget the node before, and note it after.
@@ -67,8 +65,9 @@ class Index {
 std::vector<bool> constants(const Graph& graph);
 
 bool is(const Node& node, std::string_view op);
-/// Which activation a node is, of those that layers can have in them.
-Activation activation_of(const Node& node);
+/// A view with the axes in another order; an op that fills a tensor with one number.
+bool is_permute(const Node& node);
+bool is_full(const Node& node);
 /// True when the node writes to an input of it.
 bool writes_input(const Node& node);
 /// The node whose result a value is; null for one that exists outside, an argument, a version that
@@ -106,6 +105,9 @@ void put(Graph& graph, Index& index, Node node, int at);
 /// null device it always is.
 bool has_joined_kernel(const Graph& graph, const Node& node);
 
+/// Whether a node can be part of a program (ops/fused/program.h), which reads its operands in runs.
+bool fits_program(const Graph& graph, const Node& node);
+
 /// Puts the calls that a function makes before a node. The function is given the values
 /// `arguments`, which are there; returns its results.
 std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,
@@ -122,6 +124,12 @@ struct Gone {
 void join(Graph& graph, Index& index, Node whole, int place, const std::vector<int>& nodes,
           Gone& gone);
 void remove_nodes(Graph& graph, const Gone& gone);
+
+/// Puts a node that computes what several do, which are given in order, in the place of one of
+/// them, where a kernel takes it (has_joined_kernel), at the latest place at which what it reads is
+/// what it was, and nobody has needed what it makes. False, and nothing has changed, where there is
+/// none.
+bool join_calls(Graph& graph, Index& index, const std::vector<int>& nodes, Node whole, Gone& gone);
 
 /// Removes nodes and counts the others anew.
 void remove_nodes(Graph& graph, const std::vector<bool>& keep);

@@ -33,7 +33,7 @@ bool takes_scalar(const Graph& g, const Node& node, ValueId id, const TensorSpec
 void shrink_constants(Graph& graph) {
   Index index(graph);
   for (Node& full : graph.nodes) {
-    if (!is(full, "full")) continue;
+    if (!is_full(full)) continue;
     const ValueId id = full.out[0];
     if (index.is_result(id) || index.ever(id) || graph[id].spec.rank() == 0) continue;
     const TensorSpec scalar =

@@ -127,7 +127,6 @@ const OpDef& avg_pool2d_op() {
       Op<AvgPool2dParams>("avg_pool2d")
           .inputs({"x"})
           .formats({Format::images}, {Format::images})
-          .carries({0}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({})

@@ -1,7 +1,6 @@
 #include "mica/ops/batch_norm/batch_norm.h"
 
 #include <algorithm>
-#include <array>
 
 #include "mica/core/check.h"
 #include "mica/op/composition.h"
@@ -55,11 +54,6 @@ void infer(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpe
   out.add({x.shape[1]}, statistics);
 }
 
-void infer_act(const BatchNormActParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
-  if (in[5].defined) check_like(out.op(), "residual", in[5], in[0]);
-  infer(params.norm, in, out);
-}
-
 /// A number per channel, (C), against (N, C, …).
 Tensor per_channel(const Tensor& t, int rank) {
   Shape shape = Dims::filled(rank, 1);
@@ -101,29 +95,6 @@ Tensors vjp(const BatchNormParams& params, const VjpArgs& args) {
   return grads;
 }
 
-Tensors vjp_act(const BatchNormActParams& params, const VjpArgs& args) {
-  Tensors grads(6);
-  const Tensor& dy = args.grad[0];
-  if (dy.defined()) {
-    BatchNormActGrads g;
-    if (!params.relu) {
-      const BatchNormGrads plain =
-          batch_norm_grad(dy, args.in[0], args.in[1], args.out[1], args.out[2], params.norm);
-      g = {plain.dx, plain.dweight, plain.dbias, dy};
-    } else {
-      const Tensor y = args.in_specs[5].defined ? args.out[0] : Tensor();
-      g = batch_norm_act_grad(dy, args.in[0], args.in[1], args.out[1], args.out[2], args.in[2], y,
-                              params.norm);
-    }
-    grads[0] = g.dx;
-    if (args.needs(1)) grads[1] = g.dweight;
-    if (args.needs(2)) grads[2] = g.dbias;
-    if (args.needs(5)) grads[5] = g.dresidual;
-  }
-  add_statistics(params.norm, args, grads[0]);
-  return grads;
-}
-
 /// What batch_norm_grad computes, with other ops: its own gradient follows from it.
 Tensors compose_grad(const BatchNormParams& params, std::span<const Tensor> in) {
   const Tensor& x = in[1];
@@ -144,27 +115,8 @@ Tensors compose_grad(const BatchNormParams& params, std::span<const Tensor> in) 
   return {cast(d * per_channel(scale, rank), x.dtype()), dweight, dbias};
 }
 
-/// What batch_norm_act_grad computes.
-Tensors compose_act_grad(const BatchNormParams& params, std::span<const Tensor> in) {
-  const Tensor& x = in[1];
-  const int rank = x.rank();
-  Tensor y = in[6];
-  if (!y.defined()) {
-    y = (x - per_channel(in[3], rank)) * per_channel(in[4], rank);
-    if (in[2].defined()) y = y * per_channel(in[2], rank);
-    if (in[5].defined()) y = y + per_channel(in[5], rank);
-  }
-  const Tensor dz = relu_grad(in[0], cast(y, in[0].dtype()));
-  Tensors grads = compose_grad(params, std::array{dz, x, in[2], in[3], in[4]});
-  if (in[6].defined()) grads.push_back(dz);
-  return grads;
-}
-
 bool mutates(const BatchNormParams& params, int input, int) {
   return params.training && (input == 3 || input == 4);
-}
-bool act_mutates(const BatchNormActParams& params, int input, int count) {
-  return mutates(params.norm, input, count);
 }
 
 void infer_grad(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
@@ -180,15 +132,6 @@ void infer_grad(const BatchNormParams& params, std::span<const TensorSpec> in, O
   out.add({x.shape[1]}, statistics);
 }
 
-void infer_act_grad(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
-  const TensorSpec& x = in[1];
-  infer_grad(params, in, out);
-  check_channels(out.op(), "bias", in[5], x);
-  if (!in[6].defined) return;
-  check_like(out.op(), "y", in[6], x);
-  out.add(x.shape, x.dtype);
-}
-
 }  // namespace
 
 const OpDef& batch_norm_op() {
@@ -196,7 +139,7 @@ const OpDef& batch_norm_op() {
                          .inputs({"x", "weight?", "bias?", "running_mean?", "running_var?"})
                          .outputs({"y", "mean", "invstd"})
                          .formats({Format::images}, {Format::images})
-                         .carries({0}, {0})
+                         .carries({}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}, .out = {1, 2}})
@@ -212,43 +155,11 @@ const OpDef& batch_norm_grad_op() {
           .inputs({"dy", "x", "weight?", "mean", "invstd"})
           .outputs({"dx", "dweight", "dbias"})
           .formats({Format::images, Format::images}, {Format::images})
+          .carries({0}, {})
           .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .vjp<vjp_by<compose_grad, BatchNormParams>>({.in = {0, 1, 2, 3, 4}})
           .cpu({batch_norm_grad_vectorized_kernel(), batch_norm_grad_reference_kernel()})
-          .build();
-  return def;
-}
-
-const OpDef& batch_norm_act_op() {
-  static OpDef def =
-      Op<BatchNormActParams>("batch_norm_act")
-          .inputs({"x", "weight?", "bias?", "running_mean?", "running_var?", "residual?"})
-          .outputs({"y", "mean", "invstd"})
-          .formats({Format::images, Format::none, Format::none, Format::none, Format::none,
-                    Format::images},
-                   {Format::images})
-          .dtypes(kFloatDTypes)
-          .infer<infer_act>()
-          .vjp<vjp_act>({.in = {0, 1, 2}, .out = {0, 1, 2}})
-          .mutates<act_mutates>()
-          .cpu({batch_norm_act_vectorized_kernel(), batch_norm_act_reference_kernel()})
-          .build();
-  return def;
-}
-
-const OpDef& batch_norm_act_grad_op() {
-  static OpDef def =
-      Op<BatchNormParams>("batch_norm_act_grad")
-          .inputs({"dy", "x", "weight?", "mean", "invstd", "bias?", "y?"})
-          .outputs({"dx", "dweight", "dbias", "dz?"})
-          .formats({Format::images, Format::images, Format::none, Format::none, Format::none,
-                    Format::none, Format::images},
-                   {Format::images, Format::none, Format::none, Format::images})
-          .dtypes(kFloatDTypes)
-          .infer<infer_act_grad>()
-          .vjp<vjp_by<compose_act_grad, BatchNormParams>>({.in = {0, 1, 2, 3, 4, 5, 6}})
-          .cpu({batch_norm_act_grad_vectorized_kernel(), batch_norm_act_grad_reference_kernel()})
           .build();
   return def;
 }
@@ -264,21 +175,6 @@ BatchNormGrads batch_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& 
                                const BatchNormParams& params) {
   const Outputs out = dispatch(batch_norm_grad_op(), params, {dy, x, weight, mean, invstd});
   return {out[0], out[1], out[2]};
-}
-
-Tensor batch_norm_act(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                      const Tensor& running_mean, const Tensor& running_var, const Tensor& residual,
-                      const BatchNormActParams& params) {
-  return dispatch(batch_norm_act_op(), params,
-                  {x, weight, bias, running_mean, running_var, residual})[0];
-}
-
-BatchNormActGrads batch_norm_act_grad(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                      const Tensor& mean, const Tensor& invstd, const Tensor& bias,
-                                      const Tensor& y, const BatchNormParams& params) {
-  const Outputs out =
-      dispatch(batch_norm_act_grad_op(), params, {dy, x, weight, mean, invstd, bias, y});
-  return {out[0], out[1], out[2], y.defined() ? out[3] : Tensor()};
 }
 
 Functions batch_norm_functions() {

@@ -30,23 +30,6 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormParams& params = {});
 
-struct BatchNormActParams {
-  BatchNormParams norm;
-  bool relu = true;
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    BatchNormParams::fields(self.norm, f);
-    f("relu", self.relu);
-  }
-};
-
-/// batch_norm, then + residual (of x's shape and dtype, may be left out), then relu where
-/// params.relu says so, in one pass. Op inputs: batch_norm's, residual; outputs: batch_norm's.
-Tensor batch_norm_act(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                      const Tensor& running_mean, const Tensor& running_var, const Tensor& residual,
-                      const BatchNormActParams& params = {});
-
 /// Op inputs: dy, x, weight (may be undefined), mean (C), invstd (C). Outputs: dx (N, C, …),
 /// dweight (C), dbias (C). With params.training the statistics depend on x, otherwise they are
 /// constants.
@@ -56,16 +39,5 @@ struct BatchNormGrads {
 BatchNormGrads batch_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                const Tensor& mean, const Tensor& invstd,
                                const BatchNormParams& params);
-
-/// batch_norm_grad of relu_grad(dy, y), in one pass. Op inputs: batch_norm_grad's, bias and y,
-/// which may be undefined. With y the outputs are batch_norm_grad's and what relu_grad gives: the
-/// gradient of a residual. Without, y is taken to be relu(batch_norm(x)), and its sign is computed
-/// again from x and the bias; there is no fourth output.
-struct BatchNormActGrads {
-  Tensor dx, dweight, dbias, dresidual;
-};
-BatchNormActGrads batch_norm_act_grad(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                      const Tensor& mean, const Tensor& invstd, const Tensor& bias,
-                                      const Tensor& y, const BatchNormParams& params);
 
 }  // namespace mica

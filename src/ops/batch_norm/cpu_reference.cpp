@@ -31,8 +31,7 @@ class Channel {
   const Strides& strides_;
 };
 
-void run_act(const BatchNormActParams& act, const Call& call) {
-  const BatchNormParams& params = act.norm;
+void run(const BatchNormParams& params, const Call& call) {
   const int64_t channels = call.in[0].shape()[1];
   if (channels == 0) return;
   const int64_t count = call.in[0].numel() / channels;
@@ -40,7 +39,6 @@ void run_act(const BatchNormActParams& act, const Call& call) {
     using S = Compute<T>;
     for (int64_t c = 0; c < channels; ++c) {
       const Channel<T> x(call.in[0], c), y(call.out[0], c);
-      const Arg& residual = input_or_none(call, 5);
       double mean = 0;
       double variance = 0;
       if (!params.training) {
@@ -63,9 +61,7 @@ void run_act(const BatchNormActParams& act, const Call& call) {
       const double scale = invstd * static_cast<double>(channel_value<S>(call.in[1], c, 1));
       const double shift = static_cast<double>(channel_value<S>(call.in[2], c, 0));
       for (int64_t i = 0; i < count; ++i) {
-        double value = (static_cast<double>(x[i]) - mean) * scale + shift;
-        if (residual.defined()) value += static_cast<double>(Channel<T>(residual, c)[i]);
-        y[i] = static_cast<T>(act.relu && value < 0 ? 0 : value);
+        y[i] = static_cast<T>((static_cast<double>(x[i]) - mean) * scale + shift);
       }
       call.out[1].as<S>()[c] = static_cast<S>(mean);
       call.out[2].as<S>()[c] = static_cast<S>(invstd);
@@ -73,9 +69,7 @@ void run_act(const BatchNormActParams& act, const Call& call) {
   });
 }
 
-/// With kMasked dy counts where y, or what x becomes, is positive.
-template <bool kMasked>
-void run_any_grad(const BatchNormParams& params, const Call& call) {
+void run_grad(const BatchNormParams& params, const Call& call) {
   const int64_t channels = call.in[1].shape()[1];
   if (channels == 0) return;
   const int64_t count = call.in[1].numel() / channels;
@@ -89,20 +83,12 @@ void run_any_grad(const BatchNormParams& params, const Call& call) {
       const auto normalised = [&](int64_t i) {
         return (static_cast<double>(x[i]) - mean) * invstd;
       };
-      const double bias = static_cast<double>(channel_value<S>(input_or_none(call, 5), c, 0));
-      const Arg& y = input_or_none(call, 6);
-      const auto slope = [&](int64_t i) {
-        if (!kMasked) return static_cast<double>(dy[i]);
-        const bool passes = y.defined() ? Channel<T>(y, c)[i] > T(0)
-                                        : static_cast<T>(normalised(i) * weight + bias) > T(0);
-        return passes ? static_cast<double>(dy[i]) : 0;
-      };
+      const auto slope = [&](int64_t i) { return static_cast<double>(dy[i]); };
       double dweight = 0;
       double dbias = 0;
       for (int64_t i = 0; i < count; ++i) {
         dbias += slope(i);
         dweight += slope(i) * normalised(i);
-        if (y.defined()) Channel<T>(call.out[3], c)[i] = static_cast<T>(slope(i));
       }
       for (int64_t i = 0; i < count; ++i) {
         double d = slope(i);
@@ -115,21 +101,13 @@ void run_any_grad(const BatchNormParams& params, const Call& call) {
   });
 }
 
-void run(const BatchNormParams& params, const Call& call) { run_act(without_act(params), call); }
-
 }  // namespace
 
 Kernel batch_norm_reference_kernel() {
   return kernel<supports_all<BatchNormParams>, run>("reference");
 }
 Kernel batch_norm_grad_reference_kernel() {
-  return kernel<supports_all<BatchNormParams>, run_any_grad<false>>("reference");
-}
-Kernel batch_norm_act_reference_kernel() {
-  return kernel<supports_all<BatchNormActParams>, run_act>("reference");
-}
-Kernel batch_norm_act_grad_reference_kernel() {
-  return kernel<supports_all<BatchNormParams>, run_any_grad<true>>("reference");
+  return kernel<supports_all<BatchNormParams>, run_grad>("reference");
 }
 
 }  // namespace mica

@@ -31,14 +31,11 @@ struct State : KernelState {
   }
 };
 
-template <class P>
-Support supports(const P&, const Specs& specs) {
-  constexpr uint32_t kLarge = 0b100001;  // x and the residual
-  return supports_layouts(specs, kLarge);
+Support supports(const BatchNormParams&, const Specs& specs) {
+  return supports_layouts(specs, 0b1);  // x
 }
 Support supports_grad(const BatchNormParams&, const Specs& specs) {
-  constexpr uint32_t kLarge = 0b1000011;  // dy, x and y
-  return supports_layouts(specs, kLarge);
+  return supports_layouts(specs, 0b11);  // dy and x
 }
 
 template <class P>
@@ -152,11 +149,12 @@ void for_planes(const State& s, int64_t channel, F&& f) {
 }
 
 template <class T, class End>
-void forward_planes(const BatchNormParams& params, const State& s, const Call& call, End end_of) {
+void forward_planes(const BatchNormParams& params, const State& s, const Call& call,
+                    const Arg& added, End end_of) {
   using S = Compute<T>;
   const Workspace<S> w(s, call.workspace);
   const T* x = call.in[0].as<T>();
-  const T* residual = input_or_none(call, 5).defined() ? call.in[5].as<T>() : x;
+  const T* residual = added.defined() ? added.as<T>() : x;
   T* y = call.out[0].as<T>();
   const auto count = static_cast<double>(s.count());
   parallel_for(s.channels, s.grain(s.count()), [&](int64_t begin, int64_t end) {
@@ -195,10 +193,10 @@ void forward_planes(const BatchNormParams& params, const State& s, const Call& c
 
 // With kRecomputed dy counts where what x becomes is positive.
 template <class T, bool kRecomputed>
-void backward_planes(const BatchNormParams& params, const State& s, const Call& call) {
+void backward_planes(const BatchNormParams& params, const State& s, const Call& call,
+                     const Arg& bias_arg, const Arg& y) {
   using S = Compute<T>;
   const Workspace<S> w(s, call.workspace);
-  const Arg& y = input_or_none(call, 6);
   T* const dz = y.defined() ? call.out[3].as<T>() : nullptr;
   const T* dy = dz ? dz : call.in[0].as<T>();
   const T* x = call.in[1].as<T>();
@@ -206,7 +204,7 @@ void backward_planes(const BatchNormParams& params, const State& s, const Call& 
   parallel_for(s.channels, s.grain(s.count()), [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       const Vec<S> mean(channel_value<S>(call.in[3], c, 0));
-      const Vec<S> bias(channel_value<S>(input_or_none(call, 5), c, 0));
+      const Vec<S> bias(channel_value<S>(bias_arg, c, 0));
       const Vec<S> scale(scale_of<S>(call, c));
       const auto slope_of = [&](Vec<S> g, Vec<S> v) {
         return kRecomputed ? masked(g, (v - mean) * scale + bias) : g;
@@ -315,11 +313,12 @@ Vec<S> lanes_of(const S* numbers, int64_t c, int64_t lanes) {
 }
 
 template <class T, class End>
-void forward_rows(const BatchNormParams& params, const State& s, const Call& call, End end_of) {
+void forward_rows(const BatchNormParams& params, const State& s, const Call& call, const Arg& added,
+                  End end_of) {
   using S = Compute<T>;
   const Workspace<S> w(s, call.workspace);
   const T* x = call.in[0].as<T>();
-  const T* residual = input_or_none(call, 5).defined() ? call.in[5].as<T>() : x;
+  const T* residual = added.defined() ? added.as<T>() : x;
   const int64_t channels = s.channels;
   const auto count = static_cast<double>(s.count());
   if (params.training) {
@@ -354,17 +353,17 @@ void forward_rows(const BatchNormParams& params, const State& s, const Call& cal
 }
 
 template <class T, bool kRecomputed>
-void backward_rows(const BatchNormParams& params, const State& s, const Call& call) {
+void backward_rows(const BatchNormParams& params, const State& s, const Call& call,
+                   const Arg& bias_arg, const Arg& y) {
   using S = Compute<T>;
   const Workspace<S> w(s, call.workspace);
-  const Arg& y = input_or_none(call, 6);
   const T* dy = call.in[0].as<T>();
   const T* x = call.in[1].as<T>();
   const int64_t channels = s.channels;
   for (int64_t c = 0; c < channels; ++c) {
     w.mean[c] = channel_value<S>(call.in[3], c, 0);
     w.scale[c] = scale_of<S>(call, c);
-    w.bias[c] = channel_value<S>(input_or_none(call, 5), c, 0);
+    w.bias[c] = channel_value<S>(bias_arg, c, 0);
   }
   if (y.defined()) {
     T* const dz = call.out[3].as<T>();
@@ -395,46 +394,79 @@ void backward_rows(const BatchNormParams& params, const State& s, const Call& ca
 }
 
 template <bool kResidual, bool kRelu>
-void forward(const BatchNormParams& params, const State& s, const Call& call) {
+void forward(const BatchNormParams& params, const State& s, const Call& call, const Arg& added) {
   switch_float(call.out[0].dtype(), "batch_norm", [&]<class T>() {
     const Ending<kResidual, kRelu> end;
-    s.by_rows ? forward_rows<T>(params, s, call, end) : forward_planes<T>(params, s, call, end);
+    s.by_rows ? forward_rows<T>(params, s, call, added, end)
+              : forward_planes<T>(params, s, call, added, end);
   });
+}
+
+void run(const BatchNormParams& params, const State& s, const Call& call) {
+  forward<false, false>(params, s, call, no_arg());
 }
 
 template <bool kRecomputed>
-void backward(const BatchNormParams& params, const State& s, const Call& call) {
+void backward(const BatchNormParams& params, const State& s, const Call& call, const Arg& bias,
+              const Arg& y) {
   switch_float(call.out[0].dtype(), "batch_norm_grad", [&]<class T>() {
-    s.by_rows ? backward_rows<T, kRecomputed>(params, s, call)
-              : backward_planes<T, kRecomputed>(params, s, call);
+    s.by_rows ? backward_rows<T, kRecomputed>(params, s, call, bias, y)
+              : backward_planes<T, kRecomputed>(params, s, call, bias, y);
   });
 }
 
-void run_act(const BatchNormActParams& params, const State& s, const Call& call) {
-  const auto run = !call.in[5].defined()
-                       ? (params.relu ? forward<false, true> : forward<false, false>)
-                       : (params.relu ? forward<true, true> : forward<true, false>);
-  run(params.norm, s, call);
+void run_grad(const BatchNormParams& params, const State& s, const Call& call) {
+  backward<false>(params, s, call, no_arg(), no_arg());
 }
 
-void run_act_grad(const BatchNormParams& params, const State& s, const Call& call) {
-  call.in[6].defined() ? backward<false>(params, s, call) : backward<true>(params, s, call);
+Support supports_end(const AnchoredParams& params, const Specs& specs) {
+  const auto end = batch_norm_end(params, specs);
+  if (!end) return Support::no("it carries a sum and relu after batch_norm");
+  return supports_layouts(specs, end->added < 0 ? 0b1 : 0b1 | 1U << end->added);
+}
+
+void run_end(const AnchoredParams& params, const State& s, const Call& call) {
+  const auto known = known_after(params, *params.call->op);
+  const bool relu = known->activation == Activation::relu;
+  const auto run = known->added < 0 ? (relu ? forward<false, true> : forward<false, false>)
+                                    : (relu ? forward<true, true> : forward<true, false>);
+  run(batch_norm_params(params), s, call, input_or_none(call, known->added));
+}
+
+Support supports_masked(const AnchoredParams& params, const Specs& specs) {
+  const auto mask = batch_norm_mask(params, specs);
+  if (!mask) return Support::no("it carries relu_grad before batch_norm_grad");
+  return supports_layouts(specs, mask->y < 0 ? 0b11 : 0b11 | 1U << mask->y);
+}
+
+struct MaskedState : State {
+  explicit MaskedState(const State& state) : State(state) {}
+  BatchNormMask mask;
+};
+
+std::shared_ptr<MaskedState> prepare_masked(const AnchoredParams& params, const Specs& specs) {
+  auto state = std::make_shared<MaskedState>(*prepare(params, specs));
+  state->mask = *batch_norm_mask(params, specs);
+  return state;
+}
+
+void run_masked(const AnchoredParams& params, const MaskedState& s, const Call& call) {
+  const auto run = s.mask.recomputed ? backward<true> : backward<false>;
+  run(batch_norm_params(params), s, call, input_or_none(call, s.mask.bias),
+      input_or_none(call, s.mask.y));
 }
 
 }  // namespace
 
 Kernel batch_norm_vectorized_kernel() {
-  return kernel<supports<BatchNormParams>, prepare<BatchNormParams>, forward<false, false>>(
-      "vectorized");
+  return kernel<supports, prepare<BatchNormParams>, run>("vectorized");
 }
 Kernel batch_norm_grad_vectorized_kernel() {
-  return kernel<supports_grad, prepare<BatchNormParams>, backward<false>>("vectorized");
+  return kernel<supports_grad, prepare<BatchNormParams>, run_grad>("vectorized");
 }
-Kernel batch_norm_act_vectorized_kernel() {
-  return kernel<supports<BatchNormActParams>, prepare<BatchNormActParams>, run_act>("vectorized");
-}
-Kernel batch_norm_act_grad_vectorized_kernel() {
-  return kernel<supports_grad, prepare<BatchNormParams>, run_act_grad>("vectorized");
+KernelList batch_norm_carrying_kernels() {
+  return {kernel<supports_end, prepare<AnchoredParams>, run_end>("batch_norm_vectorized"),
+          kernel<supports_masked, prepare_masked, run_masked>("batch_norm_grad_vectorized")};
 }
 
 }  // namespace mica

@@ -148,20 +148,21 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
   });
 }
 
-std::shared_ptr<BatchNormState> prepare_act(const BatchNormActParams& params, const Specs& specs) {
+std::shared_ptr<BatchNormState> prepare_end(const BatchNormParams& params, const Specs& specs,
+                                            const BatchNormEnd& end) {
   const size_t bytes =
       specs.out[0].dtype == DType::f64 ? sizeof(Moments<double>) : sizeof(Moments<float>);
-  const bool aligned =
-      specs.in[0].aligned && specs.out[0].aligned && (specs.in.size() < 6 || specs.in[5].aligned);
-  return prepare_layout(specs, aligned, false, params.norm.training ? bytes : 0,
+  const bool aligned = specs.in[0].aligned && specs.out[0].aligned &&
+                       (end.added < 0 || specs.in[static_cast<size_t>(end.added)].aligned);
+  return prepare_layout(specs, aligned, false, params.training ? bytes : 0,
                         [&]<class T, bool kLast, int V>() {
                           return reinterpret_cast<const void*>(partial_moments<T, kLast, V>);
                         });
 }
 
-void run_act(const BatchNormActParams& act, const BatchNormState& state, const Call& call) {
+void run_end(const BatchNormParams& params, const BatchNormState& state, const Call& call,
+             const BatchNormEnd& end) {
   const Geometry& g = state.geometry;
-  const BatchNormParams& params = act.norm;
   Encoder& encoder = *call.encoder;
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
@@ -181,37 +182,46 @@ void run_act(const BatchNormActParams& act, const BatchNormState& state, const C
                      static_cast<unsigned>(cuda::ceil_div<int64_t>(g.channels, kThreads)), kThreads,
                      0, g.channels, params.eps, running_mean, running_var, mean, invstd);
     }
-    const bool adds = call.in.size() > 5 && call.in[5].defined();
+    const bool adds = end.added >= 0;
     encoder.launch(adds ? normalise<T, kLast, V, true> : normalise<T, kLast, V, false>,
-                   elementwise_grid(g), block_of(g), 0, g, act.relu, x,
-                   adds ? call.in[5].as<const T>() : nullptr, per_channel<C>(call.in[1]),
-                   per_channel<C>(call.in[2]), mean, invstd, call.out[0].as<T>());
+                   elementwise_grid(g), block_of(g), 0, g, end.relu, x,
+                   adds ? call.in[static_cast<size_t>(end.added)].as<const T>() : nullptr,
+                   per_channel<C>(call.in[1]), per_channel<C>(call.in[2]), mean, invstd,
+                   call.out[0].as<T>());
   });
 }
 
-Support supports_act(const BatchNormActParams&, const Specs& specs) {
-  constexpr uint32_t kLarge = 0b100001;  // x and the residual
-  return supports_layout(specs, kLarge);
-}
-
-BatchNormActParams without_act(const BatchNormParams& params) { return {params, false}; }
-
-Support supports(const BatchNormParams& params, const Specs& specs) {
-  return supports_act(without_act(params), specs);
+Support supports(const BatchNormParams&, const Specs& specs) {
+  return supports_layout(specs, 0b1);  // x
 }
 std::shared_ptr<BatchNormState> prepare(const BatchNormParams& params, const Specs& specs) {
-  return prepare_act(without_act(params), specs);
+  return prepare_end(params, specs, {});
 }
 void run(const BatchNormParams& params, const BatchNormState& state, const Call& call) {
-  run_act(without_act(params), state, call);
+  run_end(params, state, call, {});
+}
+
+Support supports_carrying(const AnchoredParams& params, const Specs& specs) {
+  const auto end = batch_norm_end(params, specs);
+  if (!end) return Support::no("it carries a sum and relu after batch_norm");
+  return supports_layout(specs, end->added < 0 ? 0b1U : 0b1U | 1U << end->added);
+}
+std::shared_ptr<BatchNormState> prepare_carrying(const AnchoredParams& params, const Specs& specs) {
+  return prepare_end(batch_norm_params(params), specs, *batch_norm_end(params, specs));
+}
+void run_carrying(const AnchoredParams& params, const BatchNormState& state, const Call& call) {
+  const auto known = known_after(params, *params.call->op);
+  run_end(batch_norm_params(params), state, call,
+          {known->added, known->activation == Activation::relu});
 }
 
 }  // namespace
 
 KernelList batch_norm_cuda_kernels() { return {kernel<supports, prepare, run>("split_reduction")}; }
 
-KernelList batch_norm_act_cuda_kernels() {
-  return {kernel<supports_act, prepare_act, run_act>("split_reduction")};
+KernelList batch_norm_carrying_cuda_kernels() {
+  return {kernel<supports_carrying, prepare_carrying, run_carrying>("batch_norm_split_reduction"),
+          batch_norm_grad_carrying_kernel()};
 }
 
 }  // namespace mica

@@ -5,11 +5,18 @@
 #include <algorithm>
 
 #include "mica/op/kernel.h"
-#include "mica/ops/batch_norm/batch_norm.h"
+#include "mica/ops/batch_norm/statistics.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/types.cuh"
 #include "mica/runtime/runtime.h"
+
+namespace mica {
+
+/// Of a gradient that carries relu's before it.
+Kernel batch_norm_grad_carrying_kernel();
+
+}  // namespace mica
 
 namespace mica::cuda::batch_norm {
 

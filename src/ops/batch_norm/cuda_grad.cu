@@ -162,24 +162,20 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
   });
 }
 
-Support supports_grad(const BatchNormParams&, const Specs& specs) {
-  constexpr uint32_t kLarge = 0b1000011;  // dy, x and y
-  return supports_layout(specs, kLarge);
-}
-
 template <Mask kMask>
-std::shared_ptr<BatchNormState> prepare_masked(const Specs& specs) {
+std::shared_ptr<BatchNormState> prepare_masked(const Specs& specs, size_t y = 0) {
   const size_t bytes =
       specs.out[0].dtype == DType::f64 ? sizeof(GradSums<double>) : sizeof(GradSums<float>);
   bool aligned = specs.in[0].aligned && specs.in[1].aligned && specs.out[0].aligned;
-  if (kMask == Mask::given) aligned = aligned && specs.in[6].aligned && specs.out[3].aligned;
+  if (kMask == Mask::given) aligned = aligned && specs.in[y].aligned && specs.out[3].aligned;
   return prepare_layout(specs, aligned, true, bytes, [&]<class T, bool kLast, int V>() {
     return reinterpret_cast<const void*>(partial_grad_sums<T, kLast, V, kMask>);
   });
 }
 
 template <Mask kMask>
-void run_masked(const BatchNormParams& params, const BatchNormState& state, const Call& call) {
+void run_masked(const BatchNormParams& params, const BatchNormState& state, const Call& call,
+                const BatchNormMask& given = {}) {
   const Geometry& g = state.geometry;
   Encoder& encoder = *call.encoder;
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
@@ -189,9 +185,9 @@ void run_masked(const BatchNormParams& params, const BatchNormState& state, cons
     const auto mean = per_channel<C>(call.in[3]);
     const auto invstd = per_channel<C>(call.in[4]);
     MaskArgs<T> mask{per_channel<C>(call.in[2]), invstd, {}, nullptr, nullptr};
-    if (kMask == Mask::recomputed) mask.bias = per_channel<C>(call.in[5]);
+    if (kMask == Mask::recomputed) mask.bias = per_channel<C>(input_or_none(call, given.bias));
     if (kMask == Mask::given) {
-      mask.y = call.in[6].as<const T>();
+      mask.y = input_or_none(call, given.y).as<const T>();
       mask.dz = call.out[3].as<T>();
     }
     auto* dweight = call.out[1].as<C>();
@@ -207,19 +203,38 @@ void run_masked(const BatchNormParams& params, const BatchNormState& state, cons
   });
 }
 
+Support supports_grad(const BatchNormParams&, const Specs& specs) {
+  return supports_layout(specs, 0b11);  // dy and x
+}
 std::shared_ptr<BatchNormState> prepare_grad(const BatchNormParams&, const Specs& specs) {
   return prepare_masked<Mask::none>(specs);
 }
 void run_grad(const BatchNormParams& params, const BatchNormState& state, const Call& call) {
   run_masked<Mask::none>(params, state, call);
 }
-std::shared_ptr<BatchNormState> prepare_act_grad(const BatchNormParams&, const Specs& specs) {
-  return specs.in[6].defined ? prepare_masked<Mask::given>(specs)
-                             : prepare_masked<Mask::recomputed>(specs);
+
+struct CarryingState : BatchNormState {
+  explicit CarryingState(const BatchNormState& state) : BatchNormState(state) {}
+  BatchNormMask mask;
+};
+
+Support supports_carrying(const AnchoredParams& params, const Specs& specs) {
+  const auto mask = batch_norm_mask(params, specs);
+  if (!mask) return Support::no("it carries relu_grad before batch_norm_grad");
+  return supports_layout(specs, mask->y < 0 ? 0b11U : 0b11U | 1U << mask->y);
 }
-void run_act_grad(const BatchNormParams& params, const BatchNormState& state, const Call& call) {
-  call.in[6].defined() ? run_masked<Mask::given>(params, state, call)
-                       : run_masked<Mask::recomputed>(params, state, call);
+std::shared_ptr<CarryingState> prepare_carrying(const AnchoredParams& params, const Specs& specs) {
+  const BatchNormMask mask = *batch_norm_mask(params, specs);
+  auto state = std::make_shared<CarryingState>(
+      *(mask.recomputed ? prepare_masked<Mask::recomputed>(specs)
+                        : prepare_masked<Mask::given>(specs, static_cast<size_t>(mask.y))));
+  state->mask = mask;
+  return state;
+}
+void run_carrying(const AnchoredParams& params, const CarryingState& state, const Call& call) {
+  const BatchNormParams& norm = batch_norm_params(params);
+  state.mask.recomputed ? run_masked<Mask::recomputed>(norm, state, call, state.mask)
+                        : run_masked<Mask::given>(norm, state, call, state.mask);
 }
 
 }  // namespace
@@ -228,8 +243,9 @@ KernelList batch_norm_grad_cuda_kernels() {
   return {kernel<supports_grad, prepare_grad, run_grad>("split_reduction")};
 }
 
-KernelList batch_norm_act_grad_cuda_kernels() {
-  return {kernel<supports_grad, prepare_act_grad, run_act_grad>("split_reduction")};
+Kernel batch_norm_grad_carrying_kernel() {
+  return kernel<supports_carrying, prepare_carrying, run_carrying>(
+      "batch_norm_grad_split_reduction");
 }
 
 }  // namespace mica

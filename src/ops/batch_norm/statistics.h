@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "mica/op/kernel.h"
+#include "mica/ops/anchored/anchored.h"
 #include "mica/ops/batch_norm/batch_norm.h"
 
 namespace mica {
@@ -30,23 +33,45 @@ void update_running(const BatchNormParams& params, const Call& call, int64_t cha
   move(call.in[4], variance * count / (count - 1));
 }
 
-/// What batch_norm does, in the words of batch_norm_act.
-inline BatchNormActParams without_act(const BatchNormParams& params) { return {params, false}; }
-
-/// Input `i` of a call that may have fewer.
-inline const Arg& input_or_none(const Call& call, size_t i) {
+/// Something that comes with a call, or nothing.
+inline const Arg& no_arg() {
   static const TensorSpec undefined;
   static const Arg none{nullptr, &undefined};
-  return i < call.in.size() ? call.in[i] : none;
+  return none;
+}
+
+/// What kernels do with the result: add `added`, of its shape, where there is such an input, then
+/// relu.
+struct BatchNormEnd {
+  int added = -1;
+  bool relu = false;
+};
+/// Of a batch norm that carries a program; none for a program that is another one.
+std::optional<BatchNormEnd> batch_norm_end(const AnchoredParams& params, const Specs& specs);
+
+/// Where the cotangent of a batch norm counts, if relu's gradient comes before: where `y`, an
+/// input, is positive; or where relu of the batch norm, computed again with the bias, is.
+struct BatchNormMask {
+  int y = -1;
+  int bias = -1;
+  bool recomputed = false;
+};
+/// Of a gradient that carries a program; none for a program that is another one.
+std::optional<BatchNormMask> batch_norm_mask(const AnchoredParams& params, const Specs& specs);
+/// The gradient for x of relu(batch_norm(x)), which is computed again: the programs read dy; then
+/// x, mean, 1/std, and weight and bias as far as there are any.
+Anchored batch_norm_grad_of_relu(const BatchNormParams& params, DType dtype, bool weight,
+                                 bool bias);
+inline const BatchNormParams& batch_norm_params(const AnchoredParams& params) {
+  return params.call->params.as<BatchNormParams>();
+}
+inline const Arg& input_or_none(const Call& call, int i) {
+  return i < 0 ? no_arg() : call.in[static_cast<size_t>(i)];
 }
 
 Kernel batch_norm_reference_kernel();
 Kernel batch_norm_grad_reference_kernel();
 Kernel batch_norm_vectorized_kernel();
 Kernel batch_norm_grad_vectorized_kernel();
-Kernel batch_norm_act_reference_kernel();
-Kernel batch_norm_act_grad_reference_kernel();
-Kernel batch_norm_act_vectorized_kernel();
-Kernel batch_norm_act_grad_vectorized_kernel();
 
 }  // namespace mica

@@ -50,13 +50,7 @@ dnnl::primitive_attr attributes() {
 
 dnnl::primitive_attr forward_attributes(const Convolution& c) {
   dnnl::primitive_attr attr = attributes();
-  dnnl::post_ops after;
-  if (c.residual) after.append_binary(dnnl::algorithm::binary_add, image(c, c.y));
-  if (c.activation == Activation::relu)
-    after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-  if (c.activation == Activation::gelu)
-    after.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0);
-  attr.set_post_ops(after);
+  attr.set_post_ops(c.after.ops);
   return attr;
 }
 
@@ -154,11 +148,31 @@ std::optional<std::string> refusal(const Specs& specs) {
   return std::nullopt;
 }
 
+std::optional<memory::desc> beside_y(const Convolution& conv, const TensorSpec& operand) {
+  const memory::dims ones(conv.y.size(), 1);
+  const auto row_major_desc = [&](const memory::dims& dims) {
+    return memory::desc(dims, memory::data_type::f32, row_major(dims.size()));
+  };
+  if (operand.numel() == 1) return row_major_desc(ones);
+  if (std::equal(operand.shape.begin(), operand.shape.end(), conv.y.begin(), conv.y.end()))
+    return image(conv, conv.y);
+  // One number for each channel: (…, C, 1, …).
+  const int channel = operand.rank() - static_cast<int>(conv.y.size()) + 1;
+  if (channel < 0 || operand.numel() != conv.y[1] || operand.shape[channel] != conv.y[1] ||
+      !operand.is_contiguous())
+    return std::nullopt;
+  memory::dims dims = ones;
+  dims[1] = conv.y[1];
+  return row_major_desc(dims);
+}
+
 std::shared_ptr<State> prepare(const Convolution& conv, Direction direction) try {
   switch (direction) {
     case Direction::forward: {
       const auto desc = checked(describe_forward(conv));
-      return make_state<Forward>(conv, desc, desc.weights_desc(), Weight::read);
+      auto state = make_state<Forward>(conv, desc, desc.weights_desc(), Weight::read);
+      state->after = conv.after;
+      return state;
     }
     case Direction::dgrad: {
       const auto desc = checked(describe_gradient<DataGradient>(conv));
@@ -180,8 +194,7 @@ void run_forward(const State& s, const Call& call) {
                                           {DNNL_ARG_DST, run.at(s.y, call.out[0].data)},
                                           {DNNL_ARG_SCRATCHPAD, run.scratch(s.scratch)}};
   if (call.in[2].defined()) args.emplace(DNNL_ARG_BIAS, run.at(s.bias, call.in[2].data));
-  if (call.in.size() > 3 && call.in[3].defined())
-    args.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, run.at(s.y, call.in[3].data));
+  s.after.add_arguments(engine(), call, args);
   s.primitive.execute(stream(), args);
 }
 

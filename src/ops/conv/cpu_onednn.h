@@ -6,7 +6,7 @@
 #include <string>
 
 #include "mica/op/kernel.h"
-#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/anchored/cpu_onednn.h"
 
 // Convolutions of any number of axes by oneDNN; included only by files that are built with it.
 namespace mica::onednn {
@@ -21,9 +21,7 @@ struct Convolution {
   memory::dims stride, padding, dilation;
   bool channels_last = false;
   bool bias = false;
-  // Of a forward convolution:
-  bool residual = false;  ///< something like y is added
-  Activation activation = Activation::none;
+  PostOps after = {};  ///< of a forward convolution
 };
 
 enum class Direction { forward, dgrad, wgrad };
@@ -33,15 +31,19 @@ struct State : KernelState {
   dnnl::primitive primitive;
   dnnl::primitive reorder;  ///< empty where the weight is taken as it is
   memory::desc x, y, bias, weight, own_weight, scratch, reorder_scratch;
+  PostOps after;
 };
 
 /// Why a call is not for oneDNN, as far as its specs tell.
 std::optional<std::string> refusal(const Specs& specs);
 
+/// How an operand of a program lies beside y; none where the library cannot take it.
+std::optional<memory::desc> beside_y(const Convolution& conv, const TensorSpec& operand);
+
 /// Raises Unsupported where oneDNN cannot compute it, or has a reference implementation alone.
 std::shared_ptr<State> prepare(const Convolution& conv, Direction direction);
 
-// Inputs x, weight, bias (, residual); dy, weight; dy, x.
+// Inputs x, weight, bias and what a program reads; dy, weight; dy, x.
 void run_forward(const State& state, const Call& call);
 void run_dgrad(const State& state, const Call& call);
 void run_wgrad(const State& state, const Call& call);

@@ -55,6 +55,34 @@ fe::graph::Pointwise_attributes pointwise(fe::PointwiseMode_t mode) {
   return a;
 }
 
+TensorPtr add_activation(fe::graph::Graph& graph, Activation activation, TensorPtr y) {
+  using Mode = fe::PointwiseMode_t;
+  switch (activation) {
+    case Activation::none:
+      return y;
+    case Activation::relu:
+      return graph.pointwise(y, pointwise(Mode::RELU_FWD));
+    case Activation::gelu:
+      return graph.pointwise(y, pointwise(Mode::GELU_FWD));
+    case Activation::gelu_tanh:
+      return graph.pointwise(y, pointwise(Mode::GELU_APPROX_TANH_FWD));
+    case Activation::silu:
+      return graph.pointwise(y, pointwise(Mode::SWISH_FWD));
+    case Activation::tanh:
+      return graph.pointwise(y, pointwise(Mode::TANH_FWD));
+    case Activation::sigmoid:
+      return graph.pointwise(y, pointwise(Mode::SIGMOID_FWD));
+    case Activation::hardswish: {
+      const TensorPtr shifted = graph.pointwise(y, graph.tensor(3.0F), pointwise(Mode::ADD));
+      const TensorPtr gate = graph.pointwise(
+          shifted, pointwise(Mode::RELU_FWD).set_relu_lower_clip(0).set_relu_upper_clip(6));
+      const TensorPtr scaled = graph.pointwise(gate, graph.tensor(1 / 6.0F), pointwise(Mode::MUL));
+      return graph.pointwise(y, scaled, pointwise(Mode::MUL));
+    }
+  }
+  return y;
+}
+
 /// What comes after a convolution. The residual first: the library has kernels built beforehand for
 /// that order.
 TensorPtr add_epilogue(fe::graph::Graph& graph, const ConvProblem& p, bool bias, TensorPtr y) {
@@ -67,11 +95,7 @@ TensorPtr add_epilogue(fe::graph::Graph& graph, const ConvProblem& p, bool bias,
     shape[1] = p.y[1];
     add(kBias, shape);
   }
-  if (p.activation == Activation::relu)
-    y = graph.pointwise(y, pointwise(fe::PointwiseMode_t::RELU_FWD));
-  if (p.activation == Activation::gelu)
-    y = graph.pointwise(y, pointwise(fe::PointwiseMode_t::GELU_FWD));
-  return y;
+  return add_activation(graph, p.activation, y);
 }
 
 std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias) {
@@ -165,7 +189,7 @@ class GraphPlan : public ConvPlan {
 }  // namespace
 
 const char* ConvProblem::op() const {
-  if (joined) return "conv2d_act";
+  if (joined) return "anchored";
   static constexpr const char* kNames[2][3] = {{"conv2d", "conv2d_dgrad", "conv2d_wgrad"},
                                                {"conv3d", "conv3d_dgrad", "conv3d_wgrad"}};
   return kNames[x.rank() - 4][static_cast<int>(pass)];

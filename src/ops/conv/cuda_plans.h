@@ -23,7 +23,7 @@ struct ConvProblem {
   bool channels_last = false;
   bool bias = false;
   bool row_major_gradient = false;  ///< of the weight, whatever the plan's layout
-  bool joined = false;              ///< conv2d_act: all of it has to be in the plan
+  bool joined = false;              ///< what it carries has to be in the plan, all of it
   bool residual = false;
   Activation activation = Activation::none;
 

@@ -111,7 +111,7 @@ const OpDef& conv2d_op() {
           .precision(Precision::low)
           .formats({Format::images, Format::weight}, {Format::images})
           .contraction({.channel_axis = 1})
-          .carries({0}, {0})
+          .carries({}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {0, 1}})
@@ -128,6 +128,7 @@ const OpDef& conv2d_dgrad_op() {
           .outputs({"dx"})
           .flops<conv_dgrad_flops<Conv2dGradParams>>()
           .formats({Format::images, Format::weight}, {Format::images})
+          .carries({}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
           .vjp<vjp_dgrad>({.in = {0, 1}})
@@ -154,6 +155,9 @@ const OpDef& conv2d_wgrad_op() {
           .build();
   return def;
 }
+
+// On the CPU oneDNN's alone.
+KernelList conv2d_carrying_kernels() { return {}; }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const ConvOptions<Size2>& options) {

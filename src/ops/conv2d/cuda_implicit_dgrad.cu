@@ -90,14 +90,16 @@ void launch(const Choice& choice, const Plan& p, const Call& call, const float* 
                        choice.shared, p, dy, positions, weight, x_relu, call.out[0].as<float>());
 }
 
-/// The inputs are dy and weight, or where it was pooled dy, positions, weight and perhaps x.
+/// The inputs are dy, weight and perhaps x; where it was pooled dy, positions, weight and perhaps
+/// x.
 void run_choice(const Choice& choice, const Call& call) {
-  const bool pooled = call.in.size() > 2;
+  const bool pooled = call.in.size() > 3;
   Plan p = choice.plan;
   const auto* dy = call.in[0].as<const float>();
   const auto* positions = pooled ? call.in[1].as<const int>() : nullptr;
   const auto* weight = call.in[pooled ? 2 : 1].as<const float>();
-  const auto* x_relu = pooled && call.in[3].defined() ? call.in[3].as<const float>() : nullptr;
+  const bool masked = call.in.size() > 2 && call.in.back().defined();
+  const auto* x_relu = masked ? call.in.back().as<const float>() : nullptr;
   set_vectors(p, dy, positions, weight) == 4
       ? launch<4>(choice, p, call, dy, positions, weight, x_relu)
       : launch<1>(choice, p, call, dy, positions, weight, x_relu);

@@ -1,5 +1,5 @@
-// Convolution (+ ReLU) (+ max-pooling) of f32 by TF32 tensor cores, with nothing unfolded in
-// memory: a block keeps its part of x and of the weight in shared memory.
+// Convolution (+ sum) (+ activation) or (+ ReLU) (+ max-pooling) of f32 by TF32 tensor cores, with
+// nothing unfolded in memory: a block keeps its part of x and of the weight in shared memory.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -34,7 +34,8 @@ void launch(const ForwardPlan& p, const Call& c) {
         kernel, dim3(static_cast<unsigned>(p.grid), static_cast<unsigned>(p.channel_blocks)),
         static_cast<unsigned>(p.warps * 32), p.shared_bytes, p, c.in[0].as<const float>(),
         c.in[1].as<const float>(), c.in[2].defined() ? c.in[2].as<const float>() : nullptr,
-        c.out[0].as<float>(), p.pool ? c.out[1].as<int>() : nullptr);
+        c.out[0].as<float>(), p.pool ? c.out[1].as<int>() : nullptr,
+        p.added ? c.in[3].as<const float>() : nullptr);
   };
   const auto with = [&]<int NT>() {
     p.pool ? launch(conv_forward<NT, true>) : launch(conv_forward<NT, false>);
@@ -79,6 +80,8 @@ Support supports_forward(const ForwardProblem& problem, const Specs& specs) {
     return Support::no("an image is too large");
   if (specs.out.size() > 1 && specs.out[0].strides != specs.out[1].strides)
     return Support::no("results of two layouts");
+  if (problem.added && specs.in[3].strides != specs.out[0].strides)
+    return Support::no("what is added does not lie like the result");
   const std::string reason = forward_refusal(problem.conv, problem.pool ? &*problem.pool : nullptr);
   if (!reason.empty()) return Support::no(reason);
   return Support::yes().with_contiguous(0b111);
@@ -90,7 +93,9 @@ std::vector<Candidate> forward_candidates(const ForwardProblem& problem, const S
   const size_t most = request.count(kMostCandidates);
   std::vector<Candidate> found;
   for (ForwardPlan& p : forward_plans(problem.conv, problem.pool ? &*problem.pool : nullptr,
-                                      problem.relu, target_of(specs), most)) {
+                                      target_of(specs), most)) {
+    p.activation = problem.activation;
+    p.added = problem.added;
     p.y_image_stride = y[0];
     p.y_image = static_cast<int>(y[0]);
     p.y_channel = static_cast<int>(y[1]);

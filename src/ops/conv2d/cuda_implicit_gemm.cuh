@@ -1,6 +1,7 @@
 #pragma once
 
 #include "mica/ops/conv2d/cuda_implicit_gemm_plan.h"
+#include "mica/ops/matmul/cuda_activation.cuh"
 #include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
@@ -273,12 +274,13 @@ struct Tile {
   }
 
   /// Stores columns n with n % split = part: channels from `channel` on. `y` and `positions` are
-  /// those of the chunk's first image.
+  /// those of the chunk's first image, and so is `added`.
   __device__ void store(const ForwardPlan& p, const Window* windows, int channel, int split,
-                        int part, float* y, int* positions) const {
+                        int part, float* y, int* positions, const float* added) const {
     const int lane = thread_index() % 32;
     const int first = channel + lane % 4 * 2;
-    const float least = p.relu ? 0.0F : -INFINITY;
+    const float least = p.activation == Activation::relu ? 0.0F : -INFINITY;
+    const bool other = p.activation > Activation::relu;
 #pragma unroll
     for (int i = 0; i < kWindows; ++i) {
       const Window v = windows[i * 8 + lane / 4];
@@ -292,7 +294,12 @@ struct Tile {
           const int64_t at = v.y + o * p.y_channel;
           const auto value = [&](int q) {
             const int row = i * kPixels + q;
-            return larger(sum[row / 2][n][row % 2 * 2 + j], least);
+            float here = sum[row / 2][n][row % 2 * 2 + j];
+            if constexpr (!kPool) {
+              if (added && o < p.o) here += added[at];
+              if (other) return activated(p.activation, here);
+            }
+            return larger(here, least);
           };
           float largest = value(0);
           int best = p.slot_position[0];
@@ -320,7 +327,7 @@ template <int NT, bool kPool>
 __global__ void __launch_bounds__(kMostWarps * 32)
     conv_forward(const __grid_constant__ ForwardPlan p, const float* __restrict__ x,
                  const float* __restrict__ weight, const float* __restrict__ bias, float* y,
-                 int* positions) {
+                 int* positions, const float* __restrict__ added) {
   wait_for_inputs();
   using T = Tile<NT, kPool>;
   auto* ws = reinterpret_cast<float*>(forward_shared);
@@ -356,6 +363,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
 
     float* images = y + image0 * p.y_image_stride;
     int* places = kPool ? positions + image0 * p.y_image_stride : nullptr;
+    const float* more = added ? added + image0 * p.y_image_stride : nullptr;
 #pragma unroll 1
     for (int item = warp >> p.split_log; item < p.items; item += p.warps >> p.split_log) {
       const int group = divide(item, p.by_groups);
@@ -365,7 +373,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
       tile.multiply(p, mine, reinterpret_cast<const char*>(xs), reinterpret_cast<const int2*>(taps),
                     ws + channel * 8, biases + channel, begin, end);
       if (p.split > 1) tile.reduce(p.split, part);
-      tile.store(p, mine, channel0 + channel, p.split, part, images, places);
+      tile.store(p, mine, channel0 + channel, p.split, part, images, places, more);
     }
   }
 }

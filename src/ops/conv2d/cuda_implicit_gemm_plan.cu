@@ -176,7 +176,7 @@ std::string forward_refusal(const Conv2dGeometry& g, const Pool2dGeometry* pool)
 }
 
 std::vector<ForwardPlan> forward_plans(const Conv2dGeometry& g, const Pool2dGeometry* pool,
-                                       bool relu, const Target& target, size_t most) {
+                                       const Target& target, size_t most) {
   ForwardPlan p;
   p.n = as_int(g.n);
   p.c = as_int(g.c);
@@ -193,7 +193,6 @@ std::vector<ForwardPlan> forward_plans(const Conv2dGeometry& g, const Pool2dGeom
   p.pad_w = as_int(g.padding.w);
   p.dilation_h = as_int(g.dilation.h);
   p.dilation_w = as_int(g.dilation.w);
-  p.relu = relu;
   p.window_rows = p.oh;
   p.window_cols = p.ow;
   if (pool) {

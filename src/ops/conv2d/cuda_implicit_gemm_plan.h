@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mica/ops/conv2d/geometry.h"
+#include "mica/ops/matmul/matmul.h"
 #include "mica/ops/pool/geometry.h"
 #include "mica/runtime/cuda/types.cuh"
 
@@ -23,7 +24,8 @@ struct ForwardPlan {
   int o = 0, oh = 0, ow = 0;
   int kh = 0, kw = 0;
   int stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
-  bool pool = false, relu = false;
+  bool pool = false, added = false;
+  Activation activation = Activation::none;
   int window_h = 1, window_w = 1, window_stride_h = 1, window_stride_w = 1;
   int window_rows = 0, window_cols = 0;  ///< windows of an image
   // The pixels of a window: where they are in it, in bytes of shared memory, in positions.
@@ -74,6 +76,6 @@ std::string forward_refusal(const Conv2dGeometry& g, const Pool2dGeometry* pool)
 /// Plans of a problem that is not refused, best first, `most` of them; raises Unsupported where
 /// none fits in shared memory.
 std::vector<ForwardPlan> forward_plans(const Conv2dGeometry& g, const Pool2dGeometry* pool,
-                                       bool relu, const Target& target, size_t most);
+                                       const Target& target, size_t most);
 
 }  // namespace mica::implicit_gemm

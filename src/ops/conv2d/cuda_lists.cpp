@@ -10,7 +10,7 @@ namespace {
 using namespace implicit_gemm;
 
 ForwardProblem forward_problem(const Conv2dParams& p, const Specs& s) {
-  return {conv2d_geometry("conv2d", p, s.in[0].shape, s.in[1].shape), {}, false};
+  return {conv2d_geometry("conv2d", p, s.in[0].shape, s.in[1].shape), {}};
 }
 DgradProblem dgrad_problem(const Conv2dGradParams& p, const Specs& s) {
   return {conv2d_geometry("conv2d_dgrad", p.conv, p.shape, s.in[1].shape), {}};

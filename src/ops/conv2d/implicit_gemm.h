@@ -1,32 +1,35 @@
 #pragma once
 
 // Convolutions and their gradients as implicit GEMM on TF32 tensor cores: f32, nothing unfolded in
-// memory, a block's operands in shared memory. What conv2d_act and conv2d_pool join with a
-// convolution is part of the problem here; the ops' kernels are made of these functions.
+// memory, a block's operands in shared memory. What a convolution carries and what conv2d_pool
+// joins with it is part of the problem here; the ops' kernels are made of these functions.
 #include <optional>
 #include <vector>
 
 #include "mica/op/choices.h"
 #include "mica/ops/conv2d/geometry.h"
+#include "mica/ops/matmul/matmul.h"
 #include "mica/ops/pool/geometry.h"
 
 namespace mica::implicit_gemm {
 
 constexpr size_t kMostCandidates = 12;  ///< of a problem that are worth timing
 
-/// y = conv(x, weight, bias), then ReLU, then max-pooling, whose positions are a second result.
+/// y = conv(x, weight, bias), then an activation, of what else is `added` (input 3) where there is
+/// no pooling; or ReLU, then max-pooling, whose positions are a second result.
 struct ForwardProblem {
   Conv2dGeometry conv;
   std::optional<Pool2dGeometry> pool;
-  bool relu = false;
+  Activation activation = Activation::none;
+  bool added = false;
 };
 Support supports_forward(const ForwardProblem& problem, const Specs& specs);
 std::vector<Candidate> forward_candidates(const ForwardProblem& problem, const Specs& specs,
                                           const CandidateRequest& request);
 void run_forward(const KernelState& state, const Call& call);
 
-/// dx from dy and weight; where dy was pooled, from dy, positions, weight and, where the input was
-/// a ReLU's result, x.
+/// dx from dy and weight, where dy was pooled from dy, positions and weight; and, where the input
+/// was a ReLU's result, from that, x.
 struct DgradProblem {
   Conv2dGeometry conv;
   std::optional<Pool2dGeometry> pool;

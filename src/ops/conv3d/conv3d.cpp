@@ -91,7 +91,6 @@ const OpDef& conv3d_op() {
                          .flops<conv_flops<Conv3dParams>>()
                          .precision(Precision::low)
                          .contraction({.channel_axis = 1})
-                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}})

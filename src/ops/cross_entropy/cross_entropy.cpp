@@ -166,6 +166,8 @@ void infer_dgrad(const LinearCrossEntropyParams& params, std::span<const TensorS
   infer_linear_cross_entropy(params.loss, in.first(4), out);
   const TensorSpec& x = in[0];
   const TensorSpec& saved = in[4];
+  check(params.activation <= Activation::gelu, "{}: the activation must be relu or gelu, not {}",
+        out.op(), print_field(params.activation));
   check(saved.defined == (params.activation != Activation::none),
         "{}: something must be saved where there is an activation, and only there", out.op());
   check<ShapeError>(!saved.defined || saved.shape == x.shape,

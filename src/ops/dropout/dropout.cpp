@@ -4,6 +4,7 @@
 
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
+#include "mica/op/pattern.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/random/cpu.h"
 #include "mica/ops/random/random.h"
@@ -92,7 +93,21 @@ void run(const DropoutParams& p, const Call& c) {
   });
 }
 
+/// The gradient of relu before a dropout, with that of the dropout.
+std::optional<MatchedCall> join_relu_gradient(const Match& match) {
+  MatchedCall dropout = match.calls[1];
+  if (dropout.in[2] >= 0) return std::nullopt;
+  dropout.in[2] = match.calls[0].in[1];
+  dropout.out = match.calls[0].out;
+  return dropout;
+}
+
 }  // namespace
+
+Patterns dropout_patterns() {
+  enum { kDropped };
+  return {{{{"relu_grad", {kDropped}}, {"dropout", {}, {kDropped}}}, join_relu_gradient}};
+}
 
 const OpDef& dropout_op() {
   static OpDef def = Op<DropoutParams>("dropout")

@@ -7,6 +7,12 @@
 
 namespace mica {
 
+/// Whether `activate` knows an activation.
+inline bool can_activate(Activation activation) {
+  return activation == Activation::none || activation == Activation::relu ||
+         activation == Activation::gelu;
+}
+
 /// Applies an activation to n values where they lie; float and double.
 template <class C>
 void activate(Activation activation, C* x, int64_t n) {

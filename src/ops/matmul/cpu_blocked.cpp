@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <optional>
 
 #include "mica/core/dtype_switch.h"
 #include "mica/op/settings.h"
+#include "mica/ops/anchored/program_pass.h"
 #include "mica/ops/matmul/cpu_activation.h"
 #include "mica/ops/matmul/cpu_gemm.h"
 #include "mica/ops/matmul/problem.h"
@@ -9,6 +11,10 @@
 #include "mica/runtime/cpu/parallel.h"
 
 namespace mica {
+
+const OpDef& matmul_op();
+const OpDef& linear_op();
+
 namespace {
 
 // Work is cut into batches times ranges of rows or, where the result is wider than high, of
@@ -118,19 +124,58 @@ void run_matmul(const NoParams&, const State& state, const Call& call) {
                [&]<class T>() { multiply<T>(state, call, {}, Activation::none); });
 }
 
-template <class P>
-std::shared_ptr<State> prepare_linear(const P&, const Specs& specs) {
+std::shared_ptr<State> prepare_linear(const NoParams&, const Specs& specs) {
   return prepare_problem(linear_problem(specs.in[0], specs.in[1]), specs.out[0].dtype);
 }
 
-void run_linear_act(const LinearParams& params, const State& state, const Call& call) {
-  switch_float(call.out[0].dtype(), "linear", [&]<class T>() {
-    multiply<T>(state, call, Bias<T>(call.in[2]), params.activation);
-  });
+void run_linear(const NoParams&, const State& state, const Call& call) {
+  switch_float(call.out[0].dtype(), "linear",
+               [&]<class T>() { multiply<T>(state, call, Bias<T>(call.in[2]), Activation::none); });
 }
 
-void run_linear(const NoParams&, const State& state, const Call& call) {
-  run_linear_act({}, state, call);
+// With a program: an activation that is known goes with the product, others over its result.
+
+struct CarryingState : State {
+  explicit CarryingState(const State& state) : State(state) {}
+  bool biased = false;
+  Activation activation = Activation::none;
+  std::optional<ProgramPass> pass;
+};
+
+const OpDef* anchor_of(const AnchoredParams& params) {
+  const Anchored& a = *params.call;
+  const bool mine = a.op == &linear_op() || a.op == &matmul_op();
+  return mine && a.after.program && !a.before.program ? a.op : nullptr;
+}
+
+Support supports_carrying(const AnchoredParams& params, const Specs&) {
+  return anchor_of(params) ? Support::yes() : Support::no("it carries programs after products");
+}
+
+std::shared_ptr<CarryingState> prepare_carrying(const AnchoredParams& params, const Specs& s) {
+  const bool layer = anchor_of(params) == &linear_op();
+  const TensorSpec& result = s.out[result_place(*params.call)];
+  auto state = std::make_shared<CarryingState>(*prepare_problem(
+      layer ? linear_problem(s.in[0], s.in[1]) : matmul_problem(s.in[0], s.in[1]), s.in[0].dtype));
+  state->biased = layer && s.in[2].defined;
+  const auto known = known_after(params, *params.call->op);
+  const bool joins = known && known->added < 0 && known->saved < 0 && !params.call->keeps_result &&
+                     can_activate(known->activation) && result.dtype == s.in[0].dtype;
+  if (joins) {
+    state->activation = known->activation;
+  } else {
+    state->pass.emplace(params, s);
+  }
+  return state;
+}
+
+void run_carrying(const AnchoredParams& params, const CarryingState& state, const Call& call) {
+  const Arg& result = call.out[result_place(*params.call)];
+  switch_float(call.in[0].dtype(), "linear", [&]<class T>() {
+    multiply<T>(state, {call.in, {&result, 1}, call.workspace},
+                state.biased ? Bias<T>(call.in[2]) : Bias<T>(), state.activation);
+  });
+  if (state.pass) state.pass->run(params, call);
 }
 
 }  // namespace
@@ -139,11 +184,10 @@ Kernel matmul_blocked_kernel() {
   return kernel<supports_all<NoParams>, prepare_matmul, run_matmul>("blocked");
 }
 Kernel linear_blocked_kernel() {
-  return kernel<supports_all<NoParams>, prepare_linear<NoParams>, run_linear>("blocked");
+  return kernel<supports_all<NoParams>, prepare_linear, run_linear>("blocked");
 }
-Kernel linear_act_blocked_kernel() {
-  return kernel<supports_all<LinearParams>, prepare_linear<LinearParams>, run_linear_act>(
-      "blocked");
+KernelList matmul_carrying_kernels() {
+  return {kernel<supports_carrying, prepare_carrying, run_carrying>("product_blocked")};
 }
 
 }  // namespace mica

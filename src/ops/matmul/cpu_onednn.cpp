@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <dnnl.hpp>
+#include <optional>
 #include <string_view>
 
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
+#include "mica/ops/anchored/cpu_onednn.h"
+#include "mica/ops/anchored/program_pass.h"
 #include "mica/ops/matmul/cpu_activation.h"
 #include "mica/ops/matmul/cpu_gemm.h"
 #include "mica/ops/matmul/problem.h"
@@ -11,8 +14,12 @@
 
 // Two ways: dnnl_sgemm, and oneDNN's matmul primitive, which is faster where the right operand lies
 // transposed (as a layer's weight does) and there are rows enough to pay for its preparation. The
-// primitive adds the bias and applies the activation as it goes.
+// primitive adds the bias and computes a program as it goes.
 namespace mica {
+
+const OpDef& matmul_op();
+const OpDef& linear_op();
+
 namespace {
 
 using dnnl::memory;
@@ -41,6 +48,10 @@ struct State : KernelState {
   BlasLayout b;
   dnnl::matmul primitive;  ///< empty where dnnl_sgemm computes
   memory::desc a_desc, b_desc, bias_desc, out_desc, scratch_desc;
+  // Of a product that carries a program: in the primitive, or after dnnl_sgemm.
+  onednn::PostOps post;
+  Activation activation = Activation::none;
+  std::optional<ProgramPass> pass;
 };
 
 State describe(const MatmulProblem& p) {
@@ -51,11 +62,11 @@ State describe(const MatmulProblem& p) {
   return state;
 }
 
-Support supports_problem(const MatmulProblem& p, const Specs& specs) {
-  if (specs.out[0].dtype != DType::f32) return Support::no("computes f32 only");
+Support supports_problem(const MatmulProblem& p, const Specs& specs, bool biased) {
+  if (specs.in[0].dtype != DType::f32) return Support::no("computes f32 only");
   const State state = describe(p);
   const uint32_t copies =
-      (state.a.possible ? 0U : 1U) | (state.b.possible ? 0U : 2U) | 4U;  // and the bias
+      (state.a.possible ? 0U : 1U) | (state.b.possible ? 0U : 2U) | (biased ? 4U : 0U);
   // Below this, many small products cost their calls.
   const bool tiny = p.batches() > 1 && p.m * p.n * p.k <= 16 * 16 * 16;
   return (tiny ? Support::possible() : Support::yes()).with_contiguous(copies);
@@ -72,13 +83,13 @@ dnnl::stream& stream() {
 }
 
 // Makes the primitive where it is the better way.
-void add_primitive(State& s, bool bias, Activation activation) {
+void add_primitive(State& s, bool bias, bool carries) {
   const MatmulProblem& p = s.problem;
   if (p.batches() != 1 || p.m < kPrimitiveRows || p.n == 0 || p.k == 0) return;
   // Measured against dnnl_sgemm: what the preparation of each operand costs must come back.
   const int64_t least_depth = s.a.transposed == 'T' ? 512 : 128;
   const bool faster = s.b.transposed == 'T' && p.k >= least_depth;
-  const bool fused = activation != Activation::none && s.a.transposed == 'N';
+  const bool fused = carries && s.a.transposed == 'N';
   if (!faster && !fused) return;
   const auto matrix = [](int64_t rows, int64_t cols, int64_t row, int64_t col) {
     return memory::desc({rows, cols}, memory::data_type::f32, memory::dims{row, col});
@@ -90,11 +101,7 @@ void add_primitive(State& s, bool bias, Activation activation) {
   dnnl::primitive_attr attr;
   // The caller gives the scratch memory, so that one primitive can run in several threads.
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::post_ops after;
-  if (activation == Activation::relu) after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-  if (activation == Activation::gelu)
-    after.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0);
-  attr.set_post_ops(after);
+  attr.set_post_ops(s.post.ops);
   try {
     const dnnl::matmul::primitive_desc desc({s.a_desc, s.b_desc, s.bias_desc, s.out_desc}, attr,
                                             engine());
@@ -107,21 +114,20 @@ void add_primitive(State& s, bool bias, Activation activation) {
   }
 }
 
-void run_primitive(const State& s, const Call& call) {
+void run_primitive(const State& s, const Call& call, bool biased) {
   const auto at = [](const memory::desc& desc, void* data) { return memory(desc, engine(), data); };
   std::unordered_map<int, memory> args = {
       {DNNL_ARG_SRC, at(s.a_desc, call.in[0].data)},
       {DNNL_ARG_WEIGHTS, at(s.b_desc, call.in[1].data)},
       {DNNL_ARG_DST, at(s.out_desc, call.out[0].data)},
       {DNNL_ARG_SCRATCHPAD, at(s.scratch_desc, call.workspace)}};
-  if (call.in.size() > 2 && call.in[2].defined())
-    args.emplace(DNNL_ARG_BIAS, at(s.bias_desc, call.in[2].data));
+  if (biased) args.emplace(DNNL_ARG_BIAS, at(s.bias_desc, call.in[2].data));
+  s.post.add_arguments(engine(), call, args);
   s.primitive.execute(stream(), args);
 }
 
-void run_sgemm(const State& s, const Call& call, const float* bias) {
+void run_sgemm(const State& s, const Call& call, const float* bias, float* out) {
   const MatmulProblem& p = s.problem;
-  float* out = call.out[0].as<float>();
   if (bias || p.k == 0) {
     parallel_for(p.batches() * p.m, std::max<int64_t>(1, kElementsPerThread / p.n),
                  [&](int64_t begin, int64_t end) {
@@ -147,54 +153,99 @@ void run_sgemm(const State& s, const Call& call, const float* bias) {
   for (int64_t batch = batches - rest; batch < batches; ++batch) one(batch);
 }
 
-void run(const State& s, const Call& call, Activation activation) {
-  if (call.out[0].numel() == 0) return;
-  if (s.primitive) return run_primitive(s, call);
-  run_sgemm(s, call, call.in.size() > 2 ? call.in[2].as<float>() : nullptr);
-  if (activation == Activation::none) return;
-  parallel_for(call.out[0].numel(), kElementsPerThread, [&](int64_t begin, int64_t end) {
-    activate(activation, call.out[0].as<float>() + begin, end - begin);
-  });
+void run(const State& s, const Call& call, bool biased, const Arg& out) {
+  if (out.numel() == 0) return;
+  if (s.primitive) return run_primitive(s, call, biased);
+  run_sgemm(s, call, biased ? call.in[2].as<float>() : nullptr, out.as<float>());
 }
 
 Support supports_matmul(const NoParams&, const Specs& specs) {
-  return supports_problem(matmul_problem(specs.in[0], specs.in[1]), specs);
+  return supports_problem(matmul_problem(specs.in[0], specs.in[1]), specs, false);
 }
 
 std::shared_ptr<State> prepare_matmul(const NoParams&, const Specs& specs) {
   auto state = std::make_shared<State>(describe(matmul_problem(specs.in[0], specs.in[1])));
-  add_primitive(*state, false, Activation::none);
+  add_primitive(*state, false, false);
   return state;
 }
 
 void run_matmul(const NoParams&, const State& state, const Call& call) {
-  run(state, call, Activation::none);
-}
-
-Support supports_linear_act(const LinearParams&, const Specs& specs) {
-  return supports_problem(linear_problem(specs.in[0], specs.in[1]), specs);
-}
-
-std::shared_ptr<State> prepare_linear_act(const LinearParams& params, const Specs& specs) {
-  auto state = std::make_shared<State>(describe(linear_problem(specs.in[0], specs.in[1])));
-  add_primitive(*state, specs.in[2].defined, params.activation);
-  return state;
-}
-
-void run_linear_act(const LinearParams& params, const State& state, const Call& call) {
-  run(state, call, params.activation);
+  run(state, call, false, call.out[0]);
 }
 
 Support supports_linear(const NoParams&, const Specs& specs) {
-  return supports_linear_act({}, specs);
+  return supports_problem(linear_problem(specs.in[0], specs.in[1]), specs, true);
 }
 
 std::shared_ptr<State> prepare_linear(const NoParams&, const Specs& specs) {
-  return prepare_linear_act({}, specs);
+  auto state = std::make_shared<State>(describe(linear_problem(specs.in[0], specs.in[1])));
+  add_primitive(*state, specs.in[2].defined, false);
+  return state;
 }
 
 void run_linear(const NoParams&, const State& state, const Call& call) {
-  run(state, call, Activation::none);
+  run(state, call, call.in[2].defined(), call.out[0]);
+}
+
+// With a program.
+
+bool is_mine(const AnchoredParams& params) {
+  const Anchored& a = *params.call;
+  return (a.op == &linear_op() || a.op == &matmul_op()) && a.after.program && !a.before.program;
+}
+bool is_layer(const AnchoredParams& params) { return params.call->op == &linear_op(); }
+
+MatmulProblem problem_of(const AnchoredParams& params, const Specs& s) {
+  return is_layer(params) ? linear_problem(s.in[0], s.in[1]) : matmul_problem(s.in[0], s.in[1]);
+}
+
+Support supports_carrying(const AnchoredParams& params, const Specs& specs) {
+  if (!is_mine(params)) return Support::no("it carries programs after products");
+  return supports_problem(problem_of(params, specs), specs, is_layer(params));
+}
+
+/// An operand of the program beside the (m, n) matrix that the result is.
+std::optional<memory::desc> beside_result(const MatmulProblem& p, const TensorSpec& result,
+                                          const TensorSpec& s) {
+  const auto dense = [](int64_t rows, int64_t cols) {
+    return memory::desc({rows, cols}, memory::data_type::f32, memory::dims{cols, 1});
+  };
+  if (s.numel() == 1) return dense(1, 1);
+  if (!s.is_contiguous()) return std::nullopt;
+  if (s.shape == result.shape) return dense(p.m, p.n);
+  if (s.numel() == p.n && s.shape.back() == p.n) return dense(1, p.n);
+  return std::nullopt;
+}
+
+std::shared_ptr<State> prepare_carrying(const AnchoredParams& params, const Specs& specs) {
+  auto state = std::make_shared<State>(describe(problem_of(params, specs)));
+  const bool biased = is_layer(params) && specs.in[2].defined;
+  auto post = onednn::post_ops_of(params, *params.call->op, specs, [&](const TensorSpec& s) {
+    return beside_result(state->problem, specs.out[0], s);
+  });
+  if (post) {
+    state->post = std::move(*post);
+    add_primitive(*state, biased, true);
+  }
+  if (state->primitive) return state;
+  const auto known = known_after(params, *params.call->op);
+  if (known && known->added < 0 && known->saved < 0 && !params.call->keeps_result &&
+      can_activate(known->activation)) {
+    state->activation = known->activation;
+  } else {
+    state->pass.emplace(params, specs);
+  }
+  return state;
+}
+
+void run_carrying(const AnchoredParams& params, const State& s, const Call& call) {
+  const Arg& out = call.out[result_place(*params.call)];
+  run(s, call, is_layer(params) && call.in[2].defined(), out);
+  if (s.pass) s.pass->run(params, call);
+  if (s.activation == Activation::none) return;
+  parallel_for(out.numel(), kElementsPerThread, [&](int64_t begin, int64_t end) {
+    activate(s.activation, out.as<float>() + begin, end - begin);
+  });
 }
 
 }  // namespace
@@ -205,8 +256,8 @@ Kernel matmul_onednn_kernel() {
 Kernel linear_onednn_kernel() {
   return kernel<supports_linear, prepare_linear, run_linear>("onednn");
 }
-Kernel linear_act_onednn_kernel() {
-  return kernel<supports_linear_act, prepare_linear_act, run_linear_act>("onednn");
+Kernel linear_carrying_onednn_kernel() {
+  return kernel<supports_carrying, prepare_carrying, run_carrying>("product_onednn");
 }
 
 }  // namespace mica

@@ -1,20 +1,11 @@
 #include "mica/core/dtype_switch.h"
-#include "mica/ops/activation/functors.h"
-#include "mica/ops/elementwise/functors.h"
-#include "mica/ops/matmul/matmul.h"
 #include "mica/ops/matmul/problem.h"
 
 namespace mica {
 namespace {
 
-double activated(double x, Activation activation) {
-  if (activation == Activation::relu) return functor::Relu{}(x);
-  if (activation == Activation::gelu) return functor::Gelu{}(x);
-  return x;
-}
-
 void multiply(const char* op, const MatmulProblem& p, const Arg& a, const Arg& b, const Arg* bias,
-              const Arg& out, Activation activation = Activation::none) {
+              const Arg& out) {
   switch_float(out.dtype(), op, [&]<class T>() {
     T* result = out.as<T>();
     for (int64_t batch = 0; batch < p.batches(); ++batch) {
@@ -26,7 +17,7 @@ void multiply(const char* op, const MatmulProblem& p, const Arg& a, const Arg& b
           for (int64_t l = 0; l < p.k; ++l)
             sum += static_cast<double>(left[i * p.a_row + l * p.a_col]) *
                    static_cast<double>(right[l * p.b_row + j * p.b_col]);
-          *result++ = static_cast<T>(activated(sum, activation));
+          *result++ = static_cast<T>(sum);
         }
       }
     }
@@ -42,12 +33,6 @@ void run_linear(const NoParams&, const Call& call) {
   const auto& in = call.in;
   multiply("linear", linear_problem(*in[0].spec, *in[1].spec), in[0], in[1],
            in[2].defined() ? &in[2] : nullptr, call.out[0]);
-}
-
-void run_linear_act(const LinearParams& params, const Call& call) {
-  const auto& in = call.in;
-  multiply("linear_act", linear_problem(*in[0].spec, *in[1].spec), in[0], in[1],
-           in[2].defined() ? &in[2] : nullptr, call.out[0], params.activation);
 }
 
 void run_linear_wgrad(const NoParams&, const Call& call) {
@@ -69,9 +54,6 @@ void run_linear_wgrad(const NoParams&, const Call& call) {
 
 Kernel matmul_reference_kernel() { return kernel<supports_all<NoParams>, run_matmul>("reference"); }
 Kernel linear_reference_kernel() { return kernel<supports_all<NoParams>, run_linear>("reference"); }
-Kernel linear_act_reference_kernel() {
-  return kernel<supports_all<LinearParams>, run_linear_act>("reference");
-}
 Kernel linear_wgrad_reference_kernel() {
   return kernel<supports_all<NoParams>, run_linear_wgrad>("reference");
 }

@@ -2,8 +2,7 @@
 // pass after a product for what its epilogue cannot do.
 #include <algorithm>
 
-#include "mica/ops/activation/functors.h"
-#include "mica/ops/elementwise/functors.h"
+#include "mica/ops/matmul/cuda_activation.cuh"
 #include "mica/ops/matmul/cuda_kernels.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -46,12 +45,6 @@ __device__ int64_t batch_offset(const Problem& p, const int64_t* strides, int64_
     index /= p.batch[d];
   }
   return offset;
-}
-
-template <class C>
-__device__ C activated(C x, Activation activation) {
-  if (activation == Activation::relu) return functor::Relu{}(x);
-  return activation == Activation::gelu ? functor::Gelu{}(x) : x;
 }
 
 /// Reads a kTile × kDepth part of a matrix (rows by K) into shared memory, zeros outside. Threads
@@ -106,7 +99,7 @@ __global__ void __launch_bounds__(kThreads)
         const int64_t col = col0 + tx + 16 * j;
         if (row >= p.m || col >= p.n) continue;
         const C add = bias ? cuda::to_compute(bias[col * p.bias_stride]) : C(0);
-        out_batch[row * p.n + col] = cuda::convert<T>(activated(sum[i][j] + add, p.activation));
+        out_batch[row * p.n + col] = cuda::convert<T>(activated(p.activation, sum[i][j] + add));
       }
     }
   }
@@ -125,17 +118,14 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < V; ++j) {
       Compute<T> x = cuda::to_compute(v.v[j]);
       if (bias) x += cuda::to_compute(bias[(col + j) * bias_stride]);
-      v.v[j] = cuda::convert<T>(activated(x, activation));
+      v.v[j] = cuda::convert<T>(activated(activation, x));
     }
     cuda::store_vec<V>(y + i * V, v);
   }
 }
 
-Activation activation_of(const NoParams&) { return Activation::none; }
-Activation activation_of(const LinearParams& params) { return params.activation; }
-
-template <auto problem_of, class P>
-void run(const P& params, const Call& call) {
+template <auto problem_of>
+void multiply(const Call& call, Activation activation) {
   if (call.out[0].numel() == 0) return;
   const MatmulProblem problem = problem_of(*call.in[0].spec, *call.in[1].spec);
   const bool biased = call.in.size() > 2 && call.in[2].defined();
@@ -151,7 +141,7 @@ void run(const P& params, const Call& call) {
   p.row_tiles = cuda::ceil_div<int64_t>(p.m, kTile);
   p.col_tiles = cuda::ceil_div<int64_t>(p.n, kTile);
   p.batches = problem.batches();
-  p.activation = activation_of(params);
+  p.activation = activation;
   p.rank = problem.batch.rank();
   std::copy(problem.batch.begin(), problem.batch.end(), p.batch);
   std::copy(problem.a_batch.begin(), problem.a_batch.end(), p.a_batch);
@@ -165,19 +155,35 @@ void run(const P& params, const Call& call) {
   });
 }
 
+template <auto problem_of>
+void run(const NoParams&, const Call& call) {
+  multiply<problem_of>(call, Activation::none);
+}
+
+Support supports_carrying(const AnchoredParams& params, const Specs& specs) {
+  return ending_activation(params, specs)
+             ? Support::yes()
+             : Support::no("it carries an activation after a linear layer");
+}
+void run_carrying(const AnchoredParams& params, const Call& call) {
+  multiply<linear_problem>(call, known_after(params, *params.call->op)->activation);
+}
+
 }  // namespace
 
 Kernel matmul_tiled_kernel() {
-  return kernel<supports_all<NoParams>, run<matmul_problem, NoParams>>("tiled");
+  return kernel<supports_all<NoParams>, run<matmul_problem>>("tiled");
 }
 Kernel linear_tiled_kernel() {
-  return kernel<supports_all<NoParams>, run<linear_problem, NoParams>>("tiled");
+  return kernel<supports_all<NoParams>, run<linear_problem>>("tiled");
 }
-Kernel linear_act_tiled_kernel() {
-  return kernel<supports_all<LinearParams>, run<linear_problem, LinearParams>>("tiled");
+Kernel linear_carrying_tiled_kernel() {
+  return kernel<supports_carrying, run_carrying>("linear_tiled");
 }
 
-void run_wgrad_product_tiled(const Call& call) { run<linear_wgrad_problem, NoParams>({}, call); }
+void run_wgrad_product_tiled(const Call& call) {
+  multiply<linear_wgrad_problem>(call, Activation::none);
+}
 
 void finish_linear(Encoder& encoder, const Arg& y, const Arg* bias, Activation activation) {
   const int64_t n = y.shape().back();

@@ -1,14 +1,20 @@
-// matmul, linear and linear_act by cuBLASLt: bias and ReLU in its epilogue, and a pass of ours for
-// what the epilogue cannot do (its GELU is the form with tanh; f64 has no epilogues).
+// matmul and linear, with an activation after it, by cuBLASLt: bias, ReLU and, where digits are
+// few, the GELU with tanh in its epilogue, and a pass of ours for what the epilogue cannot do (f64
+// has no epilogues).
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "mica/core/check.h"
+#include "mica/op/settings.h"
 #include "mica/ops/matmul/cuda_kernels.h"
 #include "mica/ops/matmul/cuda_lt.h"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {
+
+const OpDef& linear_op();
+
 namespace {
 
 /// A product and what is left to do to it.
@@ -41,20 +47,31 @@ std::vector<Candidate> add_answers(const LtProduct& product, const ProductState&
   return found;
 }
 
-/// With bias and ReLU in the library's epilogue where it can, else by a pass after the product.
+/// The epilogue with an activation; none where the library has none that is exact enough.
+std::optional<cublasLtEpilogue_t> epilogue_of(Activation activation, bool biased, DType dtype) {
+  if (activation == Activation::relu)
+    return biased ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  const bool few_digits = size_of(dtype) == 2 || (dtype == DType::f32 && allow_tf32());
+  if (activation == Activation::gelu_tanh && few_digits)
+    return biased ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return std::nullopt;
+}
+
+/// With bias and activation in the library's epilogue where it can, else by a pass after the
+/// product.
 std::vector<Candidate> find_candidates(Activation activation, const MatmulProblem& p,
                                        const Specs& specs, const CandidateRequest& request) {
   LtProduct product{p, specs.in[0], specs.in[1], specs.out[0]};
   const bool biased = specs.in.size() > 2 && specs.in[2].defined;
-  const bool relu = activation == Activation::relu;
+  const std::optional<cublasLtEpilogue_t> epilogue =
+      epilogue_of(activation, biased, specs.out[0].dtype);
   std::vector<Candidate> found;
-  if (biased || relu) {
-    product.epilogue = biased ? relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
-                              : CUBLASLT_EPILOGUE_RELU;
+  if (biased || epilogue) {
+    product.epilogue = epilogue.value_or(CUBLASLT_EPILOGUE_BIAS);
     if (biased) product.vector = specs.in[2];
     ProductState state;
     state.bias_in_product = biased;
-    state.after = relu ? Activation::none : activation;
+    state.after = epilogue ? Activation::none : activation;
     found = add_answers(product, state, kEpilogue, request);
   }
   if (found.empty()) {
@@ -70,11 +87,21 @@ std::vector<Candidate> find_candidates(Activation activation, const MatmulProble
   return found;
 }
 
-Activation activation_of(const NoParams&) { return Activation::none; }
-Activation activation_of(const LinearParams& params) { return params.activation; }
+Activation activation_of(const NoParams&, const Specs&) { return Activation::none; }
+Activation activation_of(const AnchoredParams& params, const Specs& specs) {
+  return *ending_activation(params, specs);
+}
+
+Support refusal(const NoParams&, const Specs&) { return Support::yes(); }
+Support refusal(const AnchoredParams& params, const Specs& specs) {
+  return ending_activation(params, specs)
+             ? Support::yes()
+             : Support::no("it carries an activation after a linear layer");
+}
 
 template <auto problem_of, class P>
-Support supports(const P&, const Specs& specs) {
+Support supports(const P& params, const Specs& specs) {
+  if (Support s = refusal(params, specs); s.kind == Support::Kind::no) return s;
   const MatmulProblem p = problem_of(specs.in[0], specs.in[1]);
   if (specs.out[0].numel() == 0 || p.k == 0) return Support::no("there is nothing to multiply");
   if (p.batches() > std::numeric_limits<int32_t>::max())
@@ -87,7 +114,7 @@ Support supports(const P&, const Specs& specs) {
 template <auto problem_of, class P>
 std::vector<Candidate> candidates(const P& params, const Specs& specs,
                                   const CandidateRequest& request) {
-  return find_candidates(activation_of(params), problem_of(specs.in[0], specs.in[1]), specs,
+  return find_candidates(activation_of(params, specs), problem_of(specs.in[0], specs.in[1]), specs,
                          request);
 }
 
@@ -102,9 +129,8 @@ void run(const P&, const KernelState& kernel_state, const Call& call) {
 }
 
 template <auto problem_of, class P>
-Kernel cublaslt_kernel() {
-  return kernel_with_candidates<supports<problem_of, P>, candidates<problem_of, P>, run<P>>(
-      "cublaslt");
+Kernel cublaslt_kernel(const char* name) {
+  return kernel_with_candidates<supports<problem_of, P>, candidates<problem_of, P>, run<P>>(name);
 }
 
 KernelList list(KernelList small, const Kernel& cublaslt, const Kernel& tiled) {
@@ -115,9 +141,19 @@ KernelList list(KernelList small, const Kernel& cublaslt, const Kernel& tiled) {
 
 }  // namespace
 
-Kernel matmul_cublaslt_kernel() { return cublaslt_kernel<matmul_problem, NoParams>(); }
-Kernel linear_cublaslt_kernel() { return cublaslt_kernel<linear_problem, NoParams>(); }
-Kernel linear_act_cublaslt_kernel() { return cublaslt_kernel<linear_problem, LinearParams>(); }
+std::optional<Activation> ending_activation(const AnchoredParams& params, const Specs& specs) {
+  const auto known = known_after(params, linear_op());
+  if (!known || known->saved >= 0 || known->added >= 0 || params.call->keeps_result ||
+      specs.out[0].dtype != specs.in[0].dtype)
+    return std::nullopt;
+  return known->activation;
+}
+
+Kernel matmul_cublaslt_kernel() { return cublaslt_kernel<matmul_problem, NoParams>("cublaslt"); }
+Kernel linear_cublaslt_kernel() { return cublaslt_kernel<linear_problem, NoParams>("cublaslt"); }
+Kernel linear_carrying_cublaslt_kernel() {
+  return cublaslt_kernel<linear_problem, AnchoredParams>("linear_cublaslt");
+}
 
 KernelList matmul_cuda_kernels() {
   return list(matmul_small_kernels(), matmul_cublaslt_kernel(), matmul_tiled_kernel());
@@ -127,8 +163,10 @@ KernelList linear_cuda_kernels() {
   return list(linear_small_kernels(), linear_cublaslt_kernel(), linear_tiled_kernel());
 }
 
-KernelList linear_act_cuda_kernels() {
-  return list(linear_act_small_kernels(), linear_act_cublaslt_kernel(), linear_act_tiled_kernel());
+KernelList matmul_carrying_cuda_kernels() {
+  KernelList first = product_carrying_small_kernels();
+  first.push_back(linear_carrying_cudnn_kernel());
+  return list(std::move(first), linear_carrying_cublaslt_kernel(), linear_carrying_tiled_kernel());
 }
 
 }  // namespace mica

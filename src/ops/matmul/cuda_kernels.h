@@ -1,27 +1,33 @@
 #pragma once
 
+#include <optional>
+
 #include "mica/op/kernel.h"
-#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/anchored/anchored.h"
 
 namespace mica {
 
 /// Our own shared-memory product: any strides, every floating dtype, also an empty K.
 Kernel matmul_tiled_kernel();
 Kernel linear_tiled_kernel();
-Kernel linear_act_tiled_kernel();
+Kernel linear_carrying_tiled_kernel();
 /// The product of linear_wgrad, its first result, alone.
 void run_wgrad_product_tiled(const Call& call);
 
 Kernel matmul_cublaslt_kernel();
 Kernel linear_cublaslt_kernel();
-Kernel linear_act_cublaslt_kernel();
+Kernel linear_carrying_cublaslt_kernel();
+Kernel linear_carrying_cudnn_kernel();
 Kernel linear_wgrad_cublaslt_kernel();
 
 /// Our own kernels of small f32 products.
 KernelList matmul_small_kernels();
 KernelList linear_small_kernels();
-KernelList linear_act_small_kernels();
 KernelList linear_wgrad_small_kernels();
+KernelList product_carrying_small_kernels();
+
+/// The activation that is all that a call does to the result of a linear layer.
+std::optional<Activation> ending_activation(const AnchoredParams& params, const Specs& specs);
 
 /// y (…, N), row-major, becomes activation(y + bias), where it lies; bias (N) may be null.
 void finish_linear(Encoder& encoder, const Arg& y, const Arg* bias, Activation activation);

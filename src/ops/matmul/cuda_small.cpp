@@ -17,6 +17,10 @@
 #include "mica/runtime/runtime.h"
 
 namespace mica {
+
+const OpDef& matmul_op();
+const OpDef& linear_op();
+
 namespace {
 
 constexpr int kMostBlocksY = 65535;
@@ -35,13 +39,22 @@ std::optional<Lie> lie_of(int64_t k, int64_t row_stride, int64_t k_stride) {
 }
 
 /// What an op computes of a product.
-enum class Form { matmul, linear, linear_act, linear_and_act, matmul_act_grad, linear_wgrad };
+enum class Form { matmul, linear, linear_wgrad };
+
+/// And what is done to it, by inputs of the call.
+struct End {
+  Activation activation = Activation::none;
+  int saved = -1;
+  int added = -1;
+  bool keeps_product = false;  ///< as the second result
+};
 
 enum class Way { split_k, thin_n, thin_k, thin_m };
 
 struct SmallState : KernelState {
   SmallProduct p{};
   Form form = Form::matmul;
+  End end;
   bool a_along_k = false;
   bool b_along_k = false;
   int a_row = 0;
@@ -50,26 +63,27 @@ struct SmallState : KernelState {
   SplitKPlan plan{SplitKTile::small, 1};
 };
 
-Activation activation_of(const NoParams&) { return Activation::none; }
-Activation activation_of(const LinearParams& params) { return params.activation; }
-
 MatmulProblem problem_of(Form form, const Specs& specs) {
   const TensorSpec& a = specs.in[0];
   const TensorSpec& b = specs.in[1];
   if (form == Form::linear_wgrad) return linear_wgrad_problem(a, b);
-  const bool plain = form == Form::matmul || form == Form::matmul_act_grad;
-  return plain ? matmul_problem(a, b) : linear_problem(a, b);
+  return form == Form::matmul ? matmul_problem(a, b) : linear_problem(a, b);
 }
 
 /// The product without its pointers; none, with a reason, where it does not suit these kernels.
-std::optional<SmallState> describe(Form form, Activation activation, const Specs& specs,
+std::optional<SmallState> describe(Form form, const End& end, const Specs& specs,
                                    std::string& reason) {
   const MatmulProblem p = problem_of(form, specs);
   const auto no = [&](const char* why) {
     reason = why;
     return std::nullopt;
   };
-  if (specs.out[0].dtype != DType::f32) return no("it is not f32");
+  for (const TensorSpec& spec : specs.out)
+    if (spec.dtype != DType::f32) return no("it is not f32");
+  for (const int other : {end.saved, end.added})
+    if (other >= 0 && (specs.in[static_cast<size_t>(other)].dtype != DType::f32 ||
+                       specs.in[static_cast<size_t>(other)].shape != specs.out[0].shape))
+      return no("what is added or saved is not like the result");
   if (specs.out[0].numel() == 0 || p.k == 0) return no("there is nothing to multiply");
   if (!p.batch.empty()) return no("more than one matrix");
   SmallState state;
@@ -85,12 +99,16 @@ std::optional<SmallState> describe(Form form, Activation activation, const Specs
   state.p.b_pitch = static_cast<int>(b->pitch);
   state.p.a_vectors = specs.in[0].aligned && a->pitch % 4 == 0;
   state.p.b_vectors = specs.in[1].aligned && b->pitch % 4 == 0;
-  state.p.out_vectors = p.n % (b->along_k ? 2 : 4) == 0 &&
-                        (form != Form::matmul_act_grad || specs.in[2].aligned) &&
+  const auto aligned = [&](int input) {
+    return input < 0 || specs.in[static_cast<size_t>(input)].aligned;
+  };
+  state.p.out_vectors = p.n % (b->along_k ? 2 : 4) == 0 && aligned(end.saved) &&
+                        aligned(end.added) &&
                         std::all_of(specs.out.begin(), specs.out.end(),
                                     [](const TensorSpec& out) { return out.aligned; });
-  state.p.activation = activation;
+  state.p.activation = end.activation;
   state.form = form;
+  state.end = end;
   state.a_along_k = a->along_k;
   state.b_along_k = b->along_k;
   state.a_row = static_cast<int>(p.a_row);
@@ -98,9 +116,13 @@ std::optional<SmallState> describe(Form form, Activation activation, const Specs
   return state;
 }
 
-/// Inputs that must be copied: a bias, or what is saved, whose elements do not lie together.
+/// Inputs that must be copied: a bias, or what is added or saved, whose elements do not lie
+/// together.
 uint32_t copies(const Specs& specs) {
-  return specs.in.size() > 2 && specs.in[2].defined && !specs.in[2].is_contiguous() ? 4 : 0;
+  uint32_t all = 0;
+  for (size_t i = 2; i < specs.in.size(); ++i)
+    if (specs.in[i].defined && !specs.in[i].is_contiguous()) all |= 1U << i;
+  return all;
 }
 
 const DeviceTable::SmallProducts& measured(const Specs& specs) {
@@ -196,11 +218,15 @@ void run_small(const SmallState& state, const Call& call) {
   p.a = call.in[0].as<const float>();
   p.b = call.in[1].as<const float>();
   p.out = call.out[0].as<float>();
-  const float* third =
-      call.in.size() > 2 && call.in[2].defined() ? call.in[2].as<const float>() : nullptr;
-  (state.form == Form::matmul_act_grad ? p.saved : p.bias) = third;
+  const auto input = [&](int i) -> const float* {
+    if (i < 0 || !call.in[static_cast<size_t>(i)].defined()) return nullptr;
+    return call.in[static_cast<size_t>(i)].as<const float>();
+  };
+  p.bias = input(state.form == Form::linear ? 2 : -1);
+  p.saved = input(state.end.saved);
+  p.added = input(state.end.added);
   if (state.form == Form::linear_wgrad) p.sums = call.out[1].as<float>();
-  if (state.form == Form::linear_and_act) p.product = call.out[1].as<float>();
+  if (state.end.keeps_product) p.product = call.out[1].as<float>();
   switch (state.way) {
     case Way::split_k:
       return launch_split_k(*call.encoder, p, state.a_along_k, state.b_along_k, state.plan);
@@ -213,11 +239,10 @@ void run_small(const SmallState& state, const Call& call) {
   }
 }
 
-template <Form form, class P>
-Support supports_split_k(const P& params, const Specs& specs) {
+Support supports_split_k(Form form, const End& end, const Specs& specs) {
   if (!allow_tf32()) return Support::no("TF32 is not allowed");
   std::string reason;
-  const auto s = describe(form, activation_of(params), specs, reason);
+  const auto s = describe(form, end, specs, reason);
   if (!s) return Support::no(reason);
   if (s->b_along_k && !s->a_along_k)
     return Support::no("K lies together in the right operand only");
@@ -229,11 +254,10 @@ Support supports_split_k(const P& params, const Specs& specs) {
   return Support::yes().with_contiguous(copies(specs));
 }
 
-template <Form form, class P>
-std::vector<Candidate> split_k_candidates(const P& params, const Specs& specs,
+std::vector<Candidate> split_k_candidates(Form form, const End& end, const Specs& specs,
                                           const CandidateRequest& request) {
   std::string reason;
-  const auto s = describe(form, activation_of(params), specs, reason);
+  const auto s = describe(form, end, specs, reason);
   check<Unsupported>(s.has_value(), "matmul: split_k_mma: {}", reason);
   std::vector<Candidate> found;
   const std::vector<Estimate> likely = estimates(*s, specs);
@@ -246,10 +270,9 @@ std::vector<Candidate> split_k_candidates(const P& params, const Specs& specs,
   return found;
 }
 
-template <Form form, class P>
-Support supports_thin(const P& params, const Specs& specs) {
+Support supports_thin(Form form, const End& end, const Specs& specs) {
   std::string reason;
-  auto s = describe(form, activation_of(params), specs, reason);
+  auto s = describe(form, end, specs, reason);
   if (!s) return Support::no(reason);
   if (!set_thin(*s, specs)) return Support::no("no size is thin, or its operands lie otherwise");
   Support support =
@@ -257,15 +280,59 @@ Support supports_thin(const P& params, const Specs& specs) {
   return std::move(support).with_contiguous(copies(specs));
 }
 
-template <Form form, class P>
-std::shared_ptr<SmallState> prepare_thin(const P& params, const Specs& specs) {
+std::shared_ptr<SmallState> prepare_thin(Form form, const End& end, const Specs& specs) {
   std::string reason;
-  const auto s = describe(form, activation_of(params), specs, reason);
+  const auto s = describe(form, end, specs, reason);
   check<Unsupported>(s.has_value(), "matmul: thin: {}", reason);
   auto state = std::make_shared<SmallState>(*s);
   set_thin(*state, specs);
   return state;
 }
+
+/// The kernels of a product alone.
+template <Form form>
+struct Plain {
+  static Support thin(const NoParams&, const Specs& s) { return supports_thin(form, {}, s); }
+  static std::shared_ptr<SmallState> prepare(const NoParams&, const Specs& s) {
+    return prepare_thin(form, {}, s);
+  }
+  static Support split_k(const NoParams&, const Specs& s) { return supports_split_k(form, {}, s); }
+  static std::vector<Candidate> candidates(const NoParams&, const Specs& s,
+                                           const CandidateRequest& request) {
+    return split_k_candidates(form, {}, s, request);
+  }
+};
+
+/// Of products that carry a program.
+struct Carrying {
+  static Form form_of(const AnchoredParams& params) {
+    return params.call->op == &linear_op() ? Form::linear : Form::matmul;
+  }
+  static std::optional<End> end_of(const AnchoredParams& params) {
+    const OpDef* op = params.call->op;
+    if (op != &linear_op() && op != &matmul_op()) return std::nullopt;
+    const auto known = known_after(params, *op);
+    if (!known) return std::nullopt;
+    return End{known->activation, known->saved, known->added, params.call->keeps_result};
+  }
+  static Support no() { return Support::no("it carries activations and their gradients"); }
+
+  static Support thin(const AnchoredParams& params, const Specs& s) {
+    const auto end = end_of(params);
+    return end ? supports_thin(form_of(params), *end, s) : no();
+  }
+  static std::shared_ptr<SmallState> prepare(const AnchoredParams& params, const Specs& s) {
+    return prepare_thin(form_of(params), *end_of(params), s);
+  }
+  static Support split_k(const AnchoredParams& params, const Specs& s) {
+    const auto end = end_of(params);
+    return end ? supports_split_k(form_of(params), *end, s) : no();
+  }
+  static std::vector<Candidate> candidates(const AnchoredParams& params, const Specs& s,
+                                           const CandidateRequest& request) {
+    return split_k_candidates(form_of(params), *end_of(params), s, request);
+  }
+};
 
 template <class P>
 void run(const P&, const KernelState& state, const Call& call) {
@@ -277,30 +344,24 @@ void run_thin(const P&, const SmallState& state, const Call& call) {
   run_small(state, call);
 }
 
-template <Form form, class P>
-KernelList small_kernels() {
-  return {kernel<supports_thin<form, P>, prepare_thin<form, P>, run_thin<P>>("thin"),
-          kernel_with_candidates<supports_split_k<form, P>, split_k_candidates<form, P>, run<P>>(
-              "split_k_mma")};
+template <class Of, class P>
+KernelList small_kernels(const char* thin, const char* split_k) {
+  return {kernel<Of::thin, Of::prepare, run_thin<P>>(thin),
+          kernel_with_candidates<Of::split_k, Of::candidates, run<P>>(split_k)};
+}
+
+template <Form form>
+KernelList plain_kernels() {
+  return small_kernels<Plain<form>, NoParams>("thin", "split_k_mma");
 }
 
 }  // namespace
 
-KernelList matmul_small_kernels() { return small_kernels<Form::matmul, NoParams>(); }
-KernelList linear_small_kernels() { return small_kernels<Form::linear, NoParams>(); }
-KernelList linear_act_small_kernels() { return small_kernels<Form::linear_act, LinearParams>(); }
-KernelList linear_wgrad_small_kernels() { return small_kernels<Form::linear_wgrad, NoParams>(); }
-
-KernelList linear_and_act_cuda_kernels() {
-  KernelList list = small_kernels<Form::linear_and_act, LinearParams>();
-  list.push_back(linear_and_act_composed_kernel());
-  return list;
-}
-
-KernelList matmul_act_grad_cuda_kernels() {
-  KernelList list = small_kernels<Form::matmul_act_grad, LinearParams>();
-  list.push_back(matmul_act_grad_composed_kernel());
-  return list;
+KernelList matmul_small_kernels() { return plain_kernels<Form::matmul>(); }
+KernelList linear_small_kernels() { return plain_kernels<Form::linear>(); }
+KernelList linear_wgrad_small_kernels() { return plain_kernels<Form::linear_wgrad>(); }
+KernelList product_carrying_small_kernels() {
+  return small_kernels<Carrying, AnchoredParams>("product_thin", "product_split_k_mma");
 }
 
 }  // namespace mica

@@ -1,8 +1,7 @@
 #pragma once
 
 // What the kernels of small products share.
-#include "mica/ops/activation/functors.h"
-#include "mica/ops/elementwise/functors.h"
+#include "mica/ops/matmul/cuda_activation.cuh"
 #include "mica/ops/matmul/cuda_small.h"
 #include "mica/runtime/cuda/cluster.cuh"
 #include "mica/runtime/cuda/types.cuh"
@@ -30,21 +29,22 @@ class Elements {
       : at_(int64_t{row} * p.n + col),
         count_(row < p.m ? min(p.n - col, V) : 0),
         whole_(V > 1 && count_ == V && p.out_vectors) {
-    if (!p.saved) return;
+    const float* other = p.saved ? p.saved : p.added;
+    if (!other) return;
     if (whole_) {
-      saved_ = cuda::load_vec<V>(p.saved + at_);
+      other_ = cuda::load_vec<V>(other + at_);
       return;
     }
 #pragma unroll
     for (int e = 0; e < V; ++e)
-      if (e < count_) saved_.v[e] = p.saved[at_ + e];
+      if (e < count_) other_.v[e] = other[at_ + e];
   }
 
-  /// Computes what does not depend on the sums: GELU's slope.
+  /// Computes what does not depend on the sums: the slope of an activation.
   __device__ void prepare(const SmallProduct& p) {
-    if (!p.saved || p.activation != Activation::gelu) return;
+    if (!p.saved || p.activation == Activation::relu) return;
 #pragma unroll
-    for (int e = 0; e < V; ++e) saved_.v[e] = functor::GeluGrad{}(1.0F, saved_.v[e]);
+    for (int e = 0; e < V; ++e) other_.v[e] = slope(p.activation, other_.v[e]);
   }
 
   /// `sums` are of the products and the bias.
@@ -54,20 +54,16 @@ class Elements {
 #pragma unroll
     for (int e = 0; e < V; ++e) {
       x.v[e] = sums[e];
-      y.v[e] =
-          p.saved ? gradient(p.activation, sums[e], saved_.v[e]) : activated(p.activation, sums[e]);
+      const float sum = p.added ? sums[e] + other_.v[e] : sums[e];
+      y.v[e] = p.saved ? gradient(p.activation, sum, other_.v[e]) : activated(p.activation, sum);
     }
     if (p.product) write(p.product, x);
     write(p.out, y);
   }
 
  private:
-  static __device__ float activated(Activation activation, float x) {
-    if (activation == Activation::relu) return functor::Relu{}(x);
-    return activation == Activation::gelu ? functor::Gelu{}(x) : x;
-  }
-  static __device__ float gradient(Activation activation, float dy, float saved) {
-    return activation == Activation::relu ? functor::ReluGrad{}(dy, saved) : dy * saved;
+  static __device__ float gradient(Activation activation, float dy, float other) {
+    return activation == Activation::relu ? functor::ReluGrad{}(dy, other) : dy * other;
   }
   __device__ void write(float* to, const cuda::Vec<float, V>& v) const {
     if (whole_) return cuda::store_vec<V>(to + at_, v);
@@ -79,7 +75,8 @@ class Elements {
   int64_t at_ = 0;
   int count_ = 0;
   bool whole_ = false;
-  cuda::Vec<float, V> saved_{};  ///< then what the sums are multiplied with
+  cuda::Vec<float, V>
+      other_{};  ///< what is added, or saved: then what the sums are multiplied with
 };
 
 /// All three steps.

@@ -8,14 +8,15 @@ namespace mica {
 class Encoder;
 
 /// A small f32 product as our own kernels take it: x (m, n) = a (m, k) b (k, n) + bias (n); out, of
-/// the same shape and row-major as all of them, is activation(x), or the activation's gradient
-/// where x is the gradient of its result. `sums` (m) is of a's rows.
+/// the same shape and row-major as all of them, is activation(x + added), or the activation's
+/// gradient where x is the gradient of its result. `sums` (m) is of a's rows.
 struct SmallProduct {
   const float* a;
   const float* b;
   const float* bias;   ///< or null
-  const float* saved;  ///< what the activation's gradient reads, its result or (gelu) its argument,
-                       ///< or null: the activation itself is wanted
+  const float* saved;  ///< what the activation's gradient reads, its result or its argument, or
+                       ///< null: the activation itself is wanted
+  const float* added;  ///< or null; not where something is saved
   float* out;
   float* product;  ///< x, or null
   float* sums;     ///< or null; only where a's columns lie together

@@ -1,13 +1,13 @@
 #include "mica/ops/matmul/matmul.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "mica/core/check.h"
-#include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
-#include "mica/ops/activation/activation.h"
+#include "mica/ops/anchored/anchored.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/ops/reduce/reduce.h"
@@ -59,8 +59,7 @@ Tensors vjp_matmul(const NoParams&, const VjpArgs& args) {
   return grads;
 }
 
-template <class P>
-void infer_linear(const P&, std::span<const TensorSpec> in, OutSpecs& out) {
+void infer_linear(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
   const Shape& x = in[0].shape;
   const Shape& w = in[1].shape;
   check_dtypes(out.op(), in[0].dtype, in[1].dtype);
@@ -121,22 +120,6 @@ Tensors vjp_linear_wgrad(const NoParams&, const VjpArgs& args) {
 
 Tensors vjp_linear(const NoParams&, const VjpArgs& args) {
   return linear_gradients(args.grad[0], args);
-}
-
-Tensor activated(const Tensor& x, Activation activation) {
-  if (activation == Activation::relu) return relu(x);
-  return activation == Activation::gelu ? gelu(x) : x;
-}
-
-// The product again, which the activation's gradient may need.
-Tensors linear_act_composition(const LinearParams& params, std::span<const Tensor> in) {
-  return {activated(linear(in[0], in[1], in[2]), params.activation)};
-}
-
-Tensors vjp_linear_act(const LinearParams& params, const VjpArgs& args) {
-  if (params.activation == Activation::relu)
-    return linear_gradients(relu_grad(args.grad[0], args.out[0]), args);
-  return vjp_by<linear_act_composition>(params, args);
 }
 
 // Leading dimensions of the left operand become rows where one right matrix serves them all.
@@ -222,7 +205,7 @@ const OpDef& matmul_op() {
                          .inputs({"a", "b"})
                          .flops<product_flops<NoParams>>()
                          .precision(Precision::low)
-                         .carries({0}, {0})
+                         .carries({}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer_matmul>()
                          .vjp<vjp_matmul>({.in = {0, 1}})
@@ -237,24 +220,11 @@ const OpDef& linear_op() {
                          .flops<product_flops<NoParams>>()
                          .precision(Precision::low)
                          .contraction({.channel_axis = -1})
-                         .carries({0}, {0})
+                         .carries({}, {0})
                          .dtypes(kFloatDTypes)
-                         .infer<infer_linear<NoParams>>()
+                         .infer<infer_linear>()
                          .vjp<vjp_linear>({.in = {0, 1}})
                          .cpu({linear_blocked_kernel(), linear_reference_kernel()})
-                         .build();
-  return def;
-}
-
-const OpDef& linear_act_op() {
-  static OpDef def = Op<LinearParams>("linear_act")
-                         .inputs({"x", "weight", "bias?"})
-                         .flops<product_flops<LinearParams>>()
-                         .precision(Precision::low)
-                         .dtypes(kFloatDTypes)
-                         .infer<infer_linear<LinearParams>>()
-                         .vjp<vjp_linear_act>({.in = {0, 1, 2}, .out = {0}})
-                         .cpu({linear_act_blocked_kernel(), linear_act_reference_kernel()})
                          .build();
   return def;
 }
@@ -308,11 +278,15 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const LinearParams& params) {
   if (params.activation == Activation::none) return linear(x, weight, bias);
-  // The gradient of GELU needs the product, which linear_act would compute again.
+  const Program program = program_of(params.activation);
   const Tensor in[] = {x, weight, bias};
-  if (params.activation == Activation::gelu && grad_wanted(in))
-    return gelu(linear(x, weight, bias));
-  return dispatch(linear_act_op(), params, {x, weight, bias})[0];
+  if (grad_wanted(in) || current_recorder()) {
+    const Instruction& call = program.instructions[0];
+    return dispatch(*call.op, call.params.ref(), std::array{linear(x, weight, bias)})[0];
+  }
+  Anchored whole{.op = &linear_op()};
+  whole.after = intern(program);
+  return dispatch(anchored_op(), AnchoredParams{intern(whole)}, {x, weight, bias})[0];
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
@@ -342,7 +316,10 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 template <>
 struct Words<Activation> {
   static constexpr std::pair<const char*, Activation> all[] = {
-      {"none", Activation::none}, {"relu", Activation::relu}, {"gelu", Activation::gelu}};
+      {"none", Activation::none}, {"relu", Activation::relu},
+      {"gelu", Activation::gelu}, {"gelu_tanh", Activation::gelu_tanh},
+      {"silu", Activation::silu}, {"hardswish", Activation::hardswish},
+      {"tanh", Activation::tanh}, {"sigmoid", Activation::sigmoid}};
 };
 
 Functions matmul_functions() {
@@ -368,7 +345,8 @@ Functions matmul_functions() {
        .precision = Precision::low},
       {.name = "linear",
        .doc = "input (…, in) times the transpose of weight (out, in), plus bias (out): (…, out). "
-              "activation 'relu' or 'gelu' is applied in the same pass.",
+              "activation 'relu', 'gelu', 'gelu_tanh', 'silu', 'hardswish', 'tanh' or 'sigmoid' is "
+              "applied to it.",
        .signatures = {{[](const Tensor& x, const Tensor& weight, const Tensor& bias,
                           Activation activation) {
                          return linear(x, weight, bias, {.activation = activation});

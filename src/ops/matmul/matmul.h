@@ -12,10 +12,12 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 /// x (…, in) times weight (out, in) transposed, plus bias (out) where defined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
-/// What a layer applies to its result; gelu is the form with erf.
-enum class Activation : int64_t { none, relu, gelu };
+/// What a layer applies to its result, of what kernels compute beside a product; gelu is the form
+/// with erf.
+enum class Activation : int64_t { none, relu, gelu, gelu_tanh, silu, hardswish, tanh, sigmoid };
 
-inline constexpr const char* kActivationNames[] = {"none", "relu", "gelu"};
+inline constexpr const char* kActivationNames[] = {"none", "relu",      "gelu", "gelu_tanh",
+                                                   "silu", "hardswish", "tanh", "sigmoid"};
 constexpr std::span<const char* const> names_of(Activation) { return kActivationNames; }
 
 struct LinearParams {
@@ -27,7 +29,7 @@ struct LinearParams {
   }
 };
 
-/// `linear` and an activation in one pass (the op `linear_act`).
+/// `linear` and an activation, in one pass where no gradient is wanted.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const LinearParams& params);
 

@@ -45,15 +45,9 @@ double product_flops(const P&, const Specs& s) {
 
 Kernel matmul_reference_kernel();
 Kernel linear_reference_kernel();
-Kernel linear_act_reference_kernel();
 Kernel linear_wgrad_composed_kernel();
 Kernel linear_wgrad_reference_kernel();
 Kernel matmul_blocked_kernel();
 Kernel linear_blocked_kernel();
-Kernel linear_act_blocked_kernel();
-
-/// By the ops that they stand for, on any device.
-Kernel linear_and_act_composed_kernel();
-Kernel matmul_act_grad_composed_kernel();
 
 }  // namespace mica

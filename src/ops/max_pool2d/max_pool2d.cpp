@@ -72,7 +72,6 @@ const OpDef& max_pool2d_op() {
           .inputs({"x"})
           .outputs({"y", "positions"})
           .formats({Format::images}, {Format::images, Format::images})
-          .carries({0}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.out = {1}})

@@ -76,7 +76,6 @@ const OpDef& sum_op() {
           .inputs({"x"})
           .precision(Precision::f32)
           .reduction()
-          .carries({0}, {0})
           .infer<infer>()
           .vjp<vjp>({})
           .cpu({kernel<supports_all<ReduceParams>, prepare, run_vectorized>("vectorized"),

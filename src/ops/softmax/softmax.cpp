@@ -57,7 +57,6 @@ const OpDef& softmax_op() {
   static OpDef def = Op<SoftmaxParams>("softmax")
                          .inputs({"x"})
                          .precision(Precision::f32)
-                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp_softmax>({.out = {0}})

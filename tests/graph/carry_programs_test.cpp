@@ -1,4 +1,4 @@
-// Linear layers and the activations after them; convolutions are in fuse_conv_test.cpp.
+// Linear layers and the elementwise calls after them; convolutions are in fuse_conv_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,29 +20,58 @@ std::vector<std::string> ops_after_fusion(const Layer& layer) {
   const std::vector<TensorSpec> specs = {spec({6, 5}), spec({4, 5}), spec({4})};
   Captured c =
       capture([&](std::span<const Tensor> in) { return layer(in[0], in[1], in[2]); }, specs);
-  fuse_activations(c.graph);
+  carry_programs(c.graph);
   remove_dead_nodes(c.graph);
   return ops_of(c.graph);
 }
 
-TEST(FuseActivations, JoinsALinearLayerAndWhatNobodyElseReads) {
+TEST(CarryPrograms, JoinsALinearLayerAndWhatNobodyElseReads) {
   EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
                 return {relu(linear(x, w, b))};
               }),
-              ElementsAre("linear_act"));
+              ElementsAre("linear+relu"));
   EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor&) -> Tensors {
                 return {gelu(linear(x, w))};
               }),
-              ElementsAre("linear_act"));
+              ElementsAre("linear+gelu"));
   EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
                 const Tensor y = linear(x, w, b);
                 return {relu(y), y};
               }),
-              ElementsAre("linear_and_act"));
+              ElementsAre("linear(kept)+relu"));
+}
+
+TEST(CarryPrograms, TakesAChainAndWhatElseItReads) {
   EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
-                return {sigmoid(linear(x, w, b))};
+                return {silu(add(mul(linear(x, w, b), 0.5), b))};
               }),
-              ElementsAre("linear", "sigmoid"));
+              ElementsAre("linear+mul+add+silu"));
+  // The result is read twice inside.
+  EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+                const Tensor y = linear(x, w, b);
+                return {mul(y, sigmoid(y))};
+              }),
+              ElementsAre("linear+sigmoid+mul"));
+  // Up to what somebody else reads.
+  EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+                const Tensor hidden = tanh(linear(x, w, b));
+                return {hidden, neg(hidden)};
+              }),
+              ElementsAre("linear+tanh", "neg"));
+  // What it would read is made of its own result.
+  EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+                const Tensor y = linear(x, w, b);
+                const Tensor hidden = exp(y);
+                return {mul(hidden, softmax(y, -1))};
+              }),
+              ElementsAre("linear(kept)+exp", "softmax", "mul"));
+  // What it reads is written to in between.
+  EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+                const Tensor y = linear(x, w, b);
+                fill_(w, 0);
+                return {add(y, exp(b))};
+              }),
+              testing::Contains("linear"));
 }
 
 /// What the activation gives, and gradients of all three.
@@ -60,10 +89,10 @@ Layer with_gradients(Tensor (*f)(const Tensor&)) {
 Tensor erf_gelu(const Tensor& t) { return gelu(t); }
 
 // The gradient of relu reads its result, that of GELU what went in.
-TEST(FuseActivations, LeaveGradientsWhatTheyRead) {
-  EXPECT_THAT(ops_after_fusion(with_gradients(relu)), testing::Contains("linear_act"));
+TEST(CarryPrograms, LeaveGradientsWhatTheyRead) {
+  EXPECT_THAT(ops_after_fusion(with_gradients(relu)), testing::Contains("linear+relu"));
   const std::vector<std::string> names = ops_after_fusion(with_gradients(erf_gelu));
-  EXPECT_THAT(names, testing::Contains("linear_and_act"));
+  EXPECT_THAT(names, testing::Contains("linear(kept)+gelu"));
   EXPECT_THAT(names, testing::Not(testing::Contains("gelu")));
 }
 
@@ -77,50 +106,72 @@ Layer two_layers(Tensor (*f)(const Tensor&)) {
   };
 }
 
-TEST(FuseActivations, JoinsAProductAndTheGradientThatReadsIt) {
-  for (const auto f : {relu, erf_gelu}) {
+TEST(CarryPrograms, JoinsAProductAndTheGradientThatReadsIt) {
+  for (const auto f : {relu, erf_gelu, silu}) {
     const std::vector<std::string> names = ops_after_fusion(two_layers(f));
-    EXPECT_THAT(names, testing::Contains("matmul_act_grad"));
-    EXPECT_THAT(names, testing::Not(testing::Contains("relu_grad")));
-    EXPECT_THAT(names, testing::Not(testing::Contains("gelu_grad")));
+    const char* const gradient = f == relu   ? "matmul+relu_grad"
+                                 : f == silu ? "matmul+silu_grad"
+                                             : "matmul+gelu_grad";
+    EXPECT_THAT(names, testing::Contains(gradient));
+    EXPECT_THAT(names, testing::Not(testing::Contains(testing::EndsWith("_grad")).Times(2)));
   }
-  // Somebody else reads the product.
+  // Somebody else reads the product, which is kept.
   const auto shared = [](const Tensor& x, const Tensor& w, const Tensor&) -> Tensors {
     const Tensor leaf = x.detach().set_requires_grad();
     const Tensor hidden = relu(leaf);
     const Tensor dy = matmul(ones({6, 4}, {.device = x.device()}), w);
     return {grad({hidden}, {leaf}, {dy})[0], dy};
   };
-  EXPECT_THAT(ops_after_fusion(shared), testing::Contains("relu_grad"));
+  EXPECT_THAT(ops_after_fusion(shared), testing::Contains("matmul(kept)+relu_grad"));
 }
 
-TEST(FuseActivations, TheValuesStay) {
+TEST(CarryPrograms, TheValuesStay) {
   manual_seed(5);
   const Tensor arguments[] = {uniform({20, 65}, -1, 1), uniform({33, 65}, -1, 1),
                               uniform({33}, -1, 1)};
-  const char* const ops[] = {"linear_and_act", "matmul_act_grad"};
-  for (const auto f : {relu, erf_gelu}) {
+  for (const auto f : {relu, erf_gelu, silu}) {
     for (const Layer& layer : {with_gradients(f), two_layers(f)}) {
       const auto body = [&](std::span<const Tensor> in) { return layer(in[0], in[1], in[2]); };
       const Tensors eager = body(arguments);
-      for (const char* op : ops) force_kernel(op, "composed");
-      CompiledFunction compiled(body);
-      const Tensors results = compiled(arguments);
-      for (const char* op : ops) force_kernel(op, "");
-      EXPECT_THAT(
-          compiled.plan()->kernels(),
-          testing::Contains(testing::AnyOf("linear_and_act: composed", "matmul_act_grad: composed"))
-              .Times(testing::Ge(f == relu ? 0U : 1U)));
-      ASSERT_EQ(results.size(), eager.size());
-      for (size_t i = 0; i < eager.size(); ++i)
-        EXPECT_THAT(results[i].to_vector<float>(),
-                    testing::Pointwise(testing::FloatNear(1e-4F), eager[i].to_vector<float>()))
-            << i;
+      for (const char* kernel : {"composed", "product_blocked", ""}) {
+        force_kernel("anchored", kernel);
+        CompiledFunction compiled(body);
+        const Tensors results = compiled(arguments);
+        force_kernel("anchored", "");
+        EXPECT_THAT(compiled.plan()->kernels(),
+                    testing::Contains(testing::StartsWith(std::string("anchored: ") + kernel)));
+        ASSERT_EQ(results.size(), eager.size());
+        for (size_t i = 0; i < eager.size(); ++i)
+          EXPECT_THAT(results[i].to_vector<float>(),
+                      testing::Pointwise(testing::FloatNear(1e-4F), eager[i].to_vector<float>()))
+              << i << " by " << kernel;
+      }
     }
   }
 }
 
-TEST(FuseDropout, ReluGradientGoesIntoTheDropoutsGradient) {
+// As few steps as with relu, whatever comes after a layer.
+TEST(CarryPrograms, EveryActivationIsOneStep) {
+  manual_seed(4);
+  const Tensor w = uniform({33, 65}, -1, 1);
+  const Tensor b = uniform({33}, -1, 1);
+  const Tensor x = uniform({20, 65}, -1, 1);
+  const auto tanh_gelu = [](const Tensor& t) { return gelu(t, GeluForm::tanh); };
+  for (const std::function<Tensor(const Tensor&)>& f :
+       {std::function<Tensor(const Tensor&)>(silu),
+        {tanh_gelu},
+        {hardswish},
+        {mish},
+        {[](const Tensor& t) { return mul(relu(sub(t, 0.5)), 2.0); }}}) {
+    auto compiled = compile([&](const Tensor& in) { return f(linear(in, w, b)); });
+    const std::vector<float> got = compiled(x).to_vector<float>();
+    EXPECT_EQ(compiled.function()->plan()->steps(), 1U);
+    EXPECT_THAT(
+        got, testing::Pointwise(testing::FloatNear(1e-4F), f(linear(x, w, b)).to_vector<float>()));
+  }
+}
+
+TEST(JoinPatterns, ReluGradientGoesIntoTheDropoutsGradient) {
   const TensorSpec spec = TensorSpec::contiguous({6, 8}, DType::f32, Device::null());
   Captured c = capture(
       [](std::span<const Tensor> in) -> Tensors {
@@ -128,13 +179,13 @@ TEST(FuseDropout, ReluGradientGoesIntoTheDropoutsGradient) {
         return grad({dropout(relu(leaf), 0.5)}, {leaf}, {ones({6, 8}, {.device = Device::null()})});
       },
       {&spec, 1});
-  fuse_dropout(c.graph);
+  join_patterns(c.graph);
   const std::vector<std::string> names = ops_of(c.graph);
   EXPECT_THAT(names, testing::Not(testing::Contains("relu_grad")));
   EXPECT_EQ(std::count(names.begin(), names.end(), "dropout"), 2);
 }
 
-TEST(FuseActivations, CompiledAndEagerAgree) {
+TEST(CarryPrograms, CompiledAndEagerAgree) {
   manual_seed(3);
   const Tensor w = uniform({33, 65}, -1, 1);
   const Tensor b = uniform({33}, -1, 1);

@@ -1,0 +1,171 @@
+#include <algorithm>
+
+#include "mica/graph/passes/passes.h"
+#include "mica/graph/passes/rewrite.h"
+#include "mica/ops/anchored/anchored.h"
+
+namespace mica {
+namespace {
+
+constexpr size_t kMostCalls = 8;
+
+/// A program that grows by calls, and the values it reads from outside.
+class Growing {
+ public:
+  /// `first` is the program's first input.
+  explicit Growing(ValueId first) : values_{first} {}
+
+  /// False where the program would be too large.
+  bool add(const Node& node) {
+    std::vector<ValueId> in = values_;
+    for (const ValueId id : node.in)
+      if (std::find(in.begin(), in.end(), id) == in.end() &&
+          std::find(made_.begin(), made_.end(), id) == made_.end())
+        in.push_back(id);
+    if (in.size() > Program::kMostInputs || nodes_.size() == kMostCalls) return false;
+    values_ = std::move(in);
+    nodes_.push_back(&node);
+    made_.push_back(node.out[0]);
+    return true;
+  }
+  /// What it reads beside its first input.
+  std::vector<ValueId> others() const { return {values_.begin() + 1, values_.end()}; }
+
+  /// With the last call's result as its own.
+  ProgramRef program() const {
+    Program p;
+    p.inputs = static_cast<int>(values_.size());
+    std::vector<ValueId> all = values_;
+    for (const Node* node : nodes_) {
+      Instruction one{node->op, node->params, {}};
+      for (const ValueId id : node->in)
+        one.operands.push_back(
+            static_cast<int>(std::find(all.begin(), all.end(), id) - all.begin()));
+      p.instructions.push_back(std::move(one));
+      all.push_back(node->out[0]);
+    }
+    p.outputs = {static_cast<int>(nodes_.size()) - 1};
+    return intern(std::move(p));
+  }
+
+ private:
+  std::vector<ValueId> values_;
+  std::vector<const Node*> nodes_;
+  std::vector<ValueId> made_;
+};
+
+class Carrying {
+ public:
+  explicit Carrying(Graph& graph) : g_(graph), index_(graph), gone_(graph) {}
+
+  /// Of two anchors whose results meet the later one carries that, so that neither has to wait.
+  void run() {
+    for (int i = static_cast<int>(g_.nodes.size()) - 1; i >= 0; --i) {
+      if (!gone_.keep[static_cast<size_t>(i)]) continue;
+      const OpDef& op = *node(i).op;
+      if (op.carries_after.contains(0)) carry_after(i);
+      if (op.carries_before.contains(0) && node(i).op == &op) carry_before(i);
+    }
+    remove_nodes(g_, gone_);
+  }
+
+ private:
+  const Node& node(int i) const { return g_.nodes[static_cast<size_t>(i)]; }
+
+  /// Whether a call computes, element by element, something that lies like a value.
+  bool computes_like(int i, ValueId like) const {
+    const Node& n = node(i);
+    return fits_program(g_, n) && !index_.ever(n.out[0]) &&
+           g_[n.out[0]].spec.shape == g_[like].spec.shape &&
+           g_[n.out[0]].spec.lies_like(g_[like].spec);
+  }
+
+  /// The call that alone reads a value, or the first of those that do where that is the anchor's
+  /// result, which can be kept; -1 where none can be carried.
+  int next(ValueId value, ValueId result) const {
+    for (const int reader : index_.readers(value)) {
+      if (value != result && (index_.is_result(value) || reader != index_.readers(value).back()))
+        return -1;
+      if (computes_like(reader, result)) return reader;
+    }
+    return -1;
+  }
+
+  void carry_after(int anchor) {
+    const ValueId result = node(anchor).out[0];
+    if (index_.ever(result)) return;
+    std::vector<int> calls;
+    ValueId value = result;
+    while (calls.size() < kMostCalls) {
+      const int call = next(value, result);
+      if (call < 0) break;
+      calls.push_back(call);
+      value = node(call).out[0];
+    }
+    for (; !calls.empty(); calls.pop_back())
+      if (carry_after(anchor, calls)) return;
+  }
+
+  bool carry_after(int anchor, const std::vector<int>& calls) {
+    const Node& own = node(anchor);
+    const ValueId result = own.out[0];
+    Growing program(result);
+    std::vector<int> nodes = {anchor};
+    for (const int i : calls) {
+      if (!program.add(node(i))) return false;
+      nodes.push_back(i);
+    }
+    const auto reads = [&](int reader) {
+      return std::find(calls.begin(), calls.end(), reader) != calls.end();
+    };
+    const auto readers = index_.readers(result);
+    Anchored whole{.op = own.op, .params = own.params};
+    whole.after = program.program();
+    whole.keeps_result =
+        index_.is_result(result) || !std::all_of(readers.begin(), readers.end(), reads);
+    Node joined = own;
+    for (const ValueId id : program.others()) joined.in.push_back(id);
+    joined.out = {node(calls.back()).out[0]};
+    if (whole.keeps_result) joined.out.push_back(result);
+    joined.out.insert(joined.out.end(), own.out.begin() + 1, own.out.end());
+    return put_instead(nodes, std::move(joined), whole);
+  }
+
+  /// The call that makes the anchor's first operand.
+  void carry_before(int anchor) {
+    const Node& own = node(anchor);
+    const ValueId operand = own.in[0];
+    if (!maker(g_, operand) || index_.ever(operand)) return;
+    const int call = g_[operand].node;
+    const Node& before = node(call);
+    if (!computes_like(call, operand) || !lie_alike(g_[before.in[0]].spec, g_[operand].spec))
+      return;
+    Growing program(before.in[0]);
+    program.add(before);
+    Anchored whole{.op = own.op, .params = own.params};
+    whole.before = program.program();
+    // Kernels may write it where nobody reads it too.
+    whole.keeps_operand = true;
+    Node joined = own;
+    joined.in[0] = before.in[0];
+    for (const ValueId id : program.others()) joined.in.push_back(id);
+    joined.out.push_back(operand);
+    put_instead({call, anchor}, std::move(joined), whole);
+  }
+
+  bool put_instead(const std::vector<int>& nodes, Node joined, const Anchored& whole) {
+    joined.op = &anchored_op();
+    joined.params = AnyParams(ParamsRef::of(AnchoredParams{intern(whole)}));
+    return join_calls(g_, index_, nodes, std::move(joined), gone_);
+  }
+
+  Graph& g_;
+  Index index_;
+  Gone gone_;
+};
+
+}  // namespace
+
+void carry_programs(Graph& graph) { Carrying(graph).run(); }
+
+}  // namespace mica

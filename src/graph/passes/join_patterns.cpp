@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "mica/graph/passes/passes.h"
+#include "mica/graph/passes/rewrite.h"
+#include "mica/op/pattern.h"
+
+namespace mica {
+namespace {
+
+/// The calls of a graph that a pattern may be.
+class Found : public Match {
+ public:
+  Found(const Graph& graph, const Index& index, const Gone& gone, const Pattern& pattern)
+      : g_(graph), index_(index), gone_(gone), pattern_(pattern) {}
+
+  /// Looks for the pattern's calls from node `first` on.
+  bool find(int first) {
+    if (!take(0, first)) return false;
+    for (size_t c = 1; c < pattern_.calls.size(); ++c)
+      if (!find_call(c)) return false;
+    return true;
+  }
+  /// The nodes that are to be replaced, in order.
+  std::vector<int> replaced() const {
+    std::vector<int> all;
+    for (size_t c = 0; c < nodes_.size(); ++c)
+      if (!pattern_.calls[c].stays) all.push_back(nodes_[c]);
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  const TensorSpec& spec(int value) const override { return g_[value].spec; }
+  std::optional<double> number(int value) const override { return known_number(g_, index_, value); }
+  bool goes(int value) const override {
+    const std::vector<int> mine = replaced();
+    const auto readers = index_.readers(value);
+    return !index_.is_result(value) && !index_.ever(value) &&
+           std::all_of(readers.begin(), readers.end(), [&](int reader) {
+             return std::binary_search(mine.begin(), mine.end(), reader);
+           });
+  }
+
+ private:
+  /// The value of a number of the pattern; none where it is not known yet.
+  std::optional<ValueId> known(int number) const {
+    const auto it = values_.find(number);
+    return it == values_.end() ? std::nullopt : std::optional(it->second);
+  }
+
+  /// By a value that the call makes or reads, and that is known.
+  bool find_call(size_t c) {
+    const Pattern::Call& call = pattern_.calls[c];
+    for (const int number : call.out)
+      if (const auto value = number == Pattern::kAny ? std::nullopt : known(number))
+        return *value != kNoValue && g_[*value].node >= 0 && take(c, g_[*value].node);
+    for (const int number : call.in) {
+      const auto value = number == Pattern::kAny ? std::nullopt : known(number);
+      if (!value || *value == kNoValue) continue;
+      for (const int reader : index_.readers(*value))
+        if (take(c, reader)) return true;
+      return false;
+    }
+    return false;
+  }
+
+  /// Takes a node for a call of the pattern, where all that is said of it is so.
+  bool take(size_t c, int number) {
+    const Pattern::Call& call = pattern_.calls[c];
+    const Node& node = g_.nodes[static_cast<size_t>(number)];
+    if (!gone_.keep[static_cast<size_t>(number)] || !is(node, call.op) ||
+        node.in.size() < call.in.size() || node.out.size() < call.out.size() ||
+        std::find(nodes_.begin(), nodes_.end(), number) != nodes_.end())
+      return false;
+    std::unordered_map<int, ValueId> values = values_;
+    const auto agrees = [&](int n, ValueId id) {
+      return n == Pattern::kAny || values.try_emplace(n, id).first->second == id;
+    };
+    for (size_t k = 0; k < call.in.size(); ++k)
+      if (!agrees(call.in[k], node.in[k])) return false;
+    for (size_t k = 0; k < call.out.size(); ++k)
+      if (!agrees(call.out[k], node.out[k])) return false;
+    values_ = std::move(values);
+    nodes_.push_back(number);
+    calls.push_back({node.op, node.params, node.in, node.out});
+    return true;
+  }
+
+  const Graph& g_;
+  const Index& index_;
+  const Gone& gone_;
+  const Pattern& pattern_;
+  std::unordered_map<int, ValueId> values_;  ///< by number of the pattern
+  std::vector<int> nodes_;                   ///< by call of the pattern
+};
+
+}  // namespace
+
+void join_patterns(Graph& graph) {
+  Index index(graph);
+  Gone gone(graph);
+  for (const Pattern& pattern : all_patterns())
+    for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+      Found found(graph, index, gone, pattern);
+      if (!found.find(i)) continue;
+      const std::optional<MatchedCall> joined = pattern.join(found);
+      if (!joined) continue;
+      join_calls(graph, index, found.replaced(),
+                 {joined->op, joined->params, joined->in, joined->out, {}}, gone);
+    }
+  remove_nodes(graph, gone);
+}
+
+}  // namespace mica

@@ -1,0 +1,111 @@
+// Which programs the kernels of batch norm and its gradient compute in their passes.
+#include "mica/op/pattern.h"
+#include "mica/ops/batch_norm/statistics.h"
+#include "mica/ops/copy/copy.h"
+
+namespace mica {
+
+const OpDef& batch_norm_op();
+const OpDef& batch_norm_grad_op();
+const OpDef& sub_op();
+const OpDef& mul_op();
+const OpDef& add_op();
+const OpDef& copy_op();
+const OpDef& relu_op();
+const OpDef& relu_grad_op();
+
+namespace {
+
+bool like(const TensorSpec& a, const TensorSpec& b) {
+  return a.shape == b.shape && a.dtype == b.dtype;
+}
+
+/// relu's result is computed again from the batch norm's input, which its gradient reads anyway.
+std::optional<MatchedCall> recompute(const Match& match) {
+  const MatchedCall& norm = match.calls[3];
+  const MatchedCall& mask = match.calls[1];
+  const MatchedCall& grad = match.calls[0];
+  const int dz = mask.out[0];
+  const TensorSpec& x = match.spec(grad.in[1]);
+  if (!match.goes(dz) || !match.spec(mask.in[0]).lies_like(match.spec(dz)) ||
+      match.spec(mask.in[0]).dtype != x.dtype)
+    return std::nullopt;
+  const int weight = norm.in[1];
+  const int bias = norm.in[2];
+  const Anchored whole =
+      batch_norm_grad_of_relu(grad.params.as<BatchNormParams>(), x.dtype, weight >= 0, bias >= 0);
+  MatchedCall joined{&anchored_op(), AnyParams(ParamsRef::of(AnchoredParams{intern(whole)})),
+                     grad.in, grad.out};
+  joined.in[0] = mask.in[0];
+  joined.in.insert(joined.in.end(), {grad.in[1], grad.in[3], grad.in[4]});
+  for (const int more : {weight, bias})
+    if (more >= 0) joined.in.push_back(more);
+  return joined;
+}
+
+}  // namespace
+
+Patterns batch_norm_patterns() {
+  enum { kDz, kX, kWeight, kMean, kInvstd, kDy, kY, kNormal };
+  return {{.calls = {{"batch_norm_grad", {kDz, kX, kWeight, kMean, kInvstd}},
+                     {"relu_grad", {kDy, kY}, {kDz}},
+                     {"relu", {kNormal}, {kY}, true},
+                     {"batch_norm", {kX, kWeight}, {kNormal, kMean, kInvstd}, true}},
+           .join = recompute}};
+}
+
+std::optional<BatchNormEnd> batch_norm_end(const AnchoredParams& params, const Specs& s) {
+  const auto known = known_after(params, batch_norm_op());
+  if (!known || known->saved >= 0 || params.call->keeps_result) return std::nullopt;
+  const bool relu = known->activation == Activation::relu;
+  if (!relu && known->activation != Activation::none) return std::nullopt;
+  if (known->added >= 0 && !like(s.in[static_cast<size_t>(known->added)], s.in[0]))
+    return std::nullopt;
+  return BatchNormEnd{known->added, relu};
+}
+
+Anchored batch_norm_grad_of_relu(const BatchNormParams& params, DType dtype, bool weight,
+                                 bool bias) {
+  // Inputs: dy; x, mean, 1/std, and weight and bias where there are any.
+  Program p;
+  p.inputs = 4 + (weight ? 1 : 0) + (bias ? 1 : 0);
+  const auto add = [&](const OpDef& op, std::vector<int> operands,
+                       const AnyParams& own = AnyParams(params_info<NoParams>())) {
+    p.instructions.push_back({&op, own, std::move(operands)});
+    return p.inputs + static_cast<int>(p.instructions.size()) - 1;
+  };
+  int y = add(sub_op(), {1, 2});
+  y = add(mul_op(), {y, 3});
+  if (weight) y = add(mul_op(), {y, 4});
+  if (bias) y = add(add_op(), {y, p.inputs - 1});
+  if (dtype != batch_norm_statistics_dtype(dtype))
+    y = add(copy_op(), {y}, AnyParams(ParamsRef::of(CopyParams{.dtype = dtype})));
+  y = add(relu_op(), {y});
+  add(relu_grad_op(), {0, y});
+  p.outputs = {static_cast<int>(p.instructions.size()) - 1};
+  Anchored whole{.op = &batch_norm_grad_op(), .params = AnyParams(ParamsRef::of(params))};
+  const int inputs = batch_norm_grad_op().inputs();
+  for (int i = inputs + 1; i < inputs + p.inputs - 1; ++i) whole.by_channel |= 1U << i;
+  whole.before = intern(std::move(p));
+  return whole;
+}
+
+std::optional<BatchNormMask> batch_norm_mask(const AnchoredParams& params, const Specs& s) {
+  const Anchored& a = *params.call;
+  if (a.op != &batch_norm_grad_op() || a.after.program || !a.before.program) return std::nullopt;
+  const Program& p = *a.before;
+  const int first = a.op->inputs();
+  if (a.keeps_operand) {
+    const bool masked = p.instructions.size() == 1 && p.instructions[0].op == &relu_grad_op() &&
+                        p.instructions[0].operands == std::vector<int>{0, 1};
+    if (!masked || !like(s.in[static_cast<size_t>(first)], s.in[0])) return std::nullopt;
+    return BatchNormMask{.y = first};
+  }
+  const bool weight = s.in[2].defined;
+  for (const bool bias : {false, true})
+    if (a == batch_norm_grad_of_relu(batch_norm_params(params), s.in[0].dtype, weight, bias))
+      return BatchNormMask{.bias = bias ? first + a.more_before() - 1 : -1, .recomputed = true};
+  return std::nullopt;
+}
+
+}  // namespace mica
