@@ -46,7 +46,7 @@ class Parameters {
     std::uniform_real_distribution<double> between(low, high);
     std::vector<double> values(static_cast<size_t>(numel(shape)));
     for (double& v : values) v = between(random_);
-    return tensor(values, shape, {DType::f64, Device::cpu()});
+    return tensor(values, shape);
   }
   std::mt19937 random_;
 };

@@ -283,6 +283,8 @@ std::vector<Sample> product_carrying_samples() {
       layer_sample("one element", {1, 1}, 1, true, false, kFloats, relu),
       layer_sample("no rows", {0, 3}, 2, true, false, kFloats, gelu),
       layer_sample("no inputs", {3, 0}, 2, true, false, kFloats, gelu),
+      layer_sample("whole vectors", {3, 8, 64}, 32, true, false, kFloats, silu),
+      layer_sample("whole vectors", {3, 8, 64}, 32, false, false, kFloats, hardswish),
       layer_sample("leading axes", {2, 3, 8}, 6, false, true, kFloats, gelu),
       layer_sample("past a tile", {66, 132}, 38, true, true, f32, gelu),
       layer_sample("odd", {67, 131}, 37, true, true, f32, silu),
