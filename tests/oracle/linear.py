@@ -1,6 +1,5 @@
 """Products of matrices and vectors."""
 
-import jax
 import jax.numpy as jnp
 import mica
 import mica.nn.functional as F

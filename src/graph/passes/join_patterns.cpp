@@ -101,6 +101,7 @@ void join_patterns(Graph& graph) {
   Gone gone(graph);
   for (const Pattern& pattern : all_patterns())
     for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+      if (!is(graph.nodes[static_cast<size_t>(i)], pattern.calls[0].op)) continue;
       Found found(graph, index, gone, pattern);
       if (!found.find(i)) continue;
       const std::optional<MatchedCall> joined = pattern.join(found);

@@ -11,14 +11,16 @@ const OpDef& linear_op();
 
 namespace {
 
-/// What is done to the result, of what cuBLASLt has no epilogue for; none where it is otherwise.
+/// What is done to the result, of what cuBLASLt has no epilogue for (of the GELU with tanh for f16
+/// and bf16 alone); none where it is otherwise.
 std::optional<KnownAfter> end_of(const AnchoredParams& params, const Specs& s) {
   const auto known = known_after(params, linear_op());
   if (!known || known->saved >= 0 || params.call->keeps_result) return std::nullopt;
   if (known->added >= 0) {
     const TensorSpec& added = s.in[static_cast<size_t>(known->added)];
     if (added.shape != s.out[0].shape || added.dtype != s.out[0].dtype) return std::nullopt;
-  } else if (known->activation == Activation::relu || known->activation == Activation::gelu_tanh) {
+  } else if (known->activation == Activation::relu ||
+             (known->activation == Activation::gelu_tanh && size_of(s.out[0].dtype) == 2)) {
     return std::nullopt;
   }
   return known;
@@ -61,7 +63,12 @@ Support supports(const AnchoredParams& params, const Specs& s) {
   for (const TensorSpec& spec : s.in)
     if (spec.defined && !spec.aligned)
       return Support::no("an input does not lie on a 16-byte boundary");
-  return (f32 ? Support::possible() : Support::yes()).with_contiguous(0b1111);
+  // Measured on an H200, 8192 rows of 768 by 3072, in µs, of relu by cuBLASLt, of these by cuDNN
+  // and by cuBLASLt and a pass: bf16 SiLU 98, 100, 126, GELU 98, 151, 126; f32 SiLU 170, 188, 227.
+  constexpr int64_t kLarge = 1 << 20;
+  const bool slow = end_of(params, s)->activation == Activation::gelu;
+  const bool faster = !slow && (!f32 || s.out[0].numel() >= kLarge);
+  return (faster ? Support::yes() : Support::possible()).with_contiguous(0b1111);
 }
 
 std::vector<Candidate> candidates(const AnchoredParams& params, const Specs& s,
