@@ -159,6 +159,29 @@ def test_activations(device):
     np.testing.assert_allclose(F.leaky_relu(x, negative_slope=0.5)[0].item(), -2)
 
 
+def test_linear_takes_an_activation(device):
+    w, b = mica.rand(5, 7, device=device) - 0.5, mica.rand(5, device=device) - 0.5
+    functions = {
+        "relu": F.relu,
+        "gelu": F.gelu,
+        "gelu_tanh": lambda y: F.gelu(y, approximate="tanh"),
+        "silu": F.silu,
+        "hardswish": F.hardswish,
+        "tanh": mica.tanh,
+        "sigmoid": mica.sigmoid,
+    }
+    for name, f in functions.items():
+        for trained in (False, True):
+            x = (mica.rand(4, 7, device=device) * 4 - 2).requires_grad_(trained)
+            got, want = F.linear(x, w, b, activation=name), f(F.linear(x, w, b))
+            np.testing.assert_allclose(
+                got.detach().cpu().numpy(), want.detach().cpu().numpy(), rtol=1e-5, atol=1e-6
+            )
+            assert got.requires_grad == trained
+    with pytest.raises(mica.Unsupported, match="linear: activation must be one of"):
+        F.linear(x, w, b, activation="selu")
+
+
 @pytest.mark.parametrize(
     "key",
     [

@@ -111,7 +111,7 @@ std::optional<PostOps> post_ops_of(const AnchoredParams& params, const OpDef& an
                                      [&](const Binary& b) { return &b.op == one.op; });
       if (call == calls.end() || (!call->commutes && one.operands[0] != value)) return std::nullopt;
       const int other = one.operands[one.operands[0] == value ? 1 : 0];
-      if (other >= p.inputs) return std::nullopt;
+      if (other == 0 || other >= p.inputs) return std::nullopt;  // the result is not at hand twice
       const int input = a.input_after(other);
       const auto desc = describe(specs.in[static_cast<size_t>(input)]);
       if (!desc) return std::nullopt;
