@@ -9,6 +9,7 @@ Outcome = _train.Outcome
 StepRecord = _train.StepRecord
 Trainer = _train.Trainer
 accuracy = _train.accuracy
+confusion_matrix = _train.confusion_matrix
 evaluate = _train.evaluate
 
 # Metrics

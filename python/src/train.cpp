@@ -335,6 +335,11 @@ higher_is_better says which way is better, is_share that it is a part of 1, show
   def("BitsPerCharacter", train::bits_per_character_metric, "The same mean in bits.");
   m.def("TopKAccuracy", train::top_k_metric, "k"_a = 5, "ignore_index"_a = train::kIgnored,
         "The part whose class is among the k largest outputs; equal ones count against it.");
+  m.def("confusion_matrix", train::confusion_counts, "output"_a, "target"_a,
+        "ignore_index"_a = train::kIgnored, ReleaseGil(),
+        "int64 (C, C): of outputs (N, C, …) and classes (N, …), how many there are of each truth, "
+        "the "
+        "row, and guess. Matrices of batches add.");
   const auto def_error = [&](const char* name, Metric (*make)(), const char* doc) {
     m.def(name, make, doc);
   };

@@ -57,6 +57,7 @@ RENAMED = {
     "mica::train": {
         "accuracy_metric": "train.Accuracy",
         "bits_per_character_metric": "train.BitsPerCharacter",
+        "confusion_counts": "train.confusion_matrix",
         "mean_absolute_error_metric": "train.MeanAbsoluteError",
         "mean_iou_metric": "train.MeanIoU",
         "mean_squared_error_metric": "train.MeanSquaredError",
@@ -138,9 +139,7 @@ CPP_ONLY = {
     "mica::optim": {"a dictionary in Python": "ParameterGroup"},
     "mica::train": {
         "any callable in Python": "Comparison Loss Split",
-        "the inside of evaluate": (
-            "Evaluator Parts Task confusion_counts metrics_for split_batch task_of total_of"
-        ),
+        "the inside of evaluate": ("Evaluator Parts Task metrics_for split_batch task_of total_of"),
     },
 }
 
@@ -197,6 +196,7 @@ PYTHON_ONLY = {
             "Accuracy BitsPerCharacter MeanAbsoluteError MeanIoU MeanSquaredError Perplexity "
             "R2Score RootMeanSquaredError TopKAccuracy"
         ),
+        "confusion_counts() in C++": "confusion_matrix",
     },
 }
 

@@ -220,6 +220,9 @@ def test_metrics_of_their_own(device):
     for i in range(0, 6, 2):
         meter.add(scores[i : i + 2], classes[i : i + 2])
     assert meter.result() == right.mean()
+    matrix = train.confusion_matrix(scores, classes)
+    assert matrix.shape == (4, 4) and matrix.sum().item() == 6
+    assert sum(matrix[c, c].item() for c in range(4)) == right.sum()
     meter.reset()
     with pytest.raises(mica.Error, match="has seen no batch"):
         meter.result()
