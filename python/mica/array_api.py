@@ -274,7 +274,7 @@ def repeat(x, repeats, /, *, axis=None):
         x, axis = reshape(x, (-1,)), 0
     ends = cumulative_sum(astype(broadcast_to(repeats, (x.shape[axis],)), int64))
     count = int(ends[-1]) if x.shape[axis] else 0
-    return take(x, searchsorted(ends, arange(count), side="right"), axis=axis)
+    return take(x, searchsorted(ends, arange(count, device=x.device), side="right"), axis=axis)
 
 
 def reshape(x, /, shape, *, copy=None):
