@@ -4,6 +4,8 @@
 #include <nanobind/stl/map.h>
 
 #include "python/src/bindings.h"
+#include "python/src/callback.h"
+#include "python/src/optim.h"
 
 namespace mica::python {
 namespace {
@@ -20,8 +22,13 @@ void fields(SGDOptions& o, F&& f) {
 template <class Options, class F>
   requires requires(Options o) { o.betas; }
 void fields(Options& o, F&& f) {
-  f("lr", o.lr), f("betas", o.betas), f("eps", o.eps);
-  f("weight_decay", o.weight_decay), f("amsgrad", o.amsgrad);
+  f("lr", o.lr), f("betas", o.betas);
+  if constexpr (requires { o.eps; }) f("eps", o.eps);
+  f("weight_decay", o.weight_decay);
+  if constexpr (requires { o.amsgrad; }) f("amsgrad", o.amsgrad);
+  if constexpr (requires { o.momentum_decay; }) f("momentum_decay", o.momentum_decay);
+  if constexpr (requires { o.decoupled_weight_decay; })
+    f("decoupled_weight_decay", o.decoupled_weight_decay);
 }
 template <class F>
 void fields(RMSpropOptions& o, F&& f) {
@@ -33,244 +40,319 @@ void fields(AdagradOptions& o, F&& f) {
   f("lr", o.lr), f("lr_decay", o.lr_decay), f("weight_decay", o.weight_decay);
   f("initial_accumulator_value", o.initial_accumulator_value), f("eps", o.eps);
 }
-
-/// Tensors, or dictionaries with "params" and options that differ from the others'.
-template <class O, class Options>
-std::vector<typename O::Group> parse_groups(nb::handle params, const Options& defaults,
-                                            const char* what) {
-  std::vector<typename O::Group> groups;
-  const bool sequence = nb::isinstance<nb::list>(params) || nb::isinstance<nb::tuple>(params);
-  if (!sequence || nb::len(params) == 0 || !nb::isinstance<nb::dict>(params[0])) {
-    groups.push_back({parse_tensors(params, what), defaults});
-    return groups;
-  }
-  for (nb::handle entry : params) {
-    if (!nb::isinstance<nb::dict>(entry))
-      raise_type_error("{}: expected a dict for each group, got {}", what, class_name(entry));
-    typename O::Group group{{}, defaults};
-    for (auto [key, value] : nb::borrow<nb::dict>(entry)) {
-      const auto name = nb::cast<std::string>(key);
-      bool known = name == "params";
-      if (known) group.parameters = parse_tensors(value, what);
-      fields(group.options, [&](const char* field, auto& member) {
-        if (name != field) return;
-        member = nb::cast<std::remove_reference_t<decltype(member)>>(value);
-        known = true;
-      });
-      if (!known) raise_type_error("{}: a group has no option '{}'", what, name);
-    }
-    groups.push_back(std::move(group));
-  }
-  return groups;
+template <class F>
+void fields(AdadeltaOptions& o, F&& f) {
+  f("lr", o.lr), f("rho", o.rho), f("eps", o.eps), f("weight_decay", o.weight_decay);
+}
+template <class F>
+void fields(MuonOptions& o, F&& f) {
+  f("lr", o.lr), f("weight_decay", o.weight_decay), f("momentum", o.momentum);
+  f("nesterov", o.nesterov), f("ns_coefficients", o.ns_coefficients), f("eps", o.eps);
+  f("ns_steps", o.ns_steps);
+}
+template <class F>
+void fields(LBFGSOptions& o, F&& f) {
+  f("lr", o.lr), f("max_iter", o.max_iter), f("max_eval", o.max_eval);
+  f("tolerance_grad", o.tolerance_grad), f("tolerance_change", o.tolerance_change);
+  f("history_size", o.history_size);
 }
 
-/// What optimizer.param_groups gives: a dictionary that reads and sets the rate in the optimizer.
-struct ParamGroup {
-  nb::object optimizer;
-  size_t index;
-  nb::dict options;  ///< but "params" and "lr"
+/// Sets the option of this name; false where there is none.
+template <class Options>
+bool set_field(Options& options, const std::string& name, nb::handle value) {
+  bool known = false;
+  fields(options, [&](const char* field, auto& member) {
+    if (name != field) return;
+    member = nb::cast<std::remove_reference_t<decltype(member)>>(value);
+    known = true;
+  });
+  return known;
+}
 
-  Optimizer& of() const { return nb::cast<Optimizer&>(optimizer); }
-  nb::dict all() const {
-    nb::dict dict;
-    dict["params"] = of().parameters(index);
-    dict["lr"] = of().lr(index);
-    dict.update(options);
-    return dict;
-  }
-  void set(const std::string& key, nb::handle value) const {
-    if (key != "lr")
-      raise_type_error("param_groups: '{}' cannot be set, only 'lr'; make another optimizer", key);
-    of().set_lr(index, nb::cast<double>(value));
-  }
-};
-
+/// What a class of optimizers does with a group's options.
 template <class O>
-nb::list param_groups(nb::handle self) {
-  const O& optimizer = nb::cast<const O&>(self);
-  nb::list groups;
-  for (size_t i = 0; i < optimizer.groups(); ++i) {
-    nb::dict options;
-    auto given = optimizer.options(i);
+struct Access : GroupAccess {
+  static nb::dict get(const Optimizer& optimizer, size_t group) {
+    nb::dict dict;
+    auto given = static_cast<const O&>(optimizer).options(group);
     fields(given, [&](const char* name, const auto& value) {
       const nb::object object = nb::cast(value);
       if (std::string_view(name) != "lr")
-        options[name] = nb::isinstance<nb::list>(object) ? nb::tuple(object) : object;
+        dict[name] = nb::isinstance<nb::list>(object) ? nb::tuple(object) : object;
     });
-    groups.append(ParamGroup{nb::borrow(self), i, options});
+    return dict;
   }
-  return groups;
+  static bool set(Optimizer& optimizer, size_t group, const std::string& name, nb::handle value) {
+    auto options = static_cast<const O&>(optimizer).options(group);
+    if (!set_field(options, name, value)) return false;
+    static_cast<O&>(optimizer).set_options(group, options);
+    return true;
+  }
+  static constexpr GroupAccess kAccess = {get, set};
+};
+
+/// A group from its dictionary; what is no option becomes a free key.
+template <class O>
+typename O::Group parse_group(nb::handle entry, const typename O::Options& defaults, nb::dict free,
+                              const char* what) {
+  if (!nb::isinstance<nb::dict>(entry))
+    raise_type_error("{}: expected a dict for each group, got {}", what, class_name(entry));
+  typename O::Group group{{}, defaults};
+  for (auto [key, value] : nb::borrow<nb::dict>(entry)) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "params") {
+      group.parameters = parse_tensors(value, what);
+    } else if (!set_field(group.options, name, value)) {
+      free[key] = value;
+    }
+  }
+  return group;
 }
 
-void bind_param_group(nb::module_& m) {
-  nb::class_<ParamGroup>(m, "ParamGroup",
-                         "One of optimizer.param_groups: 'params', 'lr', which may be set, and the "
-                         "other options.")
-      .def("__getitem__",
-           [](const ParamGroup& self, nb::handle key) { return nb::object(self.all()[key]); })
-      .def("__setitem__", &ParamGroup::set)
-      .def("__contains__",
-           [](const ParamGroup& self, nb::handle key) { return self.all().contains(key); })
-      .def("__len__", [](const ParamGroup& self) { return self.all().size(); })
-      .def("__iter__", [](const ParamGroup& self) { return nb::iter(self.all()); })
-      .def("keys", [](const ParamGroup& self) { return self.all().keys(); })
-      .def("values", [](const ParamGroup& self) { return self.all().values(); })
-      .def("items", [](const ParamGroup& self) { return self.all().items(); })
-      .def("__repr__", [](const ParamGroup& self) { return nb::repr(self.all()); });
+template <class O>
+void make(nb::pointer_and_handle<O> self, nb::handle params, const typename O::Options& options,
+          const char* what) {
+  std::vector<typename O::Group> groups;
+  nb::list free;
+  if (is_list_of_groups(params)) {
+    for (nb::handle entry : params) {
+      nb::dict keys;
+      groups.push_back(parse_group<O>(entry, options, keys, what));
+      free.append(keys);
+    }
+  } else {
+    groups.push_back({parse_tensors(params, what), options});
+    free.append(nb::dict());
+  }
+  without_gil([&] { new (self.p) O(groups); });
+  self.h.attr(kFreeKeys) = free;
 }
 
-template <class O, class Options>
-void make(O* self, nb::handle params, const Options& options, const char* what) {
-  const auto groups = parse_groups<O>(params, options, what);
-  without_gil([&] { new (self) O(groups); });
-}
-
-void bind_base(nb::module_& m) {
-  nb::class_<Optimizer>(m, "Optimizer", "What all optimizers have.")
-      .def("step", &Optimizer::step, ReleaseGil(),
-           "Updates every parameter that requires a gradient and has one.")
-      .def("zero_grad", &Optimizer::zero_grad, ReleaseGil(), "Makes all gradients None.")
-      .def_prop_rw(
-          "lr", [](const Optimizer& o) { return o.lr(); },
-          [](Optimizer& o, double lr) { without_gil([&] { o.set_lr(lr); }); },
-          "The base learning rate (of the first group; set for all); a compiled step sees a new "
-          "one.")
-      .def(
-          "set_lr", [](Optimizer& o, double lr, size_t group) { o.set_lr(group, lr); }, "lr"_a,
-          "group"_a, ReleaseGil(), "Sets the base learning rate of one group.")
-      .def_prop_rw(
-          "schedule", &Optimizer::schedule,
-          [](Optimizer& o, const Schedule& s) { without_gil([&] { o.set_schedule(s); }); },
-          "The learning rate as a function of the number of steps.")
-      .def(
-          "parameters", [](const Optimizer& o) { return o.parameters(); }, "Of all groups.")
-      .def_prop_ro("groups", &Optimizer::groups, "How many groups of parameters there are.")
-      .def_prop_ro("steps", &Optimizer::steps, ReleaseGil(),
-                   "How many steps were made; waits for the device.")
-      .def(
-          "current_lr", [](const Optimizer& o, size_t group) { return o.current_lr(group); },
-          "group"_a = 0, ReleaseGil(), "The rate that the next step uses; waits for the device.")
-      .def("state_dict", &Optimizer::state_dict,
-           "Step count, rates and moments by name; they share the optimizer's memory.")
-      .def("load_state_dict", &Optimizer::load_state_dict, "state_dict"_a, ReleaseGil(),
-           "Copies values in. A missing, unknown or misshapen entry raises, and then nothing was "
-           "changed.");
+template <class O>
+void add_param_group(nb::handle self, nb::handle entry) {
+  O& optimizer = nb::cast<O&>(self);
+  nb::dict keys;
+  const auto group = parse_group<O>(entry, optimizer.options(0), keys, "add_param_group");
+  without_gil([&] { optimizer.add_param_group(group); });
+  nb::borrow<nb::list>(self.attr(kFreeKeys)).append(keys);
 }
 
 template <class O>
 nb::class_<O, Optimizer> add_optimizer(nb::module_& m, const char* name, const char* doc) {
-  nb::class_<O, Optimizer> optimizer(m, name, doc);
+  nb::class_<O, Optimizer> optimizer(m, name, doc, nb::dynamic_attr());
   optimizer.def("__repr__", shows({"lr", "groups"}));
-  optimizer.def_prop_ro("param_groups", param_groups<O>,
-                        "The groups of parameters as dictionaries. group['lr'] may be set: the "
-                        "base rate, from which the schedule starts; a compiled step sees it.");
+  optimizer.def_prop_ro(
+      "param_groups", [](nb::handle self) { return param_groups(self, Access<O>::kAccess); },
+      kParamGroupsDoc);
+  optimizer.def("add_param_group", add_param_group<O>, "param_group"_a,
+                "Adds a group: a dict with 'params', options that differ from the first group's, "
+                "and keys of one's own. Compiled steps are captured again.");
   return optimizer;
 }
+
+template <class O>
+using Self = nb::pointer_and_handle<O>;
 
 void bind_optimizers(nb::module_& m) {
   add_optimizer<SGD>(m, "SGD", "Stochastic gradient descent.")
       .def(
           "__init__",
-          [](SGD* self, nb::handle params, double lr, double momentum, double dampening,
+          [](Self<SGD> self, nb::handle params, double lr, double momentum, double dampening,
              double weight_decay, bool nesterov) {
-            make(self, params, SGDOptions{lr, momentum, dampening, weight_decay, nesterov}, "SGD");
+            make(self, params, {lr, momentum, dampening, weight_decay, nesterov}, "SGD");
           },
           "params"_a, "lr"_a = 1e-3, "momentum"_a = 0.0, "dampening"_a = 0.0,
           "weight_decay"_a = 0.0, nb::kw_only(), "nesterov"_a = false);
   add_optimizer<Adam>(m, "Adam", "Adam.")
       .def(
           "__init__",
-          [](Adam* self, nb::handle params, double lr, Betas betas, double eps, double weight_decay,
-             bool amsgrad) {
-            make(self, params, AdamOptions{lr, betas, eps, weight_decay, amsgrad}, "Adam");
-          },
+          [](Self<Adam> self, nb::handle params, double lr, Betas betas, double eps,
+             double weight_decay,
+             bool amsgrad) { make(self, params, {lr, betas, eps, weight_decay, amsgrad}, "Adam"); },
           "params"_a, "lr"_a = 1e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
           "weight_decay"_a = 0.0, "amsgrad"_a = false);
   add_optimizer<AdamW>(m, "AdamW", "Adam whose weight decay shrinks the parameters.")
       .def(
           "__init__",
-          [](AdamW* self, nb::handle params, double lr, Betas betas, double eps,
+          [](Self<AdamW> self, nb::handle params, double lr, Betas betas, double eps,
              double weight_decay, bool amsgrad) {
-            make(self, params, AdamWOptions{lr, betas, eps, weight_decay, amsgrad}, "AdamW");
+            make(self, params, {lr, betas, eps, weight_decay, amsgrad}, "AdamW");
           },
           "params"_a, "lr"_a = 1e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
           "weight_decay"_a = 1e-2, "amsgrad"_a = false);
   add_optimizer<RMSprop>(m, "RMSprop", "RMSprop.")
       .def(
           "__init__",
-          [](RMSprop* self, nb::handle params, double lr, double alpha, double eps,
+          [](Self<RMSprop> self, nb::handle params, double lr, double alpha, double eps,
              double weight_decay, double momentum, bool centered) {
-            make(self, params, RMSpropOptions{lr, alpha, eps, weight_decay, momentum, centered},
-                 "RMSprop");
+            make(self, params, {lr, alpha, eps, weight_decay, momentum, centered}, "RMSprop");
           },
           "params"_a, "lr"_a = 1e-2, "alpha"_a = 0.99, "eps"_a = 1e-8, "weight_decay"_a = 0.0,
           "momentum"_a = 0.0, "centered"_a = false);
   add_optimizer<Adagrad>(m, "Adagrad", "Adagrad.")
       .def(
           "__init__",
-          [](Adagrad* self, nb::handle params, double lr, double lr_decay, double weight_decay,
+          [](Self<Adagrad> self, nb::handle params, double lr, double lr_decay, double weight_decay,
              double initial_accumulator_value, double eps) {
-            make(self, params,
-                 AdagradOptions{lr, lr_decay, weight_decay, initial_accumulator_value, eps},
+            make(self, params, {lr, lr_decay, weight_decay, initial_accumulator_value, eps},
                  "Adagrad");
           },
           "params"_a, "lr"_a = 1e-2, "lr_decay"_a = 0.0, "weight_decay"_a = 0.0,
           "initial_accumulator_value"_a = 0.0, "eps"_a = 1e-10);
+  add_optimizer<Adadelta>(m, "Adadelta", "Adadelta.")
+      .def(
+          "__init__",
+          [](Self<Adadelta> self, nb::handle params, double lr, double rho, double eps,
+             double weight_decay) { make(self, params, {lr, rho, eps, weight_decay}, "Adadelta"); },
+          "params"_a, "lr"_a = 1.0, "rho"_a = 0.9, "eps"_a = 1e-6, "weight_decay"_a = 0.0);
+  add_optimizer<Adamax>(m, "Adamax", "Adam by the largest gradient.")
+      .def(
+          "__init__",
+          [](Self<Adamax> self, nb::handle params, double lr, Betas betas, double eps,
+             double weight_decay) { make(self, params, {lr, betas, eps, weight_decay}, "Adamax"); },
+          "params"_a, "lr"_a = 2e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
+          "weight_decay"_a = 0.0);
+  add_optimizer<NAdam>(m, "NAdam", "Adam with Nesterov's momentum.")
+      .def(
+          "__init__",
+          [](Self<NAdam> self, nb::handle params, double lr, Betas betas, double eps,
+             double weight_decay, double momentum_decay, bool decoupled_weight_decay) {
+            make(self, params,
+                 {lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay}, "NAdam");
+          },
+          "params"_a, "lr"_a = 2e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
+          "weight_decay"_a = 0.0, "momentum_decay"_a = 4e-3, "decoupled_weight_decay"_a = false);
+  add_optimizer<RAdam>(m, "RAdam", "Rectified Adam.")
+      .def(
+          "__init__",
+          [](Self<RAdam> self, nb::handle params, double lr, Betas betas, double eps,
+             double weight_decay, bool decoupled_weight_decay) {
+            make(self, params, {lr, betas, eps, weight_decay, decoupled_weight_decay}, "RAdam");
+          },
+          "params"_a, "lr"_a = 1e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
+          "weight_decay"_a = 0.0, "decoupled_weight_decay"_a = false);
+  add_optimizer<Lion>(m, "Lion", "Steps by the sign of the momentum.")
+      .def(
+          "__init__",
+          [](Self<Lion> self, nb::handle params, double lr, Betas betas, double weight_decay) {
+            make(self, params, {lr, betas, weight_decay}, "Lion");
+          },
+          "params"_a, "lr"_a = 1e-4, "betas"_a = Betas{0.9, 0.99}, "weight_decay"_a = 0.0);
 }
 
-void bind_schedules(nb::module_& m) {
-  nb::class_<Schedule>(m, "Schedule", "A learning rate as a function of the number of steps done.")
-      .def("at", &Schedule::at, "step"_a, "The factor of the base rate after `step` steps.")
-      .def("lr_at", &Schedule::lr_at, "base_lr"_a, "step"_a, "The rate after `step` steps.")
-      .def("warmup", &Schedule::warmup, "steps"_a, "start"_a = 1.0 / 3,
-           "This schedule after steps in which the rate rises linearly to the base rate.")
-      .def("__eq__", [](const Schedule& a, const Schedule& b) { return a == b; });
-  m.def("constant", [] { return constant(); }, "The base rate throughout.");
-  m.def(
-      "step", [](int64_t every, double gamma) { return step({every, gamma}); }, "every"_a,
-      "gamma"_a = 0.1, "Times gamma after every so many steps.");
-  m.def(
-      "multi_step",
-      [](std::vector<int64_t> milestones, double gamma) {
-        return multi_step({std::move(milestones), gamma});
-      },
-      "milestones"_a, "gamma"_a = 0.1, "Times gamma at each milestone.");
-  m.def(
-      "exponential", [](double gamma) { return exponential({gamma}); }, "gamma"_a,
-      "Times gamma after each step.");
-  m.def(
-      "cosine", [](int64_t steps, double min_lr) { return cosine({steps, min_lr}); }, "steps"_a,
-      "min_lr"_a = 0.0, "From the base rate to min_lr along half a cosine.");
-  m.def(
-      "linear", [](int64_t steps) { return linear({steps}); }, "steps"_a,
-      "From the base rate to zero along a line.");
-  m.def(
-      "one_cycle",
-      [](int64_t steps, double pct_start, double div_factor, double final_div_factor) {
-        return one_cycle({steps, pct_start, div_factor, final_div_factor});
-      },
-      "steps"_a, "pct_start"_a = 0.3, "div_factor"_a = 25.0, "final_div_factor"_a = 1e4,
-      "Rises to the base rate and falls again, as PyTorch's OneCycleLR.");
-  m.def(
-      "warmup",
-      [](int64_t steps, double start, const std::optional<Schedule>& then) {
-        return warmup({.steps = steps, .start = start, .then = then.value_or(Schedule())});
-      },
-      "steps"_a, "start"_a = 1.0 / 3, "then"_a = nb::none(), "then.warmup(steps, start).");
-  m.def(
-      "time_decay", [](double decay) { return time_decay({decay}); }, "decay"_a,
-      "lr / (1 + decay * step).");
+MuonScale muon_scale(const std::optional<std::string>& name) {
+  if (!name || *name == "original") return MuonScale::original;
+  if (*name == "match_rms_adamw") return MuonScale::match_rms_adamw;
+  check(*name == "spectral_unclamped",
+        "optim::Muon: adjust_lr_fn must be 'original', 'match_rms_adamw' or 'spectral_unclamped', "
+        "got '{}'",
+        *name);
+  return MuonScale::spectral_unclamped;
 }
 
-}  // namespace
+void bind_muon(nb::module_& m) {
+  add_optimizer<Muon>(m, "Muon",
+                      "Steps along the momentum made orthogonal, for the matrices of a network.")
+      .def(
+          "__init__",
+          [](Self<Muon> self, nb::handle params, double lr, double weight_decay, double momentum,
+             bool nesterov, std::array<double, 3> ns_coefficients, double eps, int64_t ns_steps,
+             const std::optional<std::string>& adjust_lr_fn) {
+            make(self, params,
+                 {lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps,
+                  muon_scale(adjust_lr_fn)},
+                 "Muon");
+          },
+          "params"_a, "lr"_a = 1e-3, "weight_decay"_a = 0.1, "momentum"_a = 0.95,
+          "nesterov"_a = true, "ns_coefficients"_a = std::array<double, 3>{3.4445, -4.775, 2.0315},
+          "eps"_a = 1e-7, "ns_steps"_a = 5, "adjust_lr_fn"_a = nb::none());
+}
 
-void bind_optim(nb::module_& m) {
-  nb::module_ scope = add_submodule(m, "optim");
-  bind_schedules(scope);
-  bind_base(scope);
-  bind_param_group(scope);
-  bind_optimizers(scope);
-  scope.def(
+/// One group, given as tensors.
+void bind_lbfgs(nb::module_& m) {
+  add_optimizer<LBFGS>(m, "LBFGS", "L-BFGS; a step calls a closure several times.")
+      .def(
+          "__init__",
+          [](Self<LBFGS> self, nb::handle params, double lr, int64_t max_iter,
+             std::optional<int64_t> max_eval, double tolerance_grad, double tolerance_change,
+             int64_t history_size, const std::optional<std::string>& line_search_fn) {
+            check(!line_search_fn || *line_search_fn == "strong_wolfe",
+                  "optim::LBFGS: line_search_fn must be None or 'strong_wolfe', got '{}'",
+                  line_search_fn.value_or(""));
+            const Tensors parameters = parse_tensors(params, "LBFGS");
+            const LBFGSOptions options{lr,
+                                       max_iter,
+                                       max_eval.value_or(0),
+                                       tolerance_grad,
+                                       tolerance_change,
+                                       history_size,
+                                       line_search_fn.has_value()};
+            without_gil([&] { new (self.p) LBFGS(parameters, options); });
+            nb::list free;
+            free.append(nb::dict());
+            self.h.attr(kFreeKeys) = free;
+          },
+          "params"_a, "lr"_a = 1.0, "max_iter"_a = 20, "max_eval"_a = nb::none(),
+          "tolerance_grad"_a = 1e-7, "tolerance_change"_a = 1e-9, "history_size"_a = 100,
+          "line_search_fn"_a = nb::none())
+      .def(
+          "step",
+          [](LBFGS& self, nb::handle closure) {
+            const Shared function(closure);
+            return without_gil([&] {
+              return self.step([&] {
+                const nb::gil_scoped_acquire acquire;
+                return nb::cast<Tensor>(function.get()());
+              });
+            });
+          },
+          "closure"_a,
+          "Calls the closure, which makes the gradients anew and returns the loss, several times; "
+          "returns the first loss.");
+}
+
+void bind_ema(nb::module_& m) {
+  nb::class_<EMA>(m, "EMA", "An exponential moving average of weights.")
+      .def(
+          "__init__",
+          [](EMA* self, nb::handle params, double decay, bool warmup) {
+            const Tensors of = parse_tensors(params, "EMA");
+            without_gil([&] { new (self) EMA(of, {decay, warmup}); });
+          },
+          "params"_a, "decay"_a = 0.999, "warmup"_a = false)
+      .def(
+          "update",
+          [](EMA& self, const std::optional<Tensor>& where) { self.update(or_undefined(where)); },
+          nb::kw_only(), "where"_a = nb::none(), ReleaseGil(),
+          "Takes the weights as they are now into the averages, where the flag allows it.")
+      .def_prop_ro(
+          "averages", [](const EMA& self) { return self.averages(); },
+          "The averages, in the order of the weights.")
+      .def("apply", &EMA::apply, ReleaseGil(),
+           "Puts the averages in the weights' place, until restore().")
+      .def("restore", &EMA::restore, ReleaseGil(), "Puts the weights back.")
+      .def(
+          "__enter__",
+          [](nb::handle self) {
+            EMA& ema = nb::cast<EMA&>(self);
+            without_gil([&] { ema.apply(); });
+            return nb::borrow(self);
+          },
+          nb::sig("def __enter__(self) -> EMA"))
+      .def(
+          "__exit__",
+          [](EMA& self, nb::handle, nb::handle, nb::handle) {
+            without_gil([&] { self.restore(); });
+          },
+          "type"_a.none(), "value"_a.none(), "traceback"_a.none())
+      .def("state_dict", &EMA::state_dict, "Averages and count by name; they share its memory.")
+      .def("load_state_dict", &EMA::load_state_dict, "state_dict"_a, ReleaseGil(),
+           "Copies values in. A missing, unknown or misshapen entry raises, and then nothing was "
+           "changed.");
+}
+
+void bind_gradients(nb::module_& m) {
+  m.def(
       "clip_grad_norm_",
       [](nb::handle parameters, double max_norm) {
         const Tensors of = parse_tensors(parameters, "clip_grad_norm_");
@@ -278,13 +360,44 @@ void bind_optim(nb::module_& m) {
       },
       "parameters"_a, "max_norm"_a,
       "Scales the gradients to a norm of at most max_norm; returns the norm they had.");
-  scope.def(
+  m.def(
       "clip_grad_value_",
       [](nb::handle parameters, double clip_value) {
         const Tensors of = parse_tensors(parameters, "clip_grad_value_");
         without_gil([&] { clip_grad_value_(of, clip_value); });
       },
       "parameters"_a, "clip_value"_a, "Brings every element of the gradients within a limit.");
+  m.def(
+      "accumulate_backward",
+      [](nb::handle loss, nb::handle batch, int64_t parts) {
+        const Tensors of = parse_tensors(batch, "accumulate_backward");
+        const Shared function(loss);
+        return without_gil([&] {
+          return accumulate_backward(
+              [&](const Tensors& part) {
+                const nb::gil_scoped_acquire acquire;
+                return nb::cast<Tensor>(function.get()(*to_tuple(part)));
+              },
+              of, parts);
+        });
+      },
+      "loss"_a, "batch"_a, "parts"_a,
+      "Backward of loss(*part) for `parts` equal parts of the batch's tensors, one after the "
+      "other: the gradients add up to those of the joined batch, for a loss that is a mean. "
+      "Returns the mean of the losses.");
+}
+
+}  // namespace
+
+void bind_optim(nb::module_& m) {
+  nb::module_ scope = add_submodule(m, "optim");
+  bind_schedules_and_schedulers(scope);
+  bind_optimizer_base(scope);
+  bind_optimizers(scope);
+  bind_muon(scope);
+  bind_lbfgs(scope);
+  bind_ema(scope);
+  bind_gradients(scope);
 }
 
 }  // namespace mica::python

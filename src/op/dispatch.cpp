@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/op/lower.h"
 #include "mica/op/settings.h"
+#include "mica/op/write_region.h"
 #include "mica/runtime/op_scope.h"
 #include "mica/runtime/runtime.h"
 
@@ -211,6 +212,9 @@ Recorder* current_recorder() { return t_recorder; }
 Recorder* exchange_recorder(Recorder* recorder) { return std::exchange(t_recorder, recorder); }
 
 Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs) {
+  if (op.mutates)
+    if (const WriteRegion* region = WriteRegion::current())
+      return region->dispatch(op, params, inputs);
   Scratch<TensorSpec> specs(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     std::memcpy(static_cast<void*>(&specs[i]),

@@ -13,18 +13,15 @@ struct AdagradOptions {
 };
 
 /// Adagrad with PyTorch's formulas (ops/optimizer_update). State: "sum".
-class Adagrad final : public Optimizer {
+class Adagrad final : public OptimizerWith<AdagradOptions> {
  public:
-  using Group = ParameterGroup<AdagradOptions>;
   explicit Adagrad(Tensors parameters, const AdagradOptions& options = {});
   explicit Adagrad(const std::vector<Group>& groups);
-  /// As they were given; lr(group) is the rate now.
-  const AdagradOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
+  void check_options(const AdagradOptions& o) const override;
+  std::vector<State> states_for(const AdagradOptions& o) const override;
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
-
-  std::vector<AdagradOptions> options_;
 };
 
 }  // namespace mica::optim

@@ -16,18 +16,15 @@ struct AdamOptions {
 
 /// Adam with PyTorch's formulas (ops/optimizer_update). States: "exp_avg", "exp_avg_sq" and, with
 /// amsgrad, "max_exp_avg_sq".
-class Adam final : public Optimizer {
+class Adam final : public OptimizerWith<AdamOptions> {
  public:
-  using Group = ParameterGroup<AdamOptions>;
   explicit Adam(Tensors parameters, const AdamOptions& options = {});
   explicit Adam(const std::vector<Group>& groups);
-  /// As they were given; lr(group) is the rate now.
-  const AdamOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
+  void check_options(const AdamOptions& o) const override;
+  std::vector<State> states_for(const AdamOptions& o) const override;
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
-
-  std::vector<AdamOptions> options_;
 };
 
 struct AdamWOptions {
@@ -39,18 +36,15 @@ struct AdamWOptions {
 };
 
 /// Adam whose weight decay shrinks the parameters themselves.
-class AdamW final : public Optimizer {
+class AdamW final : public OptimizerWith<AdamWOptions> {
  public:
-  using Group = ParameterGroup<AdamWOptions>;
   explicit AdamW(Tensors parameters, const AdamWOptions& options = {});
   explicit AdamW(const std::vector<Group>& groups);
-  /// As they were given; lr(group) is the rate now.
-  const AdamWOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
+  void check_options(const AdamWOptions& o) const override;
+  std::vector<State> states_for(const AdamWOptions& o) const override;
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
-
-  std::vector<AdamWOptions> options_;
 };
 
 }  // namespace mica::optim

@@ -1,10 +1,20 @@
 #pragma once
 
 // Everything of optim/.
+#include "mica/optim/accumulate.h"
+#include "mica/optim/adadelta.h"
 #include "mica/optim/adagrad.h"
 #include "mica/optim/adam.h"
+#include "mica/optim/adamax.h"
 #include "mica/optim/clip_grad.h"
+#include "mica/optim/ema.h"
+#include "mica/optim/lbfgs.h"
+#include "mica/optim/lion.h"
+#include "mica/optim/lr_scheduler.h"
+#include "mica/optim/muon.h"
+#include "mica/optim/nadam.h"
 #include "mica/optim/optimizer.h"
+#include "mica/optim/radam.h"
 #include "mica/optim/rmsprop.h"
 #include "mica/optim/schedule.h"
 #include "mica/optim/sgd.h"

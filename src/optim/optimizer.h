@@ -1,10 +1,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "mica/core/tensor.h"
+#include "mica/ops/schedule_lr/schedule_lr.h"
 #include "mica/optim/schedule.h"
 
 namespace mica::optim {
@@ -20,6 +22,9 @@ struct ParameterGroup {
 /// What all optimizers have. Step count, learning rates and schedule lie in device memory: a
 /// compiled step advances them itself and sees what the host sets. Make an optimizer after the
 /// module was moved to its device.
+///
+/// Parameters in half precision have states in f32 and a master, the parameter in f32, which the
+/// update works on. A value written to the parameter goes before the master's.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -27,15 +32,17 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates every parameter that requires a gradient and has one: one launch per group. The count
-  /// of steps is the optimizer's, not the parameter's.
-  void step();
+  /// of steps is the optimizer's, not the parameter's. Where `where`, one bool on the device, is
+  /// given and false nothing happens: no parameter, state, step count or rate changes.
+  void step(const Tensor& where = {});
   /// Makes all gradients undefined.
   void zero_grad() const;
   Tensors parameters() const;
   const Tensors& parameters(size_t group) const { return groups_[checked(group)].parameters; }
 
   size_t groups() const { return groups_.size(); }
-  /// The base rate of a group, which the schedule starts from.
+  /// The base rate of a group, which the schedule starts from. Waits for the device where an
+  /// LRScheduler sets it there.
   double lr(size_t group = 0) const;
   /// Of every group.
   void set_lr(double lr);
@@ -47,18 +54,29 @@ class Optimizer {
   int64_t steps() const;
   /// The rate that the next step uses; waits for the device.
   double current_lr(size_t group = 0) const { return schedule_.lr_at(lr(group), steps()); }
+  /// Sets the base rate so that the next step uses this one; waits for the device. Raises where the
+  /// schedule gives one rate whatever the base, as a line does that has come to zero.
+  void set_current_lr(size_t group, double lr);
+  /// The base rates in device memory, f64 [groups].
+  const Tensor& base_rates() const { return base_lr_; }
+  /// For who writes to base_rates() from now on: lr() then looks there.
+  void claim_rates(const void* writer);
+  /// The rates that the first who claimed them found.
+  const Tensor& initial_rates() const { return initial_lr_; }
+  /// Who claimed them last.
+  const void* rates_writer() const { return rates_writer_; }
 
   /// Handles to the state itself: "step", "lr" (of each group), "schedule" and for each parameter,
   /// by its number, "0.momentum" and the like. clone() what is to be kept.
-  std::map<std::string, Tensor> state_dict() const;
+  virtual std::map<std::string, Tensor> state_dict() const;
   /// Copies values into the optimizer's own state, after which it continues where the other was. A
   /// missing, unknown or misshapen entry raises, and then nothing was changed.
-  void load_state_dict(const std::map<std::string, Tensor>& state);
+  virtual void load_state_dict(const std::map<std::string, Tensor>& state);
 
  protected:
   /// A tensor that the optimizer keeps for each parameter.
   struct State {
-    const char* name;
+    std::string name;
     double initial = 0;
   };
   /// The parameters of a group that are to be updated, with what belongs to them.
@@ -66,39 +84,118 @@ class Optimizer {
     Tensors parameters;
     Tensors grads;
     std::vector<Tensors> states;  ///< in the order of add_group
+    Tensors masters;              ///< of parameters in half precision, else empty
   };
 
-  explicit Optimizer(const char* name) : name_(name) {}
+  explicit Optimizer(std::string name) : name_(std::move(name)) {}
 
-  /// Constructors call it once per group, in order, and then start().
+  /// Constructors call it once per group, in order, and then start(); later it adds a group.
   void add_group(const Tensors& parameters, double lr, const std::vector<State>& states);
   void start();
-  /// Updates the parameters of a group. step: i64 [], this one's number, from 1.
+  /// Says that what update() does is another thing now: compiled steps are captured again.
+  void options_changed();
+  /// For a step that is not by update(): counts it.
+  void count_step();
+  /// For options that may be set: those that decide which states there are may not.
+  void check_same_states(size_t before, size_t after) const;
+  /// A further tensor of the optimizer's state, under a name of its own.
+  void add_state(std::string name, Tensor state);
+  /// Before the parameters of a group are updated, which may be in two calls: those in half
+  /// precision are apart.
+  virtual void begin_update(size_t /*group*/) {}
+  /// The number of the step, i64 [], for other ops than updates.
+  Tensor step_number() const;
+  /// Updates the parameters of a group. lr: f64, one number. step: i64 [], this one's number, from
+  /// 1.
   virtual void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) = 0;
+  /// Whether update() is written with ops that know no masters: it gets them in place of the
+  /// parameters in half precision, with gradients in f32.
+  virtual bool works_on_masters() const { return false; }
 
   /// The number of a group; raises IndexError where there is none.
   size_t checked(size_t group) const;
   /// "optim::SGD", for messages.
-  const char* name() const { return name_; }
+  const char* name() const { return name_.c_str(); }
+  Device device() const { return groups_[0].parameters[0].device(); }
 
  private:
   struct Group {
     Tensors parameters;
-    std::vector<const char*> names;
+    std::vector<std::string> names;
     std::vector<Tensors> states;
+    Tensors masters;  ///< undefined for parameters that need none
     double lr;
   };
 
   void check_lr(double lr) const;
-  Device device() const { return groups_[0].parameters[0].device(); }
+  void make_rates();
+  void step_group(size_t group);
+  void run_update(size_t group, const Lists& lists);
+  std::vector<double> rates() const;
 
-  const char* name_;
+  std::string name_;
   std::vector<Group> groups_;
+  std::vector<std::pair<std::string, Tensor>> more_states_;
   Schedule schedule_;
-  Tensor curve_;    ///< the schedule
-  Tensor base_lr_;  ///< f64 [groups]
-  Tensor lr_;       ///< f64 [groups], of this step
-  Tensor step_;     ///< i64 []
+  Tensor curve_;       ///< the schedule
+  Tensor base_lr_;     ///< f64 [groups]
+  Tensor lr_;          ///< f64 [groups], of this step
+  StepCount count_;    ///< its number is 0 where the step is left out
+  Tensor initial_lr_;  ///< f64 [groups], where somebody claimed the rates
+  const void* rates_writer_ = nullptr;
+  std::shared_ptr<bool> same_ = std::make_shared<bool>(true);  ///< false when options changed
 };
+
+/// An optimizer whose groups have options of one type, which has a field `lr`.
+template <class Options_>
+class OptimizerWith : public Optimizer {
+ public:
+  using Options = Options_;
+  using Group = ParameterGroup<Options>;
+
+  /// As they were given or set; lr(group) is the rate now.
+  const Options& options(size_t group = 0) const { return options_[checked(group)]; }
+  /// All but the rate, which set_lr sets. Those that decide which states there are stay. A compiled
+  /// step is captured again.
+  void set_options(size_t group, const Options& options);
+  void add_param_group(const Group& group);
+
+ protected:
+  explicit OptimizerWith(std::string name) : Optimizer(std::move(name)) {}
+  /// What constructors call.
+  void add_groups(const std::vector<Group>& groups) {
+    for (const Group& group : groups) add_param_group(group);
+    start();
+  }
+  virtual void check_options(const Options& options) const = 0;
+  virtual std::vector<State> states_for(const Options& options) const = 0;
+  /// Parameters that it cannot take raise.
+  virtual void check_parameters(const Tensors& /*parameters*/) const {}
+  /// For what it keeps of a group.
+  virtual void group_added(size_t /*group*/) {}
+
+ private:
+  std::vector<Options> options_;
+};
+
+template <class Options>
+void OptimizerWith<Options>::set_options(size_t group, const Options& options) {
+  check_options(options);
+  Options& own = options_[checked(group)];
+  check_same_states(states_for(own).size(), states_for(options).size());
+  const double lr = own.lr;
+  own = options;
+  own.lr = lr;
+  options_changed();
+}
+
+template <class Options>
+void OptimizerWith<Options>::add_param_group(const Group& group) {
+  check_options(group.options);
+  check_parameters(group.parameters);
+  add_group(group.parameters, group.options.lr, states_for(group.options));
+  options_.push_back(group.options);
+  group_added(options_.size() - 1);
+}
 
 }  // namespace mica::optim

@@ -15,18 +15,15 @@ struct RMSpropOptions {
 
 /// RMSprop with PyTorch's formulas (ops/optimizer_update). States: "square_avg" and, where they are
 /// asked for, "momentum" and "grad_avg".
-class RMSprop final : public Optimizer {
+class RMSprop final : public OptimizerWith<RMSpropOptions> {
  public:
-  using Group = ParameterGroup<RMSpropOptions>;
   explicit RMSprop(Tensors parameters, const RMSpropOptions& options = {});
   explicit RMSprop(const std::vector<Group>& groups);
-  /// As they were given; lr(group) is the rate now.
-  const RMSpropOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
+  void check_options(const RMSpropOptions& o) const override;
+  std::vector<State> states_for(const RMSpropOptions& o) const override;
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
-
-  std::vector<RMSpropOptions> options_;
 };
 
 }  // namespace mica::optim

@@ -13,18 +13,15 @@ struct SGDOptions {
 };
 
 /// Stochastic gradient descent with PyTorch's formulas (ops/optimizer_update). State: "momentum".
-class SGD final : public Optimizer {
+class SGD final : public OptimizerWith<SGDOptions> {
  public:
-  using Group = ParameterGroup<SGDOptions>;
   explicit SGD(Tensors parameters, const SGDOptions& options = {});
   explicit SGD(const std::vector<Group>& groups);
-  /// As they were given; lr(group) is the rate now.
-  const SGDOptions& options(size_t group = 0) const { return options_[checked(group)]; }
 
  private:
+  void check_options(const SGDOptions& o) const override;
+  std::vector<State> states_for(const SGDOptions& o) const override;
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
-
-  std::vector<SGDOptions> options_;
 };
 
 }  // namespace mica::optim

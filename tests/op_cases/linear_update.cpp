@@ -73,6 +73,7 @@ Sample update(const char* op, const char* name, const std::vector<Layer>& layers
                  }
                  return updated(in, given, states, formula);
                },
+           .dtypes = {DType::f64, DType::f32},  // halves have masters, and no kernel
            .gradient = false};
   for (const Shape& shape : shapes) s.in.push_back(x(shape));
   for (const Shape& shape : grads) s.in.push_back(x(shape).in(-1, 1));
@@ -100,10 +101,7 @@ std::vector<Sample> samples(const Make& of) {
                                of("many rows, edges in every direction", {{131, 37, 70}}, {{7}}),
                                of("odd sizes", {{33, 35, 67}}, {}),
                                of("more than one launch takes", many_layers, many_others)};
-  for (Sample& s : large) {
-    s.dtypes = {DType::f64, DType::f32};
-    all.push_back(std::move(s));
-  }
+  for (Sample& s : large) all.push_back(std::move(s));
   return all;
 }
 

@@ -87,4 +87,74 @@ inline Formula adagrad_formula(const AdagradParams& p) {
   };
 }
 
+inline Formula adadelta_formula(const AdadeltaParams& p) {
+  return [=](double lr, double, double& w, double g, double* s) {
+    g += p.weight_decay * w;
+    s[0] = p.rho * s[0] + (1 - p.rho) * g * g;
+    const double change = std::sqrt(s[1] + p.eps) / std::sqrt(s[0] + p.eps) * g;
+    s[1] = p.rho * s[1] + (1 - p.rho) * change * change;
+    w -= lr * change;
+  };
+}
+
+inline Formula adamax_formula(const AdamaxParams& p) {
+  return [=](double lr, double step, double& w, double g, double* s) {
+    g += p.weight_decay * w;
+    s[0] = p.beta1 * s[0] + (1 - p.beta1) * g;
+    s[1] = std::max(p.beta2 * s[1], std::abs(g) + p.eps);
+    w -= lr / (1 - std::pow(p.beta1, step)) * s[0] / s[1];
+  };
+}
+
+/// For a product of momenta of 0.25.
+inline Formula nadam_formula(const NadamParams& p) {
+  return [=](double lr, double step, double& w, double g, double* s) {
+    const double product = 0.25;
+    const auto momentum = [&](double t) {
+      return p.beta1 * (1 - 0.5 * std::pow(0.96, t * p.momentum_decay));
+    };
+    if (p.decoupled) {
+      w -= lr * p.weight_decay * w;
+    } else {
+      g += p.weight_decay * w;
+    }
+    s[0] = p.beta1 * s[0] + (1 - p.beta1) * g;
+    s[1] = p.beta2 * s[1] + (1 - p.beta2) * g * g;
+    const double root = std::sqrt(s[1] / (1 - std::pow(p.beta2, step))) + p.eps;
+    w -= lr * (1 - momentum(step)) / (1 - product) * g / root;
+    w -= lr * momentum(step + 1) / (1 - product * momentum(step + 1)) * s[0] / root;
+  };
+}
+
+inline Formula radam_formula(const RadamParams& p) {
+  return [=](double lr, double step, double& w, double g, double* s) {
+    if (p.decoupled) {
+      w -= lr * p.weight_decay * w;
+    } else {
+      g += p.weight_decay * w;
+    }
+    s[0] = p.beta1 * s[0] + (1 - p.beta1) * g;
+    s[1] = p.beta2 * s[1] + (1 - p.beta2) * g * g;
+    const double mean = s[0] / (1 - std::pow(p.beta1, step));
+    const double power = std::pow(p.beta2, step);
+    const double longest = 2 / (1 - p.beta2) - 1;
+    const double length = longest - 2 * step * power / (1 - power);
+    double factor = 1;
+    if (length > 5)
+      factor = std::sqrt((length - 4) * (length - 2) * longest /
+                         ((longest - 4) * (longest - 2) * length)) *
+               std::sqrt(1 - power) / (std::sqrt(s[1]) + p.eps);
+    w -= lr * mean * factor;
+  };
+}
+
+inline Formula lion_formula(const LionParams& p) {
+  return [=](double lr, double, double& w, double g, double* s) {
+    const double mixed = p.beta1 * s[0] + (1 - p.beta1) * g;
+    w -= lr * p.weight_decay * w;
+    w -= lr * (mixed > 0 ? 1 : mixed < 0 ? -1 : 0);
+    s[0] = p.beta2 * s[0] + (1 - p.beta2) * g;
+  };
+}
+
 }  // namespace mica::cases

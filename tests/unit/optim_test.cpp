@@ -12,8 +12,6 @@
 namespace mica {
 namespace {
 
-static_assert(std::is_trivially_copyable_v<optim::Schedule>);
-
 using Make = std::function<std::unique_ptr<optim::Optimizer>(const Tensors&)>;
 
 template <class O, class Options>
@@ -126,11 +124,98 @@ std::vector<Case> cases() {
                         .lr_decay = 0.1,
                         .weight_decay = 0.1,
                         .initial_accumulator_value = 0.5,
-                        .eps = 1e-3})}};
+                        .eps = 1e-3})},
+      {"Adadelta", kAdadeltaDefaults, maker<Adadelta>(AdadeltaOptions{})},
+      {"Adadelta everything", kAdadeltaEverything,
+       maker<Adadelta>(AdadeltaOptions{.lr = 0.5, .rho = 0.8, .eps = 1e-3, .weight_decay = 0.1})},
+      {"Adamax", kAdamaxDefaults, maker<Adamax>(AdamaxOptions{})},
+      {"Adamax everything", kAdamaxEverything,
+       maker<Adamax>(
+           AdamaxOptions{.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-3, .weight_decay = 0.1})},
+      {"NAdam", kNadamDefaults, maker<NAdam>(NAdamOptions{})},
+      {"NAdam everything", kNadamEverything,
+       maker<NAdam>(NAdamOptions{.lr = 0.05,
+                                 .betas = {0.8, 0.95},
+                                 .eps = 1e-3,
+                                 .weight_decay = 0.1,
+                                 .momentum_decay = 0.1})},
+      {"NAdam decoupled", kNadamDecoupled,
+       maker<NAdam>(NAdamOptions{.lr = 0.05, .weight_decay = 0.1, .decoupled_weight_decay = true})},
+      {"RAdam", kRadamDefaults, maker<RAdam>(RAdamOptions{})},
+      {"RAdam everything", kRadamEverything,
+       maker<RAdam>(
+           RAdamOptions{.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-3, .weight_decay = 0.1})},
+      {"RAdam decoupled", kRadamDecoupled,
+       maker<RAdam>(RAdamOptions{.lr = 0.05, .weight_decay = 0.1, .decoupled_weight_decay = true})},
+      {"Lion", kLion, maker<Lion>(LionOptions{.lr = 0.05, .weight_decay = 0.1})}};
 }
 
 TEST(Optim, TenStepsAreThoseOfPyTorch) {
   for (const Case& c : cases()) expect_golden(c.name, c.golden, c.make);
+}
+
+TEST(Optim, MuonIsThatOfPyTorch) {
+  using optim::Muon;
+  const auto expect = [](const std::string& name, const std::vector<double>& want,
+                         const optim::MuonOptions& options) {
+    for (const DType dtype : {DType::f64, DType::f32}) {
+      Tensors params = parameters(dtype);
+      std::vector<double> v(8);
+      for (size_t i = 0; i < v.size(); ++i) v[i] = std::sin(1.7 * (static_cast<int>(i) + 20));
+      params[1] = cast(tensor(v, {4, 2}), dtype).set_requires_grad();
+      Muon optimizer(params, options);
+      for (int i = 0; i < 10; ++i) take_step(params, optimizer);
+      expect_near(values_of(params), want, dtype == DType::f64 ? 1e-12 : 2e-5, name);
+    }
+  };
+  expect("defaults", golden::kMuonDefaults, {.lr = 0.05});
+  expect("everything", golden::kMuonEverything,
+         {.lr = 0.05,
+          .weight_decay = 0.2,
+          .momentum = 0.8,
+          .nesterov = false,
+          .ns_steps = 3,
+          .scale = optim::MuonScale::match_rms_adamw});
+  expect_error<ShapeError>("optim::Muon: parameters must be matrices, got f32[4]",
+                           [] { Muon(parameters(DType::f32)); });
+}
+
+TEST(Optim, LbfgsIsThatOfPyTorch) {
+  using optim::LBFGS;
+  const auto train = [](const Tensors& params, LBFGS& optimizer, int steps) {
+    for (int i = 0; i < steps; ++i)
+      optimizer.step([&] {
+        optimizer.zero_grad();
+        Tensor value = loss_of(params);
+        for (const Tensor& p : params) value = add(value, sum(square(square(p))));
+        value.backward();
+        return value;
+      });
+  };
+  const auto expect = [&](const std::string& name, const std::vector<double>& want,
+                          const optim::LBFGSOptions& options) {
+    const Tensors params = parameters(DType::f64);
+    LBFGS optimizer(params, options);
+    train(params, optimizer, 3);
+    expect_near(values_of(params), want, 1e-9, name);
+    EXPECT_EQ(optimizer.steps(), 3);
+    // Its history goes with its state.
+    Tensors copies;
+    for (const Tensor& p : params) copies.push_back(clone(p.detach()).set_requires_grad());
+    LBFGS other(copies, options);
+    other.load_state_dict(optimizer.state_dict());
+    train(params, optimizer, 2);
+    train(copies, other, 2);
+    EXPECT_EQ(values_of(params), values_of(copies)) << name;
+  };
+  expect("plain", golden::kLbfgsPlain, {.lr = 0.1, .max_iter = 4});
+  expect("strong Wolfe", golden::kLbfgsWolfe,
+         {.max_iter = 4, .history_size = 3, .strong_wolfe = true});
+  const Tensors params = parameters(DType::f32);
+  LBFGS optimizer(params);
+  loss_of(params).backward();
+  expect_error<Unsupported>("optim::LBFGS: step needs a closure",
+                            [&] { static_cast<optim::Optimizer&>(optimizer).step(); });
 }
 
 TEST(Optim, ClippingIsThatOfPyTorch) {
@@ -202,10 +287,11 @@ TEST(Optim, SchedulesAreThoseOfPyTorch) {
     // What the device computes is tested here through the op, which counts by itself.
     const Tensor base = tensor({0.4}, {1});
     const Tensor lr = clone(base);
-    const Tensor steps = zeros({}, {.dtype = DType::i64});
+    const TensorOptions number{.dtype = DType::i64};
+    const StepCount count{zeros({}, number), zeros({}, number)};
     for (const double rate : host) {
-      schedule_lr(to_tensor(schedule.curve()), base, steps, lr);
-      EXPECT_NEAR(lr.item(), rate, 1e-14) << name << ", step " << steps.item();
+      schedule_lr(to_tensor(schedule.pieces()), base, count, lr);
+      EXPECT_NEAR(lr.item(), rate, 1e-14) << name << ", step " << count.number.item();
     }
   };
   expect("step", golden::kStep, step({.every = 4, .gamma = 0.5}));
@@ -219,6 +305,30 @@ TEST(Optim, SchedulesAreThoseOfPyTorch) {
   expect("one_cycle", golden::kOneCycle, one_cycle({.steps = 25}));
   expect("one_cycle with options", golden::kOneCycleOptions,
          one_cycle({.steps = 25, .pct_start = 0.5, .div_factor = 10, .final_div_factor = 100}));
+  expect("constant_factor", golden::kConstantFactor, constant_factor({.factor = 0.2, .steps = 7}));
+  expect("linear with factors", golden::kLinearFactors,
+         linear({.steps = 9, .start = 0.2, .end = 0.7}));
+  expect("polynomial", golden::kPolynomial, polynomial({.steps = 11, .power = 1.7}));
+  expect("cosine_periodic", golden::kCosinePeriodic, cosine_periodic({.steps = 7, .min_lr = 0.02}));
+  expect("cosine_restarts", golden::kCosineRestarts,
+         cosine_restarts({.steps = 3, .grows = 2, .min_lr = 0.02}));
+  expect("cosine_restarts of one length", golden::kCosineRestartsEven,
+         cosine_restarts({.steps = 6}));
+  expect("cyclic", golden::kCyclicTriangular,
+         cyclic({.low = 0.25, .steps_up = 3, .steps_down = 5}));
+  expect("cyclic, halved", golden::kCyclicTriangular2,
+         cyclic({.low = 0.25, .steps_up = 4, .mode = CyclicMode::triangular2}));
+  expect("cyclic, shrinking", golden::kCyclicExpRange,
+         cyclic({.low = 0.25, .steps_up = 4, .mode = CyclicMode::exp_range, .gamma = 0.9}));
+  expect("one_cycle in three phases", golden::kOneCycleThreePhase,
+         one_cycle({.steps = 25, .lines = true, .three_phase = true}));
+  expect("chained", golden::kChained,
+         chained({constant_factor({.factor = 0.2, .steps = 4}), exponential({.gamma = 0.9}),
+                  multi_step({.milestones = {6, 11}, .gamma = 0.5})}));
+  expect("sequential", golden::kSequentialThree,
+         sequential({constant_factor({.factor = 0.2, .steps = 40}),
+                     multi_step({.milestones = {2, 4}, .gamma = 0.5}), exponential({.gamma = 0.9})},
+                    {5, 13}));
   expect("time_decay", golden::kTimeDecay, time_decay({.decay = 0.2}));
   expect("constant", std::vector<double>(5, 0.4), constant());
   EXPECT_EQ(cosine({.steps = 20}).warmup(5, 0.1),
@@ -228,7 +338,7 @@ TEST(Optim, SchedulesAreThoseOfPyTorch) {
 TEST(Optim, SchedulesStayWhereTheyEnd) {
   using namespace optim;
   EXPECT_EQ(cosine({.steps = 10, .min_lr = 0.1}).at(1000), 0.1);
-  EXPECT_EQ(Schedule({.kind = NAN}).at(3), 1);
+  EXPECT_EQ(Schedule({RateCurve{.kind = NAN}}).at(3), 1);
   EXPECT_EQ(linear({.steps = 10}).at(1000), 0);
   EXPECT_DOUBLE_EQ(one_cycle({.steps = 10}).at(1000), 4e-6);
   EXPECT_EQ(one_cycle({.steps = 1}).at(0), one_cycle({.steps = 1}).at(9));
@@ -243,14 +353,21 @@ TEST(Optim, SchedulesRefuseBadOptions) {
                       [] { cosine({.steps = 0}); });
   expect_error<Error>("optim::cosine: min_lr must not be negative, got -1",
                       [] { cosine({.steps = 1, .min_lr = -1}); });
-  expect_error<Error>("optim::multi_step: expected at most 8 milestones, got 9",
-                      [] { multi_step({.milestones = {1, 2, 3, 4, 5, 6, 7, 8, 9}}); });
+  expect_error<Error>("optim::multi_step: expected at most 32 milestones, got 33",
+                      [] { multi_step({.milestones = std::vector<int64_t>(33, 1)}); });
+  expect_error<Error>("optim::sequential: expected one milestone fewer than schedules, got 2 and 2",
+                      [] { sequential({constant(), constant()}, {1, 2}); });
+  expect_error<Unsupported>("optim::chained: a schedule of several in a row can only come first",
+                            [] { chained({constant(), constant().warmup(3)}); });
+  expect_error<Error>("optim::cyclic: low must not be negative, got -1",
+                      [] { cyclic({.low = -1}); });
+  expect_error<Error>("optim::Schedule: expected at most 32 pieces, got 33", [] {
+    chained({multi_step({.milestones = std::vector<int64_t>(32, 1)}), exponential({.gamma = 1})});
+  });
   expect_error<Error>("optim::multi_step: expected milestones in ascending order",
                       [] { multi_step({.milestones = {2, 1}}); });
   expect_error<Error>("optim::step: gamma must not be negative, got -0.5",
                       [] { step({.gamma = -0.5}); });
-  expect_error<Error>("optim::warmup: the schedule has a warm-up of 5 steps already",
-                      [] { constant().warmup(5).warmup(5); });
   expect_error<Error>("optim::warmup: start must be in [0, 1], got 2",
                       [] { constant().warmup(5, 2); });
   expect_error<Error>("optim::one_cycle: pct_start must be in [0, 1], got nan",

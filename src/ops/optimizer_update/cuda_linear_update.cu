@@ -101,10 +101,10 @@ struct alignas(16) Stage {
 };
 
 /// One tile of a weight, and where it is a first one the elements of the bias beside it.
-/// `make_factors()` has one thread make the constants; a barrier comes before they are read.
+/// `make_shared()` has one thread make the constants; a barrier comes before they are read.
 template <class Step, bool kQuads, class F>
 __device__ void step_tile(const Layer<Step::kStates>& l, int tile, Stage* stages,
-                          const F& make_factors) {
+                          const F& make_shared) {
   constexpr int kStates = Step::kStates;
   const int tid = static_cast<int>(threadIdx.x);
   const int lane = tid % 32;
@@ -156,7 +156,7 @@ __device__ void step_tile(const Layer<Step::kStates>& l, int tile, Stage* stages
   float bias[1 + kStates];
 #pragma unroll
   for (int s = 0; s <= kStates; ++s) bias[s] = l.bias[s][has_bias ? bias_row : 0];
-  const typename Step::template Factors<float>& factors = make_factors();
+  const Shared<Step, float>& shared = make_shared();
 
   // Of two products side by side the n-th column of the j-th is column 2 n + j, so that what a lane
   // reads and owns lies together; likewise rows.
@@ -188,6 +188,8 @@ __device__ void step_tile(const Layer<Step::kStates>& l, int tile, Stage* stages
     }
   }
 
+  if (shared.skips) return;  // a barrier was in the loop: a product has rows
+  const typename Step::template Factors<float>& factors = shared.factors;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
 #pragma unroll
@@ -230,7 +232,7 @@ __global__ void __launch_bounds__(kThreads, Step::kStates <= 2 ? 5 : 4)
     take_linear_step(const __grid_constant__ Work<Step::kStates> work, Scalars scalars,
                      const __grid_constant__ Params params) {
   __shared__ Stage stages[kStages];
-  __shared__ typename Step::template Factors<float> factors;
+  __shared__ Shared<Step, float> shared;
   const unsigned tiles = work.layers == 0 ? 0 : work.layer_end[work.layers - 1];
   const bool in_layer = blockIdx.x < tiles;
   const unsigned block = in_layer ? blockIdx.x : blockIdx.x - tiles;
@@ -238,26 +240,26 @@ __global__ void __launch_bounds__(kThreads, Step::kStates <= 2 ? 5 : 4)
   const int k = owner_of(block, end, in_layer ? work.layers : work.others);
   const unsigned part = block - (k == 0 ? 0 : end[k - 1]);
   wait_for_inputs();
-  const Scalars::Values now = scalars.load();
+  const auto now = scalars.load<Step::kNumbers>();
   // One thread computes them; there is a barrier before they are read.
-  const auto make_factors = [&]() -> const auto& {
-    if (threadIdx.x == 0) factors = Step::template factors<float>(params, now.scalar, now.step);
-    return factors;
+  const auto make_shared = [&]() -> const auto& {
+    if (threadIdx.x == 0) shared = {now.template factors<Step, float>(params), now.skips};
+    return shared;
   };
   if (in_layer) {
     const Layer<Step::kStates>& layer = work.layer[k];
     const int tile = static_cast<int>(part);
     if (layer.quads) {
-      step_tile<Step, true>(layer, tile, stages, make_factors);
+      step_tile<Step, true>(layer, tile, stages, make_shared);
     } else {
-      step_tile<Step, false>(layer, tile, stages, make_factors);
+      step_tile<Step, false>(layer, tile, stages, make_shared);
     }
   } else {
     const Entry<float, Step::kStates> entry = work.other[k];
     step_chunk<Step, float, kThreads>(entry, part, [&]() -> const auto& {
-      make_factors();
+      make_shared();
       __syncthreads();
-      return factors;
+      return shared;
     });
   }
 }

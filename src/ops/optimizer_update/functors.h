@@ -4,7 +4,9 @@
 // CPU loops and the CUDA kernel of multi_tensor are made from them. A formula has
 //   kStates       the number of its states
 //   kReads        whether it reads what it writes to: results of clipping it does not
-//   Factors<V>    its constants, made from the op's parameters, lr and the number of the step
+//   kMasters      whether its targets are parameters, which have masters where they are halves
+//   kNumbers      how many numbers it reads from the device: the rate, and for some one more
+//   Factors<V>    its constants, made from the op's parameters, those numbers and that of the step
 //   apply         one step on an element p (or a vector of them) with gradient g and states s.
 #include "mica/ops/elementwise/math.h"
 #include "mica/ops/optimizer_update/optimizer_update.h"
@@ -26,16 +28,24 @@ MICA_PORTABLE inline void raise(double& a, double& b, int64_t n) {
 
 using namespace math;
 
+/// Of a step, for the product that is NAdam's second number.
+MICA_PORTABLE inline double nadam_momentum(const NadamParams& p, int64_t step) {
+  return p.beta1 * (1 - 0.5 * pow(0.96, static_cast<double>(step) * p.momentum_decay));
+}
+
 template <bool kMomentum, bool kNesterov>
 struct SgdStep {
   static constexpr int kStates = kMomentum ? 1 : 0;
   static constexpr bool kReads = true;
+  static constexpr bool kMasters = true;
+  static constexpr int kNumbers = 1;
   template <class V>
   struct Factors {
     V lr, momentum, fresh, decay;
   };
   template <class V>
-  MICA_PORTABLE static Factors<V> factors(const SgdParams& p, double lr, int64_t step) {
+  MICA_PORTABLE static Factors<V> factors(const SgdParams& p, const double* numbers, int64_t step) {
+    const double lr = numbers[0];
     return {V(lr), V(p.momentum), V(step == 1 ? 1 : 1 - p.dampening), V(p.weight_decay)};
   }
   template <class V>
@@ -53,12 +63,16 @@ template <bool kAmsgrad>
 struct AdamStep {
   static constexpr int kStates = kAmsgrad ? 3 : 2;
   static constexpr bool kReads = true;
+  static constexpr bool kMasters = true;
+  static constexpr int kNumbers = 1;
   template <class V>
   struct Factors {
     V keep, decay, beta1, fresh1, beta2, fresh2, lr, unbias2, eps;
   };
   template <class V>
-  MICA_PORTABLE static Factors<V> factors(const AdamParams& p, double lr, int64_t step) {
+  MICA_PORTABLE static Factors<V> factors(const AdamParams& p, const double* numbers,
+                                          int64_t step) {
+    const double lr = numbers[0];
     double beta1 = p.beta1;
     double beta2 = p.beta2;
     raise(beta1, beta2, step);
@@ -91,12 +105,15 @@ template <bool kMomentum, bool kCentered>
 struct RmspropStep {
   static constexpr int kStates = 1 + kMomentum + kCentered;
   static constexpr bool kReads = true;
+  static constexpr bool kMasters = true;
+  static constexpr int kNumbers = 1;
   template <class V>
   struct Factors {
     V lr, alpha, fresh, momentum, decay, eps;
   };
   template <class V>
-  MICA_PORTABLE static Factors<V> factors(const RmspropParams& p, double lr, int64_t) {
+  MICA_PORTABLE static Factors<V> factors(const RmspropParams& p, const double* numbers, int64_t) {
+    const double lr = numbers[0];
     return {V(lr), V(p.alpha), V(1 - p.alpha), V(p.momentum), V(p.weight_decay), V(p.eps)};
   }
   template <class V>
@@ -119,12 +136,16 @@ struct RmspropStep {
 struct AdagradStep {
   static constexpr int kStates = 1;
   static constexpr bool kReads = true;
+  static constexpr bool kMasters = true;
+  static constexpr int kNumbers = 1;
   template <class V>
   struct Factors {
     V lr, decay, eps;
   };
   template <class V>
-  MICA_PORTABLE static Factors<V> factors(const AdagradParams& p, double lr, int64_t step) {
+  MICA_PORTABLE static Factors<V> factors(const AdagradParams& p, const double* numbers,
+                                          int64_t step) {
+    const double lr = numbers[0];
     return {V(lr / (1 + static_cast<double>(step - 1) * p.lr_decay)), V(p.weight_decay), V(p.eps)};
   }
   template <class V>
@@ -135,15 +156,205 @@ struct AdagradStep {
   }
 };
 
+struct AdadeltaStep {
+  static constexpr int kStates = 2;
+  static constexpr bool kReads = true;
+  static constexpr bool kMasters = true;
+  static constexpr int kNumbers = 1;
+  template <class V>
+  struct Factors {
+    V lr, rho, fresh, decay, eps;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const AdadeltaParams& p, const double* numbers, int64_t) {
+    return {V(numbers[0]), V(p.rho), V(1 - p.rho), V(p.weight_decay), V(p.eps)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V* s) {
+    g = g + f.decay * p;
+    s[0] = f.rho * s[0] + f.fresh * (g * g);
+    const V change = sqrt(s[1] + f.eps) / sqrt(s[0] + f.eps) * g;
+    s[1] = f.rho * s[1] + f.fresh * (change * change);
+    p = p - f.lr * change;
+  }
+};
+
+struct AdamaxStep {
+  static constexpr int kStates = 2;
+  static constexpr bool kReads = true;
+  static constexpr bool kMasters = true;
+  static constexpr int kNumbers = 1;
+  template <class V>
+  struct Factors {
+    V lr, beta1, fresh1, beta2, decay, eps;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const AdamaxParams& p, const double* numbers,
+                                          int64_t step) {
+    double beta1 = p.beta1;
+    double beta2 = p.beta2;
+    raise(beta1, beta2, step);
+    return {V(numbers[0] / (1 - beta1)), V(p.beta1), V(1 - p.beta1), V(p.beta2),
+            V(p.weight_decay),           V(p.eps)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V* s) {
+    g = g + f.decay * p;
+    s[0] = f.beta1 * s[0] + f.fresh1 * g;
+    const V before = f.beta2 * s[1];
+    const V now = select(g < V(0), V(0) - g, g) + f.eps;
+    s[1] = select(before >= now, before, now);
+    p = p - f.lr * (s[0] / s[1]);
+  }
+};
+
+/// The second number is the product of the momenta of all steps, this one's included.
+struct NadamStep {
+  static constexpr int kStates = 2;
+  static constexpr bool kReads = true;
+  static constexpr bool kMasters = true;
+  static constexpr int kNumbers = 2;
+  template <class V>
+  struct Factors {
+    V keep, decay, beta1, fresh1, beta2, fresh2, of_grad, of_mean, unbias2, eps;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const NadamParams& p, const double* numbers,
+                                          int64_t step) {
+    double beta1 = p.beta1;
+    double beta2 = p.beta2;
+    raise(beta1, beta2, step);
+    const double lr = numbers[0];
+    const double product = numbers[1];
+    const double now = nadam_momentum(p, step);
+    const double next = nadam_momentum(p, step + 1);
+    return {V(p.decoupled ? 1 - lr * p.weight_decay : 1.0),
+            V(p.decoupled ? 0.0 : p.weight_decay),
+            V(p.beta1),
+            V(1 - p.beta1),
+            V(p.beta2),
+            V(1 - p.beta2),
+            V(lr * (1 - now) / (1 - product)),
+            V(lr * next / (1 - product * next)),
+            V(1 / sqrt(1 - beta2)),
+            V(p.eps)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V* s) {
+    p = f.keep * p;
+    g = g + f.decay * p;
+    s[0] = f.beta1 * s[0] + f.fresh1 * g;
+    s[1] = f.beta2 * s[1] + f.fresh2 * (g * g);
+    p = p - (f.of_grad * g + f.of_mean * s[0]) / (sqrt(s[1]) * f.unbias2 + f.eps);
+  }
+};
+
+struct RadamStep {
+  static constexpr int kStates = 2;
+  static constexpr bool kReads = true;
+  static constexpr bool kMasters = true;
+  static constexpr int kNumbers = 1;
+  /// The change is lr * mean / (adapt * (sqrt(square) + eps) + plain), where one of the two is 0.
+  template <class V>
+  struct Factors {
+    V keep, decay, beta1, fresh1, beta2, fresh2, lr, adapt, plain, eps;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const RadamParams& p, const double* numbers,
+                                          int64_t step) {
+    double beta1 = p.beta1;
+    double beta2 = p.beta2;
+    raise(beta1, beta2, step);
+    const double lr = numbers[0];
+    const double longest = 2 / (1 - p.beta2) - 1;
+    const double length = longest - 2 * static_cast<double>(step) * beta2 / (1 - beta2);
+    double rate = lr / (1 - beta1);
+    const bool adapts = length > 5;
+    if (adapts)
+      rate *= sqrt(1 - beta2) * sqrt((length - 4) * (length - 2) * longest /
+                                     ((longest - 4) * (longest - 2) * length));
+    return {V(p.decoupled ? 1 - lr * p.weight_decay : 1.0),
+            V(p.decoupled ? 0.0 : p.weight_decay),
+            V(p.beta1),
+            V(1 - p.beta1),
+            V(p.beta2),
+            V(1 - p.beta2),
+            V(rate),
+            V(adapts ? 1.0 : 0.0),
+            V(adapts ? 0.0 : 1.0),
+            V(p.eps)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V* s) {
+    p = f.keep * p;
+    g = g + f.decay * p;
+    s[0] = f.beta1 * s[0] + f.fresh1 * g;
+    s[1] = f.beta2 * s[1] + f.fresh2 * (g * g);
+    p = p - f.lr * (s[0] / (f.adapt * (sqrt(s[1]) + f.eps) + f.plain));
+  }
+};
+
+struct LionStep {
+  static constexpr int kStates = 1;
+  static constexpr bool kReads = true;
+  static constexpr bool kMasters = true;
+  static constexpr int kNumbers = 1;
+  template <class V>
+  struct Factors {
+    V keep, lr, beta1, fresh1, beta2, fresh2;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const LionParams& p, const double* numbers, int64_t) {
+    return {V(1 - numbers[0] * p.weight_decay),
+            V(numbers[0]),
+            V(p.beta1),
+            V(1 - p.beta1),
+            V(p.beta2),
+            V(1 - p.beta2)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V* s) {
+    const V mixed = f.beta1 * s[0] + f.fresh1 * g;
+    const V sign = select(mixed > V(0), V(1), select(mixed < V(0), V(-1), mixed));  // NaN stays
+    p = f.keep * p - f.lr * sign;
+    s[0] = f.beta2 * s[0] + f.fresh2 * g;
+  }
+};
+
+/// The target is the average, the "gradient" what it averages.
+struct EmaStep {
+  static constexpr int kStates = 0;
+  static constexpr bool kReads = true;
+  static constexpr bool kMasters = false;
+  static constexpr int kNumbers = 1;
+  template <class V>
+  struct Factors {
+    V keep, fresh;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const EmaParams& p, const double*, int64_t step) {
+    const double n = static_cast<double>(step);
+    const double decay = p.warmup && (1 + n) / (10 + n) < p.decay ? (1 + n) / (10 + n) : p.decay;
+    return {V(decay), V(1 - decay)};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V*) {
+    p = f.keep * p + f.fresh * g;
+  }
+};
+
 struct ClipNormStep {
   static constexpr int kStates = 0;
   static constexpr bool kReads = false;
+  static constexpr bool kMasters = false;
+  static constexpr int kNumbers = 1;
   template <class V>
   struct Factors {
     V scale;
   };
   template <class V>
-  MICA_PORTABLE static Factors<V> factors(const ClipNormParams& p, double norm, int64_t) {
+  MICA_PORTABLE static Factors<V> factors(const ClipNormParams& p, const double* numbers, int64_t) {
+    const double norm = numbers[0];
     const double scale = p.max_norm / (norm + 1e-6);
     return {V(scale > 1 ? 1.0 : scale)};  // NaN stays
   }
@@ -156,12 +367,14 @@ struct ClipNormStep {
 struct ClipValueStep {
   static constexpr int kStates = 0;
   static constexpr bool kReads = false;
+  static constexpr bool kMasters = false;
+  static constexpr int kNumbers = 1;
   template <class V>
   struct Factors {
     V low, high;
   };
   template <class V>
-  MICA_PORTABLE static Factors<V> factors(const ClipValueParams& p, double, int64_t) {
+  MICA_PORTABLE static Factors<V> factors(const ClipValueParams& p, const double*, int64_t) {
     return {V(-p.limit), V(p.limit)};
   }
   template <class V>
@@ -228,6 +441,86 @@ struct Adagrad {
   template <class F>
   static decltype(auto) visit(const AdagradParams&, F&& f) {
     return f.template operator()<AdagradStep>();
+  }
+};
+
+struct Adadelta {
+  using Params = AdadeltaParams;
+  static constexpr const char* kName = "adadelta_update";
+  static constexpr const char* kScalar = "lr";
+  static constexpr bool kNeedsStep = false;
+  static const char* state_name(const AdadeltaParams&, int i) {
+    return i == 0 ? "square_avg" : "acc_delta";
+  }
+  template <class F>
+  static decltype(auto) visit(const AdadeltaParams&, F&& f) {
+    return f.template operator()<AdadeltaStep>();
+  }
+};
+
+struct Adamax {
+  using Params = AdamaxParams;
+  static constexpr const char* kName = "adamax_update";
+  static constexpr const char* kScalar = "lr";
+  static constexpr bool kNeedsStep = true;
+  static const char* state_name(const AdamaxParams&, int i) {
+    return i == 0 ? "exp_avg" : "exp_inf";
+  }
+  template <class F>
+  static decltype(auto) visit(const AdamaxParams&, F&& f) {
+    return f.template operator()<AdamaxStep>();
+  }
+};
+
+struct Nadam {
+  using Params = NadamParams;
+  static constexpr const char* kName = "nadam_update";
+  static constexpr const char* kScalar = "lr with the product of the momenta";
+  static constexpr bool kNeedsStep = true;
+  static const char* state_name(const NadamParams&, int i) {
+    return i == 0 ? "exp_avg" : "exp_avg_sq";
+  }
+  template <class F>
+  static decltype(auto) visit(const NadamParams&, F&& f) {
+    return f.template operator()<NadamStep>();
+  }
+};
+
+struct Radam {
+  using Params = RadamParams;
+  static constexpr const char* kName = "radam_update";
+  static constexpr const char* kScalar = "lr";
+  static constexpr bool kNeedsStep = true;
+  static const char* state_name(const RadamParams&, int i) {
+    return i == 0 ? "exp_avg" : "exp_avg_sq";
+  }
+  template <class F>
+  static decltype(auto) visit(const RadamParams&, F&& f) {
+    return f.template operator()<RadamStep>();
+  }
+};
+
+struct Lion {
+  using Params = LionParams;
+  static constexpr const char* kName = "lion_update";
+  static constexpr const char* kScalar = "lr";
+  static constexpr bool kNeedsStep = false;
+  static const char* state_name(const LionParams&, int) { return "exp_avg"; }
+  template <class F>
+  static decltype(auto) visit(const LionParams&, F&& f) {
+    return f.template operator()<LionStep>();
+  }
+};
+
+struct Ema {
+  using Params = EmaParams;
+  static constexpr const char* kName = "ema_update";
+  static constexpr const char* kScalar = nullptr;
+  static constexpr bool kNeedsStep = true;
+  static const char* state_name(const EmaParams&, int) { return ""; }
+  template <class F>
+  static decltype(auto) visit(const EmaParams&, F&& f) {
+    return f.template operator()<EmaStep>();
   }
 };
 

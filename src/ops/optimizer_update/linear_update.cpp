@@ -95,7 +95,7 @@ double linear_flops(const Params<O>& p, const Specs& s) {
 template <class O>
 OpDef define_linear() {
   return Op<Params<O>>(O::kName)
-      .inputs({"scalar?", "step?", "tensors..."})
+      .inputs({"numbers?", "step?", "tensors..."})
       .outputs({})
       .template flops<linear_flops<O>>()
       .template infer<infer_linear<O>>()

@@ -1,8 +1,8 @@
 #pragma once
 
 // Ops that go through lists of tensors: what they share on every device, and their CPU kernels.
-// Inputs: a scalar, a step count, `count` targets, `count` gradients, `count` tensors of each
-// state.
+// Inputs: numbers, a step count, `count` targets, `count` gradients, `count` tensors of each state,
+// and of half-precision parameters `count` masters.
 #include <array>
 #include <cstring>
 
@@ -32,30 +32,49 @@ Lists<T> lists_of(const P& p, std::span<const T> in) {
   return {in, static_cast<size_t>(p.count)};
 }
 
-inline double scalar_of(const Arg& a) {
-  if (!a.defined()) return 0;
-  return a.dtype() == DType::f64 ? *a.as<double>() : static_cast<double>(*a.as<float>());
+/// The numbers that a formula reads; zeros where there are none.
+template <class Step>
+std::array<double, Step::kNumbers> numbers_of(const Arg& a) {
+  std::array<double, Step::kNumbers> numbers{};
+  if (!a.defined()) return numbers;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] =
+        a.dtype() == DType::f64 ? a.as<double>()[i] : static_cast<double>(a.as<float>()[i]);
+  return numbers;
 }
 inline int64_t step_of(const Arg& a) { return a.defined() ? *a.as<int64_t>() : 0; }
+/// Whether this step is left out.
+inline bool is_skipped(const Arg& a) { return a.defined() && *a.as<int64_t>() == 0; }
 
+inline bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+
+/// The tensors of each parameter besides itself and its gradient: states, and a master.
 template <class O>
-size_t states_of(const typename O::Params& p) {
-  return O::visit(p, []<class Step>() { return static_cast<size_t>(Step::kStates); });
+size_t kept_of(const typename O::Params& p, std::span<const TensorSpec> in) {
+  return O::visit(p, [&]<class Step>() {
+    const bool half =
+        Step::kMasters && p.count > 0 && in.size() > kScalars && is_half(in[kScalars].dtype);
+    return static_cast<size_t>(Step::kStates) + half;
+  });
 }
 
 template <class O>
 void infer(const typename O::Params& p, std::span<const TensorSpec> in, OutSpecs&) {
-  const size_t states = states_of<O>(p);
   check(p.count >= 0 && static_cast<size_t>(p.count) <= in.size(),
         "{}: expected a number of tensors, got {}", O::kName, p.count);
   const auto lists = lists_of(p, in);
   const size_t n = lists.count;
-  check(in.size() == kScalars + (2 + states) * n, "{}: expected {} inputs, got {}", O::kName,
-        kScalars + (2 + states) * n, in.size());
+  const size_t kept = kept_of<O>(p, in);
+  const int64_t numbers = O::visit(p, []<class Step>() { return int64_t{Step::kNumbers}; });
+  const bool masters =
+      kept > O::visit(p, []<class Step>() { return static_cast<size_t>(Step::kStates); });
+  check(in.size() == kScalars + (2 + kept) * n, "{}: expected {} inputs{}, got {}", O::kName,
+        kScalars + (2 + kept) * n, masters ? ", masters among them" : "", in.size());
   if constexpr (O::kScalar != nullptr)
-    check<DTypeError>(in[0].defined && in[0].numel() == 1 &&
+    check<DTypeError>(in[0].defined && in[0].numel() == numbers && in[0].is_contiguous() &&
                           (in[0].dtype == DType::f32 || in[0].dtype == DType::f64),
-                      "{}: {} must be one f32 or f64 number, got {}", O::kName, O::kScalar, in[0]);
+                      "{}: {} must be {} f32 or f64 number{}, got {}", O::kName, O::kScalar,
+                      numbers == 1 ? "one" : "two", numbers == 1 ? "" : "s", in[0]);
   check<DTypeError>(
       in[1].defined ? in[1].numel() == 1 && in[1].dtype == DType::i64 : !O::kNeedsStep,
       "{}: step must be one i64 number, got {}", O::kName, in[1]);
@@ -65,14 +84,19 @@ void infer(const typename O::Params& p, std::span<const TensorSpec> in, OutSpecs
                       O::kName, k, param.dtype);
     check(param.is_contiguous() || param.is_channels_last(),
           "{}: parameter {} must be dense, got {}", O::kName, k, param);
-    const auto expect = [&](const TensorSpec& other, const char* what) {
-      check<ShapeError>(other.shape == param.shape && other.dtype == param.dtype,
-                        "{}: {} {} must be like its parameter {}, got {}", O::kName, what, k, param,
-                        other);
+    const auto expect = [&](const TensorSpec& other, DType dtype, const char* what) {
+      check<ShapeError>(other.shape == param.shape && other.dtype == dtype,
+                        "{}: {} {} must be like its parameter {}{}, got {}", O::kName, what, k,
+                        param, dtype == param.dtype ? "" : ", in f32", other);
     };
-    expect(lists.grad(k), "gradient");
-    for (size_t s = 0; s < states; ++s)
-      expect(lists.state(s, k), O::state_name(p, static_cast<int>(s)));
+    expect(lists.grad(k), param.dtype, "gradient");
+    check<DTypeError>(masters == is_half(param.dtype) ||
+                          !O::visit(p, []<class Step>() { return Step::kMasters; }),
+                      "{}: parameters in half precision need a call of their own, got {} and {}",
+                      O::kName, lists.target(0).dtype, param.dtype);
+    for (size_t s = 0; s < kept; ++s)
+      expect(lists.state(s, k), masters ? DType::f32 : param.dtype,
+             masters && s + 1 == kept ? "master" : O::state_name(p, static_cast<int>(s)));
   }
 }
 
@@ -148,44 +172,72 @@ void step_along(const typename Step::template Factors<simd::Vec<C>>& factors, C*
 
 /// The same for elements of f16 or bf16, by way of floats.
 template <class Step, class T>
+  requires(!Step::kMasters)
 void step_by_runs(const typename Step::template Factors<simd::Vec<float>>& factors, T* param,
-                  const T* grad, T* const* states, int64_t n) {
-  constexpr size_t kStates = Step::kStates;
-  float run[2 + kStates][kRunLength];
-  std::array<float*, kStates> at;
-  for (size_t j = 0; j != kStates; ++j) at[j] = run[2 + j];
+                  const T* grad, int64_t n) {
+  static_assert(Step::kStates == 0);
+  float run[2][kRunLength];
   for (int64_t i = 0; i < n; i += kRunLength) {
     const int64_t count = std::min(kRunLength, n - i);
     if constexpr (Step::kReads) load_run(param + i, 1, count, run[0]);
     load_run(grad + i, 1, count, run[1]);
-    for (size_t j = 0; j != kStates; ++j) load_run(states[j] + i, 1, count, at[j]);
-    step_along<Step>(factors, run[0], run[1], at.data(), count);
+    float* const* no_states = nullptr;
+    step_along<Step>(factors, run[0], run[1], no_states, count);
     store_run(run[0], count, param + i, 1);
-    for (size_t j = 0; j != kStates; ++j) store_run(at[j], count, states[j] + i, 1);
+  }
+}
+
+/// The value that a step works on: the master, unless somebody wrote to the parameter.
+template <class T>
+float current(T param, float master) {
+  return static_cast<T>(master) == param ? master : static_cast<float>(param);
+}
+
+/// And with masters, which come after the states.
+template <class Step, class T>
+  requires(Step::kMasters)
+void step_by_runs(const typename Step::template Factors<simd::Vec<float>>& factors, T* param,
+                  const T* grad, float* const* kept, int64_t n) {
+  constexpr size_t kStates = Step::kStates;
+  float run[kRunLength];
+  for (int64_t i = 0; i < n; i += kRunLength) {
+    const int64_t count = std::min(kRunLength, n - i);
+    float* master = kept[kStates] + i;
+    for (int64_t j = 0; j < count; ++j) master[j] = current(param[i + j], master[j]);
+    load_run(grad + i, 1, count, run);
+    std::array<float*, kStates> at;
+    for (size_t j = 0; j != kStates; ++j) at[j] = kept[j] + i;
+    step_along<Step>(factors, master, run, at.data(), count);
+    store_run(master, count, param + i, 1);
   }
 }
 
 template <class O>
 void run_vectorized(const typename O::Params& p, const Call& c) {
+  if (is_skipped(c.in[1])) return;
   O::visit(p, [&]<class Step>() {
     const auto lists = lists_of(p, c.in);
-    const double scalar = scalar_of(c.in[0]);
+    const auto numbers = numbers_of<Step>(c.in[0]);
     const int64_t step = step_of(c.in[1]);
-    const auto floats = Step::template factors<simd::Vec<float>>(p, scalar, step);
-    const auto doubles = Step::template factors<simd::Vec<double>>(p, scalar, step);
+    const auto floats = Step::template factors<simd::Vec<float>>(p, numbers.data(), step);
+    const auto doubles = Step::template factors<simd::Vec<double>>(p, numbers.data(), step);
     for_all_elements(lists.targets(), [&](size_t k, int64_t begin, int64_t end) {
       switch_float(lists.target(k).dtype(), O::kName, [&]<class T>() {
-        std::array<T*, Step::kStates> states;
-        for (size_t s = 0; s < states.size(); ++s)
-          states[s] = lists.state(s, k).template as<T>() + begin;
+        using C = Compute<T>;
+        constexpr bool kMaster = Step::kMasters && !kComputesInPlace<T>;
+        std::array<C*, Step::kStates + kMaster> kept;
+        for (size_t s = 0; s < kept.size(); ++s)
+          kept[s] = lists.state(s, k).template as<C>() + begin;
         T* param = lists.target(k).template as<T>() + begin;
         const T* grad = lists.grad(k).template as<T>() + begin;
         if constexpr (std::is_same_v<T, double>) {
-          step_along<Step>(doubles, param, grad, states.data(), end - begin);
+          step_along<Step>(doubles, param, grad, kept.data(), end - begin);
         } else if constexpr (std::is_same_v<T, float>) {
-          step_along<Step>(floats, param, grad, states.data(), end - begin);
+          step_along<Step>(floats, param, grad, kept.data(), end - begin);
+        } else if constexpr (kMaster) {
+          step_by_runs<Step>(floats, param, grad, kept.data(), end - begin);
         } else {
-          step_by_runs<Step>(floats, param, grad, states.data(), end - begin);
+          step_by_runs<Step>(floats, param, grad, end - begin);
         }
       });
     });
@@ -194,21 +246,27 @@ void run_vectorized(const typename O::Params& p, const Call& c) {
 
 template <class O>
 void run_reference(const typename O::Params& p, const Call& c) {
+  if (is_skipped(c.in[1])) return;
   O::visit(p, [&]<class Step>() {
     const auto lists = lists_of(p, c.in);
-    const auto factors = Step::template factors<double>(p, scalar_of(c.in[0]), step_of(c.in[1]));
+    const auto numbers = numbers_of<Step>(c.in[0]);
+    const auto factors = Step::template factors<double>(p, numbers.data(), step_of(c.in[1]));
     for (size_t k = 0; k < lists.count; ++k) {
       switch_float(lists.target(k).dtype(), O::kName, [&]<class T>() {
+        using C = Compute<T>;
+        constexpr bool kMaster = Step::kMasters && !kComputesInPlace<T>;
         T* param = lists.target(k).template as<T>();
         const T* grad = lists.grad(k).template as<T>();
         for (int64_t i = 0; i < lists.target(k).numel(); ++i) {
-          double x = Step::kReads ? static_cast<double>(param[i]) : 0;
           double states[Step::kStates + 1];
-          const auto state = [&](size_t s) -> T& { return lists.state(s, k).template as<T>()[i]; };
-          for (size_t s = 0; s != Step::kStates; ++s) states[s] = static_cast<double>(state(s));
+          const auto kept = [&](size_t s) -> C& { return lists.state(s, k).template as<C>()[i]; };
+          for (size_t s = 0; s != Step::kStates; ++s) states[s] = static_cast<double>(kept(s));
+          double x = Step::kReads ? static_cast<double>(param[i]) : 0;
+          if constexpr (kMaster) x = current(param[i], kept(Step::kStates));
           Step::apply(factors, x, static_cast<double>(grad[i]), states);
-          param[i] = static_cast<T>(x);
-          for (size_t s = 0; s != Step::kStates; ++s) state(s) = static_cast<T>(states[s]);
+          param[i] = static_cast<T>(static_cast<C>(x));
+          if constexpr (kMaster) kept(Step::kStates) = static_cast<C>(x);
+          for (size_t s = 0; s != Step::kStates; ++s) kept(s) = static_cast<C>(states[s]);
         }
       });
     }
@@ -218,7 +276,7 @@ void run_reference(const typename O::Params& p, const Call& c) {
 template <class O>
 OpDef define() {
   return Op<typename O::Params>(O::kName)
-      .inputs({"scalar?", "step?", "tensors..."})
+      .inputs({"numbers?", "step?", "tensors..."})
       .outputs({})
       .template infer<infer<O>>()
       .template mutates<mutates<O>>()

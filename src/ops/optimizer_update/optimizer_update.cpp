@@ -68,6 +68,30 @@ const OpDef& adagrad_update_op() {
   static OpDef def = update::define<update::Adagrad>();
   return def;
 }
+const OpDef& adadelta_update_op() {
+  static OpDef def = update::define<update::Adadelta>();
+  return def;
+}
+const OpDef& adamax_update_op() {
+  static OpDef def = update::define<update::Adamax>();
+  return def;
+}
+const OpDef& nadam_update_op() {
+  static OpDef def = update::define<update::Nadam>();
+  return def;
+}
+const OpDef& radam_update_op() {
+  static OpDef def = update::define<update::Radam>();
+  return def;
+}
+const OpDef& lion_update_op() {
+  static OpDef def = update::define<update::Lion>();
+  return def;
+}
+const OpDef& ema_update_op() {
+  static OpDef def = update::define<update::Ema>();
+  return def;
+}
 const OpDef& clip_by_norm_op() {
   static OpDef def = update::define<update::ClipNorm>();
   return def;
@@ -78,27 +102,69 @@ const OpDef& clip_by_value_op() {
 }
 
 void sgd_update(const Tensor& lr, const Tensors& params, const Tensors& grads,
-                const Tensors& momenta, SgdParams options, const Tensor& step) {
+                const Tensors& momenta, SgdParams options, const Tensor& step,
+                const Tensors& masters) {
   static const Tensors none;
   call<update::Sgd>(sgd_update_op(), options, lr, step, params, grads,
-                    {options.momentum != 0 ? &momenta : &none});
+                    {options.momentum != 0 ? &momenta : &none, &masters});
 }
 
 void adam_update(const Tensor& lr, const Tensor& step, const Tensors& params, const Tensors& grads,
-                 const AdamStates& states, AdamParams options) {
+                 const AdamStates& states, AdamParams options, const Tensors& masters) {
   call<update::Adam>(adam_update_op(), options, lr, step, params, grads,
-                     {&states.exp_avg, &states.exp_avg_sq, &states.max_exp_avg_sq});
+                     {&states.exp_avg, &states.exp_avg_sq, &states.max_exp_avg_sq, &masters});
 }
 
 void rmsprop_update(const Tensor& lr, const Tensors& params, const Tensors& grads,
-                    const RmspropStates& states, RmspropParams options) {
-  call<update::Rmsprop>(rmsprop_update_op(), options, lr, {}, params, grads,
-                        {&states.square_avg, &states.momentum, &states.grad_avg});
+                    const RmspropStates& states, RmspropParams options, const Tensor& step,
+                    const Tensors& masters) {
+  call<update::Rmsprop>(rmsprop_update_op(), options, lr, step, params, grads,
+                        {&states.square_avg, &states.momentum, &states.grad_avg, &masters});
 }
 
 void adagrad_update(const Tensor& lr, const Tensor& step, const Tensors& params,
-                    const Tensors& grads, const Tensors& sums, AdagradParams options) {
-  call<update::Adagrad>(adagrad_update_op(), options, lr, step, params, grads, {&sums});
+                    const Tensors& grads, const Tensors& sums, AdagradParams options,
+                    const Tensors& masters) {
+  call<update::Adagrad>(adagrad_update_op(), options, lr, step, params, grads, {&sums, &masters});
+}
+
+void adadelta_update(const Tensor& lr, const Tensors& params, const Tensors& grads,
+                     const Tensors& square_avg, const Tensors& acc_delta, AdadeltaParams options,
+                     const Tensor& step, const Tensors& masters) {
+  call<update::Adadelta>(adadelta_update_op(), options, lr, step, params, grads,
+                         {&square_avg, &acc_delta, &masters});
+}
+
+void adamax_update(const Tensor& lr, const Tensor& step, const Tensors& params,
+                   const Tensors& grads, const Tensors& exp_avg, const Tensors& exp_inf,
+                   AdamaxParams options, const Tensors& masters) {
+  call<update::Adamax>(adamax_update_op(), options, lr, step, params, grads,
+                       {&exp_avg, &exp_inf, &masters});
+}
+
+void nadam_update(const Tensor& numbers, const Tensor& step, const Tensors& params,
+                  const Tensors& grads, const Tensors& exp_avg, const Tensors& exp_avg_sq,
+                  NadamParams options, const Tensors& masters) {
+  call<update::Nadam>(nadam_update_op(), options, numbers, step, params, grads,
+                      {&exp_avg, &exp_avg_sq, &masters});
+}
+
+void radam_update(const Tensor& lr, const Tensor& step, const Tensors& params, const Tensors& grads,
+                  const Tensors& exp_avg, const Tensors& exp_avg_sq, RadamParams options,
+                  const Tensors& masters) {
+  call<update::Radam>(radam_update_op(), options, lr, step, params, grads,
+                      {&exp_avg, &exp_avg_sq, &masters});
+}
+
+void lion_update(const Tensor& lr, const Tensors& params, const Tensors& grads,
+                 const Tensors& exp_avg, LionParams options, const Tensor& step,
+                 const Tensors& masters) {
+  call<update::Lion>(lion_update_op(), options, lr, step, params, grads, {&exp_avg, &masters});
+}
+
+void ema_update(const Tensor& step, const Tensors& averages, const Tensors& values,
+                EmaParams options) {
+  call<update::Ema>(ema_update_op(), options, {}, step, averages, values, {});
 }
 
 Tensors clip_by_norm(const Tensor& norm, const Tensors& tensors, double max_norm) {

@@ -7,27 +7,46 @@
 
 namespace mica {
 
-/// A learning rate as a function of the number of steps done. It is numbers alone, so that it can
-/// lie in device memory as an f64 tensor; optim/schedule.h makes them.
+/// A learning rate as a function of the number of steps done, or a piece of one. It is numbers
+/// alone, so that pieces can lie in device memory as an f64 tensor; optim/schedule.h makes them.
 struct RateCurve {
-  enum Kind { constant, step, multi_step, exponential, cosine, linear, one_cycle, time_decay };
-  static constexpr int kMilestones = 8;
+  enum Kind {
+    none,  ///< no piece: the list has come to its end
+    factor,
+    step,
+    exponential,
+    cosine,
+    cosine_periodic,
+    cosine_restarts,
+    linear,
+    polynomial,
+    one_cycle,
+    cyclic,
+    time_decay,
+  };
+  /// Variants of one_cycle and cyclic.
+  static constexpr double kPlain = 0;
+  static constexpr double kSecond = 1;
+  static constexpr double kThird = 2;
 
-  double kind = constant;
-  double warmup_steps = 0;  ///< before the curve begins
-  double warmup_start = 1;  ///< the first factor of the rate in them
-  double steps = 1;         ///< the length of the curve, or of one stair
-  double gamma = 1;         ///< factor of each stair or step; of time_decay the decay
-  double min_lr = 0;        ///< where a cosine ends
-  double rise = 0;          ///< of one_cycle: the part of the steps in which the rate rises
-  double start = 1;         ///< of one_cycle: the first factor, and
-  double end = 1;           ///< the last
-  double milestones[kMilestones] = {kNever, kNever, kNever, kNever, kNever, kNever, kNever, kNever};
+  double kind = none;
+  double mode = kPlain;
+  double begin = 0;    ///< the steps before the piece; it counts from there
+  double chained = 0;  ///< 1: works on the rate of the pieces before it, else on the base rate
+  double steps = 1;    ///< the length of the curve, or of one stair, or of the way up
+  double gamma = 1;    ///< factor of each stair or step; of time_decay the decay
+  double min_lr = 0;   ///< where a cosine ends
+  double rise = 0;     ///< of one_cycle: the part of the steps in which the rate rises
+  double start = 1;    ///< the first factor of the rate, and
+  double end = 1;      ///< the last
+  double power = 1;    ///< of polynomial; of restarts the growth of periods; of cyclic the length
+                       ///< of the way down; of one_cycle 0 for lines in place of cosines
 
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   bool operator==(const RateCurve&) const = default;
 };
 inline constexpr int64_t kRateCurveNumbers = sizeof(RateCurve) / sizeof(double);
+inline constexpr int64_t kRateCurves = 32;  ///< pieces in the tensor of a schedule
 
 namespace detail {
 
@@ -37,42 +56,93 @@ MICA_PORTABLE inline double cosine_between(double a, double b, double part) {
 }
 MICA_PORTABLE inline double part_of(double t, double whole) { return t < whole ? t / whole : 1; }
 
-}  // namespace detail
+/// A cosine that starts anew after each period; each is `power` times as long as the one before.
+MICA_PORTABLE inline double restarts_at(const RateCurve& c, double lr, double t) {
+  double period = c.steps;
+  if (c.power > 1) {
+    // What was read from a file may be anything: periods grow, but not for ever.
+    for (int i = 0; i < 64 && t >= period; ++i, period *= c.power) t -= period;
+  } else {
+    t -= period * math::floor(t / period);
+  }
+  return cosine_between(lr, c.min_lr, t / period);
+}
 
-/// The learning rate of the step after `done` steps, for the base rate `lr`.
-MICA_PORTABLE inline double rate_at(const RateCurve& c, double lr, int64_t done) {
-  double t = static_cast<double>(done);
-  if (t < c.warmup_steps)
-    return lr * (c.warmup_start + (1 - c.warmup_start) * (t / c.warmup_steps));
-  t -= c.warmup_steps;
-  // What was read from a file may be anything.
-  const bool known = c.kind >= 0 && c.kind <= static_cast<double>(RateCurve::time_decay);
-  switch (known ? static_cast<int>(c.kind) : int{RateCurve::constant}) {
+/// PyTorch's phases end one step early: the last step of each has its last rate.
+MICA_PORTABLE inline double one_cycle_at(const RateCurve& c, double lr, double t) {
+  const bool three = c.mode == RateCurve::kSecond;
+  const double peak = c.rise * c.steps - 1;
+  const double back = three ? 2 * c.rise * c.steps - 2 : c.steps - 1;
+  const double last = c.steps - 1;
+  const double middle = three ? lr * c.start : lr * c.end;
+  const bool up = t <= peak;
+  const bool down = !up && (t <= back || !three);
+  const double a = up ? lr * c.start : down ? lr : middle;
+  const double b = up ? lr : down ? middle : lr * c.end;
+  const double part = up     ? part_of(t, peak)
+                      : down ? part_of(t - peak, back - peak)
+                             : part_of(t - back, last - back);
+  return c.power == 0 ? a + (b - a) * part : cosine_between(a, b, part);
+}
+
+/// Between start * lr and lr and back. Modes: the same height in every cycle; halved after each;
+/// times gamma to the number of steps.
+MICA_PORTABLE inline double cyclic_at(const RateCurve& c, double lr, double t) {
+  const double total = c.steps + c.power;
+  const double cycle = math::floor(1 + t / total);
+  const double x = 1 + t / total - cycle;
+  const double ratio = c.steps / total;
+  const double height = x <= ratio ? x / ratio : (x - 1) / (ratio - 1);
+  const double scale = c.mode == RateCurve::kSecond  ? math::pow(2.0, 1 - cycle)
+                       : c.mode == RateCurve::kThird ? math::pow(c.gamma, t)
+                                                     : 1;
+  return lr * c.start + (lr - lr * c.start) * height * scale;
+}
+
+/// A piece t steps after it began.
+MICA_PORTABLE inline double piece_at(const RateCurve& c, double lr, double t) {
+  switch (static_cast<int>(c.kind)) {
+    case RateCurve::factor:
+      return t < c.steps ? lr * c.gamma : lr;
     case RateCurve::step:
       return lr * math::pow(c.gamma, math::floor(t / c.steps));
-    case RateCurve::multi_step: {
-      double passed = 0;
-      for (const double milestone : c.milestones) passed += t >= milestone ? 1 : 0;
-      return lr * math::pow(c.gamma, passed);
-    }
     case RateCurve::exponential:
       return lr * math::pow(c.gamma, t);
     case RateCurve::cosine:
-      return detail::cosine_between(lr, c.min_lr, detail::part_of(t, c.steps));
+      return cosine_between(lr, c.min_lr, part_of(t, c.steps));
+    case RateCurve::cosine_periodic:
+      return cosine_between(lr, c.min_lr, t / c.steps);
+    case RateCurve::cosine_restarts:
+      return restarts_at(c, lr, t);
     case RateCurve::linear:
-      return t < c.steps ? lr * ((c.steps - t) / c.steps) : 0;
-    case RateCurve::one_cycle: {
-      const double peak = c.rise * c.steps - 1;
-      const double last = c.steps - 1;
-      return t <= peak
-                 ? detail::cosine_between(lr * c.start, lr, detail::part_of(t, peak))
-                 : detail::cosine_between(lr, lr * c.end, detail::part_of(t - peak, last - peak));
-    }
+      return lr * (c.start + (c.end - c.start) * part_of(t, c.steps));
+    case RateCurve::polynomial:
+      return lr * math::pow(1 - part_of(t, c.steps), c.power);
+    case RateCurve::one_cycle:
+      return one_cycle_at(c, lr, t);
+    case RateCurve::cyclic:
+      return cyclic_at(c, lr, t);
     case RateCurve::time_decay:
       return lr / (1 + c.gamma * t);
     default:
       return lr;
   }
+}
+
+}  // namespace detail
+
+/// The learning rate of the step after `done` steps, for the base rate `lr`. What was read from a
+/// file may be anything: an unknown kind ends the list.
+MICA_PORTABLE inline double rate_at(const RateCurve* pieces, int64_t count, double lr,
+                                    int64_t done) {
+  const auto t = static_cast<double>(done);
+  double rate = lr;
+  for (int64_t i = 0; i < count; ++i) {
+    const RateCurve& c = pieces[i];
+    if (!(c.kind >= 1 && c.kind <= static_cast<double>(RateCurve::time_decay))) break;
+    if (t >= c.begin) rate = detail::piece_at(c, c.chained == 1 ? rate : lr, t - c.begin);
+  }
+  return rate;
 }
 
 }  // namespace mica
