@@ -4,6 +4,7 @@ find_package(GTest REQUIRED)
 
 # What other frameworks computed lies in tests/golden, with the scripts that made it.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/unit/nn_layers_test.cpp
+  ${PROJECT_SOURCE_DIR}/tests/unit/tree_test.cpp
   ${PROJECT_SOURCE_DIR}/tests/e2e/golden_test.cpp
   PROPERTIES COMPILE_DEFINITIONS MICA_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden")
 

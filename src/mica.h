@@ -23,6 +23,7 @@
 #include "mica/io/metrics_log.h"
 #include "mica/io/report.h"
 #include "mica/io/safetensors.h"
+#include "mica/io/tree.h"
 #include "mica/models/models.h"
 #include "mica/models/resnet.h"
 #include "mica/nn/nn.h"

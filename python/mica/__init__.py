@@ -107,6 +107,10 @@ from mica._mica import (
 )
 
 # isort: split
+# Tensors and plain data in files
+from mica._mica import load, save
+
+# isort: split
 # Functions of tensors: all that the operators' rooms describe
 from mica import _mica
 

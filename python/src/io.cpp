@@ -131,7 +131,10 @@ void bind_logs(nb::module_& m) {
 
 }  // namespace
 
+void bind_tree(nb::module_& m);  // in tree.cpp
+
 void bind_io(nb::module_& m) {
+  bind_tree(m);
   nb::module_ scope = add_submodule(m, "io");
   bind_tensors(scope);
   bind_images(scope);

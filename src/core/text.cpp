@@ -36,6 +36,15 @@ bool is_control(uint32_t code) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  for (uint32_t code = 0; !text.empty();) {
+    const size_t length = character_at(text, code);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -44,6 +44,7 @@ LEFT_OUT = {
         "__array_ufunc__ __cuda_array_interface__ __dlpack__ __dlpack_device__"
     ),
     "told in words or by pickle": "dtype __format__ __setstate__ __module__",
+    "files, with tests of their own": "load save",
 }
 
 # Functions of one tensor need no case of their own.

@@ -3,6 +3,21 @@
 test_surface.py fails on a difference that is not here, and on a line here that is none any more.
 """
 
+OPTIMIZERS = [
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "LBFGS",
+    "Lion",
+    "Muon",
+    "NAdam",
+    "RAdam",
+    "RMSprop",
+    "SGD",
+]
+
 # C++ names that need no counterpart, by pattern.
 PATTERNS = {
     r".*(Params|Options)$": "named arguments of C++; Python has keyword arguments",
@@ -88,7 +103,7 @@ CPP_ONLY = {
         ),
         "tuples and lists in Python": "DTypeConstant DTypeOf Scale2 Tensors Unique dtype_of scalar",
         "operators that compiled functions use where they fit": (
-            "clip_by_norm clip_by_value conv2d_pool schedule_lr upsample2d sum_to"
+            "StepCount clip_by_norm clip_by_value conv2d_pool schedule_lr upsample2d sum_to"
         ),
         "mica.passes() has their names": "Pass",
         "the inside of compiled functions": (
@@ -99,7 +114,8 @@ CPP_ONLY = {
             "FunctionNode GradHook GradHooks GradNode GradWatcher Replay StreamState "
             "adopt_num_threads check_gradients check_value current_grad_watcher "
             "exchange_grad_watcher names_of not_finite rng_take "
-            "runtime settings_changed settings_stamp to_rate_curve to_tensor use_one_thread view_of"
+            "runtime settings_changed settings_stamp to_rate_curves to_tensor use_one_thread "
+            "view_of"
         ),
         "Tensor.pin_memory makes pinned tensors": "empty_pinned",
         "DataLoader(shuffle=seed) uses it; mica.manual_seed with mica.randperm else": (
@@ -115,6 +131,7 @@ CPP_ONLY = {
         "Python has files of its own": ("ByteSpan File read_bytes read_file write_file_atomically"),
         "dictionaries in Python": "Measurements measured numbers_of",
         "decode_image tells them apart": "decode_jpeg decode_png",
+        "Python's own dicts, lists and numbers": "Tree",
         "the Trainer writes it where `out` is given": "Report report_page write_report",
         "the inside of load_safetensors": (
             "SafetensorsEntry SafetensorsHeader parse_safetensors_header safetensors_header_end"
@@ -136,7 +153,12 @@ CPP_ONLY = {
             "constant fan_in_uniform"
         ),
     },
-    "mica::optim": {"a dictionary in Python": "ParameterGroup"},
+    "mica::optim": {
+        "a dictionary in Python": "ParameterGroup",
+        "words in Python": "CyclicMode MuonScale",
+        "what Python's optimizers and schedulers share": "OptimizerWith RateWriter",
+        "in optim.lr_scheduler": "LRScheduler ReduceLROnPlateau",
+    },
     "mica::train": {
         "any callable in Python": "Comparison Loss Split",
         "the inside of evaluate": ("Evaluator Parts Task metrics_for split_batch task_of total_of"),
@@ -285,7 +307,12 @@ MEMBERS_CPP_ONLY = {
         "forward in Python": "call",
         "a Python object knows its class": "class_type",
     },
-    "Schedule": {"what it is in device memory": "curve"},
+    "Optimizer": {
+        "the inside of schedulers": "claim_rates initial_rates rates_writer",
+        "param_groups[group]['lr'] sets it": "set_current_lr",
+    },
+    "OptimizerWith": {"param_groups sets them": "set_options"},
+    "Schedule": {"what it is in device memory": "pieces"},
     "Stream": {"the inside of streams": "defined state"},
     "Summary": {"nn.SummaryRow": "Row"},
     "Tensor": {
@@ -334,7 +361,11 @@ MEMBERS_PYTHON_ONLY = {
     "nn.Sequential": {"as a list has": "extend", "call in C++": "forward"},
     **{
         f"optim.{name}": {"parameters(group) and options(group) in C++": "param_groups"}
-        for name in ("Adagrad", "Adam", "AdamW", "RMSprop", "SGD")
+        for name in OPTIMIZERS
+    },
+    "optim.Optimizer": {
+        "parameters(group) and options(group) in C++": "param_groups",
+        "of OptimizerWith in C++": "add_param_group",
     },
     "train.Trainer": {"where Ctrl-C ends fit(), which then raises": "outcome"},
 }
@@ -373,6 +404,11 @@ PARAMETER_WORDS = {
 
 # The same for one Python function.
 PARAMETERS_RENAMED = {
+    **{f"optim.{name}.add_param_group": {"group": "param_group"} for name in OPTIMIZERS},
+    "io.load": {"path": "f"},
+    "io.save": {"path": "f", "tree": "obj"},
+    "optim.LBFGS": {"strong_wolfe": "line_search_fn"},
+    "optim.Muon": {"scale": "adjust_lr_fn"},
     "Tensor.add_": {"source": "other"},
     "Tensor.backward": {"cotangent": "gradient"},
     "Tensor.contiguous": {"format": "memory_format"},
@@ -452,6 +488,7 @@ WITHOUT_EFFECT = {"inplace": "results are tensors of their own; a compiled step 
 
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
+    "its step is not compiled": "optim.LBFGS.step.where",
     "the tensor itself": (
         "Tensor.add_.destination Tensor.contiguous.x Tensor.copy_.destination "
         "Tensor.fill_.x Tensor.is_pinned.tensor Tensor.pin_memory.x Tensor.to.x"
@@ -469,8 +506,9 @@ PARAMETERS_CPP_ONLY = {
     "data.TensorDataset(x, y)": "data.Dataset.class_names data.Dataset.tensors",
     "device('cuda:1')": "device.index device.kind",
     "dictionaries in a list": (
-        "optim.Adagrad.groups optim.Adam.groups optim.AdamW.groups optim.RMSprop.groups "
-        "optim.SGD.groups"
+        "optim.Adadelta.groups optim.Adagrad.groups optim.Adam.groups optim.AdamW.groups "
+        "optim.Adamax.groups optim.Lion.groups optim.Muon.groups optim.NAdam.groups "
+        "optim.RAdam.groups optim.RMSprop.groups optim.SGD.groups"
     ),
     "param_groups has them": "optim.Optimizer.parameters.group",
     "gradgradcheck has it set": (
@@ -503,6 +541,9 @@ PARAMETERS_PYTHON_ONLY = {
         "ones_like.dtype zeros_like.device zeros_like.dtype"
     ),
     "of the C++ type of the values": "tensor.dtype",
+    "an optimizer in Python is made of them": (
+        "optim.Optimizer.defaults optim.Optimizer.params optim.Optimizer.state"
+    ),
     "several overloads of C++ in one": (
         "Tensor.to.args Tensor.to.copy Tensor.to.dtype Tensor.to.memory_format nn.Module.to.to"
     ),
@@ -521,6 +562,8 @@ PARAMETERS_PYTHON_ONLY = {
         "nn.Module.parameters.recurse"
     ),
     "PyTorch's": (
-        "bernoulli.input device.device nn.Module.load_state_dict.strict train.accuracy.labels"
+        "bernoulli.input device.device io.load.map_location io.load.weights_only "
+        "nn.Module.load_state_dict.strict optim.Optimizer.step.closure "
+        "optim.Optimizer.zero_grad.set_to_none train.accuracy.labels"
     ),
 }

@@ -326,6 +326,8 @@ def test_state_dicts_are_pytorchs():
             expected[name].append(line.strip())
     short = {mica.float32: "f32", mica.int64: "i64"}
     assert {
-        name: [f"{k} {short[t.dtype]} {list(t.shape)}" for k, t in make().state_dict().items()]
+        name: sorted(
+            f"{k} {short[t.dtype]} {list(t.shape)}" for k, t in make().state_dict().items()
+        )
         for name, make in STATES.items()
     } == expected

@@ -109,7 +109,7 @@ def test_containers_are_lists_and_dictionaries():
     assert stack(mica.rand(1, 4)).shape == (1, 5)
     assert stack[:2][0] is stack[0] and len(stack[:2]) == 2
     named = nn.Sequential({"first": nn.Linear(2, 2), "second": nn.ReLU()})
-    assert list(named.state_dict()) == ["first.bias", "first.weight"]
+    assert list(named.state_dict()) == ["first.weight", "first.bias"]
     assert named.first is named[0]
     made_in_cpp = mica.models.lenet()
     made_in_cpp[-1] = nn.Linear(500, 3)
