@@ -1,13 +1,24 @@
 """Data sets, transforms and batches."""
 
 from mica._mica import data as _data
+from mica._samplers import BatchSampler as BatchSampler
+from mica._samplers import DistributedSampler as DistributedSampler
+from mica._samplers import RandomSampler as RandomSampler
+from mica._samplers import Sampler as Sampler
+from mica._samplers import SequentialSampler as SequentialSampler
+from mica._samplers import SubsetRandomSampler as SubsetRandomSampler
+from mica._samplers import WeightedRandomSampler as WeightedRandomSampler
+from mica._samplers import pad_collate as pad_collate
 
 # Data sets
+ConcatDataset = _data.ConcatDataset
 Dataset = _data.Dataset
+Subset = _data.Subset
 TensorDataset = _data.TensorDataset
 fashion_mnist = _data.fashion_mnist
 image_folder = _data.image_folder
 mnist = _data.mnist
+random_split = _data.random_split
 read_csv = _data.read_csv
 read_idx = _data.read_idx
 

@@ -1,11 +1,14 @@
 // mica.data: batches of data sets.
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "mica/data/loader.h"
+#include "mica/data/sampler.h"
 #include "mica/ops/random/random.h"
+#include "python/src/callback.h"
 #include "python/src/dataset.h"
 #include "python/src/values.h"
 
@@ -132,6 +135,117 @@ std::optional<uint64_t> parse_shuffle(nb::handle value) {
   return nb::cast<uint64_t>(value);
 }
 
+using data::Batch;
+using data::Dataset;
+using data::Example;
+
+/// Batches that a Python function makes of a list of examples, as they are in Python.
+class Collated : public data::DatasetImpl {
+ public:
+  Collated(Dataset base, nb::handle source, nb::handle collate)
+      : base_(std::move(base)), source_(source), collate_(collate) {
+    class_names = base_.class_names();
+  }
+  int64_t size() const override { return base_.size(); }
+  Example get(int64_t i) const override { return base_.get(i); }
+  Batch gather(std::span<const int64_t> indices) const override {
+    const nb::gil_scoped_acquire acquire;
+    const bool own = !nb::isinstance<Dataset>(source_.get());
+    const bool indexed = own && nb::hasattr(source_.get(), "__getitem__") &&
+                         !PyTuple_Check(source_.get().ptr()) &&
+                         !PyList_Check(source_.get().ptr()) && !PyDict_Check(source_.get().ptr());
+    nb::list examples;
+    for (const int64_t i : indices)
+      examples.append(indexed ? nb::object(source_.get()[nb::int_(i)])
+                              : values_to_python(base_.get(i)));
+    return example_from(nb::object(collate_.get()(examples)), ValuesPath("batch"));
+  }
+
+ private:
+  Dataset base_;
+  Shared source_;
+  Shared collate_;
+};
+
+/// Each example on its own, without an axis for the batch.
+class Single : public data::DatasetImpl {
+ public:
+  explicit Single(Dataset base) : base_(std::move(base)) { class_names = base_.class_names(); }
+  int64_t size() const override { return base_.size(); }
+  Example get(int64_t i) const override { return base_.get(i); }
+  Batch gather(std::span<const int64_t> indices) const override { return get(indices[0]); }
+
+ private:
+  Dataset base_;
+};
+
+/// Calls a function with the number of the thread before the first batch that it makes.
+class Starting : public data::DatasetImpl {
+ public:
+  Starting(Dataset base, nb::handle start) : base_(std::move(base)), start_(start) {
+    class_names = base_.class_names();
+  }
+  int64_t size() const override { return base_.size(); }
+  Example get(int64_t i) const override { return base_.get(i); }
+  Batch gather(std::span<const int64_t> indices) const override {
+    static std::atomic<uint64_t> sets = 0;
+    static thread_local uint64_t started = 0;
+    if (uint64_t zero = 0; number_ == 0) number_.compare_exchange_strong(zero, ++sets);
+    if (started != number_) {
+      started = number_;
+      const int64_t worker = workers_++;
+      const nb::gil_scoped_acquire acquire;
+      start_.get()(worker);
+    }
+    return base_.impl()->gather(indices);
+  }
+
+ private:
+  Dataset base_;
+  Shared start_;
+  mutable std::atomic<uint64_t> number_ = 0;
+  mutable std::atomic<int64_t> workers_ = 0;
+};
+
+/// What an object with __len__ and __iter__ says of an epoch.
+template <class T>
+std::vector<T> listed(nb::handle sampler, int64_t epoch) {
+  const nb::gil_scoped_acquire acquire;
+  if (nb::hasattr(sampler, "set_epoch")) sampler.attr("set_epoch")(epoch);
+  std::vector<T> all;
+  for (nb::handle item : nb::iter(sampler)) all.push_back(nb::cast<T>(item));
+  return all;
+}
+
+std::function<data::Loader(int64_t)> sampled(const Dataset& set, nb::handle sampler,
+                                             nb::handle batch_sampler,
+                                             const data::LoaderOptions& options) {
+  if (!sampler.is_none())
+    return [set, options, from = Shared(sampler)](int64_t epoch) {
+      const auto order = listed<int64_t>(from.get(), epoch);
+      return data::loader_of(
+          set, data::Sampler{static_cast<int64_t>(order.size()), [&](int64_t) { return order; }},
+          epoch, options);
+    };
+  return [set, options, from = Shared(batch_sampler)](int64_t epoch) {
+    const auto batches = listed<std::vector<int64_t>>(from.get(), epoch);
+    return data::loader_of(
+        set,
+        data::BatchSampler{static_cast<int64_t>(batches.size()), [&](int64_t) { return batches; }},
+        epoch, options);
+  };
+}
+
+/// A number, or something with initial_seed().
+std::optional<uint64_t> seed_from(nb::handle generator) {
+  if (generator.is_none()) return {};
+  if (PyLong_Check(generator.ptr())) return nb::cast<uint64_t>(generator);
+  if (!nb::hasattr(generator, "initial_seed"))
+    raise_type_error("DataLoader: generator must be a seed, or have initial_seed(), got {}",
+                     class_name(generator));
+  return nb::cast<uint64_t>(generator.attr("initial_seed")());
+}
+
 /// A data set may hold its loader: the collector has to see that the loader holds the data set.
 int traverse_loader(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
@@ -151,33 +265,65 @@ void bind_loader(nb::module_& m) {
                                   "it is the next epoch.");
   loader.def(
       "__init__",
-      [](PythonLoader* self, nb::handle dataset, int64_t batch_size, nb::handle shuffle,
-         int workers, bool drop_last, int64_t prefetch, nb::handle device,
+      [](PythonLoader* self, nb::handle dataset, std::optional<int64_t> batch_size,
+         nb::handle shuffle, nb::handle sampler, nb::handle batch_sampler, int workers,
+         nb::handle collate_fn, bool /*pin_memory*/, bool drop_last, double /*timeout*/,
+         nb::handle worker_init_fn, nb::handle /*multiprocessing_context*/, nb::handle generator,
+         std::optional<int64_t> prefetch_factor, bool /*persistent_workers*/, nb::handle device,
          std::vector<data::Transform> augment, bool resident) {
-        const data::LoaderOptions options{.batch = batch_size,
-                                          .shuffle = parse_shuffle(shuffle),
-                                          .drop_last = drop_last,
-                                          .workers = workers,
-                                          .prefetch = prefetch,
-                                          .device = parse_options(nb::none(), device).device,
-                                          .augment = std::move(augment),
-                                          .resident = resident};
-        const data::Dataset set = as_dataset(dataset);
-        new (self) PythonLoader{without_gil([&] { return data::Loader(set, options); })};
+        check(sampler.is_none() || (batch_sampler.is_none() && !nb::cast<bool>(nb::bool_(shuffle))),
+              "DataLoader: a sampler excludes shuffle and batch_sampler");
+        data::LoaderOptions options{.batch = batch_size.value_or(1),
+                                    .shuffle = parse_shuffle(shuffle),
+                                    .drop_last = drop_last,
+                                    .workers = workers,
+                                    .prefetch = prefetch_factor.value_or(2),
+                                    .device = parse_options(nb::none(), device).device,
+                                    .augment = std::move(augment),
+                                    .resident = resident};
+        const std::optional<uint64_t> seed = seed_from(generator);
+        if (seed && shuffle.is(nb::handle(Py_True))) options.shuffle = seed;
+        Dataset set = as_dataset(dataset);
+        if (!collate_fn.is_none())
+          set = Dataset(std::make_shared<Collated>(set, dataset, collate_fn));
+        if (!batch_size) set = Dataset(std::make_shared<Single>(set));
+        if (!worker_init_fn.is_none() && workers > 0)
+          set = Dataset(std::make_shared<Starting>(set, worker_init_fn));
+        std::function<data::Loader(int64_t)> make;
+        if (!sampler.is_none() || !batch_sampler.is_none())
+          make = sampled(set, sampler, batch_sampler, options);
+        data::Loader first =
+            without_gil([&] { return make ? make(0) : data::Loader(set, options); });
+        new (self) PythonLoader{std::move(first), 0, std::move(make)};
       },
-      "dataset"_a, "batch_size"_a = 64, "shuffle"_a = false, nb::kw_only(), "num_workers"_a = 0,
-      "drop_last"_a = false, "prefetch"_a = 2, "device"_a = nb::none(),
+      "dataset"_a, "batch_size"_a.none() = 1, "shuffle"_a.none() = false, "sampler"_a = nb::none(),
+      "batch_sampler"_a = nb::none(), "num_workers"_a = 0, "collate_fn"_a = nb::none(),
+      "pin_memory"_a = false, "drop_last"_a = false, "timeout"_a = 0.0,
+      "worker_init_fn"_a = nb::none(), "multiprocessing_context"_a = nb::none(),
+      "generator"_a = nb::none(), nb::kw_only(), "prefetch_factor"_a = nb::none(),
+      "persistent_workers"_a = false, "device"_a = nb::none(),
       "augment"_a = std::vector<data::Transform>(), "resident"_a = false,
-      "dataset: of mica, a pair of arrays, or any object with __len__ and __getitem__. shuffle: "
-      "True draws a seed, a number is the seed. num_workers: threads that prepare batches ahead. "
-      "drop_last: an epoch ends before a batch that would be smaller. "
-      "resident: the whole data set lies on the device.");
+      "dataset: of mica, a pair of arrays, or any object with __len__ and __getitem__. batch_size: "
+      "None gives examples as they are. shuffle: True draws a seed, or takes the generator's; a "
+      "number is the seed. sampler, batch_sampler: objects that give numbers of examples, or lists "
+      "of them, anew for each epoch. num_workers: threads that prepare batches ahead, each of "
+      "which "
+      "calls worker_init_fn(number) first. collate_fn: makes a batch of a list of examples. "
+      "drop_last: an epoch ends before a batch that would be smaller. resident: the whole data set "
+      "lies on the device. pin_memory, timeout, multiprocessing_context and persistent_workers are "
+      "taken without effect.");
   loader.def("__len__", [](const PythonLoader& self) { return self.loader.size(); });
-  loader.def("__iter__", [](PythonLoader& self) { return walk(self.loader, self.next_epoch++); });
+  loader.def("__iter__", [](PythonLoader& self) {
+    const int64_t epoch = self.next_epoch++;
+    if (self.make && epoch > 0) self.loader = without_gil([&] { return self.make(epoch); });
+    return walk(self.loader, epoch);
+  });
   loader.def(
       "epoch",
       [](const PythonLoader& self, int64_t epoch, int64_t first_batch) {
-        return walk(self.loader, epoch, first_batch);
+        if (!self.make) return walk(self.loader, epoch, first_batch);
+        const data::Loader of = without_gil([&] { return self.make(epoch); });
+        return walk(of, epoch, first_batch);
       },
       "epoch"_a, "first_batch"_a = 0, "One walk over the batches of an epoch, the same each time.");
   loader.def_prop_ro(

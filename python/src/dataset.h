@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "mica/data/loader.h"
 #include "python/src/bindings.h"
 
@@ -16,6 +18,8 @@ PyObject* own_object(const data::Dataset& set);
 struct PythonLoader {
   data::Loader loader;
   int64_t next_epoch = 0;
+  /// Of an epoch, where a sampler says what is in it; `loader` is that of the last walk.
+  std::function<data::Loader(int64_t epoch)> make = {};
 };
 
 }  // namespace mica::python

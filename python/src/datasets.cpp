@@ -2,11 +2,13 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/pair.h>
 
+#include "mica/data/collate.h"
 #include "mica/data/csv.h"
 #include "mica/data/dataset.h"
 #include "mica/data/idx.h"
 #include "mica/data/image_folder.h"
 #include "mica/data/mnist.h"
+#include "mica/data/sampler.h"
 #include "python/src/callback.h"
 #include "python/src/dataset.h"
 #include "python/src/values.h"
@@ -144,7 +146,83 @@ PyObject* own_object(const Dataset& set) {
   return python && set.impl().use_count() == 1 ? python->object() : nullptr;
 }
 
+namespace {
+
+/// Parts of data sets, and the orders of samplers.
+void bind_parts(nb::module_& m) {
+  m.def(
+      "random_split",
+      [](nb::handle dataset, const std::vector<double>& lengths, nb::handle generator) {
+        const uint64_t seed = generator.is_none() ? 0
+                              : PyLong_Check(generator.ptr())
+                                  ? nb::cast<uint64_t>(generator)
+                                  : nb::cast<uint64_t>(generator.attr("initial_seed")());
+        double sum = 0;
+        std::vector<int64_t> counts;
+        for (const double n : lengths) {
+          sum += n;
+          counts.push_back(static_cast<int64_t>(n));
+        }
+        return without_gil([&, set = as_dataset(dataset)] {
+          return sum <= 1 + 1e-6 && set.size() != 1 ? data::random_split(set, lengths, seed)
+                                                    : data::random_split(set, counts, seed);
+        });
+      },
+      "dataset"_a, "lengths"_a, "generator"_a = nb::none(),
+      "Parts of a data set, of these lengths or fractions, drawn at random; generator is the "
+      "seed.");
+  m.def(
+      "ConcatDataset",
+      [](nb::handle datasets) {
+        std::vector<Dataset> all;
+        for (nb::handle each : nb::iter(datasets)) all.push_back(as_dataset(each));
+        return data::concat(std::move(all));
+      },
+      "datasets"_a, "The examples of several data sets, one after the other.");
+  m.def(
+      "Subset",
+      [](nb::handle dataset, std::vector<int64_t> indices) {
+        return without_gil(
+            [&, set = as_dataset(dataset)] { return set.subset(std::move(indices)); });
+      },
+      "dataset"_a, "indices"_a, "The examples at the indices, in their order.");
+  m.def(
+      "_pad",
+      [](nb::handle examples, double value, int64_t multiple) {
+        std::vector<Example> all;
+        for (nb::handle each : nb::iter(examples)) all.push_back(as_example(each));
+        return values_to_python(without_gil([&] {
+          return data::pad_collate({.value = value, .multiple = multiple})(std::move(all));
+        }));
+      },
+      "examples"_a, "value"_a, "multiple"_a);
+  m.def(
+      "_random_order",
+      [](int64_t n, uint64_t seed, int64_t epoch, bool replacement,
+         std::optional<int64_t> samples) {
+        return data::random_sampler(n, {seed, replacement, samples}).order(epoch);
+      },
+      "n"_a, "seed"_a, "epoch"_a, "replacement"_a, "samples"_a.none());
+  m.def(
+      "_weighted_order",
+      [](const std::vector<double>& weights, int64_t samples, uint64_t seed, int64_t epoch,
+         bool replacement) {
+        return data::weighted_sampler(weights, samples, {seed, replacement}).order(epoch);
+      },
+      "weights"_a, "samples"_a, "seed"_a, "epoch"_a, "replacement"_a);
+  m.def(
+      "_distributed_order",
+      [](int64_t n, int64_t replicas, int64_t rank, std::optional<uint64_t> shuffle, bool drop_last,
+         int64_t epoch) {
+        return data::distributed_sampler(n, {replicas, rank, shuffle, drop_last}).order(epoch);
+      },
+      "n"_a, "replicas"_a, "rank"_a, "shuffle"_a.none(), "drop_last"_a, "epoch"_a);
+}
+
+}  // namespace
+
 void bind_datasets(nb::module_& m) {
+  bind_parts(m);
   nb::class_<Dataset> dataset(
       m, "Dataset",
       "Examples by number: pairs (x, y), or any tuples, dicts, named tuples or dataclasses of "

@@ -188,6 +188,9 @@ bool in_main_thread() {
 
 /// Ctrl-C ends the loop after its step, with all saved, and is then raised as Python would have.
 Outcome fit(PythonTrainer& self, const PythonLoader& train, const PythonLoader& test) {
+  check<Unsupported>(!train.make && !test.make,
+                     "Trainer: takes no loaders with samplers, whose order it would not ask for in "
+                     "each epoch; DataLoader(shuffle=True) has one");
   self.outcome = without_gil([&] { return self.trainer->fit(train.loader, test.loader); });
   if (self.outcome.interrupted) {
     if (in_main_thread()) {

@@ -212,7 +212,14 @@ PYTHON_ONLY = {
         ),
     },
     "mica.nn.init": {"PyTorch's name": "calculate_gain"},
-    "mica.data": {"PyTorch's name": "DataLoader", "one line for a small loop": "Batches batches"},
+    "mica.data": {
+        "PyTorch's name": "DataLoader",
+        "one line for a small loop": "Batches batches",
+        "PyTorch's names; data/collate.h and data/sampler.h have functions": (
+            "BatchSampler ConcatDataset DistributedSampler RandomSampler Sampler SequentialSampler "
+            "Subset SubsetRandomSampler WeightedRandomSampler pad_collate random_split"
+        ),
+    },
     "mica.train": {
         "accuracy_metric() and the like in C++": (
             "Accuracy BitsPerCharacter MeanAbsoluteError MeanIoU MeanSquaredError Perplexity "
@@ -234,7 +241,7 @@ CLASSES = {
 }
 
 # Classes of one name that are different things: the parameters of a layer, and of a function.
-NAMESAKES = ("nn.Parameter",)
+NAMESAKES = ("data.BatchSampler", "data.Sampler", "nn.Parameter")
 
 # C++ classes whose values are numbers, tuples or words in Python.
 VALUES = ("Padding", "Scale2", "Size2", "Size3")
@@ -417,7 +424,11 @@ PARAMETERS_RENAMED = {
     "autograd.checkpoint": {"inputs": "arguments"},
     "cuda.Stream": {"state": "device"},
     "cuda.synchronize": {"device": "index"},
-    "data.DataLoader": {"batch": "batch_size", "workers": "num_workers"},
+    "data.DataLoader": {
+        "batch": "batch_size",
+        "prefetch": "prefetch_factor",
+        "workers": "num_workers",
+    },
     "addcdiv": {"a": "tensor1", "b": "tensor2"},
     "addcmul": {"a": "tensor1", "b": "tensor2"},
     "addmm": {"a": "mat1", "b": "mat2"},
@@ -562,7 +573,11 @@ PARAMETERS_PYTHON_ONLY = {
         "nn.Module.parameters.recurse"
     ),
     "PyTorch's": (
-        "bernoulli.input device.device io.load.map_location io.load.weights_only "
+        "bernoulli.input data.DataLoader.batch_sampler data.DataLoader.collate_fn "
+        "data.DataLoader.generator data.DataLoader.multiprocessing_context "
+        "data.DataLoader.persistent_workers data.DataLoader.pin_memory data.DataLoader.sampler "
+        "data.DataLoader.timeout data.DataLoader.worker_init_fn "
+        "device.device io.load.map_location io.load.weights_only "
         "nn.Module.load_state_dict.strict optim.Optimizer.step.closure "
         "optim.Optimizer.zero_grad.set_to_none train.accuracy.labels"
     ),

@@ -104,7 +104,7 @@ def test_arrays_go_in_directly(device):
         np.testing.assert_array_equal(batch[0], x)
         np.testing.assert_array_equal(batch[1], y)
     images = np.full((2, 1, 2, 2), 255, np.uint8)
-    ((pixels, _),) = walk(data.DataLoader((images, y[:2])))
+    ((pixels, _),) = walk(data.DataLoader((images, y[:2]), 2))
     np.testing.assert_array_equal(pixels, np.ones((2, 1, 2, 2), np.float32))
     with pytest.raises(mica.ShapeError):
         data.DataLoader((x, y[:3]))
