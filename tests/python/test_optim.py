@@ -244,7 +244,8 @@ def test_muon_lbfgs_and_ema(device):
     assert p.tolist() == inside
     q = nn.Parameter(mica.zeros(2, device=device))
     lbfgs = optim.LBFGS([q], line_search_fn="strong_wolfe")
-    value = mica.compile(lambda: ((q - mica.tensor([1.0, 2.0], device=device)) ** 2).sum())
+    goal = mica.tensor([1.0, 2.0], device=device)
+    value = mica.compile(lambda: ((q - goal) ** 2).sum())
 
     def closure():
         lbfgs.zero_grad()
