@@ -2,7 +2,7 @@
 
 // Trees of Python objects as Values, and back: tensors, None, tuples, lists, dicts with texts as
 // keys, named tuples and dataclasses. A tree comes back as what it was.
-#include "mica/core/values.h"
+#include "mica/core/values_check.h"
 #include "mica/graph/compile.h"
 #include "python/src/bindings.h"
 

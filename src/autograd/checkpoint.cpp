@@ -5,6 +5,7 @@
 
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
+#include "mica/core/values_check.h"
 #include "mica/ops/random/random.h"
 #include "mica/ops/view/view.h"
 

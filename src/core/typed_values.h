@@ -60,9 +60,13 @@ Values to_values(Given&& value) {
 template <class T>
 T from_values(const Values& values, const ValuesPath& path);
 
+/// Raises "path: expected …, got …" unless it is as expected.
+void check_values(bool as_expected, const ValuesPath& path, const std::string& expected,
+                  const Values& values);
+
 inline void check_list_of(const Values& values, const ValuesPath& path, size_t n) {
-  check(values.is_list() && values.entries().size() == n, "{}: expected a list of {}, got {}", path,
-        n, values);
+  if (!values.is_list() || values.entries().size() != n)
+    check_values(false, path, "a list of " + std::to_string(n), values);
 }
 
 template <class Tuple, size_t... i>
@@ -80,30 +84,31 @@ T from_values(const Values& values, const ValuesPath& path) {
     return values;
   } else if constexpr (std::same_as<T, Tensor>) {
     if (values.is_nothing()) return {};
-    check(values.is_tensor(), "{}: expected a tensor, got {}", path, values);
+    check_values(values.is_tensor(), path, "a tensor", values);
     return values.tensor();
   } else if constexpr (IsOptional<T>::value) {
     if (values.is_nothing()) return {};
     return from_values<typename T::value_type>(values, path);
   } else if constexpr (HasFields<T>) {
-    check(values.is_dict(), "{}: expected a dict, got {}", path, values);
+    check_values(values.is_dict(), path, "a dict", values);
     T made = {};
     int64_t fields = 0;
     T::fields(made, [&]<class Field>(const char* name, Field& field) {
       const Values* found = values.find(name);
-      check(found != nullptr, "{}: expected an entry \"{}\", got {}", path, name, values);
+      if (!found) check_values(false, path, std::string("an entry \"") + name + "\"", values);
       field = from_values<Field>(
           *found, ValuesPath(path, values, static_cast<size_t>(found - values.entries().data())));
       ++fields;
     });
-    check(fields == values.size(), "{}: expected {} entries, got {}", path, fields, values);
+    if (fields != values.size())
+      check_values(false, path, std::to_string(fields) + " entries", values);
     return made;
   } else if constexpr (TupleLike<T>) {
     return tuple_from_values<T>(values, path, std::make_index_sequence<std::tuple_size_v<T>>());
   } else {
     static_assert(IsVector<T>::value,
                   "expected a Tensor, Values, a tuple, a vector or an aggregate with fields()");
-    check(values.is_list(), "{}: expected a list, got {}", path, values);
+    check_values(values.is_list(), path, "a list", values);
     T made;
     for (size_t i = 0; i < values.entries().size(); ++i)
       made.push_back(

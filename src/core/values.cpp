@@ -1,6 +1,8 @@
 #include "mica/core/values.h"
 
 #include <algorithm>
+#include "mica/core/typed_values.h"
+#include "mica/core/values_check.h"
 
 namespace mica {
 namespace {
@@ -178,6 +180,11 @@ std::string to_string(const Values& values) {
     text += to_string(values.entries()[i]);
   }
   return text + (is_dict ? "}" : "]");
+}
+
+void check_values(bool as_expected, const ValuesPath& path, const std::string& expected,
+                  const Values& values) {
+  check(as_expected, "{}: expected {}, got {}", path, expected, values);
 }
 
 }  // namespace mica

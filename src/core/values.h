@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "mica/core/check.h"
 #include "mica/core/tensor.h"
 
 namespace mica {
@@ -164,19 +163,6 @@ std::string leaf_path(const Values& values, size_t i, std::string_view root);
 std::string to_string(const Values& values);
 
 }  // namespace mica
-
-template <>
-struct fmt::formatter<mica::Values> : mica::PlainFormatter {
-  auto format(const mica::Values& v, fmt::format_context& context) const {
-    return write(mica::to_string(v), context);
-  }
-};
-template <>
-struct fmt::formatter<mica::ValuesPath> : mica::PlainFormatter {
-  auto format(const mica::ValuesPath& p, fmt::format_context& context) const {
-    return write(p.text(), context);
-  }
-};
 
 // `const auto [x, y] = batch;` where a batch is a list or dict of two tensors, as most are.
 template <>

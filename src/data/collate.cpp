@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "mica/core/check.h"
+#include "mica/core/values_check.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/random/random.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mica/core/check.h"
+#include "mica/core/values_check.h"
 #include "mica/graph/backward_plan.h"
 #include "mica/op/settings.h"
 

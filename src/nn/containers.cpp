@@ -1,6 +1,7 @@
 #include "mica/nn/containers.h"
 
 #include "mica/core/check.h"
+#include "mica/core/values_check.h"
 
 namespace mica::nn {
 

@@ -6,6 +6,9 @@
 // How Values become the arguments of a module's `forward`, and its result Values.
 namespace mica::nn {
 
+/// Raises: a module of that type takes so many.
+[[noreturn]] void wrong_inputs(const std::string& type, size_t expected, const Values& inputs);
+
 /// Whether a class has a `forward` that takes these.
 template <class I, class... Args>
 concept CallableForward = requires(I& impl, const Args&... args) { impl.forward(args...); };
@@ -46,8 +49,7 @@ struct ForwardCall {
       if (entries.size() == n) return run(entries, std::make_index_sequence<n>());
       if constexpr (n > 0) return with<n - 1>(entries);
     }
-    fail("nn::{}: expected {} inputs, got {}", impl.type_name(), std::tuple_size_v<Parameters>,
-         inputs);
+    wrong_inputs(impl.type_name(), std::tuple_size_v<Parameters>, inputs);
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "mica/core/check.h"
 #include "mica/core/scope.h"
 #include "mica/core/stack.h"
+#include "mica/core/values_check.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
 
@@ -316,6 +317,10 @@ Module Module::at(std::string_view path) const {
     path.remove_prefix(first.size() + 1);
     module = Module(*child);
   }
+}
+
+void wrong_inputs(const std::string& type, size_t expected, const Values& inputs) {
+  fail("nn::{}: expected {} inputs, got {}", type, expected, inputs);
 }
 
 void Module::wrong_type() const {

@@ -7,6 +7,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
+#include "mica/core/values_check.h"
 #include "mica/op/dispatch.h"
 
 namespace mica::nn {

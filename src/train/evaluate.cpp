@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "mica/autograd/autograd.h"
+#include "mica/core/values_check.h"
 #include "mica/graph/compile.h"
 #include "mica/ops/ops.h"
 

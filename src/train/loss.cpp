@@ -1,5 +1,6 @@
 #include "mica/train/loss.h"
 
+#include "mica/core/values_check.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/view/view.h"
 

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "mica/autograd/autograd.h"
+#include "mica/core/values_check.h"
 #include "mica/ops/ops.h"
 
 namespace mica::train {

@@ -8,6 +8,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
+#include "mica/core/values_check.h"
 #include "mica/graph/compile.h"
 #include "mica/io/checkpoint.h"
 #include "mica/io/event_writer.h"
