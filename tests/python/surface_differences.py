@@ -143,7 +143,8 @@ CPP_ONLY = {
             "CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
             "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Members NamedModules "
             "NamedTensors OpLayer PadLayer StateDict WithForward call_forward check_call_depth "
-            "describe dims_of draw_in_order exchange_call_watcher field_texts inputs_of text_of"
+            "describe dims_of draw_in_order exchange_call_watcher field_texts inputs_of text_of "
+            "wrong_inputs"
         ),
     },
     "mica::nn::init": {
