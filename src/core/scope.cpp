@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <vector>
 
 namespace mica {
 
@@ -21,9 +22,13 @@ std::string to_string(const Scope& scope) {
 }
 
 std::string ModuleScope::path() const {
-  std::string above = outer_ ? outer_->path() : "";
-  if (!name_) return above;
-  return above.empty() ? *name_ : above + "." + *name_;
+  std::vector<const std::string*> names;  // the innermost first
+  for (const ModuleScope* scope = this; scope; scope = scope->outer_)
+    if (scope->name_) names.push_back(scope->name_);
+  std::string path;
+  for (auto name = names.rbegin(); name != names.rend(); ++name)
+    path += (path.empty() ? "" : ".") + **name;
+  return path;
 }
 
 const std::string* kept_name(const std::string& name) {

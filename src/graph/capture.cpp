@@ -10,6 +10,7 @@
 #include "mica/graph/backward_plan.h"
 #include "mica/graph/captured_grads.h"
 #include "mica/graph/captured_memory.h"
+#include "mica/graph/captured_scopes.h"
 #include "mica/graph/memory_plan.h"
 #include "mica/graph/value_bytes.h"
 
@@ -117,7 +118,13 @@ class Capture final : public Recorder, public GradWatcher {
   Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                  std::span<const TensorSpec> out) override {
     const int index = static_cast<int>(graph_.nodes.size());
-    Node node{&op, AnyParams(params), {}, {}, {}, index, scope_now()};
+    Node node{&op,
+              AnyParams(params),
+              {},
+              {},
+              {},
+              index,
+              scopes_.now(last_sequence(), forward_ ? &forward_->scopes_ : nullptr)};
     for (const Tensor& t : inputs) node.in.push_back(t.defined() ? value_of(t) : kNoValue);
     Outputs outputs;
     for (const TensorSpec& spec : out) {
@@ -325,28 +332,6 @@ class Capture final : public Recorder, public GradWatcher {
     }
     if (there == root) return at->second;
     return add_value({g[there].spec, Value::Kind::computed, {}, -1, at->second, offset, false});
-  }
-
-  /// Where the thread is, and which calls of the tape were recorded from there. Gradients belong to
-  /// the module of what they are the gradient of.
-  std::shared_ptr<const Scope> scope_now() {
-    Scope now = current_scope();
-    if (t_scope.differentiates > 0 && now.module.empty()) {
-      if (const Scope* of = scope_of(t_scope.differentiates)) {
-        now.module = of->module;
-        now.caller = of->caller;
-      }
-    }
-    if (scopes_.empty() || *scopes_.back().second != now)
-      scopes_.emplace_back(last_sequence(), std::make_shared<const Scope>(std::move(now)));
-    return scopes_.back().second;
-  }
-
-  const Scope* scope_of(uint64_t sequence) const {
-    const auto after = std::partition_point(scopes_.begin(), scopes_.end(),
-                                            [&](const auto& s) { return s.first < sequence; });
-    if (after != scopes_.begin()) return std::prev(after)->second.get();
-    return forward_ ? forward_->scope_of(sequence) : nullptr;
   }
 
   void note_device(const char* who, Device device) {
@@ -559,8 +544,7 @@ class Capture final : public Recorder, public GradWatcher {
   std::unordered_map<ValueId, ValueId> newer_;                  // the next version of a value
   std::unordered_map<int, std::unordered_set<ValueId>> reads_;  // by nodes that update a leaf
   CapturedGrads grads_;
-  /// From which sequence number of the tape on the thread was where.
-  std::vector<std::pair<uint64_t, std::shared_ptr<const Scope>>> scopes_;
+  CapturedScopes scopes_;
   std::vector<std::pair<Tensor, std::function<void(const Tensor&)>>> asked_effects_;
   Guards guards_;
 };
