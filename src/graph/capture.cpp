@@ -11,7 +11,6 @@
 #include "mica/graph/captured_grads.h"
 #include "mica/graph/captured_memory.h"
 #include "mica/graph/captured_scopes.h"
-#include "mica/graph/memory_plan.h"
 #include "mica/graph/value_bytes.h"
 
 namespace mica {
@@ -46,23 +45,6 @@ std::atomic<int64_t> g_serial{0};
 
 /// Traced tensors carry the capture's number beside their value, so that a stray one is recognised.
 constexpr int kValueBits = 32;
-
-/// What eager execution would hold in memory: handles and the tape let go of traced tensors when
-/// they would let go of real ones.
-struct Held {
-  size_t bytes = 0;
-  size_t most = 0;
-};
-
-/// Memory that is only counted, from now until the last tensor that shares it is gone.
-Ref<Storage> counted_storage(const std::shared_ptr<Held>& held, const TensorSpec& spec) {
-  const size_t bytes =
-      round_up(static_cast<size_t>(spec.numel()) * size_of(spec.dtype), alignment(spec.device));
-  held->bytes += bytes;
-  held->most = std::max(held->most, held->bytes);
-  const std::shared_ptr<void> owner(held.get(), [held, bytes](void*) { held->bytes -= bytes; });
-  return make_ref<Storage>(nullptr, bytes, spec.device, owner);
-}
 
 class Capture final : public Recorder, public GradWatcher {
  public:

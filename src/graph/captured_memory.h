@@ -8,9 +8,28 @@
 #include <vector>
 
 #include "mica/core/check.h"
+#include "mica/core/spec.h"
 #include "mica/core/storage.h"
+#include "mica/graph/memory_plan.h"
 
 namespace mica {
+
+/// What eager execution would hold in memory: handles and the tape let go of traced tensors when
+/// they would let go of real ones.
+struct Held {
+  size_t bytes = 0;
+  size_t most = 0;
+};
+
+/// Memory that is only counted, from now until the last tensor that shares it is gone.
+inline Ref<Storage> counted_storage(const std::shared_ptr<Held>& held, const TensorSpec& spec) {
+  const size_t bytes =
+      round_up(static_cast<size_t>(spec.numel()) * size_of(spec.dtype), alignment(spec.device));
+  held->bytes += bytes;
+  held->most = std::max(held->most, held->bytes);
+  const std::shared_ptr<void> owner(held.get(), [held, bytes](void*) { held->bytes -= bytes; });
+  return make_ref<Storage>(nullptr, bytes, spec.device, owner);
+}
 
 /// Which nodes of a graph that is captured read and wrote which memory. Memory is a storage: that
 /// of a tensor outside, or the one that a traced tensor shares with its views and that is only

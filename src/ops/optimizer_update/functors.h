@@ -33,12 +33,17 @@ MICA_PORTABLE inline double nadam_momentum(const NadamParams& p, int64_t step) {
   return p.beta1 * (1 - 0.5 * pow(0.96, static_cast<double>(step) * p.momentum_decay));
 }
 
-template <bool kMomentum, bool kNesterov>
-struct SgdStep {
-  static constexpr int kStates = kMomentum ? 1 : 0;
+/// Most formulas make a step of parameters by the rate alone.
+template <int n>
+struct Step {
+  static constexpr int kStates = n;
   static constexpr bool kReads = true;
   static constexpr bool kMasters = true;
   static constexpr int kNumbers = 1;
+};
+
+template <bool kMomentum, bool kNesterov>
+struct SgdStep : Step<kMomentum ? 1 : 0> {
   template <class V>
   struct Factors {
     V lr, momentum, fresh, decay;
@@ -60,11 +65,7 @@ struct SgdStep {
 };
 
 template <bool kAmsgrad>
-struct AdamStep {
-  static constexpr int kStates = kAmsgrad ? 3 : 2;
-  static constexpr bool kReads = true;
-  static constexpr bool kMasters = true;
-  static constexpr int kNumbers = 1;
+struct AdamStep : Step<kAmsgrad ? 3 : 2> {
   template <class V>
   struct Factors {
     V keep, decay, beta1, fresh1, beta2, fresh2, lr, unbias2, eps;
@@ -102,11 +103,7 @@ struct AdamStep {
 
 /// States: square_avg, then momentum, then grad_avg.
 template <bool kMomentum, bool kCentered>
-struct RmspropStep {
-  static constexpr int kStates = 1 + kMomentum + kCentered;
-  static constexpr bool kReads = true;
-  static constexpr bool kMasters = true;
-  static constexpr int kNumbers = 1;
+struct RmspropStep : Step<1 + kMomentum + kCentered> {
   template <class V>
   struct Factors {
     V lr, alpha, fresh, momentum, decay, eps;
@@ -122,7 +119,7 @@ struct RmspropStep {
     s[0] = f.alpha * s[0] + f.fresh * (g * g);
     V square = s[0];
     if constexpr (kCentered) {
-      V& mean = s[kStates - 1];
+      V& mean = s[RmspropStep::kStates - 1];
       mean = f.alpha * mean + f.fresh * g;
       square = square - mean * mean;
       square = select(square < V(0), V(0), square);  // rounding may take it below
@@ -133,11 +130,7 @@ struct RmspropStep {
   }
 };
 
-struct AdagradStep {
-  static constexpr int kStates = 1;
-  static constexpr bool kReads = true;
-  static constexpr bool kMasters = true;
-  static constexpr int kNumbers = 1;
+struct AdagradStep : Step<1> {
   template <class V>
   struct Factors {
     V lr, decay, eps;
@@ -156,11 +149,7 @@ struct AdagradStep {
   }
 };
 
-struct AdadeltaStep {
-  static constexpr int kStates = 2;
-  static constexpr bool kReads = true;
-  static constexpr bool kMasters = true;
-  static constexpr int kNumbers = 1;
+struct AdadeltaStep : Step<2> {
   template <class V>
   struct Factors {
     V lr, rho, fresh, decay, eps;
@@ -179,11 +168,7 @@ struct AdadeltaStep {
   }
 };
 
-struct AdamaxStep {
-  static constexpr int kStates = 2;
-  static constexpr bool kReads = true;
-  static constexpr bool kMasters = true;
-  static constexpr int kNumbers = 1;
+struct AdamaxStep : Step<2> {
   template <class V>
   struct Factors {
     V lr, beta1, fresh1, beta2, decay, eps;
@@ -209,10 +194,7 @@ struct AdamaxStep {
 };
 
 /// The second number is the product of the momenta of all steps, this one's included.
-struct NadamStep {
-  static constexpr int kStates = 2;
-  static constexpr bool kReads = true;
-  static constexpr bool kMasters = true;
+struct NadamStep : Step<2> {
   static constexpr int kNumbers = 2;
   template <class V>
   struct Factors {
@@ -249,11 +231,7 @@ struct NadamStep {
   }
 };
 
-struct RadamStep {
-  static constexpr int kStates = 2;
-  static constexpr bool kReads = true;
-  static constexpr bool kMasters = true;
-  static constexpr int kNumbers = 1;
+struct RadamStep : Step<2> {
   /// The change is lr * mean / (adapt * (sqrt(square) + eps) + plain), where one of the two is 0.
   template <class V>
   struct Factors {
@@ -294,11 +272,7 @@ struct RadamStep {
   }
 };
 
-struct LionStep {
-  static constexpr int kStates = 1;
-  static constexpr bool kReads = true;
-  static constexpr bool kMasters = true;
-  static constexpr int kNumbers = 1;
+struct LionStep : Step<1> {
   template <class V>
   struct Factors {
     V keep, lr, beta1, fresh1, beta2, fresh2;
@@ -322,11 +296,8 @@ struct LionStep {
 };
 
 /// The target is the average, the "gradient" what it averages.
-struct EmaStep {
-  static constexpr int kStates = 0;
-  static constexpr bool kReads = true;
+struct EmaStep : Step<0> {
   static constexpr bool kMasters = false;
-  static constexpr int kNumbers = 1;
   template <class V>
   struct Factors {
     V keep, fresh;
@@ -343,11 +314,9 @@ struct EmaStep {
   }
 };
 
-struct ClipNormStep {
-  static constexpr int kStates = 0;
+struct ClipNormStep : Step<0> {
   static constexpr bool kReads = false;
   static constexpr bool kMasters = false;
-  static constexpr int kNumbers = 1;
   template <class V>
   struct Factors {
     V scale;
@@ -364,11 +333,9 @@ struct ClipNormStep {
   }
 };
 
-struct ClipValueStep {
-  static constexpr int kStates = 0;
+struct ClipValueStep : Step<0> {
   static constexpr bool kReads = false;
   static constexpr bool kMasters = false;
-  static constexpr int kNumbers = 1;
   template <class V>
   struct Factors {
     V low, high;
@@ -385,6 +352,18 @@ struct ClipValueStep {
 
 // The ops: what their inputs are called, and which formula their parameters choose. `visit` calls
 // `f.template operator()<Step>()`.
+
+/// One that has one formula, whatever its parameters.
+template <class P, class S>
+struct OneFormula {
+  using Params = P;
+  static constexpr const char* kScalar = "lr";
+  static const char* state_name(const P&, int) { return ""; }
+  template <class F>
+  static decltype(auto) visit(const P&, F&& f) {
+    return f.template operator()<S>();
+  }
+};
 
 struct Sgd {
   using Params = SgdParams;
@@ -432,120 +411,67 @@ struct Rmsprop {
   }
 };
 
-struct Adagrad {
-  using Params = AdagradParams;
+struct Adagrad : OneFormula<AdagradParams, AdagradStep> {
   static constexpr const char* kName = "adagrad_update";
-  static constexpr const char* kScalar = "lr";
   static constexpr bool kNeedsStep = true;
   static const char* state_name(const AdagradParams&, int) { return "sum"; }
-  template <class F>
-  static decltype(auto) visit(const AdagradParams&, F&& f) {
-    return f.template operator()<AdagradStep>();
-  }
 };
 
-struct Adadelta {
-  using Params = AdadeltaParams;
+struct Adadelta : OneFormula<AdadeltaParams, AdadeltaStep> {
   static constexpr const char* kName = "adadelta_update";
-  static constexpr const char* kScalar = "lr";
   static constexpr bool kNeedsStep = false;
   static const char* state_name(const AdadeltaParams&, int i) {
     return i == 0 ? "square_avg" : "acc_delta";
   }
-  template <class F>
-  static decltype(auto) visit(const AdadeltaParams&, F&& f) {
-    return f.template operator()<AdadeltaStep>();
-  }
 };
 
-struct Adamax {
-  using Params = AdamaxParams;
+struct Adamax : OneFormula<AdamaxParams, AdamaxStep> {
   static constexpr const char* kName = "adamax_update";
-  static constexpr const char* kScalar = "lr";
   static constexpr bool kNeedsStep = true;
   static const char* state_name(const AdamaxParams&, int i) {
     return i == 0 ? "exp_avg" : "exp_inf";
   }
-  template <class F>
-  static decltype(auto) visit(const AdamaxParams&, F&& f) {
-    return f.template operator()<AdamaxStep>();
-  }
 };
 
-struct Nadam {
-  using Params = NadamParams;
+struct Nadam : OneFormula<NadamParams, NadamStep> {
   static constexpr const char* kName = "nadam_update";
   static constexpr const char* kScalar = "lr with the product of the momenta";
   static constexpr bool kNeedsStep = true;
   static const char* state_name(const NadamParams&, int i) {
     return i == 0 ? "exp_avg" : "exp_avg_sq";
   }
-  template <class F>
-  static decltype(auto) visit(const NadamParams&, F&& f) {
-    return f.template operator()<NadamStep>();
-  }
 };
 
-struct Radam {
-  using Params = RadamParams;
+struct Radam : OneFormula<RadamParams, RadamStep> {
   static constexpr const char* kName = "radam_update";
-  static constexpr const char* kScalar = "lr";
   static constexpr bool kNeedsStep = true;
   static const char* state_name(const RadamParams&, int i) {
     return i == 0 ? "exp_avg" : "exp_avg_sq";
   }
-  template <class F>
-  static decltype(auto) visit(const RadamParams&, F&& f) {
-    return f.template operator()<RadamStep>();
-  }
 };
 
-struct Lion {
-  using Params = LionParams;
+struct Lion : OneFormula<LionParams, LionStep> {
   static constexpr const char* kName = "lion_update";
-  static constexpr const char* kScalar = "lr";
   static constexpr bool kNeedsStep = false;
   static const char* state_name(const LionParams&, int) { return "exp_avg"; }
-  template <class F>
-  static decltype(auto) visit(const LionParams&, F&& f) {
-    return f.template operator()<LionStep>();
-  }
 };
 
-struct Ema {
-  using Params = EmaParams;
+struct Ema : OneFormula<EmaParams, EmaStep> {
   static constexpr const char* kName = "ema_update";
   static constexpr const char* kScalar = nullptr;
   static constexpr bool kNeedsStep = true;
-  static const char* state_name(const EmaParams&, int) { return ""; }
-  template <class F>
-  static decltype(auto) visit(const EmaParams&, F&& f) {
-    return f.template operator()<EmaStep>();
-  }
 };
 
-struct ClipNorm {
-  using Params = ClipNormParams;
+struct ClipNorm : OneFormula<ClipNormParams, ClipNormStep> {
   static constexpr const char* kName = "clip_by_norm";
   static constexpr const char* kScalar = "norm";
   static constexpr bool kNeedsStep = false;
-  static const char* state_name(const ClipNormParams&, int) { return ""; }
-  template <class F>
-  static decltype(auto) visit(const ClipNormParams&, F&& f) {
-    return f.template operator()<ClipNormStep>();
-  }
 };
 
-struct ClipValue {
-  using Params = ClipValueParams;
+struct ClipValue : OneFormula<ClipValueParams, ClipValueStep> {
   static constexpr const char* kName = "clip_by_value";
   static constexpr const char* kScalar = nullptr;
   static constexpr bool kNeedsStep = false;
-  static const char* state_name(const ClipValueParams&, int) { return ""; }
-  template <class F>
-  static decltype(auto) visit(const ClipValueParams&, F&& f) {
-    return f.template operator()<ClipValueStep>();
-  }
 };
 
 }  // namespace mica::update
