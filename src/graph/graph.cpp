@@ -1,6 +1,7 @@
 #include "mica/graph/graph.h"
 
 #include "mica/core/check.h"
+#include "mica/op/select.h"
 
 namespace mica {
 namespace {
@@ -24,7 +25,17 @@ ValueId Graph::root(ValueId id) const {
   return id;
 }
 
+std::span<const ValueId> Graph::results_of(const Node& node) const {
+  size_t count = 0;
+  while (count < node.out.size() &&
+         ((*this)[node.out[count]].base == kNoValue || (*this)[node.out[count]].in_place))
+    ++count;
+  return {node.out.data(), count};
+}
+
 bool Graph::has_effect(const Node& node) const {
+  for (const ValueId id : node.out)
+    if ((*this)[id].in_place) return true;
   const auto n = static_cast<int>(node.in.size());
   for (int i = 0; i < n; ++i) {
     const ValueId id = node.in[static_cast<size_t>(i)];
@@ -58,6 +69,7 @@ std::string Graph::dump() const {
     if (node.is_view()) s += fmt::format("  view of %{}", root(node.out[0]));
     if (has_effect(node)) s += "  writes outside";
     if (static_cast<int>(i) < prologue) s += "  kept";
+    if (node.kernel) s += fmt::format("  by {}", node.kernel->kernel->name);
     if (node.scope) s += fmt::format("  #{} {}", node.id, to_string(*node.scope));
     s += '\n';
   }

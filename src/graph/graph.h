@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "mica/op/op_def.h"
 
 namespace mica {
+
+struct Prepared;  // op/select.h
 
 using ValueId = int;
 inline constexpr ValueId kNoValue = -1;
@@ -29,6 +32,7 @@ struct Value {
       kNoValue;  ///< the value whose memory this one shares: a view's input, a version's forerunner
   int64_t offset = 0;       ///< elements it starts after that value
   bool superseded = false;  ///< a later node wrote over it
+  bool in_place = false;    ///< a result that is computed in the memory of its base, over all of it
 };
 
 /// A call. Written inputs appear again, as new versions, after the results in `out`.
@@ -42,6 +46,7 @@ struct Node {
   /// of others has those of one of them.
   int id = -1;
   std::shared_ptr<const Scope> scope = {};
+  std::shared_ptr<const Prepared> kernel = {};  ///< once it is selected
   bool is_view() const { return op->view != nullptr; }
 };
 
@@ -60,10 +65,12 @@ struct Graph {
 
   /// The value whose memory `id` lies in.
   ValueId root(ValueId id) const;
+  /// What the node computes; after it in `out` come new versions of what it writes to.
+  std::span<const ValueId> results_of(const Node& node) const;
   /// True when the node writes to memory outside the graph.
   bool has_effect(const Node& node) const;
   /// One line per node: `%5 = relu(%4)  f32[64, 500]`, with the memory it writes to or shares, its
-  /// number and where it was called.
+  /// kernel where that is selected, its number and where it was called.
   std::string dump() const;
   /// A picture: calls as boxes from top to bottom, each below what it reads. Complete in itself.
   std::string svg() const;

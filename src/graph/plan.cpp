@@ -1,22 +1,13 @@
 #include "mica/graph/plan.h"
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <map>
-#include <thread>
-#include <unordered_map>
 
 #include "mica/core/check.h"
 #include "mica/graph/memory_plan.h"
 #include "mica/graph/passes/passes.h"
-#include "mica/graph/passes/rewrite.h"
+#include "mica/graph/select_kernels.h"
 #include "mica/graph/value_bytes.h"
-#include "mica/op/lower.h"
-#include "mica/op/settings.h"
-#include "mica/ops/copy/copy.h"
-#include "mica/ops/fused/fused.h"
-#include "mica/ops/fused/fused_reduce.h"
 
 namespace mica {
 namespace {
@@ -44,73 +35,6 @@ std::shared_ptr<Arena> new_arena(Device device, size_t bytes) {
   return arena;
 }
 
-/// A result that is copied over a whole tensor outside, and that nobody else reads, is computed in
-/// that tensor's memory instead, where nobody needs in between what was there.
-template <class Step>
-void compute_in_place(Graph& g, std::vector<Step>& steps, size_t first) {
-  std::vector<int> uses(g.values.size());  // of a root, by steps and results
-  std::vector<size_t> made(g.values.size(), steps.size());
-  std::unordered_map<const Storage*, std::vector<size_t>> touched;  // steps, in order
-  const auto storage_of = [&](ValueId id) -> const Storage* {
-    const Value& root = g[g.root(id)];
-    return root.kind == Value::Kind::external ? root.tensor.storage().get() : nullptr;
-  };
-  for (const ValueId id : g.outputs) ++uses[static_cast<size_t>(g.root(id))];
-  for (size_t s = 0; s < steps.size(); ++s) {
-    for (const ValueId id : steps[s].in) {
-      if (id == kNoValue) continue;
-      ++uses[static_cast<size_t>(g.root(id))];
-      if (const Storage* storage = storage_of(id)) touched[storage].push_back(s);
-    }
-    for (const ValueId id : steps[s].out) {
-      made[static_cast<size_t>(id)] = s;
-      if (const Storage* storage = storage_of(id)) touched[storage].push_back(s);
-    }
-  }
-  std::vector<bool> gone(steps.size());
-  for (size_t c = first; c < steps.size(); ++c) {
-    if (std::string_view(steps[c].op->name) != "copy_into") continue;
-    const ValueId to = steps[c].in[0];
-    const ValueId from = steps[c].in[1];
-    const Value& target = g[g.root(to)];
-    if (target.kind != Value::Kind::external || g[from].kind != Value::Kind::computed ||
-        g[from].base != kNoValue || !lie_alike(g[to].spec, g[from].spec) ||
-        reinterpret_cast<uintptr_t>(target.tensor.data()) % 16 != 0)
-      continue;
-    const size_t maker = made[static_cast<size_t>(from)];
-    const Storage* storage = target.tensor.storage().get();
-    std::vector<size_t>& there = touched[storage];
-    const auto next = std::upper_bound(there.begin(), there.end(), maker);
-    if (uses[static_cast<size_t>(from)] != 1 || maker < first || maker >= c ||
-        (next != there.end() && *next < c))
-      continue;
-    const auto start = [&](ValueId id) {
-      return (g[g.root(id)].tensor.offset() + offset_in_root(g, id)) *
-             static_cast<int64_t>(size_of(g[id].spec.dtype));
-    };
-    const Step& step = steps[maker];
-    const auto result = std::find(step.out.begin(), step.out.end(), from) - step.out.begin();
-    bool fits = true;
-    for (size_t k = 0; k < step.in.size(); ++k)
-      if (step.in[k] != kNoValue && storage_of(step.in[k]) == storage)
-        fits = fits && lie_alike(g[step.in[k]].spec, g[to].spec) &&
-               start(step.in[k]) == start(to) &&
-               step.op->may_overwrite(step.params.ref().data, static_cast<int>(k),
-                                      static_cast<int>(result));
-    if (!fits) continue;
-    g[from].base = to;
-    there.insert(next, maker);
-    std::erase(there, c);
-    gone[c] = true;
-  }
-  size_t s = 0;
-  std::erase_if(steps, [&](const Step&) { return gone[s++]; });
-}
-
-bool by_storage(const Tensor& a, const Tensor& b) {
-  return std::less<>()(a.storage().get(), b.storage().get());
-}
-
 /// The device's arena if it is large enough, else a new one; plans made before keep theirs.
 std::shared_ptr<Arena> shared_arena(Device device, size_t bytes) {
   static std::mutex mutex;
@@ -125,9 +49,11 @@ std::shared_ptr<Arena> shared_arena(Device device, size_t bytes) {
 
 }  // namespace
 
-Plan::Plan(Captured captured) : captured_(std::move(captured)) {
-  run_passes(captured_.graph);
-  lower();
+Plan::Plan(Captured captured) : captured_(std::move(captured)), graph_(captured_.graph) {
+  run_passes(graph_);
+  select_kernels(graph_, captured_.device);
+  compute_in_place(graph_);
+  add_steps();
   place();
   bind();
   if (!captured_.device.is_null() && steps() > 0) replay_ = record(1);
@@ -144,127 +70,40 @@ std::unique_ptr<Replay> Plan::record(int times) const {
   });
 }
 
-/// What a node's kernel is chosen from.
-struct Plan::Specs {
-  std::vector<TensorSpec> in;
-  std::vector<TensorSpec> out;
-};
-
-Plan::Specs Plan::specs_of(const std::vector<ValueId>& in, const std::vector<ValueId>& out) const {
-  const Graph& g = captured_.graph;
-  Specs specs;
-  for (const ValueId id : in) {
-    specs.in.push_back(id == kNoValue ? TensorSpec{} : g[id].spec);
-    if (id == kNoValue) continue;
-    // Blocks of the arena are aligned; a view need not start on a boundary.
-    const Value& root = g[g.root(id)];
-    const bool outside = root.kind == Value::Kind::external;
-    const auto start = outside ? reinterpret_cast<uintptr_t>(root.tensor.data()) : 0;
-    const auto bytes = static_cast<size_t>(offset_in_root(g, id)) * size_of(g[id].spec.dtype);
-    specs.in.back().aligned = (start + bytes) % 16 == 0;
-  }
-  for (const ValueId id : out)
-    if (g[id].base == kNoValue) specs.out.push_back(g[id].spec);
-  return specs;
-}
-
-/// Generated kernels take a tenth of a second each to compile: several at a time, before the nodes
-/// ask for theirs one by one. What fails here fails there again and is told there.
-void Plan::compile_ahead() const {
-  std::vector<const Node*> generated;
-  for (const Node& node : captured_.graph.nodes)
-    if (node.op == &fused_op() || node.op == &fused_reduce_op()) generated.push_back(&node);
-  if (!captured_.device.is_cuda() || generated.size() < 2) return;
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < generated.size(); i = next++) {
-      const Node& node = *generated[i];
-      const Specs specs = specs_of(node.in, node.out);
-      try {
-        select(*node.op, node.params.ref(), {specs.in, specs.out}, captured_.device);
-      } catch (const Error&) {
-        continue;
-      }
-    }
-  };
-  const size_t threads =
-      std::min<size_t>(generated.size(), std::max(1U, std::thread::hardware_concurrency()));
-  std::vector<std::jthread> pool;
-  for (size_t t = 1; t < threads; ++t) pool.emplace_back(work);
-  work();
-}
-
 bool Plan::is_kept(ValueId id) const {
-  const ValueId root = captured_.graph.root(id);
-  const Value& v = captured_.graph[root];
-  if (v.kind != Value::Kind::external)
-    return static_cast<size_t>(root) < early_.size() && early_[static_cast<size_t>(root)];
-  return !std::binary_search(captured_.written.begin(), captured_.written.end(), v.tensor,
-                             by_storage);
+  const Value& root = graph_[graph_.root(id)];
+  return root.kind == Value::Kind::computed && root.node >= 0 && root.node < graph_.prologue;
 }
 
-void Plan::lower() {
-  compile_ahead();
-  std::sort(captured_.written.begin(), captured_.written.end(), by_storage);
-  const Graph& g = captured_.graph;
-  const auto count = static_cast<int>(g.nodes.size());
-  for (int i = 0; i < count; ++i) {
-    const Node node = g.nodes[static_cast<size_t>(i)];  // values move as copies are added
-    if (!node.is_view()) add_step(node, i < g.prologue);
-  }
-  compute_in_place(captured_.graph, steps_, static_cast<size_t>(prologue_));
+void Plan::add_steps() {
   std::map<const Storage*, Ref<Storage>> outside;
-  for (int i = 0; i < prologue_; ++i)
-    for (const ValueId id : steps_[static_cast<size_t>(i)].in) {
-      if (id == kNoValue || g[g.root(id)].kind != Value::Kind::external) continue;
-      const Ref<Storage>& storage = g[g.root(id)].tensor.storage();
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    if (node.is_view()) continue;
+    const auto results = graph_.results_of(node);
+    steps_.push_back({node.op,
+                      node.params,
+                      node.kernel,
+                      node.in,
+                      {results.begin(), results.end()},
+                      {},
+                      {},
+                      0,
+                      node.scope});
+    if (static_cast<int>(i) >= graph_.prologue) continue;
+    ++prologue_;
+    for (const ValueId id : node.in) {
+      if (id == kNoValue || graph_[graph_.root(id)].kind != Value::Kind::external) continue;
+      const Ref<Storage>& storage = graph_[graph_.root(id)].tensor.storage();
       outside.emplace(storage.get(), storage);
     }
+  }
   for (const auto& [address, storage] : outside) depends_on_.push_back({storage, 0});
-}
-
-/// Chooses the kernel of a node and inserts the copies it asks for.
-void Plan::add_step(const Node& node, bool early) {
-  const OpDef& op = *node.op;
-  const AnyParams& params = node.params;
-  Graph& g = captured_.graph;
-  const auto emit = [&](Step step, bool is_early) {
-    step.scope = node.scope;
-    early_.resize(g.values.size());
-    for (const ValueId id : step.out) early_[static_cast<size_t>(id)] = is_early;
-    steps_.insert(is_early ? steps_.begin() + prologue_ : steps_.end(), std::move(step));
-    if (is_early) ++prologue_;
-  };
-  std::vector<ValueId> results;
-  for (const ValueId id : node.out)
-    if (g[id].base == kNoValue) results.push_back(id);  // else a new version of an input
-  if (captured_.device.is_null())
-    return emit({&op, params, nullptr, node.in, std::move(results), {}, {}, 0}, early);
-  const Specs specs = specs_of(node.in, node.out);
-  lower_call(
-      op, params, select(op, params.ref(), {specs.in, specs.out}, captured_.device), specs.in,
-      captured_.device, node.in, std::move(results),
-      [&](const TensorSpec& spec) {
-        g.values.push_back({spec, Value::Kind::computed, {}, -1, kNoValue, 0, false});
-        return static_cast<ValueId>(g.values.size() - 1);
-      },
-      [&](LoweredCall<ValueId> call) {
-        const bool kept = call.is_copy && pass_is_on("hoist") && is_kept(call.in[0]);
-        emit({&call.op,
-              call.params,
-              std::move(call.prepared),
-              std::move(call.in),
-              std::move(call.out),
-              {},
-              {},
-              0},
-             early || kept);
-      });
 }
 
 /// Gives every computed value and workspace its place in the arena, or among what is kept.
 void Plan::place() {
-  const Graph& g = captured_.graph;
+  const Graph& g = graph_;
   const int end = static_cast<int>(steps_.size());
   constexpr size_t kNone = static_cast<size_t>(-1);
   std::vector<Block> blocks;
@@ -357,7 +196,7 @@ void Plan::place() {
 }
 
 void* Plan::address(ValueId id) const {
-  const Graph& g = captured_.graph;
+  const Graph& g = graph_;
   const ValueId v = g.root(id);
   const auto bytes = offset_in_root(g, id) * static_cast<int64_t>(size_of(g[id].spec.dtype));
   if (g[v].kind == Value::Kind::external) {
@@ -370,7 +209,7 @@ void* Plan::address(ValueId id) const {
 
 void Plan::bind() {
   static const TensorSpec none;
-  const Graph& g = captured_.graph;
+  const Graph& g = graph_;
   for (Step& step : steps_) {
     for (const ValueId id : step.in)
       step.in_args.push_back(id == kNoValue ? Arg{nullptr, &none} : Arg{address(id), &g[id].spec});
@@ -424,18 +263,18 @@ Plan::StepInfo Plan::step(size_t i) const {
   for (int k = 0; k < n; ++k) {
     const ValueId id = step.in[static_cast<size_t>(k)];
     if (id == kNoValue) continue;
-    info.in.push_back(captured_.graph[id].spec);
+    info.in.push_back(graph_[id].spec);
     const bool updated = step.op->writes(step.params.ref().data, k, n);
     info.bytes += (updated ? 2 : 1) * bytes(info.in.back());
   }
   for (const ValueId id : step.out) {
-    info.out.push_back(captured_.graph[id].spec);
+    info.out.push_back(graph_[id].spec);
     info.bytes += bytes(info.out.back());
   }
   if (step.op->flops) {
     std::vector<TensorSpec> in;
     for (const ValueId id : step.in)
-      in.push_back(id == kNoValue ? TensorSpec{} : captured_.graph[id].spec);
+      in.push_back(id == kNoValue ? TensorSpec{} : graph_[id].spec);
     info.flops = step.op->flops(*step.op, step.params.ref().data, {in, info.out});
   }
   return info;

@@ -41,7 +41,10 @@ class Plan {
   /// Why not, in words.
   std::vector<std::string> refuses(std::span<const Tensor> arguments) const;
 
+  /// What was captured, before any pass.
   const Captured& captured() const { return captured_; }
+  /// What runs: every node but the views is a step, by the kernel it names.
+  const Graph& graph() const { return graph_; }
   /// Bytes of the arena this plan uses.
   size_t planned_bytes() const { return planned_bytes_; }
   /// The most bytes that are alive at once: no plan in this order can need less.
@@ -86,12 +89,8 @@ class Plan {
     std::shared_ptr<const Scope> scope = {};
   };
 
-  struct Specs;
-  Specs specs_of(const std::vector<ValueId>& in, const std::vector<ValueId>& out) const;
-  void compile_ahead() const;
-  void lower();
-  void add_step(const Node& node, bool early);
-  /// Whether a value stays the same while nobody writes to what the prologue depends on.
+  void add_steps();
+  /// Whether the prologue makes a value.
   bool is_kept(ValueId id) const;
   void place();
   void bind();
@@ -120,6 +119,7 @@ class Plan {
   bool overlaps_a_write(const Tensors& inputs) const;
 
   Captured captured_;
+  Graph graph_;
   struct Dependence {
     Ref<Storage> storage;
     uint32_t version;  ///< when the prologue ran last
@@ -136,7 +136,6 @@ class Plan {
 
   std::vector<Step> steps_;  ///< the prologue's first
   int prologue_ = 0;
-  std::vector<bool> early_;     ///< by value: a step of the prologue makes it
   std::vector<size_t> offset_;  ///< by root value: where it lies in its arena
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Arena> kept_;  ///< what the prologue makes; null where there is none

@@ -49,7 +49,7 @@ void Plan::run_watched(int i) {
   const auto look = [&](const Arg& a, const char* what, size_t which) {
     if (finite(a)) return;
     constexpr int kMost = 5;
-    const Graph& g = captured_.graph;
+    const Graph& g = graph_;
     std::string history = step.op->name;
     int at = i;
     for (int n = 1; n < kMost; ++n) {
@@ -79,14 +79,14 @@ void Plan::run_watched(int i) {
 }
 
 void Plan::copy_in(ValueId slot, const Tensor& argument) {
-  const TensorSpec& spec = captured_.graph[slot].spec;
+  const TensorSpec& spec = graph_[slot].spec;
   const Tensor dense = contiguous(
       argument, spec.is_channels_last() ? MemoryFormat::channels_last : MemoryFormat::contiguous);
   runtime(spec.device).copy(address(slot), dense.data(), bytes_of(spec), spec.device.index);
 }
 
 Tensor Plan::copy_out(ValueId id, std::span<const Tensor> inputs) {
-  const Graph& g = captured_.graph;
+  const Graph& g = graph_;
   const ValueId root = g.root(id);
   const TensorSpec& spec = g[id].spec;
   if (g[root].kind == Value::Kind::external)
@@ -111,7 +111,7 @@ Tensor Plan::copy_out(ValueId id, std::span<const Tensor> inputs) {
 }
 
 Tensor Plan::in_arena(ValueId id) const {
-  const TensorSpec& spec = captured_.graph[id].spec;
+  const TensorSpec& spec = graph_[id].spec;
   auto impl = make_ref<TensorImpl>();
   impl->spec = spec;
   impl->storage =
@@ -120,7 +120,7 @@ Tensor Plan::in_arena(ValueId id) const {
 }
 
 Tensors Plan::copy_out(std::span<const Tensor> inputs) {
-  const Graph& g = captured_.graph;
+  const Graph& g = graph_;
   Tensors results;
   const size_t count = g.outputs.size() - captured_.write_backs.size();
   results.reserve(count);
@@ -156,7 +156,7 @@ void Plan::refresh() {
 
 void Plan::find_outside_memory() {
   std::map<const Storage*, bool> found;
-  for (const Value& v : captured_.graph.values)
+  for (const Value& v : graph_.values)
     if (v.kind == Value::Kind::external && v.tensor.defined())
       found.try_emplace(v.tensor.storage().get(), false);
   for (const Tensor& t : captured_.written) found[t.storage().get()] = true;
@@ -206,7 +206,7 @@ bool Plan::accepts(std::span<const Tensor> arguments) const {
   const Tensors inputs = gather(arguments);
   for (size_t i = 0; i < inputs.size() && reads; ++i)
     if (!inputs[i].defined() ||
-        slot_spec(inputs[i]) != captured_.graph[captured_.graph.inputs[i]].spec)
+        slot_spec(inputs[i]) != graph_[graph_.inputs[i]].spec)
       return false;
   return !overlaps_a_write(inputs);
 }
@@ -227,7 +227,7 @@ std::vector<std::string> Plan::refuses(std::span<const Tensor> arguments) const 
     const Tensor now = input.read();
     if (!now.defined()) {
       why.push_back(fmt::format("{} is gone", input.name));
-    } else if (slot_spec(now) != captured_.graph[captured_.graph.inputs[i]].spec) {
+    } else if (slot_spec(now) != graph_[graph_.inputs[i]].spec) {
       why.push_back(fmt::format("{} is {} now", input.name, now.spec()));
     }
   }
@@ -256,7 +256,7 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times) {
   const std::lock_guard lock(arena_->mutex);
   arena_->use_on(current_stream(captured_.device));
   const Tensors inputs = gather(arguments);
-  for (size_t i = 0; i < inputs.size(); ++i) copy_in(captured_.graph.inputs[i], inputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) copy_in(graph_.inputs[i], inputs[i]);
   {
     // Also where a step fails: those before it have written.
     struct Bump {
@@ -280,7 +280,7 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times) {
   for (const auto& [input, output] : captured_.write_backs) {
     const Tensor& to = inputs[static_cast<size_t>(input)];
     if (!to.device().is_null() && to.numel() > 0)
-      copy_(to, in_arena(captured_.graph.outputs[static_cast<size_t>(output)]));
+      copy_(to, in_arena(graph_.outputs[static_cast<size_t>(output)]));
   }
   Tensors results = copy_out(inputs);
   for (int t = 0; t < times; ++t)

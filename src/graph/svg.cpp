@@ -6,6 +6,7 @@
 
 #include "mica/core/check.h"
 #include "mica/graph/graph.h"
+#include "mica/op/select.h"
 
 namespace mica {
 namespace {
@@ -135,6 +136,7 @@ void Picture::add_boxes() {
   for (size_t i = 0; i < g_.nodes.size(); ++i) {
     const Node& node = g_.nodes[i];
     std::string tip = fmt::format("{} {}", node.op->name, node.params.print());
+    if (node.kernel) tip += fmt::format(" by {}", node.kernel->kernel->name);
     if (node.scope) tip += " (" + to_string(*node.scope) + ")";
     for (const ValueId id : node.out) tip += fmt::format(" %{}: {}", id, to_string(g_[id].spec));
     const std::string detail = node.out.empty() ? "" : to_string(g_[node.out[0]].spec);

@@ -36,7 +36,7 @@ TEST(GradAccumulation, AddsInPlaceWithoutCopies) {
   for (const bool fused : {true, false}) {
     set_pass("fuse_elementwise", fused);
     const Plan plan(capture(several_passes(w, zeros({}, null)), specs));
-    for (const Node& node : plan.captured().graph.nodes) {
+    for (const Node& node : plan.graph().nodes) {
       EXPECT_STRNE(node.op->name, "copy");
       EXPECT_STRNE(node.op->name, "copy_into");
     }

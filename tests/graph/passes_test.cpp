@@ -501,7 +501,7 @@ TEST(CommonSubexpressions, DoNotUndoACheckpoint) {
   set_pass("common_subexpressions", true);
   EXPECT_LE(merged.live_bytes(), plain.live_bytes());
   EXPECT_LT(merged.steps(), plain.steps());  // as much as fits
-  const auto ops = ops_of(merged.captured().graph);
+  const auto ops = ops_of(merged.graph());
   EXPECT_GT(std::count(ops.begin(), ops.end(), "exp"), 18);
 }
 

@@ -131,7 +131,7 @@ void compare(const std::string& without) {
       const size_t peak = memory_stats(test::device()).peak - before;
       const Tensors got = compiled(x, y);
       const std::string what = "program " + std::to_string(seed) + " without '" + without + "':\n" +
-                               compiled.function()->plan()->captured().graph.dump();
+                               compiled.function()->plan()->graph().dump();
       for (size_t i = 0; i < expected.size(); ++i) expect_same_bits(expected[i], got[i], what);
       expect_same_bits(state, compiled_state, what);
       const size_t arguments = 2 * round_up(x.storage()->bytes(), alignment(x.device()));

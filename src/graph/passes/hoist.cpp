@@ -36,9 +36,10 @@ void hoist(Graph& graph) {
     const bool ready = std::all_of(node.in.begin(), node.in.end(), [&](ValueId id) {
       return id == kNoValue || graph[id].node < 0 || early[static_cast<size_t>(graph[id].node)];
     });
-    early[i] = ready && is_worth_keeping(graph, node) &&
+    const bool already = static_cast<int>(i) < graph.prologue;
+    early[i] = already || (ready && is_worth_keeping(graph, node) &&
                std::all_of(node.out.begin(), node.out.end(),
-                           [&](ValueId id) { return constant[static_cast<size_t>(id)]; });
+                           [&](ValueId id) { return constant[static_cast<size_t>(id)]; }));
     if (early[i]) order.push_back(i);
   }
   graph.prologue = static_cast<int>(order.size());

@@ -95,21 +95,30 @@ void run_aloud(const Pass& pass, Graph& graph) {
                nodes, removed, fresh.size());
 }
 
+void run_if_on(const Pass& pass, Graph& graph) {
+  if (!pass_is_on(pass.name) || (pass.changes_rounding && deterministic()) ||
+      (pass.joins_ops && detect_anomaly()))
+    return;
+  if (verbose_compile()) {
+    run_aloud(pass, graph);
+  } else {
+    pass.run(graph);
+  }
+}
+
 }  // namespace
 
 std::span<const Pass> passes() { return kPasses; }
 
 void run_passes(Graph& graph) {
-  for (const Pass& pass : kPasses) {
-    if (!pass_is_on(pass.name) || (pass.changes_rounding && deterministic()) ||
-        (pass.joins_ops && detect_anomaly()))
-      continue;
-    if (verbose_compile()) {
-      run_aloud(pass, graph);
-    } else {
-      pass.run(graph);
-    }
-  }
+  for (const Pass& pass : kPasses) run_if_on(pass, graph);
+}
+
+void run_passes(Graph& graph, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names)
+    run_if_on(*std::find_if(std::begin(kPasses), std::end(kPasses),
+                            [&](const Pass& pass) { return pass.name == name; }),
+              graph);
 }
 
 void set_pass(const std::string& name, bool on) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "mica/graph/graph.h"
 
@@ -20,6 +22,8 @@ std::span<const Pass> passes();
 
 /// Runs the passes that are on.
 void run_passes(Graph& graph);
+/// Runs these, in this order, where they are on.
+void run_passes(Graph& graph, std::initializer_list<std::string_view> names);
 
 /// Turns a pass off or on again, as MICA_PASSES=-common_subexpressions,-views does; all are on at
 /// first. Functions that are compiled already are captured again at their next call.
