@@ -273,8 +273,7 @@ Plan::StepInfo Plan::step(size_t i) const {
   }
   if (step.op->flops) {
     std::vector<TensorSpec> in;
-    for (const ValueId id : step.in)
-      in.push_back(id == kNoValue ? TensorSpec{} : graph_[id].spec);
+    for (const ValueId id : step.in) in.push_back(id == kNoValue ? TensorSpec{} : graph_[id].spec);
     info.flops = step.op->flops(*step.op, step.params.ref().data, {in, info.out});
   }
   return info;

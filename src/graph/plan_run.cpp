@@ -205,9 +205,7 @@ bool Plan::accepts(std::span<const Tensor> arguments) const {
   if (!reads && !writes_outside_ && captured_.write_backs.empty()) return true;
   const Tensors inputs = gather(arguments);
   for (size_t i = 0; i < inputs.size() && reads; ++i)
-    if (!inputs[i].defined() ||
-        slot_spec(inputs[i]) != graph_[graph_.inputs[i]].spec)
-      return false;
+    if (!inputs[i].defined() || slot_spec(inputs[i]) != graph_[graph_.inputs[i]].spec) return false;
   return !overlaps_a_write(inputs);
 }
 

@@ -100,8 +100,8 @@ bool choose(Graph& g, Device device) {
       Value copy;
       copy.spec = wish->spec;
       g.values.push_back(std::move(copy));
-      Node made{&layout_copy_op(), layout_copy_params(wish->spec), {node.in[wish->operand]}, {to},
-                {}};
+      Node made{
+          &layout_copy_op(), layout_copy_params(wish->spec), {node.in[wish->operand]}, {to}, {}};
       made.id = node.id;
       made.scope = node.scope;
       nodes.push_back(std::move(made));
@@ -120,8 +120,7 @@ bool choose(Graph& g, Device device) {
       for (int k = first[static_cast<size_t>(i)]; k <= number[static_cast<size_t>(i)]; ++k)
         after.push_back(k);
     nodes[n].after = std::move(after);
-    if (!nodes[n].kernel && !nodes[n].is_view())
-      g[nodes[n].out[0]].node = static_cast<int>(n);
+    if (!nodes[n].kernel && !nodes[n].is_view()) g[nodes[n].out[0]].node = static_cast<int>(n);
   }
   g.nodes = std::move(nodes);
   return true;

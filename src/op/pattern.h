@@ -13,6 +13,16 @@ struct MatchedCall {
   AnyParams params;
   std::vector<int> in;
   std::vector<int> out;
+  int place = -1;  ///< in the order of the graph
+
+  // Of a pattern's answer.
+  static constexpr int kBetween = -2;
+  /// Places of calls that go beside those of the pattern.
+  std::vector<int> also_replaces = {};
+  /// A call that stands where the first of two that go stood, and this one where the other did. It
+  /// makes the value kBetween, which has this spec.
+  std::vector<MatchedCall> before = {};
+  TensorSpec between = {};
 };
 
 /// What a pattern was found in.
@@ -24,6 +34,14 @@ class Match {
   virtual std::optional<double> number(int value) const = 0;
   /// Whether nobody but the calls that go reads a value.
   virtual bool goes(int value) const = 0;
+  /// Whether a value is at the first call what it was when it was made.
+  virtual bool lasts(int value) const = 0;
+  /// The call whose result a value is.
+  virtual std::optional<MatchedCall> maker(int value) const = 0;
+  /// The place of the last call before the first one whose op is so; -1: none.
+  virtual int last_before(bool (*is)(const OpDef& op)) const = 0;
+  /// Whether a kernel that is not `composed` takes a call.
+  virtual bool has_kernel(const MatchedCall& call) const = 0;
 
   std::vector<MatchedCall> calls;  ///< in the pattern's order
 };

@@ -308,11 +308,13 @@ MICA_CARRYING(batch_norm)
 MICA_CARRYING(conv2d)
 MICA_CARRYING(matmul)
 
-// joined ops
+// joined ops; each room's patterns see what those before it made
+MICA_PATTERNS(max_pool2d)
 MICA_PATTERNS(conv2d_pool)
 MICA_PATTERNS(dropout)
 MICA_PATTERNS(cross_entropy)
 MICA_PATTERNS(batch_norm)
+MICA_PATTERNS(optimizer_update)
 
 // oneDNN
 MICA_ONEDNN_CARRYING(conv2d)

@@ -38,8 +38,9 @@ void hoist(Graph& graph) {
     });
     const bool already = static_cast<int>(i) < graph.prologue;
     early[i] = already || (ready && is_worth_keeping(graph, node) &&
-               std::all_of(node.out.begin(), node.out.end(),
-                           [&](ValueId id) { return constant[static_cast<size_t>(id)]; }));
+                           std::all_of(node.out.begin(), node.out.end(), [&](ValueId id) {
+                             return constant[static_cast<size_t>(id)];
+                           }));
     if (early[i]) order.push_back(i);
   }
   graph.prologue = static_cast<int>(order.size());

@@ -22,8 +22,8 @@ class Found : public Match {
     return true;
   }
   /// The nodes that are to be replaced, in order.
-  std::vector<int> replaced() const {
-    std::vector<int> all;
+  std::vector<int> replaced(const std::vector<int>& also = {}) const {
+    std::vector<int> all = also;
     for (size_t c = 0; c < nodes_.size(); ++c)
       if (!pattern_.calls[c].stays) all.push_back(nodes_[c]);
     std::sort(all.begin(), all.end());
@@ -39,6 +39,22 @@ class Found : public Match {
            std::all_of(readers.begin(), readers.end(), [&](int reader) {
              return std::binary_search(mine.begin(), mine.end(), reader);
            });
+  }
+  bool lasts(int value) const override {
+    return value == kNoValue || index_.lasts_until(value, nodes_[0]);
+  }
+  std::optional<MatchedCall> maker(int value) const override {
+    const Node* node = mica::maker(g_, value);
+    if (!node || !gone_.keep[static_cast<size_t>(g_[value].node)]) return std::nullopt;
+    return MatchedCall{node->op, node->params, node->in, node->out, g_[value].node};
+  }
+  int last_before(bool (*is)(const OpDef& op)) const override {
+    int i = nodes_[0] - 1;
+    while (i >= 0 && !is(*g_.nodes[static_cast<size_t>(i)].op)) --i;
+    return i;
+  }
+  bool has_kernel(const MatchedCall& call) const override {
+    return has_joined_kernel(g_, {call.op, call.params, call.in, call.out, {}});
   }
 
  private:
@@ -82,7 +98,7 @@ class Found : public Match {
       if (!agrees(call.out[k], node.out[k])) return false;
     values_ = std::move(values);
     nodes_.push_back(number);
-    calls.push_back({node.op, node.params, node.in, node.out});
+    calls.push_back({node.op, node.params, node.in, node.out, number});
     return true;
   }
 
@@ -93,6 +109,45 @@ class Found : public Match {
   std::unordered_map<int, ValueId> values_;  ///< by number of the pattern
   std::vector<int> nodes_;                   ///< by call of the pattern
 };
+
+/// Puts two calls in the places of two: the first makes a value that the second reads.
+void put_two(Graph& graph, Index& index, const Found& found, const std::vector<int>& nodes,
+             const MatchedCall& answer) {
+  const MatchedCall& before = answer.before[0];
+  const auto between = static_cast<ValueId>(graph.values.size());
+  const auto node_of = [&](const MatchedCall& call) {
+    Node node{call.op, call.params, call.in, call.out, {}};
+    for (auto* list : {&node.in, &node.out})
+      std::replace(list->begin(), list->end(), MatchedCall::kBetween, between);
+    return node;
+  };
+  const Node first = node_of(before);
+  const Node second = node_of(answer);
+  for (const int i : nodes) {
+    const Node& old = graph.nodes[static_cast<size_t>(i)];
+    const auto is_made = [&](ValueId id) {
+      const auto made_by = [&](const Node& node) {
+        return std::find(node.out.begin(), node.out.end(), id) != node.out.end();
+      };
+      return made_by(first) || (i == nodes[1] && made_by(second));
+    };
+    if (writes_input(old) || (i < graph.prologue) != (nodes[0] < graph.prologue) ||
+        !std::all_of(old.out.begin(), old.out.end(),
+                     [&](ValueId id) { return is_made(id) || found.goes(id); }))
+      return;
+  }
+  Value value;
+  value.spec = answer.between;
+  value.node = nodes[0];
+  graph.values.push_back(std::move(value));
+  if (fits_at(graph, index, first, nodes[0]) && fits_at(graph, index, second, nodes[1]) &&
+      has_joined_kernel(graph, first) && has_joined_kernel(graph, second)) {
+    put(graph, index, first, nodes[0]);
+    put(graph, index, second, nodes[1]);
+  } else {
+    graph.values.pop_back();
+  }
+}
 
 }  // namespace
 
@@ -106,8 +161,13 @@ void join_patterns(Graph& graph) {
       if (!found.find(i)) continue;
       const std::optional<MatchedCall> joined = pattern.join(found);
       if (!joined) continue;
-      join_calls(graph, index, found.replaced(),
-                 {joined->op, joined->params, joined->in, joined->out, {}}, gone);
+      const std::vector<int> nodes = found.replaced(joined->also_replaces);
+      if (joined->before.empty()) {
+        join_calls(graph, index, nodes, {joined->op, joined->params, joined->in, joined->out, {}},
+                   gone);
+      } else {
+        put_two(graph, index, found, nodes, *joined);
+      }
     }
   remove_nodes(graph, gone);
 }

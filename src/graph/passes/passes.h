@@ -81,33 +81,21 @@ void choose_layout_on(DeviceKind kind, Graph& graph);
 /// memory to keep, moves to the prologue: layouts and casts of weights, folded weights, constants.
 void hoist(Graph& graph);
 
-/// cross_entropy and the gradient of the same logits and targets become cross_entropy_with_grad,
-/// and a product where the gradient of the loss is not 1.
-void fuse_cross_entropy(Graph& graph);
-
 /// Makes elementwise calls whose results have one shape, and are needed by each other, one `fused`
 /// node. On CUDA its generated kernel rounds as the compiler joins operations: there it is off in
 /// deterministic mode.
 void fuse_elementwise(Graph& graph);
 
-/// Gradients of an activation before a max-pooling are taken after it, where there are fewer: what
-/// they are computed from, the activation's results, is known there where gradients are not zero.
-void move_gradients_past_pools(Graph& graph);
-
 /// Makes calls that a room declares a pattern of (op/pattern.h) one: a convolution and a pooling, a
-/// last layer and its loss, … Where a kernel does so in one pass (has_joined_kernel), and nobody
-/// else reads what is between them.
+/// loss and its gradient, an update and the gradients of linear layers, … Where a kernel does so in
+/// one pass (has_joined_kernel), and nobody else reads what is between them. Or puts two in the
+/// place of two: the gradient of an activation before a max-pooling is taken after it.
 void join_patterns(Graph& graph);
 
 /// Makes an op that does the heavy work (OpDef::carries_before, carries_after) and elementwise
 /// calls that make its operand or read its result, one after the other, one `anchored` call,
 /// likewise: as many of the calls as a kernel takes.
 void carry_programs(Graph& graph);
-
-/// Makes an optimizer's update and the gradients of linear layers that nobody else reads one node,
-/// likewise, where that takes no more memory and convolutions' gradients do not
-/// hide what a layer's take.
-void fuse_updates(Graph& graph);
 
 /// A `fused` node or an elementwise one whose result is summed over its last axes, or of which the
 /// largest or smallest is taken there, becomes one node with that; so does the division that makes

@@ -290,7 +290,7 @@ bool has_joined_kernel(const Graph& graph, const Node& node) {
   in.reserve(node.in.size());
   out.reserve(node.out.size());
   for (const ValueId id : node.in) in.push_back(id == kNoValue ? TensorSpec{} : graph[id].spec);
-  for (const ValueId id : node.out) out.push_back(graph[id].spec);
+  for (const ValueId id : graph.results_of(node)) out.push_back(graph[id].spec);
   try {
     const auto prepared = select(*node.op, node.params.ref(), {in, out}, device);
     return !forced_kernel(node.op->name).empty() ||
@@ -384,15 +384,12 @@ void join(Graph& graph, Index& index, Node whole, int place, const std::vector<i
 
 namespace {
 
-/// Whether a node that stands for others could stand in the place of one of them.
+/// Whether a node that stands for others, given in order, and makes these values, in order too,
+/// could stand in the place of one of them.
 bool can_stand_at(const Graph& graph, const Index& index, const std::vector<int>& nodes,
-                  const Node& whole, int place) {
-  const auto is_one = [&](int i) {
-    return std::find(nodes.begin(), nodes.end(), i) != nodes.end();
-  };
-  const auto makes = [&](ValueId id) {
-    return std::find(whole.out.begin(), whole.out.end(), id) != whole.out.end();
-  };
+                  const std::vector<ValueId>& made, int place) {
+  const auto is_one = [&](int i) { return std::binary_search(nodes.begin(), nodes.end(), i); };
+  const auto makes = [&](ValueId id) { return std::binary_search(made.begin(), made.end(), id); };
   for (const int i : nodes) {
     const Node& node = graph.nodes[static_cast<size_t>(i)];
     if ((i < graph.prologue) != (place < graph.prologue)) return false;
@@ -415,16 +412,18 @@ bool can_stand_at(const Graph& graph, const Index& index, const std::vector<int>
 }  // namespace
 
 bool join_calls(Graph& graph, Index& index, const std::vector<int>& nodes, Node whole, Gone& gone) {
+  std::vector<ValueId> read;
+  for (const int i : nodes) {
+    const std::vector<ValueId>& in = graph.nodes[static_cast<size_t>(i)].in;
+    read.insert(read.end(), in.begin(), in.end());
+  }
+  std::vector<ValueId> made = whole.out;
+  std::sort(read.begin(), read.end());
+  std::sort(made.begin(), made.end());
   const auto place = std::find_if(nodes.rbegin(), nodes.rend(), [&](int at) {
-    const auto is_read = [&](ValueId id) {
-      return std::any_of(nodes.begin(), nodes.end(), [&](int i) {
-        const std::vector<ValueId>& in = graph.nodes[static_cast<size_t>(i)].in;
-        return std::find(in.begin(), in.end(), id) != in.end();
-      });
-    };
-    return can_stand_at(graph, index, nodes, whole, at) &&
+    return can_stand_at(graph, index, nodes, made, at) &&
            std::all_of(whole.in.begin(), whole.in.end(), [&](ValueId id) {
-             return id == kNoValue || is_read(id) ||
+             return id == kNoValue || std::binary_search(read.begin(), read.end(), id) ||
                     (graph[id].node < at && index.lasts_until(id, at));
            });
   });

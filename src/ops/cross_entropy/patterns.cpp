@@ -1,13 +1,34 @@
-// Which calls the last layer of a classifier and its loss, as one, stand for.
+// Which calls a loss with its gradient, and the last layer of a classifier with both, stand for.
 #include "mica/op/pattern.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
 
 namespace mica {
 
+const OpDef& cross_entropy_with_grad_op();
 const OpDef& linear_cross_entropy_op();
 const OpDef& linear_cross_entropy_dgrad_op();
 
 namespace {
+
+/// A loss and the gradient for the same logits and targets, times that of the loss where it is not
+/// 1.
+std::optional<MatchedCall> join_gradient(const Match& match) {
+  const MatchedCall& grad = match.calls[0];
+  const MatchedCall& loss = match.calls[1];
+  if (!(loss.params == grad.params)) return std::nullopt;
+  MatchedCall both{&cross_entropy_with_grad_op(), loss.params, loss.in, {loss.out[0], grad.out[0]}};
+  if (match.number(grad.in[0]) == 1) return both;
+  const TensorSpec& dlogits = match.spec(grad.out[0]);
+  if (match.spec(grad.in[0]).dtype != dlogits.dtype) return std::nullopt;  // it scales as f32
+  both.out[1] = MatchedCall::kBetween;
+  MatchedCall scaled{&find_op("mul"),
+                     AnyParams(ParamsRef::of(NoParams{})),
+                     {MatchedCall::kBetween, grad.in[0]},
+                     grad.out};
+  scaled.between = dlogits;
+  scaled.before = {std::move(both)};
+  return scaled;
+}
 
 std::optional<MatchedCall> join_layer(const Match& match) {
   const MatchedCall& loss = match.calls[0];
@@ -36,10 +57,13 @@ std::optional<MatchedCall> join_input_gradient(const Match& match) {
 }  // namespace
 
 Patterns cross_entropy_patterns() {
-  enum { kLogits, kX, kWeight, kGrad, kLoss, kDx };
+  enum { kLogits, kX, kWeight, kGrad, kLoss, kDx, kTargets, kLogsumexp, kScale };
   const Pattern::Call product{"matmul", {kGrad, kWeight}, {kDx}};
   const Pattern::Call loss{"linear_cross_entropy", {kX, kWeight}, {kLoss, kGrad}};
   return {
+      {{{"cross_entropy_grad", {kScale, kLogits, kTargets, kLogsumexp}},
+        {"cross_entropy", {kLogits, kTargets}, {kLoss, kLogsumexp}}},
+       join_gradient},
       {{{"cross_entropy_with_grad", {kLogits}}, {"linear", {}, {kLogits}}}, join_layer},
       {{product, loss, {"relu_grad", {kDx}}}, join_input_gradient<Activation::relu>},
       {{product, loss, {"gelu_grad", {kDx}}}, join_input_gradient<Activation::gelu>},
