@@ -436,7 +436,7 @@ class Capture final : public Recorder, public GradWatcher {
     slot.in_place = true;
     const Storage* const traced = slot.tensor.impl()->storage.get();
     if (memory_.last_writer(traced) >= 0)
-      writers_.try_emplace(slot.real.storage().get(), slot.real.detach());
+      writers_.try_emplace(slot.real.storage().get(), value.tensor);
     memory_.join(slot.real.storage(), slot.tensor.impl()->storage);
   }
 
@@ -457,7 +457,7 @@ class Capture final : public Recorder, public GradWatcher {
       const Ref<Storage>& real = graph_[root].tensor.storage();
       memory_.check_alone(node.op->name, real.get());
       settle(real.get(), true);
-      writers_.try_emplace(real.get(), graph_[root].tensor.detach());
+      writers_.try_emplace(real.get(), graph_[root].tensor);
     }
     node.after = memory_.readers(t.impl()->storage.get());
     memory_.write_by(t.impl()->storage.get(), index);

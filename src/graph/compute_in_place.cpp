@@ -8,6 +8,8 @@
 namespace mica {
 namespace {
 
+bool is_copy_into(const Node& node) { return is(node, "copy_into"); }
+
 class InPlace {
  public:
   explicit InPlace(Graph& graph)
@@ -27,7 +29,7 @@ class InPlace {
 
   void run() {
     for (int n = g_.prologue; n < static_cast<int>(g_.nodes.size()); ++n)
-      if (is(g_.nodes[static_cast<size_t>(n)], "copy_into")) try_at(n);
+      if (is_copy_into(g_.nodes[static_cast<size_t>(n)])) try_at(n);
     remove_nodes(g_, gone_);
   }
 
@@ -89,6 +91,9 @@ class InPlace {
 
 }  // namespace
 
-void compute_in_place(Graph& graph) { InPlace(graph).run(); }
+void compute_in_place(Graph& graph) {
+  if (std::any_of(graph.nodes.begin() + graph.prologue, graph.nodes.end(), is_copy_into))
+    InPlace(graph).run();
+}
 
 }  // namespace mica

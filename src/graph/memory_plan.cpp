@@ -1,14 +1,14 @@
 #include "mica/graph/memory_plan.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace mica {
 namespace {
 
 /// Blocks that have their place, by address. Pieces of the list know when their blocks are needed,
-/// so that a look for room passes over those that are needed at other times.
+/// so that a look for room passes over those that are needed at other times, and over those that
+/// are all needed and leave no room between them.
 class Placed {
  public:
   /// The lowest address with so much room from step `first` to step `last`.
@@ -16,6 +16,11 @@ class Placed {
     size_t at = 0;
     for (const Piece& piece : pieces_) {
       if (piece.last < first || last < piece.first) continue;
+      if (at + bytes > piece.entries.front().begin && piece.widest_gap < bytes &&
+          piece.latest_first <= last && first <= piece.earliest_last) {
+        at = std::max(at, piece.end);
+        continue;
+      }
       for (const Entry& e : piece.entries) {
         if (e.last < first || last < e.first) continue;
         if (at + bytes <= e.begin) return at;
@@ -36,17 +41,13 @@ class Placed {
         std::upper_bound(piece->entries.begin(), piece->entries.end(), begin,
                          [](size_t address, const Entry& e) { return address < e.begin; });
     piece->entries.insert(place, {begin, begin + bytes, first, last});
-    piece->note(first, last);
-    if (piece->entries.size() <= kMost) return;
+    if (piece->entries.size() <= kMost) return piece->sum_up();
     Piece upper;
     const auto middle = piece->entries.begin() + kMost / 2;
     upper.entries.assign(middle, piece->entries.end());
     piece->entries.erase(middle, piece->entries.end());
-    for (Piece* part : {&*piece, &upper}) {
-      part->first = part->entries[0].first;
-      part->last = part->entries[0].last;
-      for (const Entry& e : part->entries) part->note(e.first, e.last);
-    }
+    piece->sum_up();
+    upper.sum_up();
     pieces_.insert(piece + 1, std::move(upper));
   }
 
@@ -58,11 +59,23 @@ class Placed {
   };
   struct Piece {
     std::vector<Entry> entries;
-    int first = std::numeric_limits<int>::max();
-    int last = -1;
-    void note(int f, int l) {
-      first = std::min(first, f);
-      last = std::max(last, l);
+    int first = 0, last = 0;  ///< from the first of the blocks to be needed to the last
+    int latest_first = 0, earliest_last = 0;  ///< all of them are needed in between
+    size_t end = 0;
+    size_t widest_gap = 0;  ///< between them
+    void sum_up() {
+      first = latest_first = entries[0].first;
+      last = earliest_last = entries[0].last;
+      end = entries[0].begin;
+      widest_gap = 0;
+      for (const Entry& e : entries) {
+        first = std::min(first, e.first);
+        latest_first = std::max(latest_first, e.first);
+        last = std::max(last, e.last);
+        earliest_last = std::min(earliest_last, e.last);
+        if (e.begin > end) widest_gap = std::max(widest_gap, e.begin - end);
+        end = std::max(end, e.end);
+      }
     }
   };
   std::vector<Piece> pieces_;

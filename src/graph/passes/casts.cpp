@@ -3,6 +3,7 @@
 
 namespace mica {
 void merge_casts(Graph& graph) {
+  if (!any_node(graph, [](const Node& node) { return node.op->copies; })) return;
   Index index(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];

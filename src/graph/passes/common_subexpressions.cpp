@@ -16,7 +16,7 @@ double bytes(const TensorSpec& s) {
 /// at each node.
 struct Life {
   std::vector<int> last;     ///< by root value
-  std::vector<double> live;  ///< by node
+  std::vector<double> live;  ///< by node; after merging at most so many
   double peak = 0;
 
   explicit Life(const Graph& g) : last(g.values.size(), -1), live(g.nodes.size()) {
@@ -35,6 +35,16 @@ struct Life {
     }
     std::partial_sum(live.begin(), live.end(), live.begin());
     for (const double b : live) peak = std::max(peak, b);
+  }
+
+  /// Results of `first` are used instead of those of `second`, which stands at node `at`.
+  void merge(const Graph& g, ValueId first, ValueId second, int at) {
+    int& until = last[static_cast<size_t>(first)];
+    const int end = std::max(at, last[static_cast<size_t>(second)]);
+    for (int i = std::max(until, g[first].node) + 1; i <= end; ++i)
+      live[static_cast<size_t>(i)] += bytes(g[first].spec);
+    for (int i = at; i <= end; ++i) live[static_cast<size_t>(i)] -= bytes(g[second].spec);
+    until = std::max(until, end);
   }
 
   /// Whether the results of node `first` can stay until node `second` without raising the peak.
@@ -106,9 +116,10 @@ class Merger {
           return false;
       if (!life_.allows(g_, first, second)) return false;
     }
-    for (size_t k = 0; k < a.out.size(); ++k)
+    for (size_t k = 0; k < a.out.size(); ++k) {
       if (!replace(g_, index_, b.out[k], a.out[k])) return false;
-    if (!a.is_view()) life_ = Life(g_);
+      if (!a.is_view()) life_.merge(g_, a.out[k], b.out[k], second);
+    }
     return true;
   }
 

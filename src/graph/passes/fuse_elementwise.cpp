@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <map>
 #include <queue>
+#include <unordered_map>
 #include <utility>
 
 #include "mica/graph/passes/passes.h"
@@ -17,6 +17,8 @@ class Fusion {
     readers_.resize(g_.values.size());
     returned_.resize(g_.values.size());
     next_.resize(at(count_));
+    seen_.resize(at(count_));
+    crossing_.resize(at(count_));
     for (int i = 0; i < count_; ++i) {
       group_.push_back(i);
       members_.push_back({i});
@@ -39,7 +41,7 @@ class Fusion {
           try_to_join(group_[at(from)], group_[at(i)]);
       }
     }
-    rewrite();
+    if (joined_) rewrite();
   }
 
  private:
@@ -54,8 +56,8 @@ class Fusion {
       int writer = -1;
       std::vector<int> readers;
     };
-    std::map<const void*, Memory> outside;
-    std::map<ValueId, Memory> inside;
+    std::unordered_map<const void*, Memory> outside;
+    std::unordered_map<ValueId, Memory> inside;
     const auto add = [&](int before, int after) {
       if (before >= 0 && before != after) next_[at(before)].push_back(after);
     };
@@ -103,9 +105,12 @@ class Fusion {
     return out;
   }
 
-  /// Whether a path leaves the group and comes back. Groups that exist count as one node each.
-  bool comes_back(int group) const {
-    std::vector<bool> seen(at(count_));
+  /// Whether a path leaves the group and comes back. Groups that exist count as one node each. What
+  /// stands behind a place that no group reaches over cannot come back from there.
+  bool comes_back(int group) {
+    ++looks_;
+    int end = members_[at(group)].back();
+    while (end < count_ && crossing_[at(end)] > 0) ++end;
     std::vector<int> open = {group};
     while (!open.empty()) {
       const int here = open.back();
@@ -113,23 +118,34 @@ class Fusion {
       for (const int i : members_[at(here)])
         for (const int after : next_[at(i)]) {
           const int there = group_[at(after)];
-          if (there == here) continue;
+          if (there == here || after > end) continue;
           if (there == group) return true;
-          if (seen[at(there)]) continue;
-          seen[at(there)] = true;
+          if (seen_[at(there)] == looks_) continue;
+          seen_[at(there)] = looks_;
           open.push_back(there);
         }
     }
     return false;
   }
 
+  /// Counts a group among those that reach over the places between their members, or takes it off.
+  void count(int group, int by) {
+    const std::vector<int>& members = members_[at(group)];
+    if (members.empty()) return;
+    for (int i = members.front(); i < members.back(); ++i) crossing_[at(i)] += by;
+  }
+
   void move(int from, int to, const std::vector<int>& which) {
+    count(from, -1);
+    count(to, -1);
     for (const int i : which) {
       std::erase(members_[at(from)], i);
       members_[at(to)].push_back(i);
       group_[at(i)] = to;
     }
     std::sort(members_[at(to)].begin(), members_[at(to)].end());
+    count(from, 1);
+    count(to, 1);
   }
 
   void try_to_join(int a, int b) {
@@ -138,8 +154,11 @@ class Fusion {
     move(b, a, moved);
     const size_t results = outputs(a).size();  // none where nobody needs them
     if (inputs(a).size() > Program::kMostInputs || results == 0 ||
-        results > Program::kMostOutputs || comes_back(a))
+        results > Program::kMostOutputs || comes_back(a)) {
       move(a, b, moved);
+    } else {
+      joined_ = true;
+    }
   }
 
   /// The node of a group.
@@ -186,7 +205,7 @@ class Fusion {
       ready.pop();
       const std::vector<int>& members = members_[at(group)];
       if (members.back() < before) ++g_.prologue;  // what they wait for is there too
-      nodes.push_back(members.size() > 1 ? fused(group) : node(members[0]));
+      nodes.push_back(members.size() > 1 ? fused(group) : std::move(g_.nodes[at(members[0])]));
       for (const int i : members) {
         number[at(i)] = static_cast<int>(nodes.size()) - 1;
         for (const int after : next_[at(i)])
@@ -208,6 +227,10 @@ class Fusion {
   std::vector<std::vector<int>> next_;     ///< by node: those that must run after it
   std::vector<int> group_;                 ///< by node
   std::vector<std::vector<int>> members_;  ///< by group, in the nodes' order
+  std::vector<int> crossing_;              ///< by node: groups with members up to it and behind it
+  std::vector<int> seen_;                  ///< by group: in which look
+  int looks_ = 0;
+  bool joined_ = false;
 };
 
 }  // namespace

@@ -14,14 +14,16 @@ bool is_identity(std::optional<double> number, std::optional<double> identity, D
                             : *number == *identity;
 }
 
-ValueId equal(const Graph& g, const Index& index, const Node& node) {
+ValueId equal(const Graph& g, const Node& node) {
   const Algebra& algebra = node.op->algebra;
   if (node.op->copies) return node.in[0];  // replaced where it lies alike
   if (node.in.size() == 2) {
     const DType dtype = g[node.out[0]].spec.dtype;
-    if (is_identity(known_number(g, index, node.in[1]), algebra.right_identity, dtype))
+    if (algebra.right_identity &&
+        is_identity(unwritten_number(g, node.in[1]), algebra.right_identity, dtype))
       return node.in[0];
-    if (is_identity(known_number(g, index, node.in[0]), algebra.left_identity, dtype))
+    if (algebra.left_identity &&
+        is_identity(unwritten_number(g, node.in[0]), algebra.left_identity, dtype))
       return node.in[1];
   }
   const Node* inner = node.in.size() == 1 ? maker(g, node.in[0]) : nullptr;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
 
 #include "mica/graph/passes/passes.h"
@@ -50,7 +51,9 @@ class Found : public Match {
   }
   int last_before(bool (*is)(const OpDef& op)) const override {
     int i = nodes_[0] - 1;
-    while (i >= 0 && !is(*g_.nodes[static_cast<size_t>(i)].op)) --i;
+    while (i >= 0 &&
+           !(gone_.keep[static_cast<size_t>(i)] && is(*g_.nodes[static_cast<size_t>(i)].op)))
+      --i;
     return i;
   }
   bool has_kernel(const MatchedCall& call) const override {
@@ -154,8 +157,15 @@ void put_two(Graph& graph, Index& index, const Found& found, const std::vector<i
 void join_patterns(Graph& graph) {
   Index index(graph);
   Gone gone(graph);
+  std::unordered_map<std::string_view, std::vector<int>> calls;  // by op, where they are or were
+  const auto note = [&](int i) {
+    std::vector<int>& all = calls[graph.nodes[static_cast<size_t>(i)].op->name];
+    const auto at = std::lower_bound(all.begin(), all.end(), i);
+    if (at == all.end() || *at != i) all.insert(at, i);
+  };
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) note(i);
   for (const Pattern& pattern : all_patterns())
-    for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+    for (const int i : std::vector<int>(calls[pattern.calls[0].op])) {
       if (!is(graph.nodes[static_cast<size_t>(i)], pattern.calls[0].op)) continue;
       Found found(graph, index, gone, pattern);
       if (!found.find(i)) continue;
@@ -168,6 +178,7 @@ void join_patterns(Graph& graph) {
       } else {
         put_two(graph, index, found, nodes, *joined);
       }
+      for (const int node : nodes) note(node);
     }
   remove_nodes(graph, gone);
 }

@@ -160,6 +160,7 @@ void cast_parts(Graph& g, int at) {
 }  // namespace
 
 void move_casts(Graph& graph) {
+  if (!any_node(graph, [](const Node& node) { return node.op->copies; })) return;
   {
     Index index(graph);
     for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {

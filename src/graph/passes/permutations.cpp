@@ -82,6 +82,7 @@ bool is_read_by_element(const Graph& g, const Index& index, ValueId id) {
 }  // namespace
 
 void cancel_permutations(Graph& graph) {
+  if (!any_node(graph, is_permute)) return;
   Index index(graph);
   std::vector<bool> keep(graph.nodes.size(), true);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

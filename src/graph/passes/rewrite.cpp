@@ -178,8 +178,17 @@ const Node* maker(const Graph& graph, ValueId id) {
   return writes_input(node) ? nullptr : &node;
 }
 
+bool any_node(const Graph& graph, bool (*is)(const Node& node)) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), is);
+}
+
 std::optional<double> known_number(const Graph& graph, const Index& index, ValueId id) {
   if (id == kNoValue || index.ever(id)) return std::nullopt;
+  return unwritten_number(graph, id);
+}
+
+std::optional<double> unwritten_number(const Graph& graph, ValueId id) {
+  if (id == kNoValue) return std::nullopt;
   const ValueId root = graph.root(id);
   const auto as_double = [](std::optional<Number> value) -> std::optional<double> {
     constexpr double kExact = 0x1p53;  // integers past it are not all doubles
@@ -233,14 +242,19 @@ bool replace(Graph& graph, Index& index, ValueId from, ValueId to) {
   return true;
 }
 
-void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Index&, const Node&)) {
-  Index index(graph);
+void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Node&)) {
+  std::optional<Index> index;  // where there is something to replace
   std::vector<bool> keep(graph.nodes.size(), true);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (node.out.size() != 1 || writes_input(node)) continue;
-    const ValueId same = equal(graph, index, node);
-    keep[i] = same == kNoValue || !replace(graph, index, node.out[0], same);
+    const ValueId same = equal(graph, node);
+    if (same == kNoValue) continue;
+    if (!index) index.emplace(graph);
+    const bool computes = std::all_of(node.in.begin(), node.in.end(), [&](ValueId id) {
+      return id == kNoValue || id == same || node.in.size() == 1 || !index->ever(id);
+    });
+    keep[i] = !computes || !replace(graph, *index, node.out[0], same);
   }
   remove_nodes(graph, keep);
 }
@@ -444,6 +458,7 @@ bool join_calls(Graph& graph, Index& index, const std::vector<int>& nodes, Node 
 }
 
 void remove_nodes(Graph& graph, const Gone& gone) {
+  if (std::find(gone.keep.begin(), gone.keep.end(), false) == gone.keep.end()) return;
   for (Node& node : graph.nodes)
     for (int& i : node.after)
       while (gone.instead[static_cast<size_t>(i)] >= 0) i = gone.instead[static_cast<size_t>(i)];
@@ -451,6 +466,7 @@ void remove_nodes(Graph& graph, const Gone& gone) {
 }
 
 void remove_nodes(Graph& graph, const std::vector<bool>& keep) {
+  if (std::find(keep.begin(), keep.end(), false) == keep.end()) return;
   // `after` and `Value::node` count nodes: translate them to the new numbers.
   std::vector<int> number(graph.nodes.size(), -1);
   std::vector<Node> kept;

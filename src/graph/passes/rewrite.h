@@ -1,16 +1,17 @@
 #pragma once
 
-#include <map>
 #include <memory_resource>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 
 #include "mica/graph/capture.h"
 
 namespace mica {
 
-/// Who uses a value and who writes to its memory. It counts nodes: right until some are added or
+/// Who uses a value and who writes to its memory. To make one goes through the whole graph: a pass
+/// looks first whether there is anything for it. It counts nodes: right until some are added or
 /// removed. What `put`, `replace` and `join` change it follows; who changes a node's operands
 /// otherwise lets it forget the node before, and note it after.
 class Index {
@@ -55,7 +56,12 @@ class Index {
   /// A pass makes an index and drops it: thousands of short lists, of which none is freed alone.
   std::pmr::monotonic_buffer_resource room_;
   using List = std::pmr::vector<int>;
-  std::pmr::map<Memory, List> writers_{&room_};
+  struct Hash {
+    size_t operator()(const Memory& m) const {
+      return std::hash<const void*>()(m.first) ^ std::hash<ValueId>()(m.second);
+    }
+  };
+  std::pmr::unordered_map<Memory, List, Hash> writers_{&room_};
   std::pmr::vector<List> readers_{&room_};  ///< by value
   std::pmr::vector<List> views_{&room_};    ///< by value
   std::vector<int> results_;                ///< by value: how often it is a result
@@ -73,9 +79,13 @@ bool writes_input(const Node& node);
 /// The node whose result a value is; null for one that exists outside, an argument, a version that
 /// a write made.
 const Node* maker(const Graph& graph, ValueId id);
+/// Whether there is a node of which this is so.
+bool any_node(const Graph& graph, bool (*is)(const Node& node));
 /// The number that every element of a value is, where that is known before it is computed: `full`,
 /// a number in the code, a view of one.
 std::optional<double> known_number(const Graph& graph, const Index& index, ValueId id);
+/// The same where nobody writes to the value.
+std::optional<double> unwritten_number(const Graph& graph, ValueId id);
 /// Whether a value is read by one node and nobody else sees it.
 bool passes_on(const Index& index, ValueId id);
 /// The same shape, strides, dtype and device.
@@ -87,8 +97,9 @@ bool lie_alike(const TensorSpec& a, const TensorSpec& b);
 bool replace(Graph& graph, Index& index, ValueId from, ValueId to);
 
 /// Asks for every node that has one result and writes nothing which earlier value equals that
-/// result (kNoValue: none), and removes those that could be replaced.
-void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Index&, const Node&));
+/// result (kNoValue: none), supposing that nobody writes to the numbers it is computed with, and
+/// removes those that could be replaced.
+void replace_results(Graph& graph, ValueId (*equal)(const Graph&, const Node&));
 
 /// The node whose result a value is, where one call alone reads that and nobody writes to it; else
 /// null.

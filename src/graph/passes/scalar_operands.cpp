@@ -31,6 +31,7 @@ bool takes_scalar(const Graph& g, const Node& node, ValueId id, const TensorSpec
 }  // namespace
 
 void shrink_constants(Graph& graph) {
+  if (!any_node(graph, is_full)) return;
   Index index(graph);
   for (Node& full : graph.nodes) {
     if (!is_full(full)) continue;

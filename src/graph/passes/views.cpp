@@ -38,7 +38,7 @@ AnyParams through(const Node& outer, const Node& inner) {
 }
 
 /// The value up the chain of views that shows what this one shows.
-ValueId equal(const Graph& g, const Index&, const Node& node) {
+ValueId equal(const Graph& g, const Node& node) {
   if (!node.is_view()) return kNoValue;
   int64_t offset = g[node.out[0]].offset;
   for (ValueId id = node.in[0];; id = g[id].base) {
