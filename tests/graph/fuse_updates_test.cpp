@@ -163,6 +163,21 @@ TEST(FuseUpdates, EveryOptimizer) {
               Contains("linear_adagrad_update"));
 }
 
+TEST(FuseUpdates, AGradientOfTwoParametersStays) {
+  const TensorOptions o{.device = Device::null()};
+  const Tensors params = {zeros({9, 5}, o), zeros({9}, o), zeros({9, 5}, o)};
+  const Tensor lr = zeros({}, o);
+  const std::vector<std::string> names = ops_of(graph_after(
+      [&](std::span<const Tensor> in) -> Tensors {
+        const Outputs both = dispatch(find_op("linear_wgrad"), NoParams{}, {in[1], in[0]});
+        sgd_update(lr, params, {both[0], both[1], both[0]}, {}, {});
+        return {in[0]};
+      },
+      kShapes));
+  EXPECT_THAT(names, Contains("linear_wgrad"));
+  EXPECT_THAT(names, Contains("sgd_update"));
+}
+
 TEST(FuseUpdates, TheValuesStay) {
   manual_seed(3);
   const Tensor arguments[] = {uniform({3, 5}, -1, 1), uniform({3, 9}, -1, 1),
