@@ -81,6 +81,39 @@ TEST(Layout, LeavesWhatWouldNotPay) {
   });
 }
 
+struct AllowTf32 {
+  bool before = allow_tf32();
+  explicit AllowTf32(bool on) { set_allow_tf32(on); }
+  ~AllowTf32() { set_allow_tf32(before); }
+};
+
+TEST(Layout, FloatsWhereTf32IsAllowedAndTheLibraryComputes) {
+  const auto ops = [](int64_t wide, int64_t narrow) {
+    const TensorOptions o{.device = Device::null()};
+    const Tensor w = zeros({wide, wide, 3, 3}, o);
+    const Tensor down = zeros({narrow, wide, 1, 1}, o);
+    const Tensor up = zeros({wide, narrow, 1, 1}, o);
+    const TensorSpec x = TensorSpec::contiguous({2, wide, 6, 10}, DType::f32, Device::null());
+    Graph g = capture(
+                  [&](std::span<const Tensor> in) -> Tensors {
+                    Tensor y = relu(conv(conv(in[0], w), w));
+                    if (narrow > 0) y = conv2d(relu(conv2d(y, down)), up);
+                    return {conv(y, w)};
+                  },
+                  {&x, 1})
+                  .graph;
+    choose_layout_on(DeviceKind::cuda, g);
+    return ops_of(g);
+  };
+  const AllowTf32 allowed(true);
+  EXPECT_THAT(ops(64, 0), ElementsAre("copy", "conv2d", "conv2d", "relu", "conv2d", "copy"));
+  EXPECT_THAT(ops(8, 0), Not(Contains("copy")));  // kernels of our own
+  EXPECT_THAT(ops(64, 4), Contains("copy"));
+  EXPECT_THAT(ops(64, 64), Not(Contains("copy")));  // two of ours have as many images
+  const AllowTf32 not_allowed(false);
+  EXPECT_THAT(ops(64, 0), Not(Contains("copy")));
+}
+
 /// A step of training: forward, backward, update. Gives the loss.
 struct Training {
   Device device = Device::null();
