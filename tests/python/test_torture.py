@@ -20,3 +20,16 @@ def test_torture(group):
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="of the host")
+def test_mutated_files_of_mica_and_torch():
+    done = subprocess.run(
+        [sys.executable, "saved.py", "400"],
+        cwd=TORTURE,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.split() == ["400"], done.stdout

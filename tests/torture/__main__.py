@@ -16,9 +16,11 @@ import disk
 import exits
 import files
 import kills
+import saved
 
 GROUPS = {
     "files": files.torture,
+    "saved": saved.torture,
     "calls": calls.torture,
     "kills": kills.torture,
     "exits": exits.torture,
