@@ -1,4 +1,5 @@
-"""What a function reads of Python while it is captured: closures, globals, attributes.
+"""What a function reads of Python while it is captured: closures, globals, attributes, numbers
+among its arguments.
 
 Before a capture everything the function can reach by a name is looked at. Afterwards what its code
 really named stays as guards, which a call compares before it replays; see docs/compile.md. A tensor
@@ -324,9 +325,17 @@ class _Callback:
 class Session:
     """One capture of a function. `memory` is kept from capture to capture."""
 
-    def __init__(self, function: Any, memory: dict[Any, Any]) -> None:
+    def __init__(
+        self,
+        function: Any,
+        memory: dict[Any, Any],
+        numbers: dict[int, Any],
+        places: list[int],
+    ) -> None:
         self.memory = memory
-        self.found = _Walk(function).guards
+        self.numbers = numbers  # among the arguments
+        self.found = [_Guard("item", numbers, i, numbers[i], None) for i in places]
+        self.found += _Walk(function).guards
         self.concrete: frozenset[tuple[int, Any]] = frozenset()
         self.operands: dict[Any, Any] = {}
         self.replaced: list[_Guard] = []
@@ -353,7 +362,7 @@ class Session:
         operand: Tensor = self.operands[key]
         return operand
 
-    def run(self, function: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> Any:
+    def run(self, call: Callable[[], None]) -> None:
         """Calls the function, with places in the stead of what they hold, and finds the guards."""
         self._put_places()
         codes: set[types.CodeType] = set()
@@ -365,7 +374,7 @@ class Session:
         before = sys.getprofile()
         sys.setprofile(watch)
         try:
-            return function(*arguments, **named)
+            call()
         finally:
             sys.setprofile(before)
             self._finish(codes)
@@ -436,6 +445,8 @@ class Session:
             self.memory[place] = None  # its value is needed at capture
         for guard in kept:
             text = f"{guard.tag} is another" if guard.tag else "a module has other parts"
+            if guard.holder is self.numbers:
+                text = "a number among the arguments is another"
             if guard.kind == "module":
                 skipped = frozenset(bound.get(id(guard.holder), ()))
                 self.guards.append(("module", guard.holder, skipped, None, text))

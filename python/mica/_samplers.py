@@ -28,6 +28,11 @@ class Sampler:
         """The next walk is that of this epoch; DataLoader says it."""
         self._epoch = epoch
 
+    @property
+    def epoch(self) -> int:
+        """That of the next walk."""
+        return self._epoch
+
     def _order(self, epoch: int) -> Sequence[int]:
         raise NotImplementedError
 
@@ -137,25 +142,30 @@ class BatchSampler:
     """Lists of a sampler's numbers."""
 
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
-        self._sampler, self._batch, self._drop_last = sampler, batch_size, drop_last
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    @property
+    def epoch(self) -> int | None:
+        """That of the next walk, where the sampler knows it."""
+        return getattr(self.sampler, "epoch", None)
 
     def set_epoch(self, epoch: int) -> None:
         """The next walk is that of this epoch, where the sampler knows them."""
-        if hasattr(self._sampler, "set_epoch"):
-            self._sampler.set_epoch(epoch)
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
 
     def __len__(self) -> int:
-        whole, rest = divmod(len(self._sampler), self._batch)
-        return whole + (1 if rest and not self._drop_last else 0)
+        whole, rest = divmod(len(self.sampler), self.batch_size)
+        return whole + (1 if rest and not self.drop_last else 0)
 
     def __iter__(self) -> Iterator[list[int]]:
         batch: list[int] = []
-        for index in self._sampler:
+        for index in self.sampler:
             batch.append(index)
-            if len(batch) == self._batch:
+            if len(batch) == self.batch_size:
                 yield batch
                 batch = []
-        if batch and not self._drop_last:
+        if batch and not self.drop_last:
             yield batch
 
 

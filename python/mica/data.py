@@ -11,8 +11,10 @@ from mica._samplers import WeightedRandomSampler as WeightedRandomSampler
 from mica._samplers import pad_collate as pad_collate
 
 # Data sets
+ChainDataset = _data.ChainDataset
 ConcatDataset = _data.ConcatDataset
 Dataset = _data.Dataset
+IterableDataset = _data.IterableDataset
 Subset = _data.Subset
 TensorDataset = _data.TensorDataset
 fashion_mnist = _data.fashion_mnist
@@ -26,7 +28,9 @@ read_idx = _data.read_idx
 Batches = _data.Batches
 DataLoader = _data.DataLoader
 Feed = _data.Feed
+WorkerInfo = _data.WorkerInfo
 batches = _data.batches
+get_worker_info = _data.get_worker_info
 
 # Transforms
 Transform = _data.Transform

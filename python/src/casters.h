@@ -2,10 +2,12 @@
 
 // How small value types cross between Python and C++.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include "mica/core/dims.h"
 #include "mica/core/dtype.h"
 #include "mica/core/number.h"
+#include "mica/core/state_dict.h"
 
 namespace mica::python {
 
@@ -135,6 +137,46 @@ struct type_caster<mica::DType> {
   }
   static handle from_cpp(mica::DType t, rv_policy, cleanup_list*) noexcept {
     return mica::python::dtype_object(t).inc_ref();
+  }
+};
+
+/// A dict of tensors, in its order.
+template <>
+struct type_caster<mica::StateDict> {
+  using TensorCaster = make_caster<mica::Tensor>;
+  NB_TYPE_CASTER(mica::StateDict, const_name("dict[str, ") + TensorCaster::Name + const_name("]"))
+
+  bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
+    value = {};
+    const object items = steal(PyMapping_Items(source.ptr()));
+    if (!items.is_valid()) {
+      PyErr_Clear();
+      return false;
+    }
+    for (Py_ssize_t i = 0; const object item = mica::python::entry_of(items, i); ++i) {
+      const object name = mica::python::entry_of(item, 0);
+      const object tensor = mica::python::entry_of(item, 1);
+      make_caster<std::string> text;
+      TensorCaster caster;
+      if (!name.is_valid() || !tensor.is_valid() || !text.from_python(name, flags, cleanup) ||
+          !caster.from_python(tensor, flags, cleanup))
+        return false;
+      value.emplace(std::move(text.value), caster.operator mica::Tensor&());
+    }
+    return true;
+  }
+  static handle from_cpp(const mica::StateDict& state, rv_policy policy,
+                         cleanup_list* cleanup) noexcept {
+    dict result;
+    for (const auto& [name, tensor] : state) {
+      const object made =
+          steal(TensorCaster::from_cpp(mica::Tensor(tensor), rv_policy::move, cleanup));
+      const object key = steal(make_caster<std::string>::from_cpp(name, policy, cleanup));
+      if (!made.is_valid() || !key.is_valid() ||
+          PyDict_SetItem(result.ptr(), key.ptr(), made.ptr()) != 0)
+        return {};
+    }
+    return result.release();
   }
 };
 

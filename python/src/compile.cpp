@@ -81,7 +81,8 @@ class PythonCompiled {
   nb::object run(const nb::args& args, nb::handle named, int times) {
     CallForm form;
     const Tensors in = take_apart(args, named, form);
-    const CallOutcome outcome = call_without_gil(in, times, form);
+    const Numbers numbers = Depth::nested() ? Numbers() : place_numbers(form);
+    const CallOutcome outcome = call_without_gil(in, times, form, numbers);
     const auto& made = static_cast<const PythonCompanion&>(*outcome.companion);
     if (made.structure.is_tensor()) return nb::cast(outcome.results[0]);
     return values_to_python(unflatten(made.structure, outcome.results), made.constants);
@@ -109,6 +110,7 @@ class PythonCompiled {
     const auto* compiled = nb::inst_ptr<PythonCompiled>(self);
     Py_VISIT(compiled->function_.ptr());
     Py_VISIT(compiled->memory_.ptr());
+    Py_VISIT(compiled->numbers_.ptr());
     for (const std::weak_ptr<PythonCompanion>& companion : compiled->companions_)
       if (const auto alive = companion.lock()) Py_VISIT(alive->guards.objects().ptr());
     return 0;
@@ -117,6 +119,7 @@ class PythonCompiled {
     auto* compiled = nb::inst_ptr<PythonCompiled>(self);
     compiled->function_.reset();
     compiled->memory_.reset();
+    compiled->numbers_.reset();
     for (const std::weak_ptr<PythonCompanion>& companion : compiled->companions_)
       if (const auto alive = companion.lock()) alive->guards = {};
     return 0;
@@ -151,35 +154,75 @@ class PythonCompiled {
     return flatten(both);
   }
 
+  /// Ints and floats among the arguments, by their number among the constants.
+  using Numbers = std::vector<std::pair<int64_t, nb::object>>;
+
+  /// Takes the numbers out of a form: they are guarded as those are that a function reads
+  /// elsewhere, and read anew by each run where they keep changing.
+  static Numbers place_numbers(CallForm& form) {
+    Numbers numbers;
+    for (size_t i = 0; i < form.constants.size(); ++i) {
+      Constant& constant = form.constants[i];
+      const auto place = static_cast<int64_t>(i);
+      if (const auto* number = std::get_if<int64_t>(&constant)) {
+        numbers.emplace_back(place, nb::cast(*number));
+      } else if (const auto* real = std::get_if<double>(&constant)) {
+        numbers.emplace_back(place, nb::cast(*real));
+      } else {
+        continue;
+      }
+      constant = PlacedNumber{place};
+    }
+    return numbers;
+  }
+
+  /// The arguments of a call: a list and a dictionary.
+  nb::tuple arguments_of(std::span<const Tensor> in, const CallForm& form) const {
+    nb::list arguments;
+    if (!form.arguments.is_nothing()) {
+      const nb::object both =
+          values_to_python(unflatten(form.arguments, in), form.constants, numbers_);
+      return nb::make_tuple(nb::list(both[0]), both[1]);
+    }
+    for (const Tensor& t : in) arguments.append(nb::cast(t));
+    return nb::make_tuple(arguments, nb::dict());
+  }
+
+  /// The numbers that a session is to guard.
+  static nb::list places_in(const CallForm& form) {
+    nb::list places;
+    for (const Constant& constant : form.constants)
+      if (const auto* number = std::get_if<PlacedNumber>(&constant)) places.append(number->place);
+    return places;
+  }
+
   CallOutcome capture(std::span<const Tensor> in, const CallForm& form) {
     const nb::gil_scoped_acquire acquire;
-    nb::list arguments;
-    nb::dict named;
-    if (form.arguments.is_nothing()) {
-      for (const Tensor& t : in) arguments.append(nb::cast(t));
-    } else {
-      const nb::object both = values_to_python(unflatten(form.arguments, in), form.constants);
-      arguments = nb::list(both[0]);
-      named = nb::borrow<nb::dict>(both[1]);
-    }
     CallOutcome outcome;
     const auto companion = std::make_shared<PythonCompanion>();
     try {
       // Inside another capture it is that one which watches what is read.
       const nb::object session =
-          Depth::nested()
-              ? nb::none()
-              : nb::module_::import_("mica._guards").attr("Session")(function_, memory_);
+          Depth::nested() ? nb::none()
+                          : nb::module_::import_("mica._guards")
+                                .attr("Session")(function_, memory_, numbers_, places_in(form));
       const Depth::Scope scope;
-      const nb::object result = session.is_none()
-                                    ? function_(*arguments, **named)
-                                    : session.attr("run")(function_, arguments, named);
-      const Values made =
-          values_from(result, ValuesPath("compile: the function's result"), &companion->constants);
-      companion->structure = structure_of(made);
-      outcome.results = flatten(made);
-      if (!session.is_none())
+      // Within the session: arguments may have stand-ins for numbers, and so may the result.
+      const auto call = [&] {
+        const nb::tuple both = arguments_of(in, form);
+        const nb::object result =
+            function_(*nb::borrow<nb::list>(both[0]), **nb::borrow<nb::dict>(both[1]));
+        const Values made = values_from(result, ValuesPath("compile: the function's result"),
+                                        &companion->constants);
+        companion->structure = structure_of(made);
+        outcome.results = flatten(made);
+      };
+      if (session.is_none()) {
+        call();
+      } else {
+        session.attr("run")(nb::cpp_function(call));
         companion->guards = PythonGuards(nb::cast<nb::list>(session.attr("guards")));
+      }
     } catch (nb::python_error& e) {
       rethrow(e);
     }
@@ -189,11 +232,16 @@ class PythonCompiled {
     return outcome;
   }
 
-  CallOutcome call_without_gil(const Tensors& in, int times, const CallForm& form) {
+  CallOutcome call_without_gil(const Tensors& in, int times, const CallForm& form,
+                               const Numbers& numbers) {
     try {
       return without_gil([&] {
         // Recursive: while this is captured, its body may call itself.
         const std::lock_guard lock(mutex_);
+        if (!numbers.empty()) {
+          const nb::gil_scoped_acquire acquire;
+          for (const auto& [place, number] : numbers) numbers_[nb::int_(place)] = number;
+        }
         return compiled_.call(in, times, form);
       });
     } catch (const Refusal& refusal) {
@@ -209,6 +257,8 @@ class PythonCompiled {
 
   nb::object function_;
   nb::object memory_ = nb::dict();  ///< what the guards of one capture tell the next
+  /// Those among the arguments of the call in progress.
+  nb::dict numbers_;
   std::vector<std::weak_ptr<PythonCompanion>> companions_;
   CompiledFunction compiled_;
   mutable std::recursive_mutex mutex_;
@@ -268,8 +318,9 @@ void bind_compile(nb::module_& m) {
 
 Forward pass, backward pass and update become one graph; on a GPU, one CUDA graph. The function takes
 and returns tensors, None, numbers and texts, and tuples, lists, dicts, named tuples and dataclasses
-of them. It is captured again when shapes, dtypes, the structure of the arguments or a number among
-them change. Use it as a decorator:
+of them. It is captured again when shapes, dtypes or the structure of the arguments change, or a
+number or text among them; a number that keeps changing is read by each run where it is only
+computed with. Use it as a decorator:
 
     @mica.compile
     def step(x, y):

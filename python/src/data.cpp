@@ -7,6 +7,7 @@
 
 #include "mica/data/loader.h"
 #include "mica/data/sampler.h"
+#include "mica/data/worker_info.h"
 #include "mica/ops/random/random.h"
 #include "python/src/callback.h"
 #include "python/src/dataset.h"
@@ -87,13 +88,7 @@ class BatchIterator {
           "data: the data set asks its own iterator for the next batch while it makes one");
     const std::lock_guard lock(mutex_);
     if (!epoch_) return {};
-    const bool was_given = std::exchange(given_, false);
-    auto at = epoch_->begin();
-    if (was_given && at != epoch_->end()) ++at;
-    if (at == epoch_->end()) return {};
-    Values batch = *at;
-    given_ = true;
-    return batch;
+    return epoch_->next();
   }
 
   /// Before Python goes: no thread may call it afterwards.
@@ -116,7 +111,6 @@ class BatchIterator {
   std::mutex mutex_;
   const void* id_;
   std::optional<data::Epoch> epoch_;
-  bool given_ = false;  ///< the batch that the epoch is at
 };
 
 nb::object start_walk(data::Epoch epoch) {
@@ -154,6 +148,7 @@ class Collated : public data::DatasetImpl {
     const bool indexed = own && nb::hasattr(source_.get(), "__getitem__") &&
                          !PyTuple_Check(source_.get().ptr()) &&
                          !PyList_Check(source_.get().ptr()) && !PyDict_Check(source_.get().ptr());
+    const DatasetScope scope(source_.get());
     nb::list examples;
     for (const int64_t i : indices)
       examples.append(indexed ? nb::object(source_.get()[nb::int_(i)])
@@ -193,9 +188,9 @@ class Starting : public data::DatasetImpl {
     if (uint64_t zero = 0; number_ == 0) number_.compare_exchange_strong(zero, ++sets);
     if (started != number_) {
       started = number_;
-      const int64_t worker = workers_++;
+      const data::WorkerInfo* worker = data::worker_info();
       const nb::gil_scoped_acquire acquire;
-      start_.get()(worker);
+      start_.get()(worker ? worker->index : 0);
     }
     return base_.impl()->gather(indices);
   }
@@ -204,7 +199,6 @@ class Starting : public data::DatasetImpl {
   Dataset base_;
   Shared start_;
   mutable std::atomic<uint64_t> number_ = 0;
-  mutable std::atomic<int64_t> workers_ = 0;
 };
 
 /// What an object with __len__ and __iter__ says of an epoch.
@@ -217,23 +211,31 @@ std::vector<T> listed(nb::handle sampler, int64_t epoch) {
   return all;
 }
 
-std::function<data::Loader(int64_t)> sampled(const Dataset& set, nb::handle sampler,
-                                             nb::handle batch_sampler,
-                                             const data::LoaderOptions& options) {
-  if (!sampler.is_none())
-    return [set, options, from = Shared(sampler)](int64_t epoch) {
-      const auto order = listed<int64_t>(from.get(), epoch);
-      return data::loader_of(
-          set, data::Sampler{static_cast<int64_t>(order.size()), [&](int64_t) { return order; }},
-          epoch, options);
-    };
-  return [set, options, from = Shared(batch_sampler)](int64_t epoch) {
-    const auto batches = listed<std::vector<int64_t>>(from.get(), epoch);
-    return data::loader_of(
-        set,
-        data::BatchSampler{static_cast<int64_t>(batches.size()), [&](int64_t) { return batches; }},
-        epoch, options);
-  };
+/// How many an object says it has; kUnknownSize where it has no len().
+int64_t size_or_unknown(nb::handle object) {
+  const Py_ssize_t size = PyObject_Size(object.ptr());
+  if (size >= 0) return static_cast<int64_t>(size);
+  PyErr_Clear();
+  return data::kUnknownSize;
+}
+
+data::Sampler as_sampler(nb::handle object) {
+  return {size_or_unknown(object),
+          [from = Shared(object)](int64_t epoch) { return listed<int64_t>(from.get(), epoch); }};
+}
+
+data::BatchSampler as_batch_sampler(nb::handle object) {
+  int64_t largest = 0;
+  if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) {
+    for (nb::handle batch : nb::iter(object))
+      largest = std::max(largest, static_cast<int64_t>(nb::len(batch)));
+  } else if (const nb::object size = nb::getattr(object, "batch_size", nb::none());
+             PyLong_Check(size.ptr())) {
+    largest = nb::cast<int64_t>(size);
+  }
+  return {size_or_unknown(object), largest, [from = Shared(object)](int64_t epoch) {
+            return listed<std::vector<int64_t>>(from.get(), epoch);
+          }};
 }
 
 /// A number, or something with initial_seed().
@@ -251,7 +253,8 @@ int traverse_loader(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   const data::Loader& loader = nb::inst_ptr<PythonLoader>(self)->loader;
-  if (loader.is_alone()) Py_VISIT(own_object(loader.dataset()));
+  if (loader.is_alone())
+    Py_VISIT(loader.is_stream() ? own_object(loader.stream()) : own_object(loader.dataset()));
   return 0;
 }
 
@@ -273,6 +276,8 @@ void bind_loader(nb::module_& m) {
          std::vector<data::Transform> augment, bool resident) {
         check(sampler.is_none() || (batch_sampler.is_none() && !nb::cast<bool>(nb::bool_(shuffle))),
               "DataLoader: a sampler excludes shuffle and batch_sampler");
+        check(batch_sampler.is_none() || (batch_size == 1 && !drop_last),
+              "DataLoader: a batch_sampler excludes batch_size and drop_last");
         data::LoaderOptions options{.batch = batch_size.value_or(1),
                                     .shuffle = parse_shuffle(shuffle),
                                     .drop_last = drop_last,
@@ -283,18 +288,32 @@ void bind_loader(nb::module_& m) {
                                     .resident = resident};
         const std::optional<uint64_t> seed = seed_from(generator);
         if (seed && shuffle.is(nb::handle(Py_True))) options.shuffle = seed;
+        const bool starts = !worker_init_fn.is_none() && workers > 0;
+        if (is_stream(dataset)) {
+          check(options.shuffle == std::nullopt && sampler.is_none() && batch_sampler.is_none(),
+                "DataLoader: an iterable data set has its own order, without shuffle and samplers; "
+                "IterableDataset.shuffle(buffer_size) changes it");
+          const data::Stream stream = batches_of_stream(
+              as_stream(dataset), {.collate_fn = collate_fn,
+                                   .single = !batch_size,
+                                   .worker_init_fn = starts ? worker_init_fn : nb::none()});
+          new (self) PythonLoader{without_gil([&] { return data::Loader(stream, options); })};
+          return;
+        }
         Dataset set = as_dataset(dataset);
         if (!collate_fn.is_none())
           set = Dataset(std::make_shared<Collated>(set, dataset, collate_fn));
         if (!batch_size) set = Dataset(std::make_shared<Single>(set));
-        if (!worker_init_fn.is_none() && workers > 0)
-          set = Dataset(std::make_shared<Starting>(set, worker_init_fn));
-        std::function<data::Loader(int64_t)> make;
-        if (!sampler.is_none() || !batch_sampler.is_none())
-          make = sampled(set, sampler, batch_sampler, options);
-        data::Loader first =
-            without_gil([&] { return make ? make(0) : data::Loader(set, options); });
-        new (self) PythonLoader{std::move(first), 0, std::move(make)};
+        if (starts) set = Dataset(std::make_shared<Starting>(set, worker_init_fn));
+        std::optional<Shared> from;
+        if (!sampler.is_none()) {
+          options.sampler = as_sampler(sampler);
+          from.emplace(sampler);
+        } else if (!batch_sampler.is_none()) {
+          options.batch_sampler = as_batch_sampler(batch_sampler);
+          from.emplace(batch_sampler);
+        }
+        new (self) PythonLoader{without_gil([&] { return data::Loader(set, options); }), 0, from};
       },
       "dataset"_a, "batch_size"_a.none() = 1, "shuffle"_a.none() = false, "sampler"_a = nb::none(),
       "batch_sampler"_a = nb::none(), "num_workers"_a = 0, "collate_fn"_a = nb::none(),
@@ -303,7 +322,8 @@ void bind_loader(nb::module_& m) {
       "generator"_a = nb::none(), nb::kw_only(), "prefetch_factor"_a = nb::none(),
       "persistent_workers"_a = false, "device"_a = nb::none(),
       "augment"_a = std::vector<data::Transform>(), "resident"_a = false,
-      "dataset: of mica, a pair of arrays, or any object with __len__ and __getitem__. batch_size: "
+      "dataset: of mica, a pair of arrays, any object with __len__ and __getitem__, or one to "
+      "iterate over (see IterableDataset). batch_size: "
       "None gives examples as they are. shuffle: True draws a seed, or takes the generator's; a "
       "number is the seed. sampler, batch_sampler: objects that give numbers of examples, or lists "
       "of them, anew for each epoch. num_workers: threads that prepare batches ahead, each of "
@@ -312,29 +332,44 @@ void bind_loader(nb::module_& m) {
       "drop_last: an epoch ends before a batch that would be smaller. resident: the whole data set "
       "lies on the device. pin_memory, timeout, multiprocessing_context and persistent_workers are "
       "taken without effect.");
-  loader.def("__len__", [](const PythonLoader& self) { return self.loader.size(); });
+  loader.def("__len__", [](const PythonLoader& self) {
+    if (self.loader.size() == data::kUnknownSize)
+      raise_type_error("DataLoader: what it walks over does not say how many examples there are");
+    return self.loader.size();
+  });
   loader.def("__iter__", [](PythonLoader& self) {
-    const int64_t epoch = self.next_epoch++;
-    if (self.make && epoch > 0) self.loader = without_gil([&] { return self.make(epoch); });
+    int64_t epoch = self.next_epoch;
+    // sampler.set_epoch(5) may have been called: a run is gone on with.
+    if (self.sampler)
+      if (const nb::object told = nb::getattr(self.sampler->get(), "epoch", nb::none());
+          PyLong_Check(told.ptr()))
+        epoch = std::max(epoch, nb::cast<int64_t>(told));
+    self.next_epoch = epoch + 1;
     return walk(self.loader, epoch);
   });
   loader.def(
       "epoch",
       [](const PythonLoader& self, int64_t epoch, int64_t first_batch) {
-        if (!self.make) return walk(self.loader, epoch, first_batch);
-        const data::Loader of = without_gil([&] { return self.make(epoch); });
-        return walk(of, epoch, first_batch);
+        return walk(self.loader, epoch, first_batch);
       },
       "epoch"_a, "first_batch"_a = 0, "One walk over the batches of an epoch, the same each time.");
   loader.def_prop_ro(
-      "examples", [](const PythonLoader& self) { return self.loader.examples(); },
-      "How many there are in an epoch.");
+      "examples",
+      [](const PythonLoader& self) {
+        const int64_t n = self.loader.examples();
+        return n == data::kUnknownSize ? std::optional<int64_t>() : n;
+      },
+      "How many there are in an epoch; None where only a walk tells.");
   loader.def_prop_ro(
       "batch_size", [](const PythonLoader& self) { return self.loader.options().batch; },
       "Examples in a batch; the last may have fewer.");
   loader.def_prop_ro(
-      "dataset", [](const PythonLoader& self) { return self.loader.dataset(); },
-      "What it takes the examples from, as a Dataset.");
+      "dataset",
+      [](const PythonLoader& self) -> nb::object {
+        if (self.loader.is_stream()) return nb::cast(self.loader.stream());
+        return nb::cast(self.loader.dataset());
+      },
+      "What it takes the examples from, as a Dataset or an IterableDataset.");
   loader.def_prop_ro(
       "drop_last", [](const PythonLoader& self) { return self.loader.options().drop_last; },
       "Whether a last batch that would have fewer examples is left out.");
@@ -349,6 +384,8 @@ void bind_loader(nb::module_& m) {
           "loader"_a, ReleaseGil())
       .def("start", &data::Feed::start, "epoch"_a, "first_batch"_a = 0, ReleaseGil(),
            "What comes next is this batch of this epoch.")
+      .def_prop_ro("batches", &data::Feed::batches, "Of the epoch that was started.")
+      .def("size_of", &data::Feed::size_of, "batch"_a, "Examples in a batch of that epoch.")
       .def(
           "next",
           [](const data::Feed& self, int64_t n) {
@@ -378,6 +415,7 @@ void bind_data(nb::module_& m) {
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&BatchIterator::close_all));
   bind_transforms(scope);
   bind_datasets(scope);
+  bind_streams(scope);
   bind_loader(scope);
 
   nb::class_<BatchSource>(scope, "Batches", "Pairs (x, y); see batches().")

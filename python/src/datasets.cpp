@@ -28,18 +28,6 @@ Tensor as_tensor(nb::handle value) {
 
 Example as_example(nb::handle value) { return example_from(value, ValuesPath("example")); }
 
-/// Calls f; what it raises says of which example it was.
-template <class F>
-Example example_of(int64_t i, F&& f) {
-  const nb::gil_scoped_acquire acquire;
-  try {
-    return f();
-  } catch (nb::python_error& e) {
-    e.value().attr("add_note")(fmt::format("data: in example {}", i));
-    throw;
-  }
-}
-
 /// An object with __len__ and __getitem__.
 class PythonDataset : public data::DatasetImpl {
  public:
@@ -52,6 +40,7 @@ class PythonDataset : public data::DatasetImpl {
     return static_cast<int64_t>(nb::len(object_.get()));
   }
   Example get(int64_t i) const override {
+    const DatasetScope scope(object_.get());
     return example_of(i, [&] { return as_example(nb::object(object_.get()[nb::int_(i)])); });
   }
 

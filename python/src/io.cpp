@@ -14,7 +14,7 @@ namespace mica::python {
 namespace {
 
 using Path = std::filesystem::path;
-using Named = std::map<std::string, Tensor>;
+using Named = StateDict;
 using Texts = std::map<std::string, std::string>;
 
 io::ByteSpan bytes_of(const nb::bytes& data) {

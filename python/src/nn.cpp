@@ -141,21 +141,6 @@ Tensor find_tensor(nb::handle self, const std::string& path,
 }
 
 /// What is missing or unknown is left out where not `strict`, and returned by name.
-/// Of each module its parameters, its buffers, then its parts.
-nb::typed<nb::dict, nb::str, Tensor> state_dict(nb::handle self) {
-  const nn::Module module = module_from(self);
-  nn::StateDict rest = module.state_dict();
-  nb::typed<nb::dict, nb::str, Tensor> state;
-  for (const auto& [path, part] : module.named_modules())
-    for (const auto& own : {part.impl()->own_parameters(), part.impl()->own_buffers()})
-      for (const auto& [name, tensor] : own)
-        if (const auto found = rest.extract(path.empty() ? name : path + "." + name))
-          state[found.key().c_str()] = found.mapped();
-  for (const auto& [name, tensor] : rest)
-    state[name.c_str()] = tensor;  // shared parts' other names
-  return state;
-}
-
 nb::object load_state_dict(nb::handle self, const nn::StateDict& state, bool strict) {
   const nn::Module module = module_from(self);
   nn::StateDict known = state;
@@ -163,11 +148,14 @@ nb::object load_state_dict(nb::handle self, const nn::StateDict& state, bool str
   nb::list unexpected;
   if (!strict) {
     const nn::StateDict own = module.state_dict();
-    std::erase_if(known, [&](const auto& entry) {
-      if (own.contains(entry.first)) return false;
-      unexpected.append(entry.first);
-      return true;
-    });
+    known = {};
+    for (const auto& [name, value] : state) {
+      if (own.contains(name)) {
+        known.emplace(name, value);
+      } else {
+        unexpected.append(name);
+      }
+    }
     for (const auto& [name, value] : own)
       if (known.emplace(name, value).second) missing.append(name);
   }
@@ -217,9 +205,10 @@ void bind_state(ModuleClass& module) {
         return find_tensor(self, target, &ModuleImpl::own_buffers);
       },
       "target"_a, "The buffer of a dotted name; AttributeError where there is none.");
-  module.def("state_dict", state_dict,
-             "Parameters and buffers by dotted name, in the order in which they were registered; "
-             "they share the module's memory.");
+  module.def(
+      "state_dict", [](nb::handle self) { return module_from(self).state_dict(); },
+      "Parameters and buffers by dotted name, in the order in which they were registered; "
+      "they share the module's memory.");
   module.def("load_state_dict", load_state_dict, "state_dict"_a, "strict"_a = true,
              "Copies values in. A missing, unknown or misshapen entry raises, and then nothing was "
              "changed; with strict=False the missing and the unknown are passed over, and named in "

@@ -4,6 +4,7 @@
 #include <nanobind/stl/map.h>
 
 #include "mica/ops/copy/copy.h"
+#include "mica/ops/fill/fill.h"
 #include "mica/ops/view/view.h"
 #include "python/src/optim.h"
 
@@ -25,6 +26,14 @@ struct ParamGroup {
     dict["params"] = of().parameters(index);
     dict["lr"] = without_gil([&] { return of().current_lr(index); });
     dict.update(access.get(of(), index));
+    if (of().momenta().defined()) {
+      const double momentum = without_gil([&] { return momentum_place().item(); });
+      if (dict.contains("betas")) {
+        dict["betas"] = nb::make_tuple(momentum, dict["betas"][1]);
+      } else {
+        dict["momentum"] = momentum;
+      }
+    }
     dict.update(free());
     return dict;
   }
@@ -36,8 +45,16 @@ struct ParamGroup {
       without_gil([&] { of().set_current_lr(index, lr); });
     } else if (!access.set(of(), index, key, value)) {
       free()[key.c_str()] = value;
+    } else if (of().momenta().defined() && (key == "momentum" || key == "betas")) {
+      const auto momentum =
+          nb::cast<double>(key == "betas" ? nb::object(value[0]) : nb::borrow(value));
+      without_gil([&] { fill_(momentum_place(), momentum); });
     }
   }
+
+ private:
+  /// Where a scheduler sets it.
+  Tensor momentum_place() const { return select(of().momenta(), 0, static_cast<int64_t>(index)); }
 };
 
 void bind_param_group(nb::module_& m) {

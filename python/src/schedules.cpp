@@ -80,6 +80,25 @@ void bind_schedules(nb::module_& m) {
   m.def(
       "chained", [](const std::vector<Schedule>& schedules) { return chained(schedules); },
       "schedules"_a, "All at once: each works on the rate that those before it give.");
+  nb::class_<MomentumSchedule>(m, "MomentumSchedule", "A momentum over the calls of step().");
+  m.def(
+      "one_cycle_momentum",
+      [](int64_t steps, double pct_start, bool lines, bool three_phase, double least, double most) {
+        return one_cycle_momentum(
+            {.steps = steps, .pct_start = pct_start, .lines = lines, .three_phase = three_phase},
+            least, most);
+      },
+      "steps"_a, "pct_start"_a = 0.3, "lines"_a = false, "three_phase"_a = false, "least"_a = 0.85,
+      "most"_a = 0.95, "The momentum of OneCycleLR: from most to least while the rate rises.");
+  m.def(
+      "cyclic_momentum",
+      [](int64_t steps_up, int64_t steps_down, const std::string& mode, double gamma, double least,
+         double most) {
+        return cyclic_momentum({0, steps_up, steps_down, cyclic_mode(mode), gamma}, least, most);
+      },
+      "steps_up"_a = 2000, "steps_down"_a = 0, "mode"_a = "triangular", "gamma"_a = 1.0,
+      "least"_a = 0.8, "most"_a = 0.9,
+      "The momentum of CyclicLR: highest where the rate is lowest.");
   m.def(
       "one_cycle",
       [](int64_t steps, double pct_start, double div_factor, double final_div_factor, bool lines,
@@ -102,6 +121,9 @@ void bind_schedules(nb::module_& m) {
 
 void bind_schedulers(nb::module_& m) {
   nb::class_<RateWriter>(m, "RateWriter", "What writes to an optimizer's rates.")
+      .def_prop_ro(
+          "optimizer", [](const RateWriter& self) -> Optimizer& { return self.optimizer(); },
+          nb::rv_policy::reference, "Whose rates they are.")
       .def("get_last_lr", &RateWriter::get_last_lr, ReleaseGil(),
            "The rates of the groups; waits for the device.")
       .def("state_dict", &RateWriter::state_dict,
@@ -115,11 +137,12 @@ void bind_schedulers(nb::module_& m) {
       nb::dynamic_attr())
       .def(
           "__init__",
-          [](LRScheduler* self, Optimizer& optimizer, const Schedule& schedule,
-             int64_t last_epoch) {
-            without_gil([&] { new (self) LRScheduler(optimizer, schedule, last_epoch); });
+          [](LRScheduler* self, Optimizer& optimizer, const Schedule& schedule, int64_t last_epoch,
+             const std::optional<MomentumSchedule>& momentum) {
+            without_gil([&] { new (self) LRScheduler(optimizer, schedule, last_epoch, momentum); });
           },
-          "optimizer"_a, "schedule"_a, "last_epoch"_a = -1, nb::keep_alive<1, 2>())
+          "optimizer"_a, "schedule"_a, "last_epoch"_a = -1, "momentum"_a.none() = nb::none(),
+          nb::keep_alive<1, 2>(), "momentum: what one_cycle_momentum or cyclic_momentum gives.")
       .def("step", &LRScheduler::step, ReleaseGil(), "Goes on to the next rate.")
       .def_prop_ro("last_epoch", &LRScheduler::last_epoch, ReleaseGil(),
                    "The calls of step(); waits for the device.")

@@ -135,8 +135,8 @@ PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(PythonTrainer::t
                        {0, nullptr}};
 
 void make_trainer(PythonTrainer* self, nb::handle model, nb::handle optimizer, int64_t epochs,
-                  nb::handle loss, nb::handle metrics, nb::handle split, bool compile,
-                  int64_t steps_per_launch, double clip_norm, int64_t patience,
+                  int64_t steps_per_epoch, nb::handle loss, nb::handle metrics, nb::handle split,
+                  bool compile, int64_t steps_per_launch, double clip_norm, int64_t patience,
                   const std::string& best_by, double until_accuracy, int64_t evaluate_every,
                   const Path& out, int64_t save_every, double save_minutes, bool progress,
                   nb::handle on_epoch, nb::handle callbacks, const std::string& config,
@@ -145,6 +145,7 @@ void make_trainer(PythonTrainer* self, nb::handle model, nb::handle optimizer, i
   const nb::tuple metric_objects(nb::borrow(metrics));
   const nb::tuple callback_objects(nb::borrow(callbacks));
   train::TrainerOptions options{.epochs = epochs,
+                                .steps_per_epoch = steps_per_epoch,
                                 .loss = as_comparison(loss, "the loss"),
                                 .metrics = as_metrics(metric_objects),
                                 .split = as_split(split),
@@ -188,9 +189,6 @@ bool in_main_thread() {
 
 /// Ctrl-C ends the loop after its step, with all saved, and is then raised as Python would have.
 Outcome fit(PythonTrainer& self, const PythonLoader& train, const PythonLoader& test) {
-  check<Unsupported>(!train.make && !test.make,
-                     "Trainer: takes no loaders with samplers, whose order it would not ask for in "
-                     "each epoch; DataLoader(shuffle=True) has one");
   self.outcome = without_gil([&] { return self.trainer->fit(train.loader, test.loader); });
   if (self.outcome.interrupted) {
     if (in_main_thread()) {
@@ -207,17 +205,18 @@ void bind_trainer(nb::module_& m) {
                             "The training loop: epochs, validation, checkpoints, resume.")
       .def(
           "__init__", make_trainer, "model"_a, "optimizer"_a, nb::kw_only(), "epochs"_a = 10,
-          "loss"_a = nb::none(), "metrics"_a = nb::tuple(), "split"_a = nb::none(),
-          "compile"_a = true, "steps_per_launch"_a = 0, "clip_norm"_a = 0.0, "patience"_a = 0,
-          "best_by"_a = "", "until_accuracy"_a = 0.0, "evaluate_every"_a = 0, "out"_a = "",
-          "save_every"_a = 0, "save_minutes"_a = 0.0, "progress"_a = true,
+          "steps_per_epoch"_a = 0, "loss"_a = nb::none(), "metrics"_a = nb::tuple(),
+          "split"_a = nb::none(), "compile"_a = true, "steps_per_launch"_a = 0, "clip_norm"_a = 0.0,
+          "patience"_a = 0, "best_by"_a = "", "until_accuracy"_a = 0.0, "evaluate_every"_a = 0,
+          "out"_a = "", "save_every"_a = 0, "save_minutes"_a = 0.0, "progress"_a = true,
           "on_epoch"_a = nb::none(), "callbacks"_a = nb::tuple(), "config"_a = "{}",
           "title"_a = "A training run", "command"_a = "",
           R"(model(inputs) is trained so that loss(output, target) falls; of a batch that is a tuple
 the last part is the target and those before are the inputs, of a dict "target" and the rest, and
 split(batch) -> (inputs, target) says otherwise.
 
-loss: cross entropy unless given; a dict or tuple of several is minimised as their sum. metrics: what
+steps_per_epoch: an epoch ends after so many steps, or with the data, and the next one goes on there;
+0: with the data. loss: cross entropy unless given; a dict or tuple of several is minimised as their sum. metrics: what
 is measured on the test data; unless given, what fits the targets. compile: step and evaluation are
 captured once and replayed. best_by: "loss" or the name of a metric, by which the best epoch is kept
 and patience, epochs without a better one, is counted. evaluate_every, save_every: steps between

@@ -6,10 +6,11 @@
 namespace mica::python {
 namespace {
 
-/// A list, named tuple or dataclass; tuples and dicts are Values' own.
+/// A list, named tuple or dataclass, or any object, which then is the type; tuples and dicts are
+/// Values' own.
 class PythonForm final : public Values::Form {
  public:
-  enum class Kind : uint8_t { list, named_tuple, dataclass };
+  enum class Kind : uint8_t { list, named_tuple, dataclass, object };
 
   PythonForm(Kind kind, nb::handle type) : kind_(kind), type_(type) {}
   bool equals(const Form& other) const override {
@@ -18,6 +19,7 @@ class PythonForm final : public Values::Form {
   }
 
   nb::object make(const nb::list& entries, std::span<const std::string> keys) const {
+    if (kind_ == Kind::object) return nb::borrow(type_.get());
     if (kind_ == Kind::list) return entries;
     if (kind_ == Kind::named_tuple) return type_.get().attr("_make")(entries);
     // Not by its __init__, which may want other arguments.
@@ -50,17 +52,21 @@ bool read_constant(nb::handle object, Constant& constant) {
     int overflow = 0;
     constant = static_cast<int64_t>(PyLong_AsLongLongAndOverflow(object.ptr(), &overflow));
     return overflow == 0;
+  } else if (nb::hasattr(object, "_mica_operand")) {
+    return read_constant(object.attr("_now")(), constant);  // a number of a capture: its value
   } else {
     return false;
   }
   return true;
 }
 
-nb::object constant_to_python(const Constant& constant) {
+nb::object constant_to_python(const Constant& constant, nb::handle numbers) {
   return std::visit(
-      []<class T>(const T& value) -> nb::object {
+      [&]<class T>(const T& value) -> nb::object {
         if constexpr (std::is_same_v<T, std::monostate>) {
           return nb::none();
+        } else if constexpr (std::is_same_v<T, PlacedNumber>) {
+          return numbers[nb::int_(value.place)];
         } else {
           return nb::cast(value);
         }
@@ -157,16 +163,17 @@ class Reader {
   bool arrays_;
 };
 
-nb::object to_python(const Values& values, std::span<const Constant>& constants) {
+nb::object to_python(const Values& values, std::span<const Constant>& constants,
+                     nb::handle numbers) {
   if (values.is_tensor()) return nb::cast(values.tensor());
   if (values.is_nothing()) {
     if (constants.empty()) return nb::none();
-    nb::object value = constant_to_python(constants.front());
+    nb::object value = constant_to_python(constants.front(), numbers);
     constants = constants.subspan(1);
     return value;
   }
   nb::list entries;
-  for (const Values& entry : values.entries()) entries.append(to_python(entry, constants));
+  for (const Values& entry : values.entries()) entries.append(to_python(entry, constants, numbers));
   if (const auto own = values.form())
     if (const auto* python = dynamic_cast<const PythonForm*>(own.get()))
       return python->make(entries, values.keys());
@@ -202,8 +209,13 @@ Values example_from(nb::handle object, const ValuesPath& path) {
   return Reader(nullptr, true).read(object, path, true);
 }
 
-nb::object values_to_python(const Values& values, std::span<const Constant> constants) {
-  return to_python(values, constants);
+nb::object values_to_python(const Values& values, std::span<const Constant> constants,
+                            nb::handle numbers) {
+  return to_python(values, constants, numbers);
+}
+
+Values opaque(nb::handle object) {
+  return Values::list({}, form(PythonForm::Kind::object, object));
 }
 
 Values values_from_arguments(const nb::tuple& args, const ValuesPath& path) {

@@ -15,8 +15,13 @@ Values values_from(nb::handle object, const ValuesPath& path,
 /// The same for an example of a data set: what tensor() takes is a tensor too, as numbers, lists of
 /// them and arrays are, and lists are tuples.
 Values example_from(nb::handle object, const ValuesPath& path);
-/// The other way round, with the constants that were noted.
-nb::object values_to_python(const Values& values, std::span<const Constant> constants = {});
+/// The other way round, with the constants that were noted; `numbers` is a dictionary of those that
+/// have places.
+nb::object values_to_python(const Values& values, std::span<const Constant> constants = {},
+                            nb::handle numbers = {});
+
+/// An object that goes through C++ as it is, and comes back by values_to_python.
+Values opaque(nb::handle object);
 
 /// What a module is called with: one argument as it is, several as a list.
 Values values_from_arguments(const nb::tuple& args, const ValuesPath& path);

@@ -6,6 +6,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/values_check.h"
+#include "mica/data/stack.h"
 #include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/random/random.h"
@@ -18,12 +19,6 @@ namespace {
 std::byte* bytes_of(const Tensor& t) { return static_cast<std::byte*>(t.data()); }
 size_t size_in_bytes(const Tensor& t) {
   return static_cast<size_t>(t.numel()) * size_of(t.dtype());
-}
-
-Shape with_rows(const Shape& row, int64_t n) {
-  Shape shape = {n};
-  for (const int64_t d : row) shape.push_back(d);
-  return shape;
 }
 
 /// Rows of a contiguous table, in parallel: a copy at memory's speed.
@@ -113,21 +108,6 @@ class Subset : public DatasetImpl {
   std::vector<int64_t> indices_;
 };
 
-/// Writes a tensor of example i into row `row` of the stack, which the first makes.
-void put_row(Tensor& stack, const Tensor& part, const ValuesPath& path, int64_t i, size_t row,
-             size_t rows) {
-  check(part.device().is_cpu(), "data::Dataset: {} of example {} must be on the CPU, got {}", path,
-        i, part.spec());
-  const Tensor value = contiguous(part.detach());
-  const Shape shape = with_rows(value.shape(), static_cast<int64_t>(rows));
-  if (row == 0) stack = empty(shape, {.dtype = value.dtype()});
-  check<ShapeError>(stack.shape() == shape && stack.dtype() == value.dtype(),
-                    "data::Dataset: {} of example {} is {}{}, others of its batch are {}{}", path,
-                    i, value.dtype(), value.shape(), stack.dtype(), stack.shape());
-  const size_t bytes = size_in_bytes(value);
-  if (bytes > 0) std::memcpy(bytes_of(stack) + row * bytes, bytes_of(value), bytes);
-}
-
 }  // namespace
 
 int64_t TensorDataset::size() const { return y.size(0); }
@@ -138,23 +118,9 @@ TensorDataset TensorDataset::first(int64_t n) const {
 }
 
 Batch DatasetImpl::gather(std::span<const int64_t> indices) const {
-  Values first;
-  Tensors stacks;
-  for (size_t row = 0; row < indices.size(); ++row) {
-    const Example example = get(indices[row]);
-    if (row == 0) {
-      first = example;
-      stacks.resize(flatten(example).size());
-    }
-    check<ShapeError>(same_structure(first, example),
-                      "data::Dataset: example {} is {}, others of its batch are {}", indices[row],
-                      example, first);
-    size_t leaf = 0;
-    for_each_leaf(example, ValuesPath("example"), [&](const Tensor& t, const ValuesPath& path) {
-      put_row(stacks[leaf++], t, path, indices[row], row, indices.size());
-    });
-  }
-  return unflatten(first, stacks);
+  Stack stack(indices.size());
+  for (const int64_t i : indices) stack.add(get(i), i);
+  return stack.batch();
 }
 
 Dataset::Dataset(const TensorDataset& tensors) {

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
-#include "mica/core/values_check.h"
-#include "mica/data/worker_pool.h"
+#include "mica/data/loader_state.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
-#include "mica/ops/gather/gather.h"
 #include "mica/ops/random/random.h"
 #include "mica/ops/view/view.h"
 
@@ -21,29 +18,6 @@ namespace {
 /// device waits for the host only so often.
 constexpr int64_t kChunkExamples = 4096;
 
-Tensor as_floats(const Tensor& x) {
-  return x.dtype() == DType::u8 ? div(cast(x, DType::f32), 255) : x;
-}
-
-/// The walks that this thread makes a batch of, the innermost first: a data set may walk over
-/// another.
-struct Making {
-  const void* walk;
-  const Making* outer;
-};
-thread_local const Making* t_making = nullptr;
-
-/// The batch with f(x) for its first tensor, x.
-template <class F>
-Batch with_first(const Batch& batch, F&& f) {
-  bool first = true;
-  return map_leaves(batch, [&](const Tensor& t) { return std::exchange(first, false) ? f(t) : t; });
-}
-
-Batch moved(const Batch& batch, Device device) {
-  return map_leaves(batch, [&](const Tensor& t) { return to(t, device); });
-}
-
 /// The whole data set as one batch on a device.
 Batch whole(const Dataset& dataset, Device device) {
   if (const Values* all = dataset.impl()->tensors()) return moved(*all, device);
@@ -52,164 +26,112 @@ Batch whole(const Dataset& dataset, Device device) {
   return moved(dataset.impl()->gather(indices), device);
 }
 
+void check_options(const LoaderOptions& options) {
+  check(options.batch >= 1, "data::Loader: batch must be at least 1, got {}", options.batch);
+  constexpr int kMostWorkers = 1024;
+  check(options.workers >= 0 && options.workers <= kMostWorkers,
+        "data::Loader: expected 0 to {} workers, got {}", kMostWorkers, options.workers);
+  check(options.prefetch >= 1, "data::Loader: prefetch must be at least 1, got {}",
+        options.prefetch);
+  const int orders =
+      (options.shuffle ? 1 : 0) + (options.sampler ? 1 : 0) + (options.batch_sampler ? 1 : 0);
+  check(orders <= 1, "data::Loader: shuffle, sampler and batch_sampler exclude each other");
+}
+
+/// Batches of so many examples; of kUnknownSize the same.
+int64_t batches_of(int64_t examples, const LoaderOptions& options) {
+  if (examples == kUnknownSize) return kUnknownSize;
+  const int64_t rest = options.drop_last ? 0 : options.batch - 1;
+  return (examples + rest) / options.batch;
+}
+
+/// Those that come of so many.
+int64_t examples_of(int64_t examples, const LoaderOptions& options) {
+  if (examples == kUnknownSize || !options.drop_last) return examples;
+  return examples / options.batch * options.batch;
+}
+
+Tensor checked(const std::vector<int64_t>& chosen, int64_t expected, int64_t size) {
+  const auto count = static_cast<int64_t>(chosen.size());
+  check(expected == kUnknownSize || count == expected,
+        "data::Sampler: expected {} numbers for an epoch, got {}", expected, count);
+  for (const int64_t i : chosen)
+    check<IndexError>(i >= 0 && i < size, "data::Sampler: no example {} in a set of {}", i, size);
+  return tensor(std::span<const int64_t>(chosen), {count});
+}
+
 }  // namespace
 
-struct Loader::State {
-  Dataset dataset;
-  LoaderOptions options;
-  int64_t dataset_size = 0;
-  int64_t examples = 0;  ///< in an epoch, N
-  int64_t batches = 0;
-  /// In a piece, which is made and moved to the device at once.
-  int64_t batches_per_piece = 1;
-  Batch resident = {};  ///< the data set on the device
+Tensor as_floats(const Tensor& x) {
+  return x.dtype() == DType::u8 ? div(cast(x, DType::f32), 255) : x;
+}
 
-  /// (N) i64: the numbers of the examples as they come in an epoch.
-  Tensor order(int64_t epoch, Device device) const {
-    if (!options.shuffle) return to(arange(examples), device);
-    return slice(seeded_randperm(dataset_size, *options.shuffle, epoch, device), 0, 0, examples);
-  }
-  RandomStream stream(int64_t epoch, size_t position) const {
-    return {options.shuffle.value_or(0), epoch, static_cast<int64_t>(position)};
-  }
-  /// Of each transform for a whole epoch, (N, k) in its order, on the device; undefined where it
-  /// has none.
-  Tensors parameters(int64_t epoch) const {
-    Tensors all;
-    if (options.augment.empty()) return all;
-    const Tensor order = this->order(epoch, Device::cpu());
-    const std::span indices(order.data_as<int64_t>(), static_cast<size_t>(examples));
-    for (size_t i = 0; i < options.augment.size(); ++i) {
-      const Tensor drawn = options.augment[i].draw(indices, stream(epoch, i));
-      all.push_back(drawn.defined() ? to(drawn, options.device) : drawn);
+Batch moved(const Batch& batch, Device device) {
+  return map_leaves(batch, [&](const Tensor& t) { return to(t, device); });
+}
+
+EpochOrder LoaderState::order(int64_t epoch, Device device) const {
+  EpochOrder order = {.indices = {}, .batch = options.batch};
+  if (options.batch_sampler) {
+    std::vector<int64_t> chosen;
+    const auto all = options.batch_sampler->batches(epoch);
+    const int64_t expected = options.batch_sampler->size;
+    check(expected == kUnknownSize || static_cast<int64_t>(all.size()) == expected,
+          "data::BatchSampler: expected {} batches for an epoch, got {}", expected, all.size());
+    for (const std::vector<int64_t>& batch : all) {
+      check(!batch.empty(), "data::BatchSampler: a batch has no examples");
+      chosen.insert(chosen.end(), batch.begin(), batch.end());
+      order.ends.push_back(static_cast<int64_t>(chosen.size()));
     }
-    return all;
+    order.indices = to(checked(chosen, kUnknownSize, dataset_size), device);
+  } else if (options.sampler) {
+    const Tensor chosen =
+        checked(options.sampler->order(epoch), options.sampler->size, dataset_size);
+    order.indices = to(slice(chosen, 0, 0, examples_of(chosen.numel(), options)), device);
+  } else if (options.shuffle) {
+    order.indices =
+        slice(seeded_randperm(dataset_size, *options.shuffle, epoch, device), 0, 0, examples);
+  } else {
+    order.indices = to(arange(examples), device);
   }
-  /// Of what is resident: the examples at `indices`, with transforms whose parameters `of` picks.
-  template <class Pick>
-  Batch gather(const Tensor& indices, const Tensors& all_parameters, Pick&& of) const {
-    const Batch rows =
-        map_leaves(resident, [&](const Tensor& t) { return index_select(t, 0, indices); });
-    return with_first(rows, [&](const Tensor& pixels) {
-      Tensor x = as_floats(pixels);
-      for (size_t i = 0; i < options.augment.size(); ++i) {
-        const Tensor& all = all_parameters[i];
-        x = options.augment[i].apply(x, all.defined() ? of(all) : all);
-      }
-      return x;
-    });
+  return order;
+}
+
+std::vector<int64_t> LoaderState::numbers(const EpochOrder& order, int64_t begin,
+                                          int64_t end) const {
+  std::vector<int64_t> numbers(static_cast<size_t>(end - begin));
+  if (is_sampled()) {
+    std::iota(numbers.begin(), numbers.end(), begin);
+  } else {
+    const auto* indices = order.indices.data_as<int64_t>();
+    std::copy(indices + begin, indices + end, numbers.begin());
   }
-};
+  return numbers;
+}
 
-/// Pieces of an epoch, one after the other. Which batches are in a piece does not depend on where
-/// the walk begins, so a batch always lies alike in memory.
-class Epoch::Walk {
- public:
-  Walk(std::shared_ptr<const Loader::State> state, int64_t epoch, int64_t first_batch)
-      : state_(std::move(state)), epoch_(epoch), at_(first_batch) {
-    const LoaderOptions& options = state_->options;
-    if (done()) return;
-    // What is resident is picked and changed there: all that takes goes there before the first
-    // batch.
-    const NoGrad guard;
-    order_ = state_->order(epoch, options.resident ? options.device : Device::cpu());
-    if (options.resident) {
-      parameters_ = state_->parameters(epoch);
-    } else if (options.workers > 0) {
-      const int64_t per_piece = state_->batches_per_piece;
-      const int64_t pieces = (state_->batches + per_piece - 1) / per_piece;
-      const int64_t ahead = std::max<int64_t>((options.prefetch + per_piece - 1) / per_piece, 1);
-      pool_ = std::make_unique<WorkerPool>(
-          static_cast<int>(std::min<int64_t>(options.workers, ahead)), at_ / per_piece, pieces,
-          ahead, [this](int64_t piece) { return make(piece); });
-    }
+Tensors LoaderState::parameters(int64_t epoch, const EpochOrder& order) const {
+  Tensors all;
+  if (options.augment.empty()) return all;
+  const EpochOrder host = {to(order.indices, Device::cpu()), order.batch, order.ends};
+  const std::vector<int64_t> drawn_by = numbers(host, 0, host.examples());
+  for (size_t i = 0; i < options.augment.size(); ++i) {
+    const Tensor drawn = options.augment[i].draw(drawn_by, random(epoch, i));
+    all.push_back(drawn.defined() ? to(drawn, options.device) : drawn);
   }
+  return all;
+}
 
-  ~Walk() {
-    if (pool_ && pool_->forked()) (void)pool_.release();
-  }
-  Walk(const Walk&) = delete;
-  Walk& operator=(const Walk&) = delete;
+Batch LoaderState::finished(const Batch& batch, std::span<const int64_t> numbers,
+                            int64_t epoch) const {
+  return with_first(batch, [&](const Tensor& pixels) {
+    Tensor x = as_floats(pixels);
+    for (size_t i = 0; i < options.augment.size(); ++i)
+      x = options.augment[i](x, numbers, random(epoch, i));
+    return x;
+  });
+}
 
-  bool done() const { return at_ >= state_->batches; }
-  bool stop() { return !pool_ || pool_->forked() || pool_->stop(); }
-
-  void next() {
-    ++at_;
-    started_ = started_ && at_ % state_->batches_per_piece != 0;
-  }
-
-  /// Has the piece of the batch that the walk is at.
-  void prepare() {
-    if (started_ || done()) return;
-    const NoGrad guard;
-    const int64_t piece = at_ / state_->batches_per_piece;
-    try {
-      const Batch made = pool_                      ? pool_->take()
-                         : state_->options.resident ? gather(piece)
-                                                    : make(piece);
-      piece_ = moved(made, state_->options.device);
-    } catch (...) {
-      // Past what cannot be made; an interruption while it waited for a worker loses nothing.
-      if (!pool_ || pool_->taken() > piece) at_ = (piece + 1) * state_->batches_per_piece;
-      throw;
-    }
-    started_ = true;
-  }
-
-  Batch batch() const {
-    const int64_t per_piece = state_->batches_per_piece;
-    if (per_piece == 1) return piece_;
-    const int64_t begin = at_ % per_piece * state_->options.batch;
-    return map_leaves(piece_, [&](const Tensor& t) {
-      return slice(t, 0, begin, std::min(begin + state_->options.batch, t.size(0)));
-    });
-  }
-
- private:
-  int64_t begin_of(int64_t piece) const {
-    return std::min(piece * state_->batches_per_piece * state_->options.batch, state_->examples);
-  }
-
-  /// In any thread: a piece on the CPU.
-  Batch make(int64_t piece) const {
-    const Making here{this, t_making};
-    t_making = &here;
-    const struct Leave {
-      ~Leave() { t_making = t_making->outer; }
-    } leave;
-    const NoGrad guard;
-    const int64_t begin = begin_of(piece);
-    const std::span indices(order_.data_as<int64_t>() + begin,
-                            static_cast<size_t>(begin_of(piece + 1) - begin));
-    return with_first(state_->dataset.impl()->gather(indices), [&](const Tensor& pixels) {
-      Tensor x = as_floats(pixels);
-      const auto& augment = state_->options.augment;
-      for (size_t i = 0; i < augment.size(); ++i)
-        x = augment[i](x, indices, state_->stream(epoch_, i));
-      return x;
-    });
-  }
-
-  /// A piece of what is resident.
-  Batch gather(int64_t piece) const {
-    const int64_t begin = begin_of(piece);
-    const int64_t end = begin_of(piece + 1);
-    const auto part = [&](const Tensor& all) { return slice(all, 0, begin, end); };
-    return state_->gather(part(order_), parameters_, part);
-  }
-
-  std::shared_ptr<const Loader::State> state_;
-  int64_t epoch_;
-  int64_t at_;            ///< batch
-  Tensor order_;          ///< (N) i64
-  Tensors parameters_;    ///< of each transform, in that order, where the data set is resident
-  bool started_ = false;  ///< piece_ holds the batch
-  Batch piece_;
-  std::unique_ptr<WorkerPool> pool_;  ///< last: its threads use the rest
-};
-
-Epoch::Epoch(std::unique_ptr<Walk> walk) : walk_(std::move(walk)) {}
+Epoch::Epoch(std::unique_ptr<BatchWalk> walk) : walk_(std::move(walk)) {}
 Epoch::Epoch(Epoch&& other) noexcept = default;
 Epoch& Epoch::operator=(Epoch&& other) noexcept = default;
 Epoch::~Epoch() = default;
@@ -219,13 +141,16 @@ Epoch::Iterator Epoch::begin() {
   return Iterator(this);
 }
 
-bool Epoch::stop() { return walk_->stop(); }
-
-bool Epoch::is_making(const void* id) {
-  for (const Making* at = t_making; at; at = at->outer)
-    if (at->walk == id) return true;
-  return false;
+std::optional<Batch> Epoch::next() {
+  if (std::exchange(given_, false) && !walk_->done()) walk_->next();
+  walk_->prepare();
+  if (walk_->done()) return {};
+  given_ = true;
+  return walk_->batch();
 }
+
+bool Epoch::stop() { return walk_->stop(); }
+bool Epoch::is_making(const void* id) { return Making::is_making(id); }
 
 Batch Epoch::Iterator::operator*() const { return epoch_->walk_->batch(); }
 
@@ -238,72 +163,74 @@ Epoch::Iterator& Epoch::Iterator::operator++() {
 bool Epoch::Iterator::operator==(std::default_sentinel_t) const { return epoch_->walk_->done(); }
 
 Loader::Loader(Dataset dataset, LoaderOptions options) {
-  check(options.batch >= 1, "data::Loader: batch must be at least 1, got {}", options.batch);
-  constexpr int kMostWorkers = 1024;
-  check(options.workers >= 0 && options.workers <= kMostWorkers,
-        "data::Loader: expected 0 to {} workers, got {}", kMostWorkers, options.workers);
-  check(options.prefetch >= 1, "data::Loader: prefetch must be at least 1, got {}",
-        options.prefetch);
-  auto state = std::make_shared<State>(std::move(dataset), std::move(options));
-  const int64_t batch = state->options.batch;
+  check_options(options);
+  auto state = std::make_shared<LoaderState>(std::move(dataset));
+  state->options = std::move(options);
+  const LoaderOptions& o = state->options;
   state->dataset_size = state->dataset.size();
-  state->batches = state->dataset_size / batch;
-  state->examples = state->batches * batch;
-  if (!state->options.drop_last && state->examples < state->dataset_size) {
-    state->batches += 1;
-    state->examples = state->dataset_size;
+  if (o.batch_sampler) {
+    state->batches = o.batch_sampler->size;
+    state->examples = kUnknownSize;
+  } else {
+    const int64_t all = o.sampler ? o.sampler->size : state->dataset_size;
+    state->batches = batches_of(all, o);
+    state->examples = examples_of(all, o);
   }
   const Values* tensors = state->dataset.impl()->tensors();
   const bool only_gathered =
-      tensors && flatten(*tensors)[0].dtype() != DType::u8 && state->options.augment.empty();
-  if (only_gathered && !state->options.resident)
-    state->batches_per_piece = std::max<int64_t>(1, kChunkExamples / batch);
-  if (state->options.resident && state->examples > 0)
-    state->resident = whole(state->dataset, state->options.device);
+      tensors && flatten(*tensors)[0].dtype() != DType::u8 && o.augment.empty();
+  if (only_gathered && !o.resident && !o.batch_sampler)
+    state->batches_per_piece = std::max<int64_t>(1, kChunkExamples / o.batch);
+  if (o.resident && state->dataset_size > 0) state->resident = whole(state->dataset, o.device);
+  state_ = std::move(state);
+}
+
+Loader::Loader(Stream stream, LoaderOptions options) {
+  check_options(options);
+  check<Unsupported>(!options.resident,
+                     "data::Loader: a stream cannot be resident: its examples "
+                     "come one after the other");
+  check(!options.shuffle && !options.sampler && !options.batch_sampler,
+        "data::Loader: a stream has its own order, without shuffle and samplers; Stream::shuffle "
+        "changes it within a buffer");
+  auto state = std::make_shared<LoaderState>(Dataset(nullptr), std::move(stream));
+  state->options = std::move(options);
+  const int64_t size = state->stream->size();
+  state->batches = batches_of(size, state->options);
+  state->examples = examples_of(size, state->options);
   state_ = std::move(state);
 }
 
 int64_t Loader::size() const { return state_->batches; }
 int64_t Loader::examples() const { return state_->examples; }
-const Dataset& Loader::dataset() const { return state_->dataset; }
+bool Loader::is_stream() const { return state_->stream.has_value(); }
 const LoaderOptions& Loader::options() const { return state_->options; }
 
+const Dataset& Loader::dataset() const {
+  check<Unsupported>(!is_stream(), "data::Loader: a stream has no data set");
+  return state_->dataset;
+}
+
+const Stream& Loader::stream() const {
+  check<Unsupported>(is_stream(), "data::Loader: it walks over a data set, not a stream");
+  return *state_->stream;
+}
+
+const std::vector<std::string>& Loader::class_names() const {
+  return is_stream() ? state_->stream->class_names() : state_->dataset.class_names();
+}
+
+std::vector<int64_t> Loader::order(int64_t epoch) const {
+  check<Unsupported>(!is_stream(), "data::Loader: a stream knows no order in advance");
+  return state_->order(epoch, Device::cpu()).indices.to_vector<int64_t>();
+}
+
 Epoch Loader::epoch(int64_t epoch, int64_t first_batch) const {
-  check(epoch >= 0 && first_batch >= 0 && first_batch <= size(),
+  check(epoch >= 0 && first_batch >= 0 && (first_batch <= size() || size() == kUnknownSize),
         "data::Loader: expected an epoch and a batch up to {}, got {} and {}", size(), epoch,
         first_batch);
-  return Epoch(std::make_unique<Epoch::Walk>(state_, epoch, first_batch));
-}
-
-Feed::Feed(const Loader& loader) : state_(loader.state_) {
-  const LoaderOptions& o = state_->options;
-  check(o.resident, "data::Feed: expected a loader whose data set is resident");
-  const TensorOptions count = {.dtype = DType::i64, .device = o.device};
-  order_ = zeros({state_->examples}, count);
-  parameters_ = state_->parameters(0);
-  ramp_ = to(arange(o.batch + 1), o.device);
-  at_ = zeros({}, count);
-}
-
-void Feed::start(int64_t epoch, int64_t first_batch) {
-  const NoGrad guard;
-  // In place: a function captured before knows where they lie.
-  copy_(order_, state_->order(epoch, state_->options.device));
-  const Tensors drawn = state_->parameters(epoch);
-  for (size_t i = 0; i < drawn.size(); ++i)
-    if (drawn[i].defined()) copy_(parameters_[i], drawn[i]);
-  fill_(at_, static_cast<double>(first_batch * state_->options.batch));
-}
-
-Batch Feed::next(int64_t n) const {
-  const NoGrad guard;
-  check(n >= 1 && n <= state_->options.batch, "data::Feed: expected 1 to {} examples, got {}",
-        state_->options.batch, n);
-  const Tensor places = add(slice(ramp_, 0, 0, n), at_);
-  const auto part = [&](const Tensor& all) { return index_select(all, 0, places); };
-  Batch batch = state_->gather(part(order_), parameters_, part);
-  add_(at_, select(ramp_, 0, n));
-  return batch;
+  return Epoch(is_stream() ? walk_stream(state_, epoch, first_batch)
+                           : walk_dataset(state_, epoch, first_batch));
 }
 
 }  // namespace mica::data

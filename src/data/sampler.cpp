@@ -28,52 +28,6 @@ std::vector<double> uniforms(int64_t n, uint64_t seed, int64_t epoch) {
   return numbers;
 }
 
-void check_indices(const Dataset& dataset, const std::vector<int64_t>& indices) {
-  for (const int64_t i : indices)
-    check<IndexError>(i >= 0 && i < dataset.size(), "data::Sampler: no example {} in a set of {}",
-                      i, dataset.size());
-}
-
-/// The examples that a sampler chose, without copies.
-class Picked : public DatasetImpl {
- public:
-  Picked(Dataset base, std::vector<int64_t> indices)
-      : base_(std::move(base)), indices_(std::move(indices)) {
-    check_indices(base_, indices_);
-    class_names = base_.class_names();
-  }
-  int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
-  Example get(int64_t i) const override { return base_.get(indices_[static_cast<size_t>(i)]); }
-  Batch gather(std::span<const int64_t> indices) const override {
-    std::vector<int64_t> chosen;
-    for (const int64_t i : indices) chosen.push_back(indices_[static_cast<size_t>(i)]);
-    return base_.impl()->gather(chosen);
-  }
-
- private:
-  Dataset base_;
-  std::vector<int64_t> indices_;
-};
-
-/// The batches that a sampler chose: each is an example of this set.
-class PickedBatches : public DatasetImpl {
- public:
-  PickedBatches(Dataset base, std::vector<std::vector<int64_t>> batches)
-      : base_(std::move(base)), batches_(std::move(batches)) {
-    for (const std::vector<int64_t>& batch : batches_) check_indices(base_, batch);
-    class_names = base_.class_names();
-  }
-  int64_t size() const override { return static_cast<int64_t>(batches_.size()); }
-  Example get(int64_t i) const override {
-    return base_.impl()->gather(batches_[static_cast<size_t>(i)]);
-  }
-  Batch gather(std::span<const int64_t> indices) const override { return get(indices[0]); }
-
- private:
-  Dataset base_;
-  std::vector<std::vector<int64_t>> batches_;
-};
-
 }  // namespace
 
 Sampler random_sampler(int64_t n, const RandomSamplerOptions& options) {
@@ -170,7 +124,7 @@ Sampler distributed_sampler(int64_t n, const DistributedSamplerOptions& options)
 BatchSampler batch_sampler(Sampler sampler, int64_t batch, bool drop_last) {
   check(batch >= 1, "data::batch_sampler: batch must be at least 1, got {}", batch);
   const int64_t size = drop_last ? sampler.size / batch : (sampler.size + batch - 1) / batch;
-  return {size, [sampler = std::move(sampler), batch, size](int64_t epoch) {
+  return {size, batch, [sampler = std::move(sampler), batch, size](int64_t epoch) {
             const std::vector<int64_t> order = sampler.order(epoch);
             std::vector<std::vector<int64_t>> batches;
             for (int64_t b = 0; b < size; ++b)
@@ -179,24 +133,6 @@ BatchSampler batch_sampler(Sampler sampler, int64_t batch, bool drop_last) {
                   order.begin() + std::min<int64_t>((b + 1) * batch, sampler.size));
             return batches;
           }};
-}
-
-Loader loader_of(const Dataset& dataset, const Sampler& sampler, int64_t epoch,
-                 LoaderOptions options) {
-  options.shuffle = {};
-  return Loader(Dataset(std::make_shared<Picked>(dataset, sampler.order(epoch))),
-                std::move(options));
-}
-
-Loader loader_of(const Dataset& dataset, const BatchSampler& sampler, int64_t epoch,
-                 LoaderOptions options) {
-  check<Unsupported>(!options.resident,
-                     "data::loader_of: batches of a sampler's own cannot be resident");
-  options.shuffle = {};
-  options.batch = 1;
-  options.drop_last = false;
-  return Loader(Dataset(std::make_shared<PickedBatches>(dataset, sampler.batches(epoch))),
-                std::move(options));
 }
 
 }  // namespace mica::data

@@ -5,20 +5,22 @@
 #include <optional>
 #include <vector>
 
-#include "mica/data/loader.h"
-
 namespace mica::data {
 
-/// Which examples of a data set an epoch has, and in which order: `size` numbers for each epoch,
-/// the same whenever it is asked.
+/// What is said where only a walk tells how many there are.
+inline constexpr int64_t kUnknownSize = -1;
+
+/// Which examples of a data set an epoch has, and in which order, as LoaderOptions take it: `size`
+/// numbers for each epoch, the same whenever it is asked.
 struct Sampler {
-  int64_t size = 0;
+  int64_t size = 0;  ///< or kUnknownSize
   std::function<std::vector<int64_t>(int64_t epoch)> order;
 };
 
 /// Which examples are in which batch.
 struct BatchSampler {
-  int64_t size = 0;  ///< batches
+  int64_t size = 0;     ///< batches, or kUnknownSize
+  int64_t largest = 0;  ///< examples in a batch at most; 0: not known
   std::function<std::vector<std::vector<int64_t>>(int64_t epoch)> batches;
 };
 
@@ -53,12 +55,5 @@ Sampler distributed_sampler(int64_t n, const DistributedSamplerOptions& options)
 
 /// The batches of a sampler.
 BatchSampler batch_sampler(Sampler sampler, int64_t batch, bool drop_last = false);
-
-/// The loader of one epoch of a sampler; walk over its epoch of that number. Of the options
-/// `shuffle` is not used, and of a batch sampler neither are `batch` and `drop_last`.
-Loader loader_of(const Dataset& dataset, const Sampler& sampler, int64_t epoch,
-                 LoaderOptions options = {});
-Loader loader_of(const Dataset& dataset, const BatchSampler& sampler, int64_t epoch,
-                 LoaderOptions options = {});
 
 }  // namespace mica::data

@@ -10,7 +10,8 @@
 
 namespace mica::data {
 
-WorkerPool::WorkerPool(int workers, int64_t first, int64_t end, int64_t ahead, Make make)
+WorkerPool::WorkerPool(int workers, uint64_t seed, int64_t first, int64_t end, int64_t ahead,
+                       Make make)
     : make_(std::move(make)),
       end_(end),
       ahead_(ahead),
@@ -19,7 +20,10 @@ WorkerPool::WorkerPool(int workers, int64_t first, int64_t end, int64_t ahead, M
       begun_(first) {
   threads_.reserve(static_cast<size_t>(workers));
   try {
-    for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
+    for (int i = 0; i < workers; ++i) {
+      const WorkerInfo info = {i, workers, seed + static_cast<uint64_t>(i)};
+      threads_.emplace_back([this, info] { work(info); });
+    }
   } catch (const std::system_error&) {
     if (threads_.empty()) throw;  // with fewer threads it goes on
   }
@@ -58,8 +62,9 @@ Batch WorkerPool::take() {
   return piece.batch;
 }
 
-void WorkerPool::work() {
+void WorkerPool::work(const WorkerInfo& info) {
   use_one_thread();  // the workers are the parallelism
+  const WorkerScope scope(info);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return stop_ || begun_ >= end_ || begun_ < taken_ + ahead_; });

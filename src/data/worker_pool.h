@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mica/data/dataset.h"
+#include "mica/data/worker_info.h"
 
 namespace mica::data {
 
@@ -19,7 +20,7 @@ class WorkerPool {
   using Make = std::function<Batch(int64_t piece)>;
 
   /// Pieces [first, end), at most `ahead` of them made and not yet taken.
-  WorkerPool(int workers, int64_t first, int64_t end, int64_t ahead, Make make);
+  WorkerPool(int workers, uint64_t seed, int64_t first, int64_t end, int64_t ahead, Make make);
   /// Waits for the threads, which finish the piece they are at.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -41,7 +42,7 @@ class WorkerPool {
     Batch batch;
     std::exception_ptr error;
   };
-  void work();
+  void work(const WorkerInfo& info);
 
   const Make make_;
   const int64_t end_;

@@ -47,6 +47,8 @@ std::string to_text(const Constant& constant) {
       []<class T>(const T& value) -> std::string {
         if constexpr (std::is_same_v<T, std::monostate>) {
           return "None";
+        } else if constexpr (std::is_same_v<T, PlacedNumber>) {
+          return "a number";
         } else {
           return fmt::format("{}", value);
         }

@@ -18,9 +18,16 @@ struct CallOutcome {
   std::shared_ptr<const Companion> companion = {};
 };
 
+/// A number whose value is not part of the call's form: whoever stands in front of C++ keeps it at
+/// a place of its own and guards it, or has each run read it there.
+struct PlacedNumber {
+  int64_t place = 0;
+  bool operator==(const PlacedNumber&) const = default;
+};
+
 /// What an argument may be beside tensors: nothing, a number or a text. For each other one the
 /// function is captured again.
-using Constant = std::variant<std::monostate, bool, int64_t, double, std::string>;
+using Constant = std::variant<std::monostate, bool, int64_t, double, std::string, PlacedNumber>;
 
 /// How the arguments of a call, whose tensors stand in one flat list, were structured. Empty where
 /// they are tensors, one beside the other.

@@ -18,7 +18,7 @@ constexpr std::string_view kVersion = "mica checkpoint 1";
 }  // namespace
 
 void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
-  std::map<std::string, Tensor> tensors;
+  StateDict tensors;
   for (const auto& [name, t] : checkpoint.model) tensors.emplace(std::string(kModel) + name, t);
   for (const auto& [name, t] : checkpoint.optimizer)
     tensors.emplace(std::string(kOptimizer) + name, t);

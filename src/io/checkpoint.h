@@ -3,15 +3,15 @@
 #include <map>
 #include <string>
 
-#include "mica/core/tensor.h"
+#include "mica/core/state_dict.h"
 
 namespace mica::io {
 
 /// Everything a run needs to go on as if it had never stopped. In the file, one safetensors file,
 /// tensors are named `model.NAME` and `optimizer.NAME`.
 struct Checkpoint {
-  std::map<std::string, Tensor> model;
-  std::map<std::string, Tensor> optimizer;
+  StateDict model;
+  StateDict optimizer;
   /// JSON text by name: `config`, `progress`, `random`.
   std::map<std::string, std::string> metadata;
 };

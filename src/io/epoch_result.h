@@ -26,6 +26,7 @@ struct EpochResult {
   double lr = 0;
   double examples_per_s = 0;
   double seconds = 0;
+  double test_seconds = 0;
   bool best = false;
 
   /// One of `metrics`; NaN where there is no such one.
@@ -42,6 +43,7 @@ struct EpochResult {
     f("lr", &EpochResult::lr, "Of the last step.");
     f("examples_per_s", &EpochResult::examples_per_s, "In training.");
     f("seconds", &EpochResult::seconds, "Of training alone.");
+    f("test_seconds", &EpochResult::test_seconds, "Of the evaluation.");
     f("best", &EpochResult::best, "Whether it is so far, by what best_by names.");
   }
 };

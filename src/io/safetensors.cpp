@@ -1,6 +1,7 @@
 #include "mica/io/safetensors.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -42,25 +43,33 @@ Safetensors load_safetensors(const std::string& path) {
   SafetensorsHeader header = parse_safetensors_header(head, size, path);
   head = {};
   Safetensors result{{}, std::move(header.metadata)};
+  std::ranges::sort(header.entries, {}, &SafetensorsEntry::place);
   for (const SafetensorsEntry& e : header.entries)
     result.tensors.emplace(e.name, tensor_of(e, header.data_begin, file));
   return result;
 }
 
-void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+void save_safetensors(const std::string& path, const StateDict& tensors,
                       const std::map<std::string, std::string>& metadata) {
-  // Wide elements first keeps every tensor aligned for its elements.
-  std::vector<std::pair<std::string, Tensor>> ordered(tensors.begin(), tensors.end());
-  for (const auto& [name, t] : ordered) {
+  for (const auto& [name, t] : tensors) {
     check<IoError>(name != kSafetensorsMetadata, "{}: a tensor cannot be named {}", path,
                    kSafetensorsMetadata);
     check(t.defined(), "{}: tensor '{}' is undefined", path, name);
     check<Unsupported>(!t.device().is_null(), "{}: tensor '{}' on {} has no values", path, name,
                        t.device());
   }
-  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
-    return size_of(a.second.dtype()) > size_of(b.second.dtype());
+  // Wide elements first keeps every tensor aligned for its elements.
+  std::vector<const StateDict::value_type*> ordered;
+  for (const auto& entry : tensors) ordered.push_back(&entry);
+  std::ranges::stable_sort(ordered, std::greater(), [](const StateDict::value_type* entry) {
+    return size_of(entry->second.dtype());
   });
+  std::map<std::string, uint64_t> begins;
+  uint64_t data_bytes = 0;
+  for (const auto* entry : ordered) {
+    begins[entry->first] = data_bytes;
+    data_bytes += static_cast<uint64_t>(entry->second.numel()) * size_of(entry->second.dtype());
+  }
 
   std::string header = "{";
   const auto entry = [&](std::string_view key, std::string_view value) {
@@ -74,14 +83,13 @@ void save_safetensors(const std::string& path, const std::map<std::string, Tenso
           fmt::format("{}{}:{}", values.empty() ? "" : ",", quoted(key, path), quoted(value, path));
     entry(kSafetensorsMetadata, "{" + values + "}");
   }
-  uint64_t at = 0;
-  for (const auto& [name, t] : ordered) {
+  for (const auto& [name, t] : tensors) {
     std::string shape;
     for (const int64_t d : t.shape()) shape += fmt::format("{}{}", shape.empty() ? "" : ",", d);
+    const uint64_t at = begins.at(name);
     const uint64_t end = at + static_cast<uint64_t>(t.numel()) * size_of(t.dtype());
     entry(name, fmt::format(R"({{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
                             info_of(t.dtype()).safetensors, shape, at, end));
-    at = end;
   }
   header += "}";
   header.resize((header.size() + 7) / 8 * 8, ' ');
@@ -93,8 +101,8 @@ void save_safetensors(const std::string& path, const std::map<std::string, Tenso
     const uint64_t length = header.size();
     file.write(std::as_bytes(std::span(&length, 1)));
     file.write(header);
-    for (const auto& [name, t] : ordered) {
-      const Tensor values = to(contiguous(t.detach()), Device::cpu());
+    for (const auto* placed : ordered) {
+      const Tensor values = to(contiguous(placed->second.detach()), Device::cpu());
       if (values.numel() > 0)
         file.write({static_cast<const std::byte*>(values.data()),
                     static_cast<size_t>(values.numel()) * size_of(values.dtype())});

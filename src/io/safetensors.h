@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "mica/core/tensor.h"
+#include "mica/core/state_dict.h"
 
 namespace mica::io {
 
 /// What a safetensors file holds.
 struct Safetensors {
-  std::map<std::string, Tensor> tensors;
+  StateDict tensors;
   std::map<std::string, std::string> metadata;
 };
 
@@ -24,8 +24,9 @@ struct Safetensors {
 Safetensors load_safetensors(const std::string& path);
 
 /// Writes tensors of any device and layout, in row-major order, all or nothing as
-/// write_file_atomically does. The same tensors give the same bytes.
-void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+/// write_file_atomically does. The header has them in their order, which a reader that keeps it
+/// finds again. The same tensors give the same bytes.
+void save_safetensors(const std::string& path, const StateDict& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
 /// Where a tensor lies in a file.
@@ -35,6 +36,7 @@ struct SafetensorsEntry {
   Shape shape;
   uint64_t begin;  ///< in bytes, from the first byte after the header
   uint64_t end;
+  size_t place = 0;  ///< in the header, which need not be the order of the data
 };
 
 struct SafetensorsHeader {

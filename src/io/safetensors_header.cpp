@@ -42,6 +42,7 @@ class HeaderReader {
       check<IoError>(fields_.size() == 3,
                      "{}: tensor '{}': expected dtype, shape and data_offsets, got {} of them",
                      file_, entry_.name, fields_.size());
+      entry_.place = header_.entries.size();
       header_.entries.push_back(std::move(entry_));
     }
     level_ = level_ == Level::top ? Level::start : Level::top;

@@ -68,7 +68,7 @@ class Writer {
       fail<IoError>("{}: a text is not UTF-8", path_);
     }
   }
-  const std::map<std::string, Tensor>& tensors() const { return tensors_; }
+  const StateDict& tensors() const { return tensors_; }
 
  private:
   static std::string joined(const std::string& place, const std::string& name) {
@@ -93,14 +93,13 @@ class Writer {
 
   const std::string& path_;
   std::map<const void*, std::string> names_;
-  std::map<std::string, Tensor> tensors_;
+  StateDict tensors_;
 };
 
 /// Makes the tree from JSON, holding it to the grammar above.
 class Reader {
  public:
-  Reader(const std::string& path, const std::map<std::string, Tensor>& tensors)
-      : path_(path), tensors_(tensors) {}
+  Reader(const std::string& path, const StateDict& tensors) : path_(path), tensors_(tensors) {}
 
   Tree tree(const Json& json, int depth = 0) const {
     check<IoError>(depth < kMostTreeDepth, "{}: a tree of more than {} levels", path_,
@@ -168,7 +167,7 @@ class Reader {
   }
 
   const std::string& path_;
-  const std::map<std::string, Tensor>& tensors_;
+  const StateDict& tensors_;
 };
 
 }  // namespace

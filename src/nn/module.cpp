@@ -180,6 +180,11 @@ Values Module::operator()(const Values& inputs) const {
 }
 
 Tensor Module::operator()(const Tensor& x) const {
+  if (impl_->of_one_tensor && x.defined() && !impl_->is_watched()) {
+    check_call_depth();
+    const ModuleScope scope(impl_->registered_name());
+    return impl_->of_one_tensor(*impl_, x);
+  }
   Values result = (*this)(Values(x));
   if (!result.is_tensor())
     fail("nn::{}: gives {}, where one tensor is expected; called with Values it gives those",

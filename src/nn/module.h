@@ -14,6 +14,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/scope.h"
+#include "mica/core/state_dict.h"
 #include "mica/core/values.h"
 #include "mica/nn/forward.h"
 #include "mica/nn/members.h"
@@ -26,7 +27,8 @@ class ModuleImpl;
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 /// Parameters and buffers by dotted name, as in PyTorch: "0.weight".
-using StateDict = std::map<std::string, Tensor>;
+/// In the order of PyTorch: of each module its parameters, its buffers, then its parts.
+using mica::StateDict;
 /// Gives a parameter its first values, in place: see nn/init.h.
 using Initializer = std::function<void(const Tensor&)>;
 /// What a hook returns takes the place of the input, or of the output; nothing leaves it.
@@ -176,6 +178,9 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   /// What a call does, without hooks. Handle gives it to a class with a `forward`; one that takes
   /// any Values, as containers do, has its own.
   virtual Values call(const Values& inputs) = 0;
+  /// The same of a module that makes one tensor of one, without Values around them; null for
+  /// others.
+  Tensor (*of_one_tensor)(ModuleImpl& self, const Tensor& x) = nullptr;
   /// The class itself where a handle added to it.
   virtual const std::type_info& class_type() const { return typeid(*this); }
   /// The layer's type and options, "Conv2d(in=1, out=20, kernel=5)"; "Net()" for NetImpl unless it
@@ -285,6 +290,20 @@ struct WithForward : I {
     return call_forward(static_cast<I&>(*this), inputs);
   }
   const std::type_info& class_type() const override { return typeid(I); }
+
+ private:
+  bool set_direct() {
+    if constexpr (requires { &I::forward; }) {
+      using Signature = ForwardSignature<decltype(&I::forward)>;
+      if constexpr (std::same_as<typename Signature::Result, Tensor> &&
+                    std::same_as<typename Signature::Parameters, std::tuple<Tensor>>)
+        this->of_one_tensor = [](ModuleImpl& self, const Tensor& x) -> Tensor {
+          return static_cast<WithForward&>(self).forward(x);
+        };
+    }
+    return true;
+  }
+  bool is_set_ = set_direct();  ///< whichever of I's constructors was called
 };
 /// What is made for a class: itself, where it has a call() of its own.
 template <class I>

@@ -25,6 +25,8 @@ class Adam final : public OptimizerWith<AdamOptions> {
   void check_options(const AdamOptions& o) const override;
   std::vector<State> states_for(const AdamOptions& o) const override;
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
+  std::optional<double> claim_momentum(size_t group) override { return options(group).betas[0]; }
+  bool works_on_masters() const override { return momenta().defined(); }
 };
 
 struct AdamWOptions {
@@ -45,6 +47,8 @@ class AdamW final : public OptimizerWith<AdamWOptions> {
   void check_options(const AdamWOptions& o) const override;
   std::vector<State> states_for(const AdamWOptions& o) const override;
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
+  std::optional<double> claim_momentum(size_t group) override { return options(group).betas[0]; }
+  bool works_on_masters() const override { return momenta().defined(); }
 };
 
 }  // namespace mica::optim

@@ -63,15 +63,15 @@ void EMA::restore() {
   weights_.clear();
 }
 
-std::map<std::string, Tensor> EMA::state_dict() const {
-  std::map<std::string, Tensor> state = {{"steps", count_.steps}};
+StateDict EMA::state_dict() const {
+  StateDict state = {{"steps", count_.steps}};
   for (size_t i = 0; i < averages_.size(); ++i)
     state.emplace(fmt::format("{}.average", i), averages_[i]);
   return state;
 }
 
-void EMA::load_state_dict(const std::map<std::string, Tensor>& state) {
-  const std::map<std::string, Tensor> own = state_dict();
+void EMA::load_state_dict(const StateDict& state) {
+  const StateDict own = state_dict();
   for (const auto& [key, value] : state) {
     const auto it = own.find(key);
     check(it != own.end(), "optim::EMA: load_state_dict: unexpected '{}'", key);

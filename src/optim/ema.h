@@ -1,9 +1,8 @@
 #pragma once
 
-#include <map>
 #include <string>
 
-#include "mica/core/tensor.h"
+#include "mica/core/state_dict.h"
 #include "mica/ops/schedule_lr/schedule_lr.h"
 
 namespace mica::optim {
@@ -31,9 +30,9 @@ class EMA {
   void restore();
 
   /// "steps" and for each weight, by its number, "0.average".
-  std::map<std::string, Tensor> state_dict() const;
+  StateDict state_dict() const;
   /// Copies values in; a missing, unknown or misshapen entry raises, and then nothing was changed.
-  void load_state_dict(const std::map<std::string, Tensor>& state);
+  void load_state_dict(const StateDict& state);
 
  private:
   EMAOptions options_;

@@ -255,8 +255,8 @@ Tensor LBFGS::step(const Closure& closure) {
   return first;
 }
 
-std::map<std::string, Tensor> LBFGS::state_dict() const {
-  std::map<std::string, Tensor> state = Optimizer::state_dict();
+StateDict LBFGS::state_dict() const {
+  StateDict state = Optimizer::state_dict();
   const Device there = device();
   std::vector<double> numbers = {static_cast<double>(iterations_), scale_, length_};
   for (const Pair& pair : history_) numbers.push_back(pair.inverse);
@@ -270,15 +270,15 @@ std::map<std::string, Tensor> LBFGS::state_dict() const {
   return state;
 }
 
-void LBFGS::load_state_dict(const std::map<std::string, Tensor>& state) {
-  std::map<std::string, Tensor> rest = state;
+void LBFGS::load_state_dict(const StateDict& state) {
+  StateDict rest = state;
   int64_t size = 0;
   for (const Tensor& p : parameters()) size += p.numel();
   const auto take = [&](const std::string& key, bool needed) {
-    const auto node = rest.extract(key);
-    check(!needed || !node.empty(), "{}: load_state_dict: '{}' is missing", name(), key);
-    if (node.empty()) return Tensor();
-    const Tensor value = to(node.mapped(), device());
+    const Tensor taken = rest.take(key);
+    check(!needed || taken.defined(), "{}: load_state_dict: '{}' is missing", name(), key);
+    if (!taken.defined()) return Tensor();
+    const Tensor value = to(taken, device());
     check<ShapeError>(key == "numbers"
                           ? value.rank() == 1 && value.numel() >= 3 && value.dtype() == DType::f64
                           : value.shape() == Shape{size},

@@ -27,8 +27,8 @@ class LBFGS final : public OptimizerWith<LBFGSOptions> {
   /// Gives the loss that the closure gave first.
   Tensor step(const Closure& closure);
 
-  std::map<std::string, Tensor> state_dict() const override;
-  void load_state_dict(const std::map<std::string, Tensor>& state) override;
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override;
 
  private:
   /// A change of the gradient, the step that made it, and 1 / (their product).

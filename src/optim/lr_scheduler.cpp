@@ -33,8 +33,8 @@ std::vector<double> RateWriter::get_last_lr() const {
   return optimizer_.base_rates().to_vector<double>();
 }
 
-void RateWriter::load_state_dict(const std::map<std::string, Tensor>& state) {
-  const std::map<std::string, Tensor> own = state_dict();
+void RateWriter::load_state_dict(const StateDict& state) {
+  const StateDict own = state_dict();
   for (const auto& [key, value] : state) {
     const auto it = own.find(key);
     check(it != own.end(), "{}: load_state_dict: unexpected '{}'", name_, key);
@@ -47,18 +47,50 @@ void RateWriter::load_state_dict(const std::map<std::string, Tensor>& state) {
   for (const auto& [key, value] : state) copy_(own.at(key), to(value, own.at(key).device()));
 }
 
-LRScheduler::LRScheduler(Optimizer& optimizer, Schedule schedule, int64_t last_epoch)
+LRScheduler::LRScheduler(Optimizer& optimizer, Schedule schedule, int64_t last_epoch,
+                         const std::optional<MomentumSchedule>& momentum)
     : RateWriter(optimizer, "optim::LRScheduler"), schedule_(std::move(schedule)) {
   check(last_epoch >= -1, "{}: last_epoch must be at least -1, got {}", name(), last_epoch);
   const Device device = optimizer.base_rates().device();
   curve_ = to_tensor(schedule_.pieces(), device);
   const TensorOptions number{.dtype = DType::i64, .device = device};
   count_ = {full({}, last_epoch + 1, number), zeros({}, number)};
+  if (momentum) {
+    momentum_curve_ = to_tensor(momentum->schedule.pieces(), device);
+    momentum_base_ = full_like(optimizer.claim_momenta(), momentum->base);
+    momentum_count_ = {clone(count_.steps), zeros({}, number)};
+  }
   advance();
+}
+
+namespace {
+
+void check_momenta(const char* name, double least, double most) {
+  check(least > 0 && most < 1 && std::isfinite(most),
+        "{}: expected momenta in (0, 1), got {} and {}", name, least, most);
+}
+
+}  // namespace
+
+MomentumSchedule one_cycle_momentum(const OneCycleOptions& options, double least, double most) {
+  check_momenta("optim::one_cycle_momentum", least, most);
+  OneCycleOptions turned = options;
+  turned.div_factor = least / most;
+  turned.final_div_factor = 1;
+  return {one_cycle(turned), least};
+}
+
+MomentumSchedule cyclic_momentum(const CyclicOptions& options, double least, double most) {
+  check_momenta("optim::cyclic_momentum", least, most);
+  CyclicOptions turned = options;
+  turned.low = most / least;
+  return {cyclic(turned), least};
 }
 
 void LRScheduler::advance() {
   schedule_lr(curve_, optimizer().initial_rates(), count_, optimizer().base_rates());
+  if (momentum_curve_.defined())
+    schedule_lr(momentum_curve_, momentum_base_, momentum_count_, optimizer().momenta());
 }
 
 void LRScheduler::step() {
@@ -69,11 +101,17 @@ void LRScheduler::step() {
 
 int64_t LRScheduler::last_epoch() const { return count_.steps.to_vector<int64_t>()[0] - 1; }
 
-std::map<std::string, Tensor> LRScheduler::state_dict() const {
-  return {{"step", count_.steps},
-          {"initial_lr", optimizer().initial_rates()},
-          {"lr", optimizer().base_rates()},
-          {"schedule", curve_}};
+StateDict LRScheduler::state_dict() const {
+  StateDict state = {{"step", count_.steps},
+                     {"initial_lr", optimizer().initial_rates()},
+                     {"lr", optimizer().base_rates()},
+                     {"schedule", curve_}};
+  if (momentum_curve_.defined()) {
+    state.emplace("momentum", optimizer().momenta());
+    state.emplace("momentum_step", momentum_count_.steps);
+    state.emplace("momentum_schedule", momentum_curve_);
+  }
+  return state;
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const PlateauOptions& options)
@@ -116,7 +154,7 @@ void ReduceLROnPlateau::step(const Tensor& metric) {
   copy_(bad_, where(cut, Number(0.0), bad));
 }
 
-std::map<std::string, Tensor> ReduceLROnPlateau::state_dict() const {
+StateDict ReduceLROnPlateau::state_dict() const {
   return {{"best", best_},
           {"num_bad_epochs", bad_},
           {"cooldown_counter", cooldown_},

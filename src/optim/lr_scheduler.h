@@ -1,6 +1,6 @@
 #pragma once
 
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +23,9 @@ class RateWriter {
   /// The rates of the groups; waits for the device.
   std::vector<double> get_last_lr() const;
   /// Handles to the state itself.
-  virtual std::map<std::string, Tensor> state_dict() const = 0;
+  virtual StateDict state_dict() const = 0;
   /// Copies values in; a missing, unknown or misshapen entry raises, and then nothing was changed.
-  void load_state_dict(const std::map<std::string, Tensor>& state);
+  void load_state_dict(const StateDict& state);
 
  protected:
   RateWriter(Optimizer& optimizer, const char* name);
@@ -38,18 +38,26 @@ class RateWriter {
   const char* name_;
 };
 
+/// A momentum beside a rate: `schedule` over the calls of step(), of a momentum of `base`. It takes
+/// the place of SGD's momentum and of the first beta of Adam and AdamW.
+struct MomentumSchedule {
+  Schedule schedule;
+  double base = 0;
+};
+
 /// A schedule over the number of calls of step(), from the rates that the optimizer had when the
 /// first scheduler was made. The first rate is that of 0 calls.
 class LRScheduler : public RateWriter {
  public:
   /// `last_epoch`: goes on after so many calls.
-  LRScheduler(Optimizer& optimizer, Schedule schedule, int64_t last_epoch = -1);
+  LRScheduler(Optimizer& optimizer, Schedule schedule, int64_t last_epoch = -1,
+              const std::optional<MomentumSchedule>& momentum = {});
 
   void step();
   /// The calls of step(); waits for the device.
   int64_t last_epoch() const;
   const Schedule& schedule() const { return schedule_; }
-  std::map<std::string, Tensor> state_dict() const override;
+  StateDict state_dict() const override;
 
  private:
   void advance();
@@ -57,7 +65,17 @@ class LRScheduler : public RateWriter {
   Schedule schedule_;
   Tensor curve_;
   StepCount count_;
+  Tensor momentum_curve_;  ///< where there is one
+  Tensor momentum_base_;   ///< f64 [groups]
+  StepCount momentum_count_;
 };
+
+/// The momentum of PyTorch's OneCycleLR: from `most` to `least` while the rate rises, and back.
+MomentumSchedule one_cycle_momentum(const OneCycleOptions& options, double least = 0.85,
+                                    double most = 0.95);
+/// Of its CyclicLR: highest where the rate is lowest.
+MomentumSchedule cyclic_momentum(const CyclicOptions& options, double least = 0.8,
+                                 double most = 0.9);
 
 struct PlateauOptions {
   bool larger_is_better = false;
@@ -78,7 +96,7 @@ class ReduceLROnPlateau final : public RateWriter {
   void step(const Tensor& metric);
   void step(double metric);
   const PlateauOptions& options() const { return options_; }
-  std::map<std::string, Tensor> state_dict() const override;
+  StateDict state_dict() const override;
 
  private:
   PlateauOptions options_;

@@ -33,6 +33,8 @@ void Optimizer::check_lr(double lr) const {
 
 void Optimizer::add_group(const Tensors& parameters, double lr, const std::vector<State>& states) {
   check_lr(lr);
+  check<Unsupported>(!momenta_.defined(),
+                     "{}: no group can be added where a scheduler sets momenta", name_);
   check(!parameters.empty(), "{}: expected parameters in group {}, got none", name_,
         groups_.size());
   Group group{{}, {}, std::vector<Tensors>(states.size()), {}, lr};
@@ -74,6 +76,35 @@ void Optimizer::make_rates() {
   lr_ = clone(base_lr_);
   if (initial_lr_.defined())  // those that came later start from the rates they came with
     initial_lr_ = concat({initial_lr_, slice(base_lr_, 0, initial_lr_.numel(), base_lr_.numel())});
+}
+
+const Tensor& Optimizer::claim_momenta() {
+  if (momenta_.defined()) return momenta_;
+  std::vector<double> all;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const std::optional<double> own = claim_momentum(g);
+    check<Unsupported>(own.has_value(), "{}: has no momentum that a scheduler could set", name_);
+    all.push_back(*own);
+  }
+  momenta_ = tensor(all, {static_cast<int64_t>(all.size())}, device());
+  options_changed();
+  return momenta_;
+}
+
+Tensor Optimizer::momentum(size_t group) const {
+  return momenta_.defined() ? select(momenta_, 0, static_cast<int64_t>(group)) : Tensor();
+}
+
+void Optimizer::add_group_state(size_t g, const State& state) {
+  const NoGrad guard;
+  Group& group = groups_[checked(g)];
+  group.names.push_back(state.name);
+  Tensors& tensors = group.states.emplace_back();
+  for (size_t i = 0; i < group.parameters.size(); ++i) {
+    const Tensor& master = group.masters[i];
+    tensors.push_back(empty_like(master.defined() ? master : group.parameters[i].detach()));
+    fill_(tensors.back(), state.initial);
+  }
 }
 
 void Optimizer::claim_rates(const void* writer) {
@@ -209,10 +240,9 @@ void Optimizer::set_schedule(const Schedule& schedule) {
 
 int64_t Optimizer::steps() const { return count_.steps.to_vector<int64_t>()[0]; }
 
-std::map<std::string, Tensor> Optimizer::state_dict() const {
-  std::map<std::string, Tensor> state = {
-      {"step", count_.steps}, {"lr", base_lr_}, {"schedule", curve_}};
-  state.insert(more_states_.begin(), more_states_.end());
+StateDict Optimizer::state_dict() const {
+  StateDict state = {{"step", count_.steps}, {"lr", base_lr_}, {"schedule", curve_}};
+  for (const auto& [name, tensor] : more_states_) state.emplace(name, tensor);
   size_t number = 0;
   for (const Group& g : groups_)
     for (size_t i = 0; i < g.parameters.size(); ++i, ++number) {
@@ -223,8 +253,8 @@ std::map<std::string, Tensor> Optimizer::state_dict() const {
   return state;
 }
 
-void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
-  const std::map<std::string, Tensor> own = Optimizer::state_dict();
+void Optimizer::load_state_dict(const StateDict& state) {
+  const StateDict own = Optimizer::state_dict();
   for (const auto& [key, value] : state) {
     const auto it = own.find(key);
     check(it != own.end(), "{}: load_state_dict: unexpected '{}'", name_, key);

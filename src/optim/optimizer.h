@@ -1,11 +1,11 @@
 #pragma once
 
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "mica/core/tensor.h"
+#include "mica/core/state_dict.h"
 #include "mica/ops/schedule_lr/schedule_lr.h"
 #include "mica/optim/schedule.h"
 
@@ -66,12 +66,19 @@ class Optimizer {
   /// Who claimed them last.
   const void* rates_writer() const { return rates_writer_; }
 
+  /// For who sets the momenta from now on, in device memory: f64 [groups], which begin as the
+  /// groups' own. Updates are then made with ops that read them there. Raises Unsupported for
+  /// optimizers that cannot.
+  const Tensor& claim_momenta();
+  /// Undefined where nobody claimed them.
+  const Tensor& momenta() const { return momenta_; }
+
   /// Handles to the state itself: "step", "lr" (of each group), "schedule" and for each parameter,
   /// by its number, "0.momentum" and the like. clone() what is to be kept.
-  virtual std::map<std::string, Tensor> state_dict() const;
+  virtual StateDict state_dict() const;
   /// Copies values into the optimizer's own state, after which it continues where the other was. A
   /// missing, unknown or misshapen entry raises, and then nothing was changed.
-  virtual void load_state_dict(const std::map<std::string, Tensor>& state);
+  virtual void load_state_dict(const StateDict& state);
 
  protected:
   /// A tensor that the optimizer keeps for each parameter.
@@ -108,6 +115,13 @@ class Optimizer {
   /// Updates the parameters of a group. lr: f64, one number. step: i64 [], this one's number, from
   /// 1.
   virtual void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) = 0;
+  /// The momentum of a group, for claim_momenta; it may add the state that it needs. Without one,
+  /// none.
+  virtual std::optional<double> claim_momentum(size_t /*group*/) { return {}; }
+  /// Adds a tensor for each parameter of a group to its states.
+  void add_group_state(size_t group, const State& state);
+  /// f64 [], where it was claimed; undefined otherwise.
+  Tensor momentum(size_t group) const;
   /// Whether update() is written with ops that know no masters: it gets them in place of the
   /// parameters in half precision, with gradients in f32.
   virtual bool works_on_masters() const { return false; }
@@ -142,6 +156,7 @@ class Optimizer {
   Tensor lr_;          ///< f64 [groups], of this step
   StepCount count_;    ///< its number is 0 where the step is left out
   Tensor initial_lr_;  ///< f64 [groups], where somebody claimed the rates
+  Tensor momenta_;     ///< f64 [groups], likewise
   const void* rates_writer_ = nullptr;
   std::shared_ptr<bool> same_ = std::make_shared<bool>(true);  ///< false when options changed
 };

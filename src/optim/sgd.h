@@ -22,6 +22,8 @@ class SGD final : public OptimizerWith<SGDOptions> {
   void check_options(const SGDOptions& o) const override;
   std::vector<State> states_for(const SGDOptions& o) const override;
   void update(size_t group, const Tensor& lr, const Tensor& step, const Lists& lists) override;
+  std::optional<double> claim_momentum(size_t group) override;
+  bool works_on_masters() const override { return momenta().defined(); }
 };
 
 }  // namespace mica::optim

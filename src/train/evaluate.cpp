@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "mica/autograd/autograd.h"
@@ -115,17 +116,10 @@ class Evaluator::Impl {
   Evaluation run() {
     const NoGrad guard;
     const EvalMode mode(model_);
-    if (loader_.size() == 0) return {.loss = std::numeric_limits<double>::quiet_NaN()};
-    if (!sums_.defined()) prepare();
-    fill_(sums_, 0);
-    fill_(mistakes_, -1);
-    fill_(seen_, 0);
-    if (feed_) {
-      replay();
-    } else {
-      for (const Values& batch : loader_.epoch(0))
-        options_.compile ? compiled_(batch) : add_batch(batch);
-    }
+    examples_ = 0;
+    if (loader_.size() != 0)
+      options_.compile&& data::Feed::is_possible(loader_) ? replay() : walk();
+    if (examples_ == 0) return {.loss = std::numeric_limits<double>::quiet_NaN()};
     return read();
   }
 
@@ -151,7 +145,7 @@ class Evaluator::Impl {
 
   void add_batch(const Values& batch) {
     const auto [inputs, target] = options_.split(batch);
-    const int64_t n = flatten(batch)[0].size(0);
+    const int64_t n = examples_in(batch);
     const Values output = model_(inputs);
     const Tensor added = contribution(output, target, n);
     check<ShapeError>(
@@ -165,16 +159,21 @@ class Evaluator::Impl {
     add_(seen_, full({}, n, {.dtype = DType::i64, .device = seen_.device()}));
   }
 
-  /// Looks at the first batch, by which all is laid out.
-  void prepare() {
-    const Values batch = *loader_.epoch(0).begin();
+  /// Begins a run: the first one's first batch says how all is laid out.
+  void start(const Values& batch) {
+    if (!sums_.defined()) prepare(batch);
+    fill_(sums_, 0);
+    fill_(mistakes_, -1);
+    fill_(seen_, 0);
+  }
+
+  void prepare(const Values& batch) {
     const auto [inputs, target] = options_.split(batch);
     const Values output = model_(inputs);
     task_ = task_of(output, target);
     if (!given_) options_.metrics = metrics_for(task_);
     const bool counted = task_ != Task::numbers && task_ != Task::other;
     classes_ = counted && output.tensor().size(1) <= kMostConfused ? output.tensor().size(1) : 0;
-    const int64_t n = flatten(batch)[0].size(0);
     for_each_leaf(options_.loss(output, target), ValuesPath("loss"),
                   [&](const Tensor&, const ValuesPath& path) {
                     loss_names_.push_back(part_name(path.text()));
@@ -187,25 +186,41 @@ class Evaluator::Impl {
     const bool finds = options_.mistakes && task_ == Task::classes;
     mistakes_ = full({finds ? kMistakes : 0, 4}, -1, {.dtype = DType::f64, .device = device});
     seen_ = zeros({}, {.dtype = DType::i64, .device = device});
-    sums_ = zeros_like(contribution(output, target, n));
-    if (!options_.compile || !loader_.options().resident) return;
-    feed_.emplace(loader_);
-    const int64_t whole = loader_.options().batch;
-    whole_.emplace([this, whole] { add_batch(feed_->next(whole)); });
-    const int64_t rest = loader_.examples() % whole;
-    if (rest > 0) rest_.emplace([this, rest] { add_batch(feed_->next(rest)); });
+    sums_ = zeros_like(contribution(output, target, examples_in(batch)));
   }
 
-  void replay() {
-    feed_->start(0);
-    int64_t left = loader_.examples() / loader_.options().batch;
-    while (left > 0) {
-      // A second number of repetitions would be another recording.
-      const int64_t steps = left >= kStepsPerLaunch ? kStepsPerLaunch : 1;
-      whole_->repeat(static_cast<int>(steps));
-      left -= steps;
+  /// Batches come from the loader.
+  void walk() {
+    data::Epoch epoch = loader_.epoch(0);
+    std::optional<Values> batch = epoch.next();
+    if (batch) start(*batch);
+    for (; batch; batch = epoch.next()) {
+      options_.compile ? compiled_(*batch) : add_batch(*batch);
+      examples_ += examples_in(*batch);
     }
-    if (rest_) (*rest_)();
+  }
+
+  /// Steps take their batches themselves.
+  void replay() {
+    if (!feed_) feed_.emplace(loader_);
+    feed_->start(0);
+    if (feed_->batches() == 0) return;
+    start(sums_.defined() ? Values() : *loader_.epoch(0).begin());
+    for (int64_t at = 0; at < feed_->batches();) {
+      const int64_t n = feed_->size_of(at);
+      int64_t steps = 1;
+      while (steps < kStepsPerLaunch && at + steps < feed_->batches() &&
+             feed_->size_of(at + steps) == n)
+        ++steps;
+      // A third number of repetitions would be another recording.
+      if (steps < kStepsPerLaunch) steps = 1;
+      auto step = fed_.find(n);
+      if (step == fed_.end())
+        step = fed_.emplace(n, Step([this, n] { add_batch(feed_->next(n)); })).first;
+      step->second.repeat(static_cast<int>(steps));
+      at += steps;
+      examples_ += steps * n;
+    }
   }
 
   /// All that was summed, in one copy from the device.
@@ -213,7 +228,7 @@ class Evaluator::Impl {
     const Tensor all = concat({sums_, reshape(mistakes_, {mistakes_.numel()})}, 0);
     const std::vector<double> numbers = all.to_vector<double>();
     const auto* at = numbers.data();
-    Evaluation e{.examples = loader_.examples(), .task = task_, .classes = classes_};
+    Evaluation e{.examples = examples_, .task = task_, .classes = classes_};
     for (const std::string& name : loss_names_) {
       const double mean = *at++ / static_cast<double>(e.examples);
       e.loss += mean;
@@ -244,6 +259,7 @@ class Evaluator::Impl {
   EvaluateOptions options_;
   bool given_;  ///< the metrics are the caller's
   Task task_ = Task::other;
+  int64_t examples_ = 0;  ///< of this run
   int64_t classes_ = 0;
   std::vector<std::string> loss_names_;
   std::vector<Values> states_;  ///< shapes of the metrics' states
@@ -253,8 +269,7 @@ class Evaluator::Impl {
   Compiled<std::function<void(const Values&)>> compiled_{
       [this](const Values& batch) { add_batch(batch); }};
   std::optional<data::Feed> feed_;  ///< where batches are taken on the device
-  std::optional<Step> whole_;
-  std::optional<Step> rest_;
+  std::map<int64_t, Step> fed_;     ///< by the size of their batch
 };
 
 Evaluator::Evaluator(nn::Module model, const data::Loader& loader, EvaluateOptions options)

@@ -17,6 +17,13 @@ Tensor total_of(const Values& loss) {
   return total;
 }
 
+int64_t examples_in(const Values& batch) {
+  const Tensors leaves = flatten(batch);
+  check(!leaves.empty() && leaves[0].rank() >= 1, "train: expected a batch of tensors, got {}",
+        batch);
+  return leaves[0].size(0);
+}
+
 Parts split_batch(const Values& batch) {
   const auto entries = batch.entries();
   if (batch.is_list() && entries.size() >= 2) {

@@ -80,6 +80,9 @@ struct Parts {
 };
 using Split = std::function<Parts(const Values& batch)>;
 
+/// The first axis of its first tensor; raises where it has none.
+int64_t examples_in(const Values& batch);
+
 /// Of a list the last entry is the target and those before are the inputs; of a dict that has one,
 /// "target". Any other batch is both.
 Parts split_batch(const Values& batch);

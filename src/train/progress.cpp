@@ -25,13 +25,18 @@ bool ProgressBar::due() const { return shown_ && clock_.seconds() - last_ >= kRe
 void ProgressBar::draw(int64_t done, double loss) {
   last_ = clock_.seconds();
   const double rate = static_cast<double>(done - done_before_) / std::max(last_, 1e-9);
+  drawn_ = true;
+  if (total_ <= 0) {
+    fmt::print(stderr, "\r{} {}  {:.0f} examples/s  loss {:.3f}\x1b[K", title_, done, rate, loss);
+    std::fflush(stderr);
+    return;
+  }
   const double remaining = static_cast<double>(total_ - done) / std::max(rate, 1e-9);
-  const auto filled = static_cast<size_t>(kWidth * done / std::max<int64_t>(total_, 1));
+  const auto filled = static_cast<size_t>(std::min(kWidth, kWidth * done / total_));
   const std::string bar = std::string(filled, '=') + std::string(kWidth - filled, ' ');
   fmt::print(stderr, "\r{} [{}] {}/{}  {:.0f} examples/s  loss {:.3f}  ETA {:.0f} s\x1b[K", title_,
              bar, done, total_, rate, loss, remaining);
   std::fflush(stderr);
-  drawn_ = true;
 }
 
 void ProgressBar::clear() {

@@ -20,7 +20,8 @@ class Stopwatch {
 /// One line on a terminal's stderr that is drawn over itself; nothing where stderr is no terminal.
 class ProgressBar {
  public:
-  /// `total` images are to come, of which `done` are behind already.
+  /// `total` examples are to come, or fewer than 1 where that is not known; `done` are behind
+  /// already.
   ProgressBar(std::string title, int64_t total, bool shown, int64_t done = 0);
   ~ProgressBar() { clear(); }
   ProgressBar(const ProgressBar&) = delete;

@@ -18,7 +18,7 @@ constexpr size_t kMostSteps = 400;  // points of a curve
 
 /// The image with its values brought to [0, 1]; undefined where the example is none.
 Tensor picture(const Tensor& x) {
-  if (x.rank() != 3) return {};
+  if (!x.defined() || x.rank() != 3) return {};
   const Tensor image = cast(x, DType::f32);
   const double low = min(image).item();
   const double high = max(image).item();
@@ -43,16 +43,16 @@ std::string grouped(int64_t n) {
   return n < 1000 ? std::to_string(n) : fmt::format("{},{:03}", grouped(n / 1000), n % 1000);
 }
 
-/// What is in an example first: an image, a row of numbers.
+/// What is in an example first: an image, a row of numbers. Of a stream nothing is known.
 Tensor first_of(const data::Loader& test, int64_t i) {
+  if (test.is_stream()) return {};
   const Tensors leaves = flatten(test.dataset().get(i));
   return leaves.empty() ? Tensor() : leaves[0];
 }
 
 /// Of models with one input.
 void add_layers(io::Report& report, const nn::Module& model, const data::Loader& test) {
-  const data::Example example = test.dataset().get(0);
-  if (flatten(example).size() > 2) return;
+  if (test.is_stream() || flatten(test.dataset().get(0)).size() > 2) return;
   std::vector<int64_t> sizes = {1};
   const Tensor x = first_of(test, 0);
   for (const int64_t d : x.shape()) sizes.push_back(d);
@@ -83,7 +83,7 @@ std::string title_of(const std::string& name) {
 
 /// What the examples are called.
 std::string noun_of(const Outcome& outcome, const data::Loader& test) {
-  if (test.examples() > 0 && first_of(test, 0).rank() == 3) return "images";
+  if (const Tensor x = first_of(test, 0); x.defined() && x.rank() == 3) return "images";
   const bool text = outcome.evaluation && outcome.evaluation->task == Task::text;
   return text ? "sequences" : "examples";
 }
@@ -109,18 +109,25 @@ io::Report run_report(const Outcome& outcome, const nn::Module& model, const dat
                             .lr = s.lr});
   }
   const Device device = model.parameters()[0].device();
-  report.facts = {{"Device", runtime(device).properties(device.index).name},
-                  {"Step", info.compiled ? "compiled into one graph" : "eager, op by op"},
-                  {"Test " + report.examples, grouped(test.examples())},
-                  {"mica", MICA_VERSION}};
+  report.facts = {
+      {"Device", runtime(device).properties(device.index).name},
+      {"Step", info.compiled ? "compiled into one graph" : "eager, op by op"},
+      {"Test " + report.examples, grouped(outcome.evaluation ? outcome.evaluation->examples : 0)},
+      {"mica", MICA_VERSION}};
   if (device.is_cpu()) report.facts.emplace_back("Threads", std::to_string(num_threads()));
   report.kernels = counted(info.kernels);
-  report.class_names = test.dataset().class_names();
+  report.class_names = test.class_names();
   if (outcome.evaluation && outcome.evaluation->classes > 0) {
     const Evaluation& e = *outcome.evaluation;
     report.confusion = tensor(std::span<const int64_t>(e.confusion), {e.classes, e.classes});
+    // A sampler may give another order when it is asked again.
+    const bool known =
+        !test.is_stream() && !test.options().sampler && !test.options().batch_sampler;
+    const std::vector<int64_t> order = known ? test.order(0) : std::vector<int64_t>();
     for (const Mistake& m : e.mistakes)
-      if (const Tensor image = picture(first_of(test, m.index)); image.defined())
+      if (const Tensor image =
+              known ? picture(first_of(test, order.at(static_cast<size_t>(m.index)))) : Tensor();
+          image.defined())
         report.wrong.push_back({image, m.truth, m.guess, m.confidence});
   }
   for (const auto& [name, parameter] : model.named_parameters())

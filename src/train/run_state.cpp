@@ -49,6 +49,7 @@ Json to_json(const EpochResult& r) {
 
 /// The names that versions before this one gave.
 Json renewed(Json j) {
+  if (!j.contains("test_seconds")) j["test_seconds"] = 0.0;
   if (j.contains("metrics")) return j;
   j["metrics"] = {{"accuracy", j.at("test_accuracy")}, {"top5", j.at("top5")}};
   j["steps"] = j.at("step");
@@ -92,8 +93,10 @@ void History::add(const StepRecord& record) {
 
 std::string to_json(const Position& at, const History& history) {
   Json progress = {{"epoch", at.epoch},
+                   {"pass", at.pass},
                    {"batch", at.batch},
                    {"steps", at.steps},
+                   {"epoch_steps", at.epoch_steps},
                    {"images", at.images},
                    {"seconds", at.seconds},
                    {"loss_sum", number(at.loss_sum)},
@@ -122,14 +125,17 @@ void from_json(const std::string& text, const std::string& file, Position& at, H
     // nearly.
     at.logged_sum = j.contains("logged_sum") ? number_from(j["logged_sum"]) : at.loss_sum;
     at.logged_images = j.value("logged_images", at.images);
+    at.pass = j.value("pass", at.epoch);
+    at.epoch_steps = j.value("epoch_steps", at.batch);
     for (const Json& r : j.at("epochs")) history.add(epoch_from(r));
     for (const Json& r : j.at("step_records"))
       history.add(StepRecord{r.at(0), number_from(r.at(1)), number_from(r.at(2))});
   } catch (const nlohmann::json::exception& e) {
     fail<IoError>("{}: the metadata `progress` cannot be read: {}", file, e.what());
   }
-  check<IoError>(at.epoch >= 0 && at.batch >= 0 && at.steps >= 0 && at.images >= 0 &&
-                     at.logged_images >= 0 && at.logged_images <= at.images,
+  check<IoError>(at.epoch >= 0 && at.pass >= 0 && at.batch >= 0 && at.steps >= 0 &&
+                     at.epoch_steps >= 0 && at.images >= 0 && at.logged_images >= 0 &&
+                     at.logged_images <= at.images,
                  "{}: the metadata `progress` has a position that no run has", file);
 }
 

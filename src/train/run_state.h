@@ -10,10 +10,12 @@ namespace mica::train {
 /// Where a run is: all that is not in tensors, but for its history.
 struct Position {
   int64_t epoch = 0;  ///< the one in progress, from 0
-  int64_t batch = 0;  ///< done of it
+  int64_t pass = 0;   ///< over the training data, from 0: the epoch, but for steps_per_epoch
+  int64_t batch = 0;  ///< done of the pass
   int64_t steps = 0;
-  int64_t images = 0;  ///< of the epoch
-  double seconds = 0;  ///< of the epoch
+  int64_t epoch_steps = 0;  ///< of the epoch
+  int64_t images = 0;       ///< likewise
+  double seconds = 0;       ///< of the epoch
   double best = -std::numeric_limits<double>::infinity();
   int64_t since_best = 0;  ///< epochs
   double loss_sum = 0;     ///< of the epoch, over images

@@ -17,6 +17,9 @@ using io::EpochResult;
 
 struct TrainerOptions {
   int64_t epochs = 10;
+  /// An epoch ends after so many steps, or with the data; the next one goes on where it ended. 0:
+  /// with the data, as they come in one walk over the loader.
+  int64_t steps_per_epoch = 0;
   Loss loss = {};                    ///< cross entropy, unless given
   std::vector<Metric> metrics = {};  ///< on the test data; those of the task, unless given
   Split split = {};     ///< which parts of a batch are inputs and target; split_batch, unless given
@@ -77,7 +80,9 @@ struct Outcome {
 /// is needed to go on bit for bit, `best.safetensors` the best epoch; also `metrics.jsonl`,
 /// TensorBoard's event file and `report.html`. Files are replaced in one piece or not at all. One
 /// run at a time writes to a directory; a new one takes the place of the run that was there when
-/// its own first checkpoint, of no steps, is safe.
+/// its own first checkpoint, of no steps, is safe. A run over a stream or by a sampler goes on as
+/// exactly as these give the same examples for the same epoch; of a stream, what was trained on is
+/// read again.
 class Trainer {
  public:
   Trainer(nn::Module model, optim::Optimizer& optimizer, TrainerOptions options = {});

@@ -8,6 +8,7 @@
 #include "mica/mica.h"
 #include "tests/device.h"
 #include "tests/e2e/values_of.h"
+#include "tests/gaussian.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/expect_error.h"
 
@@ -15,16 +16,8 @@ namespace mica {
 namespace {
 
 using test::device;
+using test::Gaussian;
 using test::values_of;
-
-struct Gaussian {
-  Tensor mean, log_var;
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("mean", self.mean);
-    f("log_var", self.log_var);
-  }
-};
 
 struct EncoderImpl : nn::ModuleImpl {
   nn::Linear left = add("left", nn::Linear(3, 8));

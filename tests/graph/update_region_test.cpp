@@ -22,8 +22,20 @@ Make maker(const Options& options) {
   return [=](const Tensors& p) { return std::make_unique<O>(p, options); };
 }
 
+/// With a momentum that a scheduler could set.
+Make claimed(const Make& make) {
+  return [make](const Tensors& p) {
+    auto optimizer = make(p);
+    optimizer->claim_momenta();
+    return optimizer;
+  };
+}
+
 std::map<std::string, Make> makers() {
-  return {{"SGD", maker<SGD>(SGDOptions{.lr = 0.03, .momentum = 0.9, .dampening = 0.2})},
+  return {{"SGD by momentum",
+           claimed(maker<SGD>(SGDOptions{.lr = 0.03, .momentum = 0.9, .dampening = 0.2}))},
+          {"AdamW by beta", claimed(maker<AdamW>(AdamWOptions{.lr = 0.05, .amsgrad = true}))},
+          {"SGD", maker<SGD>(SGDOptions{.lr = 0.03, .momentum = 0.9, .dampening = 0.2})},
           {"plain SGD", maker<SGD>(SGDOptions{.lr = 0.03})},
           {"Adam", maker<Adam>(AdamOptions{.lr = 0.05, .amsgrad = true})},
           {"AdamW", maker<AdamW>(AdamWOptions{.lr = 0.05})},
@@ -54,6 +66,26 @@ std::vector<std::vector<double>> values_of(const Tensors& w, const Optimizer& op
   for (const auto& [key, value] : optimizer.state_dict())
     all.push_back(cast(value, DType::f64).to_vector<double>());
   return all;
+}
+
+TEST(UpdateRegion, AnUpdateWithAStepOfItsOwnIsLeftOutToo) {
+  const TensorOptions number{.dtype = DType::i64, .device = test::device()};
+  const auto values = [](const Tensor& t) { return t.to_vector<float>(); };
+  for (const bool on : {false, true})
+    for (const bool has_step : {false, true}) {
+      const Tensor p = ones({3}, {.device = test::device()});
+      const Tensor m = zeros_like(p);
+      const Tensor lr = full({}, 0.5, {.dtype = DType::f64, .device = test::device()});
+      {
+        const WriteRegion region(full({}, on, {DType::boolean, test::device()}),
+                                 full({}, on ? 7 : 0, number));
+        sgd_update(lr, {p}, {ones_like(p)}, {m}, {.momentum = 0.5},
+                   has_step ? full({}, 3, number) : Tensor());
+        add_(m, ones_like(m));
+      }
+      EXPECT_EQ(values(p), std::vector<float>(3, on ? 0.5F : 1.0F));
+      EXPECT_EQ(values(m), std::vector<float>(3, on ? 2.0F : 0.0F));
+    }
 }
 
 TEST(UpdateRegion, AStepThatIsLeftOutChangesNothing) {

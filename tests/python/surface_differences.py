@@ -67,7 +67,12 @@ RENAMED = {
         "uniform_like": "rand_like",
         "upsample": "nn.functional.interpolate",
     },
-    "mica::data": {"Loader": "data.DataLoader", "Epoch": "data.DataLoader.epoch"},
+    "mica::data": {
+        "Loader": "data.DataLoader",
+        "Epoch": "data.DataLoader.epoch",
+        "chain": "data.ChainDataset",
+        "concat": "data.ConcatDataset",
+    },
     "mica::io": {"EpochResult": "train.EpochResult"},
     "mica::train": {
         "accuracy_metric": "train.Accuracy",
@@ -107,7 +112,7 @@ CPP_ONLY = {
         ),
         "mica.passes() has their names": "Pass",
         "the inside of compiled functions": (
-            "BackwardPlan CallForm CallOutcome CompiledCall Constant ResultForm"
+            "BackwardPlan CallForm CallOutcome CompiledCall Constant PlacedNumber ResultForm"
         ),
         "the inside of tensors, devices and the tape": (
             "AutogradMeta Draw DrawScope Encoder DeviceRuntime EventState FunctionBackward "
@@ -126,6 +131,12 @@ CPP_ONLY = {
         "tuples, dicts and the like in Python": "Batch Example",
         "keyword arguments of a transform's call": "RandomStream",
         "the inside of read_csv": "CsvFormat CsvTable parse_csv shown",
+        "classes of samplers in Python, with PyTorch's names": (
+            "batch_sampler distributed_sampler random_sampler subset_sampler weighted_sampler"
+        ),
+        "any callable in Python: collate_fn": "Collate collated",
+        "IterableDataset and what it iterates with": "Stream StreamPart StreamReader",
+        "the inside of loaders": "BatchWalk LoaderState",
     },
     "mica::io": {
         "Python has files of its own": ("ByteSpan File read_bytes read_file write_file_atomically"),
@@ -142,7 +153,7 @@ CPP_ONLY = {
         "how layers are made in C++": (
             "CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
             "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Members NamedModules "
-            "NamedTensors OpLayer PadLayer StateDict WithForward call_forward check_call_depth "
+            "NamedTensors OpLayer PadLayer WithForward call_forward check_call_depth "
             "describe dims_of draw_in_order exchange_call_watcher field_texts inputs_of text_of "
             "wrong_inputs"
         ),
@@ -157,12 +168,15 @@ CPP_ONLY = {
     "mica::optim": {
         "a dictionary in Python": "ParameterGroup",
         "words in Python": "CyclicMode MuonScale",
+        "arguments of optim.lr_scheduler": "MomentumSchedule cyclic_momentum one_cycle_momentum",
         "what Python's optimizers and schedulers share": "OptimizerWith RateWriter",
         "in optim.lr_scheduler": "LRScheduler ReduceLROnPlateau",
     },
     "mica::train": {
         "any callable in Python": "Comparison Loss Split",
-        "the inside of evaluate": ("Evaluator Parts Task metrics_for split_batch task_of total_of"),
+        "the inside of evaluate": (
+            "Evaluator Parts Task examples_in metrics_for split_batch task_of total_of"
+        ),
     },
 }
 
@@ -217,8 +231,11 @@ PYTHON_ONLY = {
         "PyTorch's name": "DataLoader",
         "one line for a small loop": "Batches batches",
         "PyTorch's names; data/collate.h and data/sampler.h have functions": (
-            "BatchSampler ConcatDataset DistributedSampler RandomSampler Sampler SequentialSampler "
-            "Subset SubsetRandomSampler WeightedRandomSampler pad_collate random_split"
+            "ConcatDataset DistributedSampler RandomSampler SequentialSampler "
+            "Subset SubsetRandomSampler WeightedRandomSampler"
+        ),
+        "PyTorch's names; data/stream.h and data/worker_info.h have them in C++": (
+            "ChainDataset IterableDataset WorkerInfo get_worker_info"
         ),
     },
     "mica.train": {
@@ -303,7 +320,14 @@ MEMBERS_CPP_ONLY = {
         "device.type says it": "is_cpu is_cuda is_null",
     },
     "FunctionContext": {"attributes of the context": "get set"},
-    "Loader": {"what the garbage collector asks": "is_alone"},
+    "Feed": {"the Trainer asks it": "is_possible"},
+    "Loader": {
+        "what the garbage collector asks": "is_alone",
+        "`dataset` is the one or the other": "is_stream stream",
+        "of its data set": "class_names",
+        "the numbers that its sampler gives": "order",
+    },
+    "WorkerInfo": {"PyTorch's names: id and num_workers": "count index"},
     "Module": {"a Python object knows its class": "as"},
     "ModuleDictImpl": {"forward in Python": "call"},
     "ModuleListImpl": {"forward in Python": "call"},
@@ -312,11 +336,13 @@ MEMBERS_CPP_ONLY = {
         "the inside of reset_parameters": "Initial add_initial own_initials",
         "the inside of register_forward_hook": "forward_hooks is_watched make_forward_hooks",
         "the inside of captured scopes": "registered_name",
-        "forward in Python": "call",
+        "forward in Python": "Tensor call",
         "a Python object knows its class": "class_type",
     },
     "Optimizer": {
-        "the inside of schedulers": "claim_rates initial_rates rates_writer",
+        "the inside of schedulers": (
+            "claim_momenta claim_rates initial_rates momenta rates_writer"
+        ),
         "param_groups[group]['lr'] sets it": "set_current_lr",
     },
     "OptimizerWith": {"param_groups sets them": "set_options"},
@@ -356,6 +382,7 @@ MEMBERS_PYTHON_ONLY = {
     },
     "autograd.Function": {"defined by one's own class": "apply backward forward"},
     "data.DataLoader": {"of its options": "batch_size drop_last"},
+    "data.WorkerInfo": {"PyTorch's names for index and count": "dataset id num_workers"},
     "nn.Linear": {"of its options": "in_features out_features"},
     "nn.Module": {
         "PyTorch's names": (
@@ -425,6 +452,7 @@ PARAMETERS_RENAMED = {
     "autograd.checkpoint": {"inputs": "arguments"},
     "cuda.Stream": {"state": "device"},
     "cuda.synchronize": {"device": "index"},
+    "data.ChainDataset": {"streams": "datasets"},
     "data.DataLoader": {
         "batch": "batch_size",
         "prefetch": "prefetch_factor",
@@ -516,6 +544,10 @@ PARAMETERS_CPP_ONLY = {
     "hardtanh and relu6 say it": "clamp.open",
     "what a shared handle of C++ points to": "data.Dataset.impl nn.Module.impl",
     "data.TensorDataset(x, y)": "data.Dataset.class_names data.Dataset.tensors",
+    "`dataset` may be one": "data.DataLoader.stream",
+    "`lengths` may be fractions, and generator is the seed": (
+        "data.random_split.fractions data.random_split.seed"
+    ),
     "device('cuda:1')": "device.index device.kind",
     "dictionaries in a list": (
         "optim.Adadelta.groups optim.Adagrad.groups optim.Adam.groups optim.AdamW.groups "
@@ -574,10 +606,10 @@ PARAMETERS_PYTHON_ONLY = {
         "nn.Module.parameters.recurse"
     ),
     "PyTorch's": (
-        "bernoulli.input data.DataLoader.batch_sampler data.DataLoader.collate_fn "
+        "bernoulli.input data.DataLoader.collate_fn "
         "data.DataLoader.generator data.DataLoader.multiprocessing_context "
-        "data.DataLoader.persistent_workers data.DataLoader.pin_memory data.DataLoader.sampler "
-        "data.DataLoader.timeout data.DataLoader.worker_init_fn "
+        "data.DataLoader.persistent_workers data.DataLoader.pin_memory "
+        "data.DataLoader.timeout data.DataLoader.worker_init_fn data.random_split.generator "
         "device.device io.load.map_location io.load.weights_only "
         "nn.Module.load_state_dict.strict optim.Optimizer.step.closure "
         "optim.Optimizer.zero_grad.set_to_none train.accuracy.labels"

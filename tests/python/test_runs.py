@@ -39,6 +39,7 @@ def metrics(out):
     for line in lines:  # what a clock says
         line.pop("examples_per_s", None)
         line.pop("seconds", None)
+        line.pop("test_seconds", None)
     return lines
 
 

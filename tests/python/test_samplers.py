@@ -64,7 +64,7 @@ def test_samplers():
         [8, 9],
     ]
     with pytest.raises(mica.IndexError, match="no example 10 in a set of 10"):
-        data.DataLoader(pairs(10), sampler=[10])
+        list(data.DataLoader(pairs(10), sampler=[10]))
     with pytest.raises(mica.Error, match="excludes shuffle"):
         data.DataLoader(pairs(10), sampler=[1], shuffle=True)
 

@@ -6,21 +6,14 @@
 #include "mica/nn/nn.h"
 #include "mica/nn/summary.h"
 #include "mica/ops/ops.h"
+#include "tests/gaussian.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {
 namespace {
 
+using test::Gaussian;
 using testing::ElementsAre;
-
-struct Gaussian {
-  Tensor mean, log_var;
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("mean", self.mean);
-    f("log_var", self.log_var);
-  }
-};
 
 /// Two inputs and a named pair of outputs.
 struct EncoderImpl : nn::ModuleImpl {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "mica/core/error.h"
@@ -35,6 +36,7 @@ std::vector<std::string> state_of(const nn::Module& module) {
   std::vector<std::string> lines;
   for (const auto& [name, t] : module.state_dict())
     lines.push_back(name + " " + std::string(name_of(t.dtype())) + " " + to_string(t.shape()));
+  std::ranges::sort(lines);
   return lines;
 }
 

@@ -62,6 +62,31 @@ TEST(Module, NamesAsPyTorchDoes) {
   EXPECT_EQ(net.state_dict().size(), 9U);
 }
 
+TEST(Module, StateDictIsInOrderOfRegistration) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : Net().state_dict()) names.push_back(name);
+  EXPECT_THAT(names,
+              ElementsAre("scale", "seen", "conv.weight", "conv.bias", "norm.weight", "norm.bias",
+                          "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"));
+}
+
+TEST(StateDict, KeepsItsOrder) {
+  StateDict state = {{"z", ones({1})}, {"a", ones({2})}};
+  EXPECT_TRUE(state.emplace("m", ones({3})).second);
+  EXPECT_FALSE(state.emplace("a", ones({9})).second);
+  state["q"] = ones({4});
+  EXPECT_EQ(state.erase("a"), 1U);
+  EXPECT_EQ(state.erase("a"), 0U);
+  EXPECT_EQ(state.take("none").defined(), false);
+  EXPECT_EQ(state.take("q").numel(), 4);
+  state.emplace("a", ones({5}));
+  EXPECT_THAT(names_of({state.begin(), state.end()}), ElementsAre("z", "m", "a"));
+  EXPECT_EQ(state.at("m").numel(), 3);
+  EXPECT_EQ(state.find("a")->second.numel(), 5);
+  EXPECT_EQ(state.find("q"), state.end());
+  EXPECT_EQ(message_of<IndexError>([&] { state.at("q"); }), "StateDict: there is no 'q'");
+}
+
 TEST(Module, LenetHasTheShapesOfThePeers) {
   const nn::StateDict state = models::lenet().state_dict();
   EXPECT_EQ(state.at("0.weight").shape(), Shape({20, 1, 5, 5}));

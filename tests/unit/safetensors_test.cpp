@@ -16,7 +16,7 @@
 namespace mica::io {
 namespace {
 
-using TensorMap = std::map<std::string, Tensor>;
+using TensorMap = StateDict;
 
 void expect_same(const Tensor& a, const Tensor& b) {
   ASSERT_EQ(a.dtype(), b.dtype());
@@ -86,6 +86,18 @@ TEST(Safetensors, NothingAtAllIsAFileToo) {
   const TemporaryDirectory directory;
   save_safetensors(directory.file("a"), {});
   EXPECT_TRUE(load_safetensors(directory.file("a")).tensors.empty());
+}
+
+TEST(Safetensors, KeepTheOrderOfTensors) {
+  const TemporaryDirectory directory;
+  const TensorMap tensors = {{"z", zeros({2}, {.dtype = DType::u8})},
+                             {"b", zeros({1}, {.dtype = DType::f64})},
+                             {"a", zeros({3})},
+                             {"c", zeros({0})}};
+  save_safetensors(directory.file("a"), tensors);
+  std::string names;
+  for (const auto& [name, t] : load_safetensors(directory.file("a")).tensors) names += name;
+  EXPECT_EQ(names, "zbac");
 }
 
 TEST(Safetensors, StridedTensorsAreWrittenInRowMajorOrder) {

@@ -7,10 +7,13 @@
 #include "mica/core/typed_values.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/runtime/runtime.h"
+#include "tests/gaussian.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {
 namespace {
+
+using test::Gaussian;
 
 using testing::ElementsAre;
 
@@ -145,14 +148,6 @@ TEST(Values, AreBoundAsAPair) {
   expect_error<Error>("expected 2 tensors", [&] { const auto [p, q] = s.all; });
 }
 
-struct Gaussian {
-  Tensor mean, log_var;
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("mean", self.mean);
-    f("log_var", self.log_var);
-  }
-};
 using Nested = std::tuple<Gaussian, Tensors, std::pair<Tensor, Values>, std::optional<Tensor>>;
 
 TEST(Values, AreMadeOfTypesAndBack) {

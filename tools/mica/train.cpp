@@ -101,6 +101,7 @@ void print_epoch(const train::EpochResult& r, const RunConfig& c, double total_s
                                          {"top5", r.metric("top5")},
                                          {"lr", r.lr},
                                          {"seconds", r.seconds},
+                                         {"test_seconds", r.test_seconds},
                                          {"total_seconds", total_seconds},
                                          {"epochs_per_s", 1 / r.seconds},
                                          {"images_per_s", r.examples_per_s},
@@ -134,6 +135,12 @@ void finish(const Options& o, const train::Outcome& outcome) {
     say(", {:.2f} epochs/s after the first", others / (seconds - outcome.epochs.front().seconds));
   }
   say("\n");
+  if (outcome.evaluation && outcome.epochs.size() > 1) {
+    const train::EpochResult& last = outcome.epochs.back();
+    const auto images = static_cast<double>(outcome.evaluation->examples);
+    say("the last epoch: {:.2f} ms for evaluating {} images, {:.2f} ms for training on as many\n",
+        1e3 * last.test_seconds, outcome.evaluation->examples, 1e3 * images / last.examples_per_s);
+  }
   if (o.until_accuracy > 0 && outcome.reached) {
     say("reached a test accuracy of {:.2f} % after {:.3f} s of training\n",
         100 * outcome.epochs.back().metric("accuracy"), seconds);

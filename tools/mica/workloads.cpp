@@ -43,7 +43,7 @@ nn::Module seeded_model(const Workload& w, Device device) {
   return model;
 }
 
-std::map<std::string, Tensor> cloned(std::map<std::string, Tensor> tensors) {
+StateDict cloned(StateDict tensors) {
   for (auto& [name, tensor] : tensors) tensor = clone(tensor);
   return tensors;
 }

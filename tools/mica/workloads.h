@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,7 +44,7 @@ class Training {
   nn::Module model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Tensor x_, y_, loss_;
-  std::map<std::string, Tensor> first_weights_, first_state_;
+  StateDict first_weights_, first_state_;
   std::string first_random_;
 };
 

@@ -131,8 +131,8 @@ def _set_rates(optimizer: Optimizer, rates: list[float]) -> None:
 
 
 class OneCycleLR(LRScheduler):
-    """Rises to max_lr and falls below where it began. Momentum is left alone: PyTorch's
-    cycle_momentum=True has no counterpart."""
+    """Rises to max_lr and falls below where it began. With cycle_momentum the momentum of SGD, or
+    the first beta of Adam and AdamW, falls to base_momentum and rises to max_momentum meanwhile."""
 
     def __init__(
         self,
@@ -143,14 +143,14 @@ class OneCycleLR(LRScheduler):
         steps_per_epoch: int | None = None,
         pct_start: float = 0.3,
         anneal_strategy: str = "cos",
-        cycle_momentum: bool = False,
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.85,
+        max_momentum: float = 0.95,
         div_factor: float = 25.0,
         final_div_factor: float = 1e4,
         three_phase: bool = False,
         last_epoch: int = -1,
     ) -> None:
-        if cycle_momentum:
-            raise _mica.Unsupported("OneCycleLR: cycle_momentum is not supported")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
                 f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}"
@@ -168,12 +168,23 @@ class OneCycleLR(LRScheduler):
             anneal_strategy == "linear",
             three_phase,
         )
-        super().__init__(optimizer, schedule, last_epoch)
+        momentum = None
+        if cycle_momentum:
+            momentum = _optim.one_cycle_momentum(
+                total_steps,
+                pct_start,
+                anneal_strategy == "linear",
+                three_phase,
+                base_momentum,
+                max_momentum,
+            )
+        super().__init__(optimizer, schedule, last_epoch, momentum)
 
 
 class CyclicLR(LRScheduler):
-    """Between base_lr and max_lr, up and down along lines. Momentum is left alone: PyTorch's
-    cycle_momentum=True and scale_fn have no counterpart."""
+    """Between base_lr and max_lr, up and down along lines; with cycle_momentum the momentum of SGD,
+    or the first beta of Adam and AdamW, between max_momentum and base_momentum. A scale_fn of one's
+    own is a LambdaLR's to follow."""
 
     def __init__(
         self,
@@ -184,18 +195,27 @@ class CyclicLR(LRScheduler):
         step_size_down: int | None = None,
         mode: str = "triangular",
         gamma: float = 1.0,
-        cycle_momentum: bool = False,
+        scale_fn: Factor | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
         last_epoch: int = -1,
     ) -> None:
-        if cycle_momentum:
-            raise _mica.Unsupported("CyclicLR: cycle_momentum is not supported")
+        if scale_fn is not None:
+            raise _mica.Unsupported("CyclicLR: scale_fn is not supported; LambdaLR takes one")
         low = _of_groups(optimizer, base_lr, "CyclicLR")
         high = _of_groups(optimizer, max_lr, "CyclicLR")
         if min(high) <= 0 or any(a * high[0] != low[0] * b for a, b in zip(low, high, strict=True)):
             raise ValueError("CyclicLR: base_lr must be the same part of max_lr > 0 in all groups")
         _set_rates(optimizer, high)
         schedule = _optim.cyclic(low[0] / high[0], step_size_up, step_size_down or 0, mode, gamma)
-        super().__init__(optimizer, schedule, last_epoch)
+        momentum = None
+        if cycle_momentum:
+            momentum = _optim.cyclic_momentum(
+                step_size_up, step_size_down or 0, mode, gamma, base_momentum, max_momentum
+            )
+        super().__init__(optimizer, schedule, last_epoch, momentum)
 
 
 class SequentialLR(LRScheduler):
@@ -215,8 +235,11 @@ class SequentialLR(LRScheduler):
 class ChainedScheduler(LRScheduler):
     """All schedulers at once: their factors are multiplied."""
 
-    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer) -> None:
-        super().__init__(optimizer, _optim.chained([s.schedule for s in schedulers]))
+    def __init__(
+        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
+    ) -> None:
+        schedule = _optim.chained([s.schedule for s in schedulers])
+        super().__init__(optimizer or schedulers[0].optimizer, schedule)
 
 
 class LambdaLR:

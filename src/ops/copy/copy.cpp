@@ -8,6 +8,7 @@
 #include "mica/ops/copy/cpu_copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/view/view.h"
+#include "mica/runtime/host_waits.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -187,6 +188,7 @@ std::vector<T> Tensor::to_vector() const {
   check<DTypeError>(dtype() == dtype_of<T>, "to_vector: the tensor is {}, not {}", dtype(),
                     dtype_of<T>);
   const NoGrad guard;
+  if (device().is_cpu()) count_host_wait(DeviceKind::cpu);
   const Tensor host = contiguous(to(*this, Device::cpu()));
   std::vector<T> values(static_cast<size_t>(numel()));
   const T* data = static_cast<const T*>(host.data());

@@ -13,6 +13,7 @@
 
 #include "mica/core/check.h"
 #include "mica/runtime/cpu/parallel.h"
+#include "mica/runtime/host_waits.h"
 
 namespace mica {
 namespace {
@@ -152,7 +153,10 @@ class CpuRuntime final : public DeviceRuntime {
   void copy_from_host(void* d, const void* s, size_t bytes, int) override {
     copy_bytes(d, s, bytes);
   }
-  void copy_to_host(void* d, const void* s, size_t bytes, int) override { copy_bytes(d, s, bytes); }
+  void copy_to_host(void* d, const void* s, size_t bytes, int) override {
+    count_host_wait(DeviceKind::cpu);
+    copy_bytes(d, s, bytes);
+  }
   void copy(void* d, const void* s, size_t bytes, int) override { copy_bytes(d, s, bytes); }
   void synchronize(int) override {}
   Encoder* encoder(int) override { return nullptr; }

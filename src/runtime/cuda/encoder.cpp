@@ -12,6 +12,7 @@
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/programmatic_launch.h"
+#include "mica/runtime/host_waits.h"
 #include "mica/runtime/op_scope.h"
 
 namespace mica {
@@ -182,6 +183,7 @@ void Encoder::op_launched(const char* op) {
 }
 
 void Encoder::synchronize() {
+  count_host_wait(DeviceKind::cuda);
   const cudaError_t code = cudaStreamSynchronize(stream_);
   if (code != cudaSuccess) [[unlikely]]
     fail_cuda(code, CallSite::current(), "waiting for the stream");

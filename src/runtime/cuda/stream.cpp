@@ -1,6 +1,7 @@
 #include "mica/runtime/cuda/stream.h"
 
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/host_waits.h"
 
 namespace mica {
 namespace {
@@ -49,6 +50,7 @@ void CudaEvent::record(StreamState& stream) {
 
 void CudaEvent::synchronize() {
   check_cuda_usable();
+  count_host_wait(DeviceKind::cuda);
   check_cuda(cudaEventSynchronize(event_));
 }
 

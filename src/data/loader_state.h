@@ -1,0 +1,88 @@
+#pragma once
+
+// What a loader, its walks and its feeds share.
+#include "mica/data/loader.h"
+#include "mica/data/walk.h"
+#include "mica/ops/gather/gather.h"
+
+namespace mica::data {
+
+/// Which examples an epoch has, and where its batches end.
+struct EpochOrder {
+  Tensor indices;     ///< (N) i64, as they come
+  int64_t batch = 0;  ///< examples in a batch, where `ends` is empty
+  std::vector<int64_t> ends =
+      {};  ///< of each batch of a batch sampler: its examples and those before
+
+  int64_t examples() const { return indices.numel(); }
+  int64_t batches() const {
+    return ends.empty() ? (examples() + batch - 1) / batch : static_cast<int64_t>(ends.size());
+  }
+  /// Examples before a batch, of [0, batches()].
+  int64_t begin_of(int64_t number) const {
+    if (ends.empty()) return std::min(number * batch, examples());
+    return number == 0 ? 0 : ends[static_cast<size_t>(number) - 1];
+  }
+};
+
+struct LoaderState {
+  Dataset dataset;
+  std::optional<Stream> stream = {};  ///< in place of a data set
+  LoaderOptions options = {};
+  int64_t dataset_size = 0;
+  int64_t examples = 0;  ///< in an epoch, N, or kUnknownSize
+  int64_t batches = 0;   ///< likewise
+  /// In a piece, which is made and moved to the device at once.
+  int64_t batches_per_piece = 1;
+  Batch resident = {};  ///< the data set on the device
+
+  bool is_sampled() const { return options.sampler || options.batch_sampler; }
+  EpochOrder order(int64_t epoch, Device device) const;
+  RandomStream random(int64_t epoch, size_t position) const {
+    return {options.shuffle.value_or(0), epoch, static_cast<int64_t>(position)};
+  }
+  /// By which numbers the transforms of the examples at places [begin, end) of an order draw. Of a
+  /// sampler by their places: an example that comes twice is not changed alike.
+  std::vector<int64_t> numbers(const EpochOrder& order, int64_t begin, int64_t end) const;
+  /// Of each transform for a whole epoch, (N, k) in its order, on the device; undefined where it
+  /// has none.
+  Tensors parameters(int64_t epoch, const EpochOrder& order) const;
+  /// The batch with pixels as floats, and transformed.
+  Batch finished(const Batch& batch, std::span<const int64_t> numbers, int64_t epoch) const;
+  /// Of what is resident: the examples at `indices`, with transforms whose parameters `of` picks.
+  template <class Pick>
+  Batch gather(const Tensor& indices, const Tensors& all_parameters, Pick&& of) const;
+};
+
+/// The batch with f(x) for its first tensor, x.
+template <class F>
+Batch with_first(const Batch& batch, F&& f) {
+  bool first = true;
+  return map_leaves(batch, [&](const Tensor& t) { return std::exchange(first, false) ? f(t) : t; });
+}
+
+/// Pixels of u8 as f32 in [0, 1].
+Tensor as_floats(const Tensor& x);
+
+Batch moved(const Batch& batch, Device device);
+
+template <class Pick>
+Batch LoaderState::gather(const Tensor& indices, const Tensors& all_parameters, Pick&& of) const {
+  const Batch rows =
+      map_leaves(resident, [&](const Tensor& t) { return index_select(t, 0, indices); });
+  return with_first(rows, [&](const Tensor& pixels) {
+    Tensor x = as_floats(pixels);
+    for (size_t i = 0; i < options.augment.size(); ++i) {
+      const Tensor& all = all_parameters[i];
+      x = options.augment[i].apply(x, all.defined() ? of(all) : all);
+    }
+    return x;
+  });
+}
+
+std::unique_ptr<BatchWalk> walk_dataset(std::shared_ptr<const LoaderState> state, int64_t epoch,
+                                        int64_t first_batch);
+std::unique_ptr<BatchWalk> walk_stream(std::shared_ptr<const LoaderState> state, int64_t epoch,
+                                       int64_t first_batch);
+
+}  // namespace mica::data
