@@ -46,13 +46,34 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/report_page.h @ONLY CONTENT
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/io/report.cpp
   PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/embedded)
 
-# The functors of elementwise ops, as source for kernels that are compiled when a program runs.
+# The functors of elementwise ops, and the kernels that carry programs of them, as source for kernels that are
+# compiled when a program runs.
 file(GLOB functor_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/ops/*/functors.h)
+set(carrying_headers
+  ops/conv2d/cuda_forward_plan.h
+  ops/conv2d/cuda_implicit_dgrad.cuh
+  ops/conv2d/cuda_implicit_gemm.cuh
+  ops/fused/few_digits.h
+  ops/layer_norm/cuda_row_norm.cuh
+  ops/matmul/cuda_direct.cuh
+  ops/matmul/cuda_small.cuh
+  ops/matmul/cuda_small_product.h
+  ops/matmul/cuda_split_k.cuh
+  ops/matmul/cuda_thin.cuh
+  ops/matmul/cuda_wgmma.cuh
+  runtime/cuda/async_copy.cuh
+  runtime/cuda/cluster.cuh
+  runtime/cuda/rtc.cuh
+  runtime/cuda/tf32.cuh)
 set(embedded_headers "")
-foreach(header runtime/portable.h ops/elementwise/math.h ops/fused/device.h ${functor_headers})
+foreach(header runtime/portable.h ops/elementwise/math.h ops/fused/device.h ${functor_headers} ${carrying_headers})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${header})
   file(READ ${PROJECT_SOURCE_DIR}/src/${header} text)
   string(APPEND embedded_headers "  EmbeddedHeader{\"mica/${header}\", R\"header(${text})header\"},\n")
+endforeach()
+foreach(name cstdint cuda_runtime.h mica/runtime/cuda/types.cuh mica/runtime/cuda/programmatic_launch.cuh)
+  string(APPEND embedded_headers
+    "  EmbeddedHeader{\"${name}\", \"#include \\\"mica/runtime/cuda/rtc.cuh\\\"\\n\"},\n")
 endforeach()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/functor_headers.h @ONLY CONTENT
   "static constexpr EmbeddedHeader kHeaders[] = {\n@embedded_headers@};\n")

@@ -306,6 +306,7 @@ MICA_FUNCTIONS(channel_dropout)
 // anchors
 MICA_CARRYING(batch_norm)
 MICA_CARRYING(conv2d)
+MICA_CARRYING(layer_norm)
 MICA_CARRYING(matmul)
 
 // joined ops; each room's patterns see what those before it made

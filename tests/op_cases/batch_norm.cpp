@@ -245,6 +245,37 @@ Sample end_sample(const ActSetup& s) {
   return sample;
 }
 
+/// hardswish(batch norm · a tensor of its shape + a number for each channel), and the batch norm.
+Sample program_sample(const char* name, const Shape& shape, bool training, bool affine) {
+  Shape by_channel = Dims::filled(shape.rank() - 1, 1);
+  by_channel[0] = shape[1];
+  const Program program{
+      3,
+      {elementwise("mul", {0, 1}), elementwise("add", {3, 2}), elementwise("hardswish", {4})},
+      {2}};
+  Sample sample = end_sample({name, shape, true, false, affine, training});
+  const BatchNormParams p{.training = training};
+  sample.name = std::string("batch_norm, a program, ") + name;
+  sample.in.push_back(x(by_channel));
+  sample.call = [=](const Args& a) -> Tensors {
+    Tensors in = a.in;
+    in[3] = clone(a[3]);
+    in[4] = clone(a[4]);
+    const Tensors out = call_carrying("batch_norm", p, program, in, true);
+    return {out[0], in[3], in[4], out[1]};
+  };
+  sample.oracle = [=](const HostArgs& in) {
+    std::vector<HostArray> out = normalised(in, p);
+    out.push_back(out[0]);
+    each_value(shape, [&](size_t k, size_t i) {
+      out[0].values[i] =
+          activated(out[0].values[i] * in[5].values[i] + in[6].values[k], Activation::hardswish);
+    });
+    return out;
+  };
+  return sample;
+}
+
 /// The gradient of relu before that of batch norm: by the result, which gives what it is masked to
 /// as well, or by what x becomes.
 Sample masked_sample(const char* name, const Shape& shape, bool given, bool training, bool affine) {
@@ -306,6 +337,10 @@ std::vector<Sample> batch_norm_carrying_samples() {
            {"no images", {0, 3, 4, 4}, true},
        })
     samples.push_back(end_sample(s));
+  samples.push_back(program_sample("3 channels", {4, 3, 5, 6}, true, true));
+  samples.push_back(program_sample("16 channels", {3, 16, 4, 8}, true, true));
+  samples.push_back(program_sample("no weight", {6, 5}, true, false));
+  samples.push_back(program_sample("inference", {4, 3, 7}, false, true));
   samples.push_back(masked_sample("recomputed", {4, 3, 5, 6}, false, true, true));
   samples.push_back(masked_sample("given", {4, 3, 5, 6}, true, true, true));
   samples.push_back(masked_sample("recomputed, no weight", {4, 3, 5}, false, true, false));

@@ -66,13 +66,13 @@ Sample chain(const Setup& s) {
           }};
 }
 
-/// The gradient of a convolution's input, which a relu made.
-Sample dgrad_sample(const Setup& s) {
+/// The gradient of a convolution's input, which an activation made.
+Sample dgrad_sample(const Setup& s, Activation activation) {
   const HostConv conv = host_conv_of(s);
-  const Program program{2, {gradient_call(Activation::relu, 0, 1)}, {0}};
+  const Program program{2, {gradient_call(activation, 0, 1)}, {0}};
   const Conv2dGradParams params{s.conv, s.x};
   return {
-      .name = std::string("conv2d_dgrad, relu_grad, ") + s.name,
+      .name = std::string("conv2d_dgrad, ") + print_field(activation) + "_grad, " + s.name,
       .in = {x(conv.y_shape(4)), x(s.w).in(-1, 1), x(s.x).away(0.1)},
       .call = [=](const Args& a) { return call_carrying("conv2d_dgrad", params, program, a.in); },
       .oracle =
@@ -82,7 +82,7 @@ Sample dgrad_sample(const Setup& s) {
               dx.values[at(j)] += in[0].values[at(i)] * in[1].values[at(k)];
             });
             for (size_t i = 0; i < dx.values.size(); ++i)
-              if (in[2].values[i] <= 0) dx.values[i] = 0;
+              dx.values[i] *= slope_at(in[2].values[i], activation);
             return std::vector{dx};
           }};
 }
@@ -111,8 +111,10 @@ std::vector<Sample> conv2d_carrying_samples() {
   samples.push_back(sample(padded, Activation::relu, false, true));
   samples.push_back(chain(padded));
   samples.push_back(chain(channels));
-  samples.push_back(dgrad_sample(padded));
-  samples.push_back(dgrad_sample(channels));
+  for (const Activation activation : {Activation::relu, Activation::silu}) {
+    samples.push_back(dgrad_sample(padded, activation));
+    samples.push_back(dgrad_sample(channels, activation));
+  }
   return samples;
 }
 

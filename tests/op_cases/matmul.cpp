@@ -252,8 +252,9 @@ Sample gradient_sample(const char* name, const Shape& a, const Shape& b, Activat
 /// A layer, a program of several calls with what else it reads, and what it gives.
 Sample program_sample(const char* name, const Program& program, std::vector<Input> more,
                       double (*f)(double x, double a, double b),
-                      std::vector<DType> dtypes = kFloats) {
-  Sample sample = linear_sample(name, {3, 7, 40}, 20, true, std::move(dtypes));
+                      std::vector<DType> dtypes = kFloats, const Shape& shape = {3, 7, 40},
+                      int64_t out = 20) {
+  Sample sample = linear_sample(name, shape, out, true, std::move(dtypes));
   sample.name = std::string("linear, ") + name;
   sample.in.insert(sample.in.end(), more.begin(), more.end());
   sample.call = [=](const Args& a) { return call_carrying("linear", NoParams{}, program, a.in); };
@@ -318,7 +319,9 @@ std::vector<Sample> product_carrying_samples() {
   samples.push_back(program_sample(
       "times a vector, a number less, tanh",
       {3, {elementwise("mul", {1, 0}), elementwise("sub", {3, 2}), elementwise("tanh", {4})}, {2}},
-      {x({20}), x({1})}, [](double v, double a, double b) { return std::tanh(v * a - b); }));
+      {x({20}).in(-1, 1), x({1})},
+      [](double v, double a, double b) { return std::tanh(v * a - b); }));
+  samples.back().in[0] = x({3, 7, 40}).in(-0.5, 0.5);
   // The result is read again after the first call.
   samples.push_back(program_sample(
       "times its sigmoid", {1, {elementwise("sigmoid", {0}), elementwise("mul", {0, 1})}, {1}}, {},
@@ -327,6 +330,28 @@ std::vector<Sample> product_carrying_samples() {
       "cast",
       {1, {elementwise("relu", {0}), elementwise("copy", {1}, CopyParams{DType::f16})}, {1}}, {},
       [](double v, double, double) { return std::max(v, 0.0); }, {DType::f32}));
+  // Several tiles of every kernel, none of them whole.
+  const std::vector<DType> few = {DType::f32, DType::f16, DType::bf16};
+  const auto tiles = [&](const char* name, const Program& program, std::vector<Input> more,
+                         double (*f)(double x, double a, double b)) {
+    samples.push_back(program_sample(name, program, std::move(more), f, few, {4, 50, 72}, 200));
+    samples.back().in[0] = x({4, 50, 72}).in(-0.3, 0.3);
+  };
+  tiles("silu of a sum by tiles", {2, {elementwise("add", {0, 1}), elementwise("silu", {2})}, {1}},
+        {x({4, 50, 200})}, [](double v, double a, double) { return activated(v + a, silu); });
+  tiles("scaled by a vector, GELU, tanh by tiles",
+        {2, {elementwise("mul", {0, 1}), elementwise("gelu", {2}), elementwise("tanh", {3})}, {2}},
+        {x({200}).in(-1, 1)},
+        [](double v, double a, double) { return std::tanh(activated(v * a, gelu)); });
+  tiles("hardswish and GELU with tanh by tiles",
+        {1, {elementwise("hardswish", {0}), elementwise("gelu_tanh", {1})}, {1}}, {},
+        [](double v, double, double) { return activated(activated(v, hardswish), gelu_tanh); });
+  for (const bool kept : {false, true}) {
+    samples.push_back(
+        layer_sample("by tiles", {150, 136}, 264, true, kept, few, kept ? gelu_tanh : gelu));
+    samples.back().in[0] = x({150, 136}).in(-0.3, 0.3);
+  }
+  samples.push_back(gradient_sample("by tiles", {150, 104}, {104, 264}, silu, few, true));
   return samples;
 }
 

@@ -1,11 +1,13 @@
 // The source of generated kernels; compiled for a GPU that need not be there.
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "mica/mica.h"
+#include "mica/ops/batch_norm/statistics.h"
 #include "mica/ops/fused/generator.h"
 
 namespace mica {
@@ -186,10 +188,10 @@ class Compiler : public testing::Test {
     ASSERT_NE(compile_, nullptr);
   }
 
-  void expect_compiles(const GeneratedKernel& k) const {
+  void expect_compiles(const GeneratedKernel& k, const char* architecture = "sm_90") const {
     ASSERT_EQ(k.why_not, "");
     std::string reason(4096, '\0');
-    EXPECT_TRUE(compile_(k.source.c_str(), "sm_90", reason.data(), reason.size()))
+    EXPECT_TRUE(compile_(k.source.c_str(), architecture, reason.data(), reason.size()))
         << reason.c_str() << "\n"
         << k.source;
   }
@@ -247,6 +249,86 @@ TEST_F(Compiler, TakesEveryReduction) {
     }
   expect_compiles(reduction(Fold::sum, chain(), {spec({90, 7}), spec({7})}, {1}).kernel);
   expect_compiles(reduction(Fold::max, chain(), {spec({9000, 3000}), spec({3000})}, {1}).kernel);
+}
+
+/// The kernels of the rooms, with a program after them that reads more tensors, casts and keeps
+/// the kernel's own result.
+TEST_F(Compiler, TakesEveryKernelThatCarries) {
+  const Program program{3,
+                        {call("add", {0, 1}), call("mul", {3, 2}), call("silu", {4}),
+                         call("copy", {5}, CopyParams{DType::f16})},
+                        {3}};
+  const auto compiles = [&](DType dtype, const CarryingSource& source) {
+    const std::vector<TensorSpec> in = {spec({6, 64}, dtype), spec({6, 64}, dtype),
+                                        spec({64}, dtype)};
+    const std::vector<TensorSpec> out = {spec({6, 64}, DType::f16), spec({6, 64}, dtype)};
+    const GeneratedKernel one = generate_carried(program, {in, out}, {});
+    ASSERT_EQ(one.why_not, "");
+    expect_compiles({.why_not = {}, .source = carrying_kernel(source, one)}, "sm_90a");
+  };
+  for (const auto& [header, kernel] :
+       {std::pair{"split_k", "product<mica::small_product::Blocks<32, 32, 8, 16, 3>, true, false>"},
+        std::pair{"direct", "direct_product<true>"}, std::pair{"thin", "dots<2, 10, 4>"},
+        std::pair{"thin", "spread<2, 4, 1>"}, std::pair{"thin", "columns<16>"}})
+    compiles(DType::f32,
+             {.header = fmt::format("mica/ops/matmul/cuda_{}.cuh", header),
+              .parameters = "const mica::SmallProduct p",
+              .body = fmt::format("mica::small_product::{}(p, Carried{{end}});", kernel),
+              .bounds = "256"});
+  compiles(DType::f32, {.header = "mica/ops/conv2d/cuda_implicit_gemm.cuh",
+                        .parameters = "const __grid_constant__ mica::implicit_gemm::ForwardPlan p, "
+                                      "const float* x, const float* weight, const float* bias",
+                        .body = "mica::implicit_gemm::conv_forward<4, false>(p, x, weight, bias, "
+                                "Carried{end});",
+                        .bounds = "512"});
+  compiles(DType::f32,
+           {.header = "mica/ops/conv2d/cuda_implicit_dgrad.cuh",
+            .parameters = "const __grid_constant__ mica::implicit_dgrad::Plan p, const float* dy, "
+                          "const int* positions, const float* weight",
+            .body = "mica::implicit_dgrad::conv2d_dgrad_rows<3, 4, 16, 4>(p, dy, positions, "
+                    "weight, mica::implicit_dgrad::ProgramEnd<Carried>{Carried{end}});",
+            .bounds = "512, 1"});
+  for (const char* types :
+       {"float, float, float, 4", "f16, f16, float, 8", "bf16, float, float, 1"})
+    for (const char* ends :
+         {"Nothing{}, Carried{end}", "Carried{end}, mica::row_norm::Store<f16>{y}"})
+      compiles(DType::f32,
+               {.header = "mica/ops/layer_norm/cuda_row_norm.cuh",
+                .parameters = "const __grid_constant__ mica::row_norm::RowNorm p, f16* y",
+                .body = fmt::format("using mica::row_norm::Nothing;\n  "
+                                    "mica::row_norm::normalise<{}>(p, {});",
+                                    types, ends),
+                .bounds = "512"});
+  for (const auto& [dtype, type] : {std::pair{DType::f32, "float"}, std::pair{DType::f16, "f16"},
+                                    std::pair{DType::bf16, "bf16"}})
+    for (const int tile : {128, 192})
+      compiles(dtype, {.header = "mica/ops/matmul/cuda_wgmma.cuh",
+                       .parameters = "const __grid_constant__ mica::wgmma::Problem p, "
+                                     "const __grid_constant__ mica::wgmma::TensorMap a, "
+                                     "const __grid_constant__ mica::wgmma::TensorMap b",
+                       .body = fmt::format("mica::wgmma::product<{}, {}>(p, a, b, Carried{{end}});",
+                                           type, tile),
+                       .bounds = "384, 1",
+                       .few_digits = true});
+}
+
+TEST_F(Compiler, TakesTheLastPassOfABatchNorm) {
+  Anchored whole{.op = &find_op("batch_norm"),
+                 .params = AnyParams(ParamsRef::of(BatchNormParams{.training = true}))};
+  whole.after = intern(Program{2, {call("add", {0, 1}), call("silu", {2})}, {1}});
+  whole.keeps_result = true;
+  const AnchoredParams params{intern(whole)};
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    const DType statistics = dtype == DType::f64 ? DType::f64 : DType::f32;
+    const TensorSpec images = spec({4, 8, 5, 6}, dtype);
+    const TensorSpec channels = spec({8}, statistics);
+    const std::vector<TensorSpec> in = {images, channels, channels, channels, channels, images};
+    const std::vector<TensorSpec> out = {images, images, channels, channels};
+    const auto pass = batch_norm_pass(params, {in, out});
+    ASSERT_TRUE(pass.has_value());
+    EXPECT_EQ(pass->from, (std::vector<int>{0, -1, -2, 1, 2, 5}));
+    expect_compiles(generate_kernel(pass->program, {pass->in, std::span(out).first(2)}));
+  }
 }
 
 TEST_F(Compiler, SaysWhatIsWrong) {

@@ -64,6 +64,70 @@ std::optional<BatchNormEnd> batch_norm_end(const AnchoredParams& params, const S
   return BatchNormEnd{known->added, relu};
 }
 
+std::optional<BatchNormPass> batch_norm_pass(const AnchoredParams& params, const Specs& s) {
+  const Anchored& a = *params.call;
+  if (a.op != &batch_norm_op() || a.before.program || !a.after.program) return std::nullopt;
+  const Program& after = *a.after;
+  const int rank = s.in[0].rank();
+  BatchNormPass pass;
+  const auto read = [&](int from, const TensorSpec& spec) {
+    pass.from.push_back(from);
+    pass.in.push_back(spec);
+    return static_cast<int>(pass.in.size()) - 1;
+  };
+  const auto by_channel = [&](TensorSpec spec) {
+    for (int d = 2; d < rank; ++d) {
+      spec.shape.push_back(1);
+      spec.strides.push_back(1);
+    }
+    return spec;
+  };
+  const auto first = static_cast<size_t>(a.results());
+  const int x = read(0, s.in[0]);
+  const int mean = read(-1, by_channel(s.out[first]));
+  const int invstd = read(-2, by_channel(s.out[first + 1]));
+  const int weight = s.in[1].defined ? read(1, by_channel(s.in[1])) : -1;
+  const int bias = s.in[2].defined ? read(2, by_channel(s.in[2])) : -1;
+  const auto more = static_cast<int>(pass.in.size());
+  for (int k = 1; k <= a.more_after(); ++k) {
+    const int input = a.input_after(k);
+    read(input, a.seen(input, s.in[static_cast<size_t>(input)], rank));
+  }
+  Program& p = pass.program;
+  p.inputs = static_cast<int>(pass.in.size());
+  const auto add = [&](const OpDef& op, std::vector<int> operands,
+                       const AnyParams& own = AnyParams(params_info<NoParams>())) {
+    p.instructions.push_back({&op, own, std::move(operands)});
+    return p.inputs + static_cast<int>(p.instructions.size()) - 1;
+  };
+  const DType dtype = s.in[0].dtype;
+  const bool narrow = dtype != batch_norm_statistics_dtype(dtype);
+  const auto cast = [&](int value, DType to) {
+    return add(copy_op(), {value}, AnyParams(ParamsRef::of(CopyParams{.dtype = to})));
+  };
+  const int wide = narrow ? cast(x, batch_norm_statistics_dtype(dtype)) : x;
+  int y = add(mul_op(), {add(sub_op(), {wide, mean}), invstd});
+  if (weight >= 0) y = add(mul_op(), {y, weight});
+  if (bias >= 0) y = add(add_op(), {y, bias});
+  if (narrow) y = cast(y, dtype);
+  const auto before = static_cast<int>(p.instructions.size());
+  for (const Instruction& one : after.instructions) {
+    Instruction own = one;
+    for (int& operand : own.operands)
+      operand = operand == 0             ? y
+                : operand < after.inputs ? more + operand - 1
+                                         : p.inputs + before + operand - after.inputs;
+    p.instructions.push_back(std::move(own));
+  }
+  for (const int o : after.outputs) p.outputs.push_back(before + o);
+  if (a.keeps_result) p.outputs.push_back(y - p.inputs);
+  if (p.inputs > Program::kMostInputs ||
+      p.instructions.size() > static_cast<size_t>(Program::kMostInstructions) ||
+      p.outputs.size() > static_cast<size_t>(Program::kMostOutputs))
+    return std::nullopt;
+  return pass;
+}
+
 Anchored batch_norm_grad_of_relu(const BatchNormParams& params, DType dtype, bool weight,
                                  bool bias) {
   // Inputs: dy; x, mean, 1/std, and weight and bias where there are any.

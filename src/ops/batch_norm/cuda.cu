@@ -1,6 +1,8 @@
 // Batch norm in three launches: partial statistics of parts of each channel, their combination in a
-// fixed order, and the elementwise pass, which may add a residual and take the relu.
+// fixed order, and the elementwise pass, which may add a residual and take the relu, or is
+// generated with any program that follows.
 #include "mica/ops/batch_norm/cuda_channels.cuh"
+#include "mica/ops/fused/cuda_generated.h"
 
 namespace mica {
 namespace {
@@ -160,8 +162,9 @@ std::shared_ptr<BatchNormState> prepare_end(const BatchNormParams& params, const
                         });
 }
 
-void run_end(const BatchNormParams& params, const BatchNormState& state, const Call& call,
-             const BatchNormEnd& end) {
+/// Mean and 1/std, which the call's result `first` and the next are.
+void run_statistics(const BatchNormParams& params, const BatchNormState& state, const Call& call,
+                    size_t first) {
   const Geometry& g = state.geometry;
   Encoder& encoder = *call.encoder;
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
@@ -169,8 +172,8 @@ void run_end(const BatchNormParams& params, const BatchNormState& state, const C
     const auto* x = call.in[0].as<const T>();
     const auto running_mean = per_channel<C>(call.in[3]);
     const auto running_var = per_channel<C>(call.in[4]);
-    auto* mean = call.out[1].as<C>();
-    auto* invstd = call.out[2].as<C>();
+    auto* mean = call.out[first].as<C>();
+    auto* invstd = call.out[first + 1].as<C>();
     if (params.training) {
       auto* partial = static_cast<Moments<C>*>(call.workspace);
       encoder.launch(partial_moments<T, kLast, V>, statistics_grid(g), block_of(g), 0, g, x,
@@ -182,12 +185,21 @@ void run_end(const BatchNormParams& params, const BatchNormState& state, const C
                      static_cast<unsigned>(cuda::ceil_div<int64_t>(g.channels, kThreads)), kThreads,
                      0, g.channels, params.eps, running_mean, running_var, mean, invstd);
     }
+  });
+}
+
+void run_end(const BatchNormParams& params, const BatchNormState& state, const Call& call,
+             const BatchNormEnd& end) {
+  const Geometry& g = state.geometry;
+  run_statistics(params, state, call, 1);
+  switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
+    using C = Compute<T>;
     const bool adds = end.added >= 0;
-    encoder.launch(adds ? normalise<T, kLast, V, true> : normalise<T, kLast, V, false>,
-                   elementwise_grid(g), block_of(g), 0, g, end.relu, x,
-                   adds ? call.in[static_cast<size_t>(end.added)].as<const T>() : nullptr,
-                   per_channel<C>(call.in[1]), per_channel<C>(call.in[2]), mean, invstd,
-                   call.out[0].as<T>());
+    call.encoder->launch(adds ? normalise<T, kLast, V, true> : normalise<T, kLast, V, false>,
+                         elementwise_grid(g), block_of(g), 0, g, end.relu, call.in[0].as<const T>(),
+                         adds ? call.in[static_cast<size_t>(end.added)].as<const T>() : nullptr,
+                         per_channel<C>(call.in[1]), per_channel<C>(call.in[2]),
+                         call.out[1].as<const C>(), call.out[2].as<const C>(), call.out[0].as<T>());
   });
 }
 
@@ -215,12 +227,59 @@ void run_carrying(const AnchoredParams& params, const BatchNormState& state, con
           {known->added, known->activation == Activation::relu});
 }
 
+// Any program: with the normalisation it is one generated pass.
+
+struct PassState : BatchNormState {
+  std::vector<int> from;
+  GeneratedLaunch pass;
+};
+
+GeneratedKernel generate_pass(const BatchNormPass& pass, const AnchoredParams& params,
+                              const Specs& specs) {
+  return generate_kernel(pass.program,
+                         {pass.in, specs.out.first(static_cast<size_t>(params.call->results()))});
+}
+
+Support supports_program(const AnchoredParams& params, const Specs& specs) {
+  const auto pass = batch_norm_pass(params, specs);
+  if (!pass) return Support::no("it carries programs of some calls after batch_norm");
+  if (specs.out[0].numel() == 0) return Support::no("there is nothing to compute");
+  const GeneratedKernel generated = generate_pass(*pass, params, specs);
+  if (!generated.why_not.empty()) return Support::no(generated.why_not);
+  if (generated.threads > int64_t{fused::kThreads} * INT32_MAX)
+    return Support::no("it has more blocks than a grid may");
+  return supports_layout(specs, 0b1);
+}
+std::shared_ptr<PassState> prepare_program(const AnchoredParams& params, const Specs& specs) {
+  const auto pass = batch_norm_pass(params, specs);
+  const auto statistics = prepare_end(batch_norm_params(params), specs, {});
+  auto state = std::make_shared<PassState>();
+  static_cast<BatchNormState&>(*state) = *statistics;
+  state->from = pass->from;
+  state->pass =
+      GeneratedLaunch("anchored", generate_pass(*pass, params, specs), specs.out[0].device.index);
+  return state;
+}
+void run_program(const AnchoredParams& params, const PassState& state, const Call& call) {
+  const auto results = static_cast<size_t>(params.call->results());
+  run_statistics(batch_norm_params(params), state, call, results);
+  fused::KernelArgs args = state.pass.args;
+  for (size_t k = 0; k < state.from.size(); ++k) {
+    const int from = state.from[k];
+    args.in[k] = from >= 0 ? call.in[static_cast<size_t>(from)].data
+                           : call.out[results + static_cast<size_t>(-from - 1)].data;
+  }
+  for (size_t k = 0; k < results; ++k) args.out[k] = call.out[k].data;
+  state.pass.run(*call.encoder, args);
+}
+
 }  // namespace
 
 KernelList batch_norm_cuda_kernels() { return {kernel<supports, prepare, run>("split_reduction")}; }
 
 KernelList batch_norm_carrying_cuda_kernels() {
   return {kernel<supports_carrying, prepare_carrying, run_carrying>("batch_norm_split_reduction"),
+          kernel<supports_program, prepare_program, run_program>("batch_norm_generated"),
           batch_norm_grad_carrying_kernel()};
 }
 

@@ -49,6 +49,17 @@ struct BatchNormEnd {
 /// Of a batch norm that carries a program; none for a program that is another one.
 std::optional<BatchNormEnd> batch_norm_end(const AnchoredParams& params, const Specs& specs);
 
+/// What a batch norm with a program after it does once its statistics are known: a program of x,
+/// mean and 1/std, weight and bias as far as there are any, and what the program reads.
+struct BatchNormPass {
+  Program program;
+  std::vector<TensorSpec> in;
+  /// The inputs' places: those of the whole call, or negative, the results -i of the anchor.
+  std::vector<int> from;
+};
+/// None where the call carries none, or the program would be too large.
+std::optional<BatchNormPass> batch_norm_pass(const AnchoredParams& params, const Specs& specs);
+
 /// Where the cotangent of a batch norm counts, if relu's gradient comes before: where `y`, an
 /// input, is positive; or where relu of the batch norm, computed again with the bias, is.
 struct BatchNormMask {

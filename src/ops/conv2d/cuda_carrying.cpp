@@ -1,6 +1,6 @@
-// A convolution with a sum and an activation after it.
+// A convolution, or the gradient of its input, with a program after it.
 #include "mica/op/settings.h"
-#include "mica/ops/anchored/anchored.h"
+#include "mica/ops/anchored/cuda_carried.h"
 #include "mica/ops/conv/cuda_cudnn.h"
 #include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/conv2d/implicit_gemm.h"
@@ -30,23 +30,26 @@ std::optional<KnownAfter> end_of(const AnchoredParams& params, const Specs& s) {
 
 Support no() { return Support::no("it carries a sum and an activation after conv2d"); }
 
+/// ReLU alone is compiled in; what follows otherwise is generated.
 implicit_gemm::ForwardProblem problem(const AnchoredParams& p, const Specs& s) {
   const auto end = end_of(p, s);
+  const bool relu = end && end->added < 0 && end->activation == Activation::relu;
   return {conv2d_geometry("conv2d", conv_of(p), s.in[0].shape, s.in[1].shape),
           {},
-          end->activation,
-          end->added >= 0};
+          relu,
+          relu ? nullptr : &p};
 }
 
 Support supports(const AnchoredParams& p, const Specs& s) {
-  return end_of(p, s) ? supports_forward(problem(p, s), s) : no();
+  const std::string reason = why_not_carried(p, conv2d_op(), s);
+  return reason.empty() ? supports_forward(problem(p, s), s) : Support::no(reason);
 }
 std::vector<Candidate> candidates(const AnchoredParams& p, const Specs& s,
                                   const CandidateRequest& request) {
   return forward_candidates(problem(p, s), s, request);
 }
-void run(const AnchoredParams&, const KernelState& state, const Call& call) {
-  implicit_gemm::run_forward(state, call);
+void run(const AnchoredParams& params, const KernelState& state, const Call& call) {
+  implicit_gemm::run_forward_carrying(params, state, call);
 }
 
 // The library's plan has all of it.
@@ -77,26 +80,33 @@ void run_library(const AnchoredParams&, const KernelState& state, const Call& ca
   run_cudnn_forward(state, call);
 }
 
-// The gradient of the input, and of the ReLU that made it.
+// The gradient of the input; that of the ReLU that made the input is compiled in.
+
+bool masks(const AnchoredParams& p, const Specs& s) {
+  const auto known = known_after(p, conv2d_dgrad_op());
+  return known && known->activation == Activation::relu && known->saved >= 0 &&
+         !p.call->keeps_result && s.in[2].shape == s.out[0].shape &&
+         s.in[2].dtype == s.out[0].dtype;
+}
 
 implicit_gemm::DgradProblem dgrad_problem(const AnchoredParams& params, const Specs& s) {
   const auto& p = params.call->params.as<Conv2dGradParams>();
-  return {conv2d_geometry("conv2d_dgrad", p.conv, p.shape, s.in[1].shape), {}};
+  return {conv2d_geometry("conv2d_dgrad", p.conv, p.shape, s.in[1].shape),
+          {},
+          masks(params, s) ? nullptr : &params};
 }
 
 Support supports_dgrad(const AnchoredParams& p, const Specs& s) {
-  const auto known = known_after(p, conv2d_dgrad_op());
-  if (!known || known->activation != Activation::relu || known->saved < 0 || p.call->keeps_result ||
-      s.in[2].shape != s.out[0].shape || s.in[2].dtype != s.out[0].dtype)
-    return Support::no("it carries relu_grad after conv2d_dgrad");
-  return implicit_gemm::supports_dgrad(dgrad_problem(p, s), s);
+  const std::string reason = why_not_carried(p, conv2d_dgrad_op(), s);
+  return reason.empty() ? implicit_gemm::supports_dgrad(dgrad_problem(p, s), s)
+                        : Support::no(reason);
 }
 std::vector<Candidate> dgrad_candidates(const AnchoredParams& p, const Specs& s,
                                         const CandidateRequest& request) {
   return implicit_gemm::dgrad_candidates(dgrad_problem(p, s), s, request);
 }
-void run_dgrad(const AnchoredParams&, const KernelState& state, const Call& call) {
-  implicit_gemm::run_dgrad(state, call);
+void run_dgrad(const AnchoredParams& params, const KernelState& state, const Call& call) {
+  implicit_gemm::run_dgrad_carrying(params, state, call);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 // dx is then a short sum of shifted parts: dx[c, r, x] = sum over v of part[r, x + pad - v, v, c].
 // So a tap is a shift by whole rows of dy, which lie one after the other in shared memory: sixteen
 // places are sixteen neighbours there, whatever the width, and nothing is spent on padding columns.
+// Run-time compilation takes this file as it is.
 #include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
@@ -164,12 +165,30 @@ __device__ inline Column column_at(const Plan& p, int n) {
   return {whole + c, rest - c * p.kw};
 }
 
-/// dx of the block from the parts (warps_k, columns, places), for kernels of KW taps in a row or
-/// with 0 of any number. It is 0 where x_relu, if there is one, is not positive.
-template <int KW>
+/// Where results go: to dx, but 0 where x_relu, if there is one, is not positive. That is asked
+/// before they are computed.
+struct DgradEnd {
+  const float* __restrict__ x_relu;
+  float* __restrict__ dx;
+  __device__ bool passes(int64_t at) const { return !x_relu || x_relu[at] > 0.0F; }
+  __device__ void store(int64_t at, bool passes, float sum) const { dx[at] = passes ? sum : 0.0F; }
+};
+/// The same of a program.
+template <class Program>
+struct ProgramEnd {
+  Program program;
+  __device__ bool passes(int64_t) const { return true; }
+  __device__ void store(int64_t at, bool, float sum) const {
+    float one[1] = {sum};
+    program(at, one);
+  }
+};
+
+/// dx of the block, from `image0` on, from the parts (warps_k, columns, places), for kernels of KW
+/// taps in a row or with 0 of any number.
+template <int KW, class End>
 __device__ inline void store_dx(const Plan& p, const float* parts, int columns, int images,
-                                int channel0, int first_row, const float* __restrict__ x_relu,
-                                float* __restrict__ dx) {
+                                int channel0, int first_row, int64_t image0, const End& end) {
   constexpr int kRows = 4;
   const int taps = KW ? KW : p.kw;
   const auto row_groups = static_cast<int>(p.by_row_groups.divisor);
@@ -193,11 +212,11 @@ __device__ inline void store_dx(const Plan& p, const float* parts, int columns, 
       const float* from =
           parts + column * p.part_pitch + (image * p.rows + row) * p.ow + x + p.pad_w;
       const int64_t place =
+          image0 +
           ((static_cast<int64_t>(image) * p.c + channel0 + c) * p.h + first_row + row) * p.w + x;
       bool passes[kRows];
 #pragma unroll
-      for (int r = 0; r < kRows; ++r)
-        passes[r] = row + r < rows && (!x_relu || x_relu[place + r * p.w] > 0.0F);
+      for (int r = 0; r < kRows; ++r) passes[r] = row + r < rows && end.passes(place + r * p.w);
       float sum[kRows] = {};
 #pragma unroll 1
       for (int k = 0; k < p.warps_k; ++k, from += columns * p.part_pitch) {
@@ -211,7 +230,7 @@ __device__ inline void store_dx(const Plan& p, const float* parts, int columns, 
       }
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
-        if (row + r < rows) dx[place + r * p.w] = passes[r] ? sum[r] : 0.0F;
+        if (row + r < rows) end.store(place + r * p.w, passes[r], sum[r]);
     }
   }
 }
@@ -224,11 +243,10 @@ __device__ inline float read(uint32_t at) {
 }
 
 /// A warp has MT products of 16 places times NT of 8 columns, and every `warps_k`-th step.
-template <int MT, int NT, int Warps, int Floats>
-__global__ void __launch_bounds__(Warps * 32, 1)
-    conv2d_dgrad_rows(Plan p, const float* __restrict__ dy, const int* __restrict__ positions,
-                      const float* __restrict__ weight, const float* __restrict__ x_relu,
-                      float* __restrict__ dx) {
+template <int MT, int NT, int Warps, int Floats, class End>
+__device__ void conv2d_dgrad_rows(const Plan& p, const float* __restrict__ dy,
+                                  const int* __restrict__ positions,
+                                  const float* __restrict__ weight, const End& last) {
   wait_for_inputs();
   float* ds = dgrad_shared;
   float* ws = dgrad_shared + p.steps * 8 * p.dy_pitch;
@@ -382,14 +400,13 @@ __global__ void __launch_bounds__(Warps * 32, 1)
 
   __syncthreads();
   const int64_t image0 = static_cast<int64_t>(first_image) * p.c * p.h * p.w;
-  float* to = dx + image0;
-  const float* mask = x_relu ? x_relu + image0 : nullptr;
+  const float* parts = dgrad_shared + kSlack;
   if (p.kw == 3) {
-    store_dx<3>(p, dgrad_shared + kSlack, columns, images, channel0, first_row, mask, to);
+    store_dx<3>(p, parts, columns, images, channel0, first_row, image0, last);
   } else if (p.kw == 5) {
-    store_dx<5>(p, dgrad_shared + kSlack, columns, images, channel0, first_row, mask, to);
+    store_dx<5>(p, parts, columns, images, channel0, first_row, image0, last);
   } else {
-    store_dx<0>(p, dgrad_shared + kSlack, columns, images, channel0, first_row, mask, to);
+    store_dx<0>(p, parts, columns, images, channel0, first_row, image0, last);
   }
 }
 

@@ -1,13 +1,12 @@
 #pragma once
 
-#include "mica/ops/conv2d/cuda_implicit_gemm_plan.h"
-#include "mica/ops/matmul/cuda_activation.cuh"
+#include "mica/ops/conv2d/cuda_forward_plan.h"
 #include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/tf32.cuh"
 
 // Loops that run a few times are kept rolled: code that runs once is fetched from L2, which takes
-// longer than running it.
+// longer than running it. Run-time compilation takes this file as it is.
 namespace mica::implicit_gemm {
 
 extern __shared__ __align__(16) char forward_shared[];
@@ -169,6 +168,16 @@ __device__ inline float larger(float a, float b) {
   return c;
 }
 
+/// Where results go, after ReLU where the plan says so, and, with pooling, their positions.
+struct ForwardEnd {
+  float* y;
+  int* positions;
+};
+template <class End>
+inline constexpr bool kIsProgram = true;
+template <>
+inline constexpr bool kIsProgram<ForwardEnd> = false;
+
 /// A tile of a warp: 32 pixels by 8 · NT channels. With pooling, a lane has the
 /// 4 pixels of a window: they are rows g and g + 8 of two products.
 template <int NT, bool kPool>
@@ -273,14 +282,13 @@ struct Tile {
       }
   }
 
-  /// Stores columns n with n % split = part: channels from `channel` on. `y` and `positions` are
-  /// those of the chunk's first image, and so is `added`.
+  /// Ends columns n with n % split = part: channels from `channel` on. The chunk's first image is
+  /// at `image` in y.
+  template <class End>
   __device__ void store(const ForwardPlan& p, const Window* windows, int channel, int split,
-                        int part, float* y, int* positions, const float* added) const {
+                        int part, int64_t image, const End& end) const {
     const int lane = thread_index() % 32;
     const int first = channel + lane % 4 * 2;
-    const float least = p.activation == Activation::relu ? 0.0F : -INFINITY;
-    const bool other = p.activation > Activation::relu;
 #pragma unroll
     for (int i = 0; i < kWindows; ++i) {
       const Window v = windows[i * 8 + lane / 4];
@@ -292,42 +300,49 @@ struct Tile {
         for (int j = 0; j < 2; ++j) {
           const int o = first + n * 8 + j;
           const int64_t at = v.y + o * p.y_channel;
-          const auto value = [&](int q) {
-            const int row = i * kPixels + q;
-            float here = sum[row / 2][n][row % 2 * 2 + j];
-            if constexpr (!kPool) {
-              if (added && o < p.o) here += added[at];
-              if (other) return activated(p.activation, here);
-            }
-            return larger(here, least);
-          };
-          float largest = value(0);
-          int best = p.slot_position[0];
-          // NaN is the largest, the first of equals stays. A pixel outside the image was computed
-          // as the window's first.
-#pragma unroll
-          for (int q = 1; q < kPixels; ++q) {
-            const float here = value(q);
-            const bool larger_here =
-                static_cast<int>(!(here <= largest)) & static_cast<int>(largest == largest);
-            largest = larger_here ? here : largest;
-            best = larger_here ? p.slot_position[q] : best;
-          }
-          if (o < p.o) {
-            y[at] = largest;
-            if constexpr (kPool) positions[at] = v.position + best;
+          if constexpr (kIsProgram<End>) {
+            float one[1] = {sum[i / 2][n][i % 2 * 2 + j]};
+            if (o < p.o) end(image + at, one);
+          } else {
+            store_one(p, end, i, n, j, image + at, v.position, o < p.o);
           }
         }
       }
     }
   }
+
+ private:
+  __device__ void store_one(const ForwardPlan& p, const ForwardEnd& end, int i, int n, int j,
+                            int64_t at, int position, bool inside) const {
+    const float least = p.relu ? 0.0F : -INFINITY;
+    const auto value = [&](int q) {
+      const int row = i * kPixels + q;
+      return larger(sum[row / 2][n][row % 2 * 2 + j], least);
+    };
+    float largest = value(0);
+    int best = p.slot_position[0];
+    // NaN is the largest, the first of equals stays. A pixel outside the image was computed as the
+    // window's first.
+#pragma unroll
+    for (int q = 1; q < kPixels; ++q) {
+      const float here = value(q);
+      const bool larger_here =
+          static_cast<int>(!(here <= largest)) & static_cast<int>(largest == largest);
+      largest = larger_here ? here : largest;
+      best = larger_here ? p.slot_position[q] : best;
+    }
+    if (inside) {
+      end.y[at] = largest;
+      if constexpr (kPool) end.positions[at] = position + best;
+    }
+  }
 };
 
-template <int NT, bool kPool>
-__global__ void __launch_bounds__(kMostWarps * 32)
-    conv_forward(const __grid_constant__ ForwardPlan p, const float* __restrict__ x,
-                 const float* __restrict__ weight, const float* __restrict__ bias, float* y,
-                 int* positions, const float* __restrict__ added) {
+/// The whole kernel, of at most kMostWarps.
+template <int NT, bool kPool, class End>
+__device__ void conv_forward(const ForwardPlan& p, const float* __restrict__ x,
+                             const float* __restrict__ weight, const float* __restrict__ bias,
+                             const End& last) {
   wait_for_inputs();
   using T = Tile<NT, kPool>;
   auto* ws = reinterpret_cast<float*>(forward_shared);
@@ -361,9 +376,6 @@ __global__ void __launch_bounds__(kMostWarps * 32)
     round_all(first ? ws : xs, p.x_floats / 4 + (first ? p.x_at / 16 : 0));
     __syncthreads();
 
-    float* images = y + image0 * p.y_image_stride;
-    int* places = kPool ? positions + image0 * p.y_image_stride : nullptr;
-    const float* more = added ? added + image0 * p.y_image_stride : nullptr;
 #pragma unroll 1
     for (int item = warp >> p.split_log; item < p.items; item += p.warps >> p.split_log) {
       const int group = divide(item, p.by_groups);
@@ -373,7 +385,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
       tile.multiply(p, mine, reinterpret_cast<const char*>(xs), reinterpret_cast<const int2*>(taps),
                     ws + channel * 8, biases + channel, begin, end);
       if (p.split > 1) tile.reduce(p.split, part);
-      tile.store(p, mine, channel0 + channel, p.split, part, images, places, more);
+      tile.store(p, mine, channel0 + channel, p.split, part, image0 * p.y_image_stride, last);
     }
   }
 }

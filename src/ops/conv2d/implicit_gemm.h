@@ -7,37 +7,41 @@
 #include <vector>
 
 #include "mica/op/choices.h"
+#include "mica/ops/anchored/anchored.h"
 #include "mica/ops/conv2d/geometry.h"
-#include "mica/ops/matmul/matmul.h"
 #include "mica/ops/pool/geometry.h"
 
 namespace mica::implicit_gemm {
 
 constexpr size_t kMostCandidates = 12;  ///< of a problem that are worth timing
+constexpr size_t kMostCompiled = 3;     ///< the same, where a program has to be compiled with each
 
-/// y = conv(x, weight, bias), then an activation, of what else is `added` (input 3) where there is
-/// no pooling; or ReLU, then max-pooling, whose positions are a second result.
+/// y = conv(x, weight, bias), then a program; or ReLU, then max-pooling, whose positions are a
+/// second result.
 struct ForwardProblem {
   Conv2dGeometry conv;
   std::optional<Pool2dGeometry> pool;
-  Activation activation = Activation::none;
-  bool added = false;
+  bool relu = false;
+  const AnchoredParams* program = nullptr;  ///< of an anchored call, without ReLU and pooling
 };
 Support supports_forward(const ForwardProblem& problem, const Specs& specs);
 std::vector<Candidate> forward_candidates(const ForwardProblem& problem, const Specs& specs,
                                           const CandidateRequest& request);
 void run_forward(const KernelState& state, const Call& call);
+void run_forward_carrying(const AnchoredParams& params, const KernelState& state, const Call& call);
 
 /// dx from dy and weight, where dy was pooled from dy, positions and weight; and, where the input
-/// was a ReLU's result, from that, x.
+/// was a ReLU's result, from that, x; or followed by a program.
 struct DgradProblem {
   Conv2dGeometry conv;
   std::optional<Pool2dGeometry> pool;
+  const AnchoredParams* program = nullptr;  ///< of an anchored call, without pooling and x
 };
 Support supports_dgrad(const DgradProblem& problem, const Specs& specs);
 std::vector<Candidate> dgrad_candidates(const DgradProblem& problem, const Specs& specs,
                                         const CandidateRequest& request);
 void run_dgrad(const KernelState& state, const Call& call);
+void run_dgrad_carrying(const AnchoredParams& params, const KernelState& state, const Call& call);
 
 /// dw, and the bias's gradient where asked for, from dy and x, or dy, positions and x.
 struct WgradProblem {

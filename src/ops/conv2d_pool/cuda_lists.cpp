@@ -10,7 +10,7 @@ using namespace implicit_gemm;
 
 ForwardProblem forward_problem(const Conv2dPoolParams& p, const Specs& s) {
   const auto g = conv2d_pool_geometry("conv2d_pool", p.conv, p.pool, s.in[0].shape, s.in[1].shape);
-  return {g.conv, g.pool, p.relu ? Activation::relu : Activation::none};
+  return {g.conv, g.pool, p.relu};
 }
 
 DgradProblem dgrad_problem(const Conv2dPoolGradParams& p, const Specs& s) {

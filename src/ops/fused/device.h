@@ -1,7 +1,10 @@
 #pragma once
 
 // What a generated kernel is given, and what it is written with. Run-time compilation takes this
-// file as it is: it includes nothing.
+// file as it is.
+#if defined(__CUDACC_RTC__)
+#include "mica/runtime/cuda/programmatic_launch.cuh"
+#endif
 
 namespace mica::fused {
 
@@ -30,13 +33,7 @@ struct KernelArgs {
 
 #if defined(__CUDACC_RTC__)
 
-/// As in runtime/cuda/programmatic_launch.cuh.
-__device__ inline void wait_for_inputs() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
+using mica::wait_for_inputs;
 
 struct f16 {
   unsigned short bits;
@@ -108,6 +105,7 @@ struct Into<unsigned long long> {
 };
 template <>
 struct Into<f16> {
+  static __device__ f16 from(f16 x) { return x; }
   template <class X>
   static __device__ f16 from(X x) {
     f16 y;
@@ -117,6 +115,7 @@ struct Into<f16> {
 };
 template <>
 struct Into<bf16> {
+  static __device__ bf16 from(bf16 x) { return x; }
   template <class X>
   static __device__ bf16 from(X x) {
     bf16 y;

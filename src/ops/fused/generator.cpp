@@ -45,9 +45,11 @@ std::string name_of(const std::type_info& type) {
 const EmbeddedHeader* header_of(const std::string& functor) {
   const size_t colon = functor.rfind(':');
   const std::string own = colon == std::string::npos ? functor : functor.substr(colon + 1);
-  for (const EmbeddedHeader& h : embedded_headers())
+  for (const EmbeddedHeader& h : embedded_headers()) {
+    if (!std::string_view(h.name).ends_with("functors.h")) continue;
     for (const char* end : {" {", " : "})
       if (std::strstr(h.text, ("struct " + own + end).c_str())) return &h;
+  }
   return nullptr;
 }
 
@@ -72,6 +74,9 @@ class Generator {
     rows_ = rows;
   }
 
+  /// Instead of a kernel, what another one does to the first input, which it has in registers.
+  void carry(Carries how) { carries_ = how; }
+
   GeneratedKernel run() {
     for (const TensorSpec& o : specs_.out)
       if (!o.lies_like(specs_.out[0])) return no("its outputs do not lie in memory alike");
@@ -89,7 +94,7 @@ class Generator {
     kernel_.source += "using namespace mica::fused;\n\n";
     if (rows_) kernel_.source += acc_types();
     kernel_.source += compute(body);
-    kernel_.source += rows_ ? launch_reduction() : launch();
+    kernel_.source += carries_ ? carried() : rows_ ? launch_reduction() : launch();
     return std::move(kernel_);
   }
 
@@ -251,17 +256,22 @@ class Generator {
   }
 
   std::string compute(const std::string& body) const {
+    const bool given = carries_.has_value();
     std::string s = fmt::format(
-        "template <int V>\n__device__ void compute(const KernelArgs& a, long long at{}) "
+        "template <int V{}>\n__device__ void compute(const KernelArgs& a, long long at{}) "
         "{{\n",
-        rows_ ? ", Acc& all" : "");
-    const bool placed = std::any_of(how_.begin(), how_.end(), [](Reads how) {
-      return how != Reads::alike && how != Reads::value;
-    });
+        given ? ", class X" : "",
+        rows_   ? ", Acc& all"
+        : given ? ", X* x"
+                : "");
+    const size_t loaded = given ? 1 : 0;  // the first input that is
+    const bool placed =
+        std::any_of(how_.begin() + static_cast<ptrdiff_t>(loaded), how_.end(),
+                    [](Reads how) { return how != Reads::alike && how != Reads::value; });
     if (placed)
       s += fmt::format("  const Place<{}, {}> place(a, at);\n", narrow_ ? "unsigned" : "long long",
                        loop_.rank);
-    for (size_t k = 0; k < specs_.in.size(); ++k) {
+    for (size_t k = loaded; k < specs_.in.size(); ++k) {
       const Reads how = how_[k];
       const bool one = how == Reads::value || how == Reads::repeated;
       const std::string at = how == Reads::alike   ? "at"
@@ -270,20 +280,28 @@ class Generator {
       s += fmt::format("  const auto x{} = {}<{}, V>(a.in[{}], {});\n", k, one ? "repeat" : "load",
                        type_of(specs_.in[k].dtype), k, at);
     }
-    for (size_t k = 0; k < specs_.out.size() && !rows_; ++k)
+    const size_t stored = rows_ || (given && !carries_->stores) ? 0 : specs_.out.size();
+    for (size_t k = 0; k < stored; ++k)
       s += fmt::format("  Vec<{}, V> y{};\n", type_of(specs_.out[k].dtype), k);
     s += "#pragma unroll\n  for (int e = 0; e < V; ++e) {\n";
-    for (size_t k = 0; k < specs_.in.size(); ++k)
+    if (given)
+      s += fmt::format("    const {0} v0 = Into<{0}>::from(x[e]);\n", type_of(specs_.in[0].dtype));
+    for (size_t k = loaded; k < specs_.in.size(); ++k)
       s += fmt::format("    const {} v{} = x{}.v[e];\n", type_of(specs_.in[k].dtype), k, k);
     s += body;
     if (rows_)
       return s + fmt::format("    all = Fold::join(all, widen(v{}));\n  }}\n}}\n\n",
                              specs_.in.size() + static_cast<size_t>(program_.outputs[0]));
-    for (size_t k = 0; k < specs_.out.size(); ++k)
-      s += fmt::format("    y{}.v[e] = v{};\n", k,
-                       specs_.in.size() + static_cast<size_t>(program_.outputs[k]));
+    // What is kept of the first input comes after the program's results.
+    const auto result = [&](size_t k) {
+      return k < program_.outputs.size()
+                 ? specs_.in.size() + static_cast<size_t>(program_.outputs[k])
+                 : 0;
+    };
+    for (size_t k = 0; k < stored; ++k) s += fmt::format("    y{}.v[e] = v{};\n", k, result(k));
+    if (given && carries_->returns) s += fmt::format("    x[e] = widen(v{});\n", result(0));
     s += "  }\n";
-    for (size_t k = 0; k < specs_.out.size(); ++k)
+    for (size_t k = 0; k < stored; ++k)
       s += fmt::format("  store<{}, V>(a.out[{}], at, y{});\n", type_of(specs_.out[k].dtype), k, k);
     return s + "}\n\n";
   }
@@ -298,6 +316,20 @@ class Generator {
     if (vector_ > 1)
       s += fmt::format("  if (i < a.tail) compute<1>(a, a.steps * {} + i);\n", vector_);
     return s + "}\n";
+  }
+
+  std::string carried() const {
+    return fmt::format(
+        "struct Carried {{\n"
+        "  const KernelArgs& a;\n"
+        "  template <int V, class X>\n"
+        "  __device__ void operator()(long long at, X (&x)[V]) const {{\n"
+        "    constexpr int kTogether = V < {0} ? V : {0};\n"
+        "#pragma unroll\n"
+        "    for (int e = 0; e < V; e += kTogether) compute<kTogether>(a, at + e, x + e);\n"
+        "  }}\n"
+        "}};\n\n",
+        vector_);
   }
 
   std::string acc_types() const {
@@ -357,7 +389,8 @@ class Generator {
   bool narrow_ = true;
   Fold fold_ = Fold::sum;
   std::optional<Rows> rows_;  ///< of a reduction
-  int lanes_ = 0;             ///< threads of a row, or of a part of it
+  std::optional<Carries> carries_;
+  int lanes_ = 0;  ///< threads of a row, or of a part of it
   size_t state_bytes_ = 0;
 };
 
@@ -365,6 +398,21 @@ class Generator {
 
 GeneratedKernel generate_kernel(const Program& program, const Specs& specs) {
   return Generator(program, specs).run();
+}
+
+GeneratedKernel generate_carried(const Program& program, const Specs& specs, Carries how) {
+  Generator generator(program, specs);
+  generator.carry(how);
+  return generator.run();
+}
+
+std::string carrying_kernel(const CarryingSource& source, const GeneratedKernel& program) {
+  return fmt::format(
+      "{}#include \"{}\"\n{}"
+      "extern \"C\" __global__ void __launch_bounds__({})\n"
+      "    fused({}, const __grid_constant__ KernelArgs end) {{\n  {}\n}}\n",
+      source.few_digits ? "#include \"mica/ops/fused/few_digits.h\"\n" : "", source.header,
+      program.source, source.bounds, source.parameters, source.body);
 }
 
 GeneratedReduction generate_reduction(const FusedReduceParams& params, const Specs& specs) {

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "mica/ops/fused/carrying_source.h"
 #include "mica/ops/fused/device.h"
 #include "mica/ops/fused/fused_reduce.h"
 #include "mica/ops/fused/program.h"
@@ -19,6 +20,20 @@ struct GeneratedKernel {
   int64_t threads = 0;
 };
 GeneratedKernel generate_kernel(const Program& program, const Specs& specs);
+
+/// What becomes of a program's result in the kernel that carries it.
+struct Carries {
+  bool returns = false;  ///< the kernel goes on with it
+  bool stores = true;
+};
+/// A program as part of a kernel of another op, which has its first input in registers: the source
+/// of `Carried`, to be made of the arguments, whose `operator()(at, x)` takes some values beside
+/// each other, the first of them element `at` of the results in memory, and stores the results.
+/// One more output than the program has keeps the first input.
+GeneratedKernel generate_carried(const Program& program, const Specs& specs, Carries how);
+
+/// The source of `fused(parameters, KernelArgs end)` for a generated program.
+std::string carrying_kernel(const CarryingSource& source, const GeneratedKernel& program);
 
 /// A CUDA kernel for a program and the reduction of its result over its last axes. Where there are
 /// more parts than one in a row it writes those, rows × parts numbers of type `acc`, and the kernel

@@ -100,6 +100,7 @@ const OpDef& group_norm_op() {
                          .outputs({"y", "mean", "rstd"})
                          .precision(Precision::f32)
                          .formats({Format::images}, {Format::images})
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}, .out = {1, 2}})

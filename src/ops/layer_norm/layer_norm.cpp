@@ -113,6 +113,7 @@ const OpDef& layer_norm_op() {
                          .inputs({"x", "weight?", "bias?"})
                          .outputs({"y", "mean", "rstd"})
                          .precision(Precision::f32)
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer<true>>()
                          .vjp<vjp<true>>({.in = {0, 1}, .out = {1, 2}})
@@ -126,6 +127,7 @@ const OpDef& rms_norm_op() {
                          .inputs({"x", "weight?"})
                          .outputs({"y", "rrms"})
                          .precision(Precision::f32)
+                         .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer<false>>()
                          .vjp<vjp<false>>({.in = {0, 1}, .out = {1}})
@@ -159,6 +161,9 @@ const OpDef& rms_norm_grad_op() {
           .build();
   return def;
 }
+
+/// On the CPU the calls one after the other.
+KernelList layer_norm_carrying_kernels() { return {}; }
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps) {

@@ -36,29 +36,4 @@ __device__ C activated(Activation activation, C x) {
   return activated_otherwise(activation, x);
 }
 
-template <class C>
-__device__ __noinline__ C slope_otherwise(Activation activation, C saved) {
-  switch (activation) {
-    case Activation::gelu_tanh:
-      return functor::GeluTanhGrad{}(C(1), saved);
-    case Activation::silu:
-      return functor::SiluGrad{}(C(1), saved);
-    case Activation::hardswish:
-      return functor::HardswishGrad{}(C(1), saved);
-    case Activation::tanh:
-      return functor::TanhGrad{}(C(1), saved);
-    case Activation::sigmoid:
-      return functor::SigmoidGrad{}(C(1), saved);
-    default:
-      return C(1);
-  }
-}
-
-/// What the gradient of an activation other than relu multiplies a cotangent with.
-template <class C>
-__device__ C slope(Activation activation, C saved) {
-  if (activation == Activation::gelu) return functor::GeluGrad{}(C(1), saved);
-  return slope_otherwise(activation, saved);
-}
-
 }  // namespace mica

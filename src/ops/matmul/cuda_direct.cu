@@ -1,134 +1,20 @@
-// A small f32 product by TF32 tensor cores in tiles of 16 × 16: as many blocks as an H200 has
-// multiprocessors where m * n is 32768. The warps of a block share K; each loads what it multiplies
-// from memory straight to registers, all at once where K is at most 1024, since such a product
-// takes about as long as its loads are under way.
+// Launches of split_k_mma's products in tiles of 16 × 16.
+#include "mica/ops/matmul/cuda_direct.cuh"
+
 #include <algorithm>
 
-#include "mica/ops/matmul/cuda_small.cuh"
-#include "mica/runtime/cuda/encoder.h"
-#include "mica/runtime/cuda/programmatic_launch.cuh"
-#include "mica/runtime/cuda/tf32.cuh"
+#include "mica/ops/matmul/cuda_small_end.cuh"
 
 namespace mica {
 namespace {
 
 using namespace small_product;
 
-constexpr int kTile = 16;
-constexpr int kStep = 16;     ///< of K: two steps of the instruction
-constexpr int kTogether = 4;  ///< steps that a warp loads together
-constexpr int kElements = kTile * kTile;
-constexpr int kMostWarps = 16;
-
 constexpr int kMostPitch = 1 << 20;
 
-/// A lane's part of `kTogether` steps: of a, rows g and g + 8; of b, columns 2g and 2g + 1; with g
-/// = lane / 4, and of K four from 4 * (lane % 4) on.
 template <bool b_along_k>
-struct Fragments {
-  const float* a_rows[2];
-  const float* b_from[2];  ///< columns where K lies together, else the first of both
-  int pitch;
-  float4 a[kTogether][2];
-  float b[kTogether][2][4];
-
-  __device__ Fragments(const SmallProduct& p, int row, int col, int k) : pitch(p.b_pitch) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      a_rows[i] = p.a + int64_t{min(row + 8 * i, p.m - 1)} * p.a_pitch + k;
-      b_from[i] = b_along_k ? p.b + int64_t{min(col + i, p.n - 1)} * pitch + k
-                            : p.b + int64_t{k} * pitch + min(col, p.n - 2);
-    }
-  }
-
-  /// Loads `ahead` of K from the first; `k_left` are inside from there on, the others become zeros.
-  __device__ void load(int ahead, int k_left) {
-    const float* const from = b_from[0] + int64_t{ahead} * pitch;
-#pragma unroll
-    for (int s = 0; s < kTogether; ++s) {
-      const bool inside = s * kStep < k_left;
-      const auto quad = [&](const float* row) {
-        return inside ? *reinterpret_cast<const float4*>(row + ahead + s * kStep)
-                      : make_float4(0, 0, 0, 0);
-      };
-#pragma unroll
-      for (int i = 0; i < 2; ++i) a[s][i] = quad(a_rows[i]);
-      if constexpr (b_along_k) {
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          const float4 v = quad(b_from[c]);
-          b[s][c][0] = v.x;
-          b[s][c][1] = v.y;
-          b[s][c][2] = v.z;
-          b[s][c][3] = v.w;
-        }
-      } else {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float2 v = inside ? *reinterpret_cast<const float2*>(from + (s * kStep + e) * pitch)
-                                  : make_float2(0, 0);
-          b[s][0][e] = v.x;
-          b[s][1][e] = v.y;
-        }
-      }
-    }
-  }
-
-  __device__ void multiply(float (&acc)[2][4]) const {
-#pragma unroll
-    for (int s = 0; s < kTogether; ++s)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float4 u = a[s][0];
-        const float4 v = a[s][1];
-        const uint32_t left[4] = {to_tf32(h == 0 ? u.x : u.z), to_tf32(h == 0 ? v.x : v.z),
-                                  to_tf32(h == 0 ? u.y : u.w), to_tf32(h == 0 ? v.y : v.w)};
-#pragma unroll
-        for (int c = 0; c < 2; ++c)
-          tf32::mma(acc[c], left, to_tf32(b[s][c][2 * h]), to_tf32(b[s][c][2 * h + 1]));
-      }
-  }
-};
-
-/// More threads than there are, so that the compiler takes 96 registers: with the 128 that it would
-/// like, the next launch finds less room.
-constexpr int kBoundThreads = 640;
-
-/// Grid: tiles along n, tiles along m.
-template <bool b_along_k>
-__global__ void __launch_bounds__(kBoundThreads) direct_product(SmallProduct p) {
-  __shared__ float4 parts[kMostWarps][kElements / 4];  // warps, rows, quads of columns
-  wait_for_inputs();
-  const int tid = static_cast<int>(threadIdx.x);
-  const int lane = tid % 32;
-  const int warp = tid / 32;
-  const int warps = static_cast<int>(blockDim.x) / 32;
-  const int row0 = static_cast<int>(blockIdx.y) * kTile;
-  const int col0 = static_cast<int>(blockIdx.x) * kTile;
-  const int col = col0 + tid % kTile;
-  Elements<1> element(p, tid < kElements ? row0 + tid / kTile : p.m, col);
-  const float bias = p.bias && col < p.n ? p.bias[col] : 0;
-  float acc[2][4] = {};
-  const int k0 = warp * kTogether * kStep + lane % 4 * 4;
-  Fragments<b_along_k> f(p, row0 + lane / 4, col0 + lane / 4 * 2, k0);
-  f.load(0, p.k - k0);
-  element.prepare(p);
-  for (int ahead = 0;;) {
-    f.multiply(acc);
-    ahead += warps * kTogether * kStep;
-    if (ahead >= p.k) break;
-    f.load(ahead, p.k - k0 - ahead);
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h)  // rows lane / 4 and that + 8, four columns
-    parts[warp][lane + 32 * h] =
-        make_float4(acc[0][2 * h], acc[1][2 * h], acc[0][2 * h + 1], acc[1][2 * h + 1]);
-  __syncthreads();
-  if (tid >= kElements) return;
-  const float* const part = reinterpret_cast<const float*>(parts) + tid;
-  float sum = bias;
-  for (int w = 0; w < warps; ++w) sum += part[w * kElements];
-  element.finish(p, {sum});
+__global__ void __launch_bounds__(kBoundThreads) direct_known(SmallProduct p, SmallEnd end) {
+  direct_product<b_along_k>(p, end);
 }
 
 }  // namespace
@@ -138,12 +24,18 @@ bool direct_takes(const SmallProduct& p, bool a_along_k, bool b_along_k) {
          (b_along_k || p.n % 2 == 0);
 }
 
-void launch_direct(Encoder& encoder, const SmallProduct& p, bool b_along_k) {
-  const int warps = std::clamp(cuda::ceil_div(p.k, kTogether * kStep), kElements / 32, kMostWarps);
-  const dim3 grid(static_cast<unsigned>(cuda::ceil_div(p.n, kTile)),
-                  static_cast<unsigned>(cuda::ceil_div(p.m, kTile)));
-  const ProgrammaticLaunch overlap;
-  encoder.launch(b_along_k ? direct_product<true> : direct_product<false>, grid, warps * 32, 0, p);
+SmallLaunch direct_launch(const SmallProduct& p, bool b_along_k) {
+  const int warps =
+      std::clamp(cuda::ceil_div(p.k, kTogether * kDirectStep), kElements / 32, kDirectWarps);
+  SmallLaunch l;
+  l.kernel = b_along_k ? direct_known<true> : direct_known<false>;
+  l.header = "mica/ops/matmul/cuda_direct.cuh";
+  l.call = (TemplateCall("direct_product") << b_along_k).text();
+  l.bound = kBoundThreads;
+  l.grid = dim3(static_cast<unsigned>(cuda::ceil_div(p.n, kTile)),
+                static_cast<unsigned>(cuda::ceil_div(p.m, kTile)));
+  l.threads = static_cast<unsigned>(warps * 32);
+  return l;
 }
 
 }  // namespace mica

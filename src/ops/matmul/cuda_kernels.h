@@ -18,6 +18,8 @@ Kernel matmul_cublaslt_kernel();
 Kernel linear_cublaslt_kernel();
 Kernel linear_carrying_cublaslt_kernel();
 Kernel linear_carrying_cudnn_kernel();
+/// Of large products, with any program.
+Kernel product_carrying_wgmma_kernel();
 Kernel linear_wgrad_cublaslt_kernel();
 
 /// Our own kernels of small f32 products.

@@ -10,10 +10,13 @@
 #include "mica/core/check.h"
 #include "mica/op/choices.h"
 #include "mica/op/settings.h"
+#include "mica/ops/anchored/cuda_carried.h"
 #include "mica/ops/device_table.h"
 #include "mica/ops/matmul/cuda_kernels.h"
 #include "mica/ops/matmul/cuda_small.h"
 #include "mica/ops/matmul/problem.h"
+#include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -41,12 +44,12 @@ std::optional<Lie> lie_of(int64_t k, int64_t row_stride, int64_t k_stride) {
 /// What an op computes of a product.
 enum class Form { matmul, linear, linear_wgrad };
 
-/// And what is done to it, by inputs of the call.
+/// And what is done to it: what is compiled in, by inputs of the call, or a program.
 struct End {
   Activation activation = Activation::none;
   int saved = -1;
-  int added = -1;
   bool keeps_product = false;  ///< as the second result
+  const AnchoredParams* program = nullptr;
 };
 
 enum class Way { split_k, thin_n, thin_k, thin_m };
@@ -57,10 +60,10 @@ struct SmallState : KernelState {
   End end;
   bool a_along_k = false;
   bool b_along_k = false;
-  int a_row = 0;
-  int a_col = 0;
   Way way = Way::split_k;
   SplitKPlan plan{SplitKTile::small, 1};
+  SmallLaunch launch;
+  CarriedKernel carried;  ///< where the end is a program
 };
 
 MatmulProblem problem_of(Form form, const Specs& specs) {
@@ -78,12 +81,10 @@ std::optional<SmallState> describe(Form form, const End& end, const Specs& specs
     reason = why;
     return std::nullopt;
   };
-  for (const TensorSpec& spec : specs.out)
-    if (spec.dtype != DType::f32) return no("it is not f32");
-  for (const int other : {end.saved, end.added})
-    if (other >= 0 && (specs.in[static_cast<size_t>(other)].dtype != DType::f32 ||
-                       specs.in[static_cast<size_t>(other)].shape != specs.out[0].shape))
-      return no("what is added or saved is not like the result");
+  if (specs.in[0].dtype != DType::f32) return no("it is not f32");
+  if (end.saved >= 0 && (specs.in[static_cast<size_t>(end.saved)].dtype != DType::f32 ||
+                         specs.in[static_cast<size_t>(end.saved)].shape != specs.out[0].shape))
+    return no("what is saved is not like the result");
   if (specs.out[0].numel() == 0 || p.k == 0) return no("there is nothing to multiply");
   if (!p.batch.empty()) return no("more than one matrix");
   SmallState state;
@@ -99,29 +100,29 @@ std::optional<SmallState> describe(Form form, const End& end, const Specs& specs
   state.p.b_pitch = static_cast<int>(b->pitch);
   state.p.a_vectors = specs.in[0].aligned && a->pitch % 4 == 0;
   state.p.b_vectors = specs.in[1].aligned && b->pitch % 4 == 0;
-  const auto aligned = [&](int input) {
-    return input < 0 || specs.in[static_cast<size_t>(input)].aligned;
-  };
-  state.p.out_vectors = p.n % (b->along_k ? 2 : 4) == 0 && aligned(end.saved) &&
-                        aligned(end.added) &&
-                        std::all_of(specs.out.begin(), specs.out.end(),
-                                    [](const TensorSpec& out) { return out.aligned; });
-  state.p.activation = end.activation;
+  // A program knows itself how its tensors lie.
+  const bool aligned =
+      end.program || ((end.saved < 0 || specs.in[static_cast<size_t>(end.saved)].aligned) &&
+                      std::all_of(specs.out.begin(), specs.out.end(),
+                                  [](const TensorSpec& out) { return out.aligned; }));
+  state.p.out_vectors = p.n % (b->along_k ? 2 : 4) == 0 && aligned;
   state.form = form;
   state.end = end;
   state.a_along_k = a->along_k;
   state.b_along_k = b->along_k;
-  state.a_row = static_cast<int>(p.a_row);
-  state.a_col = static_cast<int>(p.a_col);
+  state.p.a_row = static_cast<int>(p.a_row);
+  state.p.a_col = static_cast<int>(p.a_col);
   return state;
 }
 
-/// Inputs that must be copied: a bias, or what is added or saved, whose elements do not lie
-/// together.
-uint32_t copies(const Specs& specs) {
+/// Inputs that must be copied: a bias, or what is saved, whose elements do not lie together.
+uint32_t copies(Form form, const End& end, const Specs& specs) {
   uint32_t all = 0;
-  for (size_t i = 2; i < specs.in.size(); ++i)
-    if (specs.in[i].defined && !specs.in[i].is_contiguous()) all |= 1U << i;
+  for (const int i : {form == Form::linear ? 2 : -1, end.saved}) {
+    if (i < 0) continue;
+    const TensorSpec& spec = specs.in[static_cast<size_t>(i)];
+    if (spec.defined && !spec.is_contiguous()) all |= 1U << i;
+  }
   return all;
 }
 
@@ -213,30 +214,63 @@ std::vector<Estimate> estimates(const SmallState& s, const Specs& specs) {
                    device.multiprocessors);
 }
 
-void run_small(const SmallState& state, const Call& call) {
+/// The launch, with its kernel where that is generated.
+void set_launch(SmallState& s, const Specs& specs) {
+  const bool row_sums = s.form == Form::linear_wgrad;
+  switch (s.way) {
+    case Way::split_k:
+      s.launch = split_k_launch(s.p, s.a_along_k, s.b_along_k, s.plan, row_sums);
+      break;
+    case Way::thin_n:
+      s.launch = thin_n_launch(s.p, s.plan.splits);
+      break;
+    case Way::thin_k:
+      s.launch = thin_k_launch(s.p);
+      break;
+    case Way::thin_m:
+      s.launch = thin_m_launch(s.p, row_sums);
+      break;
+  }
+  if (!s.end.program) return;
+  s.carried = load_carried(
+      *s.end.program, specs,
+      {.header = s.launch.header,
+       .parameters = "const mica::SmallProduct p",
+       .body = fmt::format("mica::small_product::{}(p, Carried{{end}});", s.launch.call),
+       .bounds = std::to_string(s.launch.bound)});
+  s.end.program = nullptr;  // the caller's
+}
+
+SmallProduct product_of(const SmallState& state, const Call& call) {
   SmallProduct p = state.p;
   p.a = call.in[0].as<const float>();
   p.b = call.in[1].as<const float>();
-  p.out = call.out[0].as<float>();
-  const auto input = [&](int i) -> const float* {
-    if (i < 0 || !call.in[static_cast<size_t>(i)].defined()) return nullptr;
-    return call.in[static_cast<size_t>(i)].as<const float>();
-  };
-  p.bias = input(state.form == Form::linear ? 2 : -1);
-  p.saved = input(state.end.saved);
-  p.added = input(state.end.added);
+  if (state.form == Form::linear && call.in[2].defined()) p.bias = call.in[2].as<const float>();
   if (state.form == Form::linear_wgrad) p.sums = call.out[1].as<float>();
-  if (state.end.keeps_product) p.product = call.out[1].as<float>();
-  switch (state.way) {
-    case Way::split_k:
-      return launch_split_k(*call.encoder, p, state.a_along_k, state.b_along_k, state.plan);
-    case Way::thin_n:
-      return launch_thin_n(*call.encoder, p, state.plan.splits);
-    case Way::thin_k:
-      return launch_thin_k(*call.encoder, p, state.a_row, state.a_col);
-    case Way::thin_m:
-      return launch_thin_m(*call.encoder, p);
-  }
+  return p;
+}
+
+void run_known(const SmallState& state, const Call& call) {
+  SmallEnd end{nullptr, call.out[0].as<float>(), nullptr, state.end.activation};
+  if (state.end.saved >= 0) end.saved = call.in[static_cast<size_t>(state.end.saved)].as<float>();
+  if (state.end.keeps_product) end.product = call.out[1].as<float>();
+  const SmallLaunch& l = state.launch;
+  const ProgrammaticLaunch overlap;
+  call.encoder->launch_clusters(l.kernel, l.grid, l.threads, l.shared_bytes, l.cluster,
+                                product_of(state, call), end);
+}
+
+void run_small(const NoParams&, const SmallState& state, const Call& call) {
+  run_known(state, call);
+}
+void run_small(const AnchoredParams& params, const SmallState& state, const Call& call) {
+  if (!state.carried.kernel) return run_known(state, call);
+  const SmallLaunch& l = state.launch;
+  const ProgrammaticLaunch overlap;
+  call.encoder->launch_clusters(
+      reinterpret_cast<void (*)(SmallProduct, fused::KernelArgs)>(state.carried.kernel), l.grid,
+      l.threads, l.shared_bytes, l.cluster, product_of(state, call),
+      state.carried.arguments(params, call));
 }
 
 Support supports_split_k(Form form, const End& end, const Specs& specs) {
@@ -251,7 +285,7 @@ Support supports_split_k(Form form, const End& end, const Specs& specs) {
   if (products(s->p) > measured(specs).most_products ||
       int64_t{s->p.m} * s->p.n > measured(specs).most_results)
     return Support::no("it is large enough for a library");
-  return Support::yes().with_contiguous(copies(specs));
+  return Support::yes().with_contiguous(copies(form, end, specs));
 }
 
 std::vector<Candidate> split_k_candidates(Form form, const End& end, const Specs& specs,
@@ -265,6 +299,8 @@ std::vector<Candidate> split_k_candidates(Form form, const End& end, const Specs
     auto state = std::make_shared<SmallState>(*s);
     set_plan(*state, likely[i].plan);
     std::string name = candidate_name({static_cast<int>(state->plan.tile), state->plan.splits});
+    if (!request.only.empty() && request.only != name) continue;
+    set_launch(*state, specs);
     add_candidate(found, request, {std::move(name), likely[i].microseconds, std::move(state)});
   }
   return found;
@@ -277,7 +313,7 @@ Support supports_thin(Form form, const End& end, const Specs& specs) {
   if (!set_thin(*s, specs)) return Support::no("no size is thin, or its operands lie otherwise");
   Support support =
       products(s->p) <= measured(specs).most_thin ? Support::yes() : Support::possible();
-  return std::move(support).with_contiguous(copies(specs));
+  return std::move(support).with_contiguous(copies(form, end, specs));
 }
 
 std::shared_ptr<SmallState> prepare_thin(Form form, const End& end, const Specs& specs) {
@@ -286,6 +322,7 @@ std::shared_ptr<SmallState> prepare_thin(Form form, const End& end, const Specs&
   check<Unsupported>(s.has_value(), "matmul: thin: {}", reason);
   auto state = std::make_shared<SmallState>(*s);
   set_thin(*state, specs);
+  set_launch(*state, specs);
   return state;
 }
 
@@ -308,40 +345,49 @@ struct Carrying {
   static Form form_of(const AnchoredParams& params) {
     return params.call->op == &linear_op() ? Form::linear : Form::matmul;
   }
-  static std::optional<End> end_of(const AnchoredParams& params) {
-    const OpDef* op = params.call->op;
-    if (op != &linear_op() && op != &matmul_op()) return std::nullopt;
-    const auto known = known_after(params, *op);
-    if (!known) return std::nullopt;
-    return End{known->activation, known->saved, known->added, params.call->keeps_result};
+  /// With what is compiled in, else with the program, where one can be generated.
+  static std::optional<End> end_of(const AnchoredParams& params, const Specs& s,
+                                   std::string& reason) {
+    const OpDef& anchor = params.call->op == &linear_op() ? linear_op() : matmul_op();
+    const auto known = known_after(params, anchor);
+    const bool floats = std::all_of(s.out.begin(), s.out.end(),
+                                    [](const TensorSpec& out) { return out.dtype == DType::f32; });
+    if (known && known->added < 0 && known->activation <= Activation::gelu && floats)
+      return End{known->activation, known->saved, params.call->keeps_result, nullptr};
+    reason = why_not_carried(params, anchor, s);
+    if (!reason.empty()) return std::nullopt;
+    return End{.program = &params};
   }
-  static Support no() { return Support::no("it carries activations and their gradients"); }
 
   static Support thin(const AnchoredParams& params, const Specs& s) {
-    const auto end = end_of(params);
-    return end ? supports_thin(form_of(params), *end, s) : no();
+    std::string reason;
+    const auto end = end_of(params, s, reason);
+    return end ? supports_thin(form_of(params), *end, s) : Support::no(reason);
   }
   static std::shared_ptr<SmallState> prepare(const AnchoredParams& params, const Specs& s) {
-    return prepare_thin(form_of(params), *end_of(params), s);
+    std::string reason;
+    return prepare_thin(form_of(params), *end_of(params, s, reason), s);
   }
   static Support split_k(const AnchoredParams& params, const Specs& s) {
-    const auto end = end_of(params);
-    return end ? supports_split_k(form_of(params), *end, s) : no();
+    std::string reason;
+    const auto end = end_of(params, s, reason);
+    return end ? supports_split_k(form_of(params), *end, s) : Support::no(reason);
   }
   static std::vector<Candidate> candidates(const AnchoredParams& params, const Specs& s,
                                            const CandidateRequest& request) {
-    return split_k_candidates(form_of(params), *end_of(params), s, request);
+    std::string reason;
+    return split_k_candidates(form_of(params), *end_of(params, s, reason), s, request);
   }
 };
 
 template <class P>
-void run(const P&, const KernelState& state, const Call& call) {
-  run_small(static_cast<const SmallState&>(state), call);
+void run(const P& params, const KernelState& state, const Call& call) {
+  run_small(params, static_cast<const SmallState&>(state), call);
 }
 
 template <class P>
-void run_thin(const P&, const SmallState& state, const Call& call) {
-  run_small(state, call);
+void run_thin(const P& params, const SmallState& state, const Call& call) {
+  run_small(params, state, call);
 }
 
 template <class Of, class P>

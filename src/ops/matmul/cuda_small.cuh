@@ -1,9 +1,10 @@
 #pragma once
 
-// What the kernels of small products share.
-#include "mica/ops/matmul/cuda_activation.cuh"
-#include "mica/ops/matmul/cuda_small.h"
+// What the kernels of small products share. Run-time compilation takes this file, and those of the
+// kernels, as they are.
+#include "mica/ops/matmul/cuda_small_product.h"
 #include "mica/runtime/cuda/cluster.cuh"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/types.cuh"
 
 namespace mica::small_product {
@@ -20,71 +21,41 @@ using cuda::send;
 __device__ inline uint32_t to_tf32(float x) { return __float_as_uint(x * (1 + 0x1.555p-12F)); }
 
 /// V elements of a row of the result, as far as they are inside, and what is to be done to them:
-/// three steps, so that what the end takes is read, and computed, while the operands come.
-template <int V>
+/// three steps, so that what the end takes is read, and computed, while the operands come. Here the
+/// end is a program, called with the place and the values.
+template <int V, class End>
 class Elements {
  public:
   Elements() = default;
-  __device__ Elements(const SmallProduct& p, int row, int col)
+  __device__ Elements(const SmallProduct& p, const End&, int row, int col)
       : at_(int64_t{row} * p.n + col),
         count_(row < p.m ? min(p.n - col, V) : 0),
-        whole_(V > 1 && count_ == V && p.out_vectors) {
-    const float* other = p.saved ? p.saved : p.added;
-    if (!other) return;
-    if (whole_) {
-      other_ = cuda::load_vec<V>(other + at_);
-      return;
-    }
-#pragma unroll
-    for (int e = 0; e < V; ++e)
-      if (e < count_) other_.v[e] = other[at_ + e];
-  }
+        whole_(V > 1 && count_ == V && p.out_vectors) {}
 
-  /// Computes what does not depend on the sums: the slope of an activation.
-  __device__ void prepare(const SmallProduct& p) {
-    if (!p.saved || p.activation == Activation::relu) return;
-#pragma unroll
-    for (int e = 0; e < V; ++e) other_.v[e] = slope(p.activation, other_.v[e]);
-  }
+  __device__ void prepare(const End&) {}
 
   /// `sums` are of the products and the bias.
-  __device__ void finish(const SmallProduct& p, const float (&sums)[V]) const {
-    cuda::Vec<float, V> x;
-    cuda::Vec<float, V> y;
+  __device__ void finish(const End& end, float (&sums)[V]) const {
+    if (whole_) return end(at_, sums);
 #pragma unroll
     for (int e = 0; e < V; ++e) {
-      x.v[e] = sums[e];
-      const float sum = p.added ? sums[e] + other_.v[e] : sums[e];
-      y.v[e] = p.saved ? gradient(p.activation, sum, other_.v[e]) : activated(p.activation, sum);
+      float one[1] = {sums[e]};
+      if (e < count_) end(at_ + e, one);
     }
-    if (p.product) write(p.product, x);
-    write(p.out, y);
   }
 
  private:
-  static __device__ float gradient(Activation activation, float dy, float other) {
-    return activation == Activation::relu ? functor::ReluGrad{}(dy, other) : dy * other;
-  }
-  __device__ void write(float* to, const cuda::Vec<float, V>& v) const {
-    if (whole_) return cuda::store_vec<V>(to + at_, v);
-#pragma unroll
-    for (int e = 0; e < V; ++e)
-      if (e < count_) to[at_ + e] = v.v[e];
-  }
-
   int64_t at_ = 0;
   int count_ = 0;
   bool whole_ = false;
-  cuda::Vec<float, V>
-      other_{};  ///< what is added, or saved: then what the sums are multiplied with
 };
 
 /// All three steps.
-template <int V>
-__device__ void finish(const SmallProduct& p, int row, int col, const float (&sums)[V]) {
-  Elements<V> elements(p, row, col);
-  elements.prepare(p);
-  elements.finish(p, sums);
+template <int V, class End>
+__device__ void finish(const SmallProduct& p, const End& end, int row, int col, float (&sums)[V]) {
+  Elements<V, End> elements(p, end, row, col);
+  elements.prepare(end);
+  elements.finish(end, sums);
 }
 
 }  // namespace mica::small_product

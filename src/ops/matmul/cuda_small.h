@@ -1,35 +1,38 @@
 #pragma once
 
+#include <cuda_runtime.h>
+
+#include <string>
+
 #include "mica/op/kernel.h"
+#include "mica/ops/fused/carrying_source.h"
+#include "mica/ops/matmul/cuda_small_product.h"
 #include "mica/ops/matmul/matmul.h"
 
 namespace mica {
 
 class Encoder;
 
-/// A small f32 product as our own kernels take it: x (m, n) = a (m, k) b (k, n) + bias (n); out, of
-/// the same shape and row-major as all of them, is activation(x + added), or the activation's
-/// gradient where x is the gradient of its result. `sums` (m) is of a's rows.
-struct SmallProduct {
-  const float* a;
-  const float* b;
-  const float* bias;   ///< or null
-  const float* saved;  ///< what the activation's gradient reads, its result or its argument, or
-                       ///< null: the activation itself is wanted
-  const float* added;  ///< or null; not where something is saved
+/// What is done to the result of a small product by what is compiled in: out, of its shape and
+/// row-major, is activation(x), or the activation's gradient where x is the gradient of its result.
+struct SmallEnd {
+  const float* saved;  ///< what the activation's gradient reads, its result or (gelu) its argument,
+                       ///< or null: the activation itself is wanted
   float* out;
-  float* product;  ///< x, or null
-  float* sums;     ///< or null; only where a's columns lie together
-  int m;
-  int n;
-  int k;
-  int a_pitch;  ///< elements between the rows (or columns, whichever lie together) of a
-  int b_pitch;
-  int slice;       ///< of K for each block of a cluster
-  bool a_vectors;  ///< 16-byte loads are aligned
-  bool b_vectors;
-  bool out_vectors;
-  Activation activation;
+  float* product;         ///< x, or null
+  Activation activation;  ///< none, relu or gelu
+};
+
+/// How a small product is launched.
+struct SmallLaunch {
+  void (*kernel)(SmallProduct, SmallEnd) = nullptr;  ///< with what is compiled in
+  std::string header;  ///< with what is generated: where `call`, a template of its end, stands
+  std::string call;
+  int bound = 0;  ///< threads that the kernel is compiled for
+  dim3 grid;
+  unsigned threads = 0;
+  size_t shared_bytes = 0;
+  unsigned cluster = 1;
 };
 
 /// Tiles of the result that a block of split_k_mma computes.
@@ -41,25 +44,20 @@ struct SplitKPlan {
   int splits;  ///< of K, over the blocks of a cluster
 };
 
-/// What K is cut into multiples of.
-constexpr int kSplitKStep = 16;
-constexpr int kMostSplits = 8;  ///< blocks of a cluster, as many as every GPU with clusters takes
-
-/// Where K lies together in an operand it is `along_k`; not in b alone.
-void launch_split_k(Encoder& encoder, const SmallProduct& p, bool a_along_k, bool b_along_k,
-                    const SplitKPlan& plan);
+/// Where K lies together in an operand it is `along_k`; not in b alone. `row_sums`: those are
+/// wanted.
+SmallLaunch split_k_launch(const SmallProduct& p, bool a_along_k, bool b_along_k,
+                           const SplitKPlan& plan, bool row_sums);
 
 /// `direct` has no splits.
 bool direct_takes(const SmallProduct& p, bool a_along_k, bool b_along_k);
-void launch_direct(Encoder& encoder, const SmallProduct& p, bool b_along_k);
-
-constexpr int kThin = 16;  ///< the largest thin size
+SmallLaunch direct_launch(const SmallProduct& p, bool b_along_k);
 
 /// Thin n, K together in both operands; `splits` blocks of a cluster share K.
-void launch_thin_n(Encoder& encoder, const SmallProduct& p, int splits);
+SmallLaunch thin_n_launch(const SmallProduct& p, int splits);
 /// Thin k, rows of b together; a has any strides.
-void launch_thin_k(Encoder& encoder, const SmallProduct& p, int a_row, int a_col);
+SmallLaunch thin_k_launch(const SmallProduct& p);
 /// Thin m, columns of a and rows of b together.
-void launch_thin_m(Encoder& encoder, const SmallProduct& p);
+SmallLaunch thin_m_launch(const SmallProduct& p, bool row_sums);
 
 }  // namespace mica

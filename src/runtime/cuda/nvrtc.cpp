@@ -25,15 +25,15 @@ using CompilerProgram = std::unique_ptr<std::remove_pointer_t<nvrtcProgram>, Pro
 /// Everything the machine code depends on: a longer hash of source and headers than the file's name
 /// has, and who compiles it for whom.
 std::string key_of(const std::string& source, std::span<const EmbeddedHeader> headers,
-                   const char* name, const std::string& architecture) {
+                   const char* name, const std::string& architecture, bool few_digits) {
   std::string all = source;
   for (const EmbeddedHeader& h : headers) all += h.text;
   int major = 0;
   int minor = 0;
   check_nvrtc(nvrtcVersion(&major, &minor));
   const std::string reversed(all.rbegin(), all.rend());
-  return fmt::format("{} {} {} {} {} nvrtc {}.{}", name, checksum(all), checksum(reversed),
-                     all.size(), architecture, major, minor);
+  return fmt::format("{} {} {} {} {}{} nvrtc {}.{}", name, checksum(all), checksum(reversed),
+                     all.size(), architecture, few_digits ? " few digits" : "", major, minor);
 }
 
 std::string architecture_of(int device) {
@@ -41,7 +41,8 @@ std::string architecture_of(int device) {
   int minor = 0;
   check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  return fmt::format("sm_{}{}", major, minor);
+  // "a": with the instructions that this architecture alone has.
+  return fmt::format("sm_{}{}{}", major, minor, major == 9 ? "a" : "");
 }
 
 /// Null where the driver does not take the code.
@@ -63,7 +64,7 @@ cudaKernel_t load(const std::string& code, const char* name) {
 }  // namespace
 
 std::string compile_source(const std::string& source, std::span<const EmbeddedHeader> headers,
-                           const std::string& architecture) {
+                           const std::string& architecture, bool few_digits) {
   std::vector<const char*> names;
   std::vector<const char*> texts;
   for (const EmbeddedHeader& h : headers) {
@@ -76,8 +77,12 @@ std::string compile_source(const std::string& source, std::span<const EmbeddedHe
   const CompilerProgram program(raw);
   const std::string target = "--gpu-architecture=" + architecture;
   // The headers' functions for the host alone are not marked as such.
-  const char* options[] = {target.c_str(), "--std=c++20", "--device-as-default-execution-space"};
-  const nvrtcResult result = nvrtcCompileProgram(raw, std::size(options), options);
+  std::vector<const char*> options = {target.c_str(), "--std=c++20",
+                                      "--device-as-default-execution-space"};
+  if (few_digits)
+    options.insert(options.end(), {"--prec-div=false", "--prec-sqrt=false", "--ftz=true"});
+  const nvrtcResult result =
+      nvrtcCompileProgram(raw, static_cast<int>(options.size()), options.data());
   if (result != NVRTC_SUCCESS) {
     size_t size = 0;
     check_nvrtc(nvrtcGetProgramLogSize(raw, &size));
@@ -93,11 +98,11 @@ std::string compile_source(const std::string& source, std::span<const EmbeddedHe
 }
 
 cudaKernel_t load_kernel(const std::string& source, std::span<const EmbeddedHeader> headers,
-                         const char* name, int device) {
+                         const char* name, int device, bool few_digits) {
   static std::mutex mutex;
   static auto* const kernels = new std::map<std::string, cudaKernel_t>;
   const std::string architecture = architecture_of(device);
-  const std::string key = key_of(source, headers, name, architecture);
+  const std::string key = key_of(source, headers, name, architecture, few_digits);
   {
     const std::lock_guard lock(mutex);
     if (const auto known = kernels->find(key); known != kernels->end()) return known->second;
@@ -107,7 +112,7 @@ cudaKernel_t load_kernel(const std::string& source, std::span<const EmbeddedHead
   cudaKernel_t kernel = nullptr;
   if (const auto kept = read_cached(file, key)) kernel = load(*kept, name);
   if (!kernel) {
-    const std::string code = compile_source(source, headers, architecture);
+    const std::string code = compile_source(source, headers, architecture, few_digits);
     kernel = load(code, name);
     check(kernel != nullptr, "the driver does not take what NVRTC made for {}", architecture);
     write_cached(file, key, code);
