@@ -209,24 +209,8 @@ Tensor get_item(const Tensor& t, nb::handle key) {
   });
 }
 
-/// t[key] = source where a gradient flows: a new t, made of operators, takes the place of the old.
-void set_recorded(const Tensor& t, nb::handle key, Tensor source) {
-  const Tensor positions =
-      without_gil([&] { return reshape(arange(t.numel(), {DType::i64, t.device()}), t.shape()); });
-  const Tensor where = get_item(positions, key);
-  without_gil([&] {
-    while (source.rank() > where.rank() && source.shape()[0] == 1) source = squeeze(source, {0});
-    const Tensor values = expand(cast(to(source, t.device()), t.dtype()), where.shape());
-    const Tensor flat =
-        index_put(reshape(clone(t), {-1}), {reshape(where, {-1})}, reshape(values, {-1}));
-    copy_(t, reshape(flat, t.shape()));
-  });
-}
-
 void set_item(const Tensor& t, nb::handle key, nb::handle value) {
   Tensor source = source_for(t, value);
-  if (grad_enabled() && is_floating(t.dtype()) && (t.requires_grad() || source.requires_grad()))
-    return set_recorded(t, key, source);
   const Place place = locate(t, key);
   without_gil([&] {
     const Tensor& view = place.view;

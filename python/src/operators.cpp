@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "mica/autograd/tape.h"
 #include "python/src/bindings.h"
 #include "python/src/inplace.h"
 
@@ -140,23 +139,13 @@ void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
         nb::arg("other").none(), nb::is_operator());
   }
   if (row.in_place_name) {
-    // Where a gradient flows and others share the memory, nothing can be overwritten: Python then
-    // takes `x = x + y`.
     tensor.def(
         row.in_place_name,
         [&row](nb::handle self, nb::handle other) -> nb::object {
           const Tensor& x = nb::cast<const Tensor&>(self);
           const Operand y = read_operand(other, x);
           if (!y.valid) return not_implemented();
-          const bool recorded = is_recorded(x, y);
-          const bool from_outside = current_recorder() && !x.is_traced();  // store() refuses it
-          if (recorded && !from_outside && !(x.is_leaf() && x.requires_grad()) &&
-              !can_record_write(x)) {
-            if (y.tensor.defined())
-              check_in_place(broadcast_shapes(x.shape(), y.tensor.shape(), row.name), x);
-            return not_implemented();
-          }
-          without_gil([&] { store(x, compute(row, recorded ? clone(x) : x, y)); });
+          without_gil([&] { store(x, compute(row, is_recorded(x, y) ? clone(x) : x, y)); });
           return nb::borrow(self);
         },
         nb::arg("other").none(), nb::is_operator());

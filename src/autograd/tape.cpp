@@ -5,7 +5,6 @@
 
 #include "mica/autograd/anomaly.h"
 #include "mica/core/check.h"
-#include "mica/ops/copy/copy.h"
 
 namespace mica {
 namespace {
@@ -51,14 +50,16 @@ class OpNode final : public GradNode {
     for (size_t i = 0; i < n; ++i) {
       edges_.push_back(edge_of(inputs[i]));
       in_specs_.push_back(inputs[i].defined() ? inputs[i].spec() : TensorSpec{});
-      if (op.saved_inputs.contains(static_cast<int>(i))) in_[i] = SavedTensor(inputs[i]);
+      if (!edges_[i].empty()) needed_.insert(static_cast<int>(i));
     }
-    const int m = outputs.size();
-    out_.resize(static_cast<size_t>(m));
-    for (int i = 0; i < m; ++i)
+    for (const Saved& s : op.saved_inputs)
+      if (const auto i = static_cast<size_t>(s.index()); i < n && s.serves(needed_))
+        in_[i] = SavedTensor(inputs[i]);
+    out_.resize(static_cast<size_t>(outputs.size()));
+    for (const Saved& s : op.saved_outputs)
       // Without history: a node must not own itself through its outputs.
-      if (op.saved_outputs.contains(i))
-        out_[static_cast<size_t>(i)] = SavedTensor(without_history(outputs[i]));
+      if (s.index() < outputs.size() && s.serves(needed_))
+        out_[static_cast<size_t>(s.index())] = SavedTensor(without_history(outputs[s.index()]));
   }
 
   const char* name() const override { return op_->name; }
@@ -74,10 +75,8 @@ class OpNode final : public GradNode {
       out[i] = out_[i].unpack(name());
       if (out[i].defined()) out[i] = as_output(out[i], static_cast<int>(i));
     }
-    IndexSet needed;
-    for (size_t i = 0; i < edges_.size(); ++i)
-      if (!edges_[i].empty()) needed.insert(static_cast<int>(i));
-    return op_->vjp(*op_, params_.ref().data, {in, out, cotangents, in_specs_, out_specs_, needed});
+    return op_->vjp(*op_, params_.ref().data,
+                    {in, out, cotangents, in_specs_, out_specs_, needed_});
   }
 
   bool drop_saved() override {
@@ -90,6 +89,7 @@ class OpNode final : public GradNode {
 
   const OpDef* op_;
   AnyParams params_;
+  IndexSet needed_;  // inputs whose gradient is wanted
   std::vector<SavedTensor> in_;
   std::vector<SavedTensor> out_;
   std::vector<TensorSpec> in_specs_;
@@ -105,22 +105,58 @@ GradWatcher* exchange_grad_watcher(GradWatcher* watcher) {
   return std::exchange(t_watcher, watcher);
 }
 
+namespace {
+
+bool is_stale(const Tensor& t) {
+  const AutogradMeta* meta = t.impl()->autograd.get();
+  return meta && meta->view && meta->view->seen != t.impl()->storage->histories();
+}
+
+/// The gradient state of a tensor, or null. A view whose memory has another history since gets it:
+/// as if it were made now.
+AutogradMeta* up_to_date(const Tensor& t) {
+  if (!is_stale(t)) return t.impl()->autograd.get();
+  std::vector<Tensor> stale;
+  for (Tensor at = t; is_stale(at); at = at.impl()->autograd->view->of) stale.push_back(at);
+  const uint32_t now = t.impl()->storage->histories();
+  for (auto it = stale.rbegin(); it != stale.rend(); ++it) {
+    AutogradMeta& meta = *it->impl()->autograd;
+    meta.view->seen = now;
+    if (meta.requires_grad) continue;  // a leaf of its own
+    if (meta.node) let_go(std::move(meta.node));
+    if (!meta.view->of.requires_grad()) continue;
+    Outputs made;
+    made.add(*it);
+    record_on_tape(*meta.view->op, meta.view->params.ref(), {&meta.view->of, 1}, made);
+  }
+  return t.impl()->autograd.get();
+}
+
+}  // namespace
+
 Tensor without_history(const Tensor& t) {
   auto impl = make_ref<TensorImpl>();
   impl->spec = t.spec();
   impl->offset = t.impl()->offset;
   impl->storage = t.impl()->storage;
   impl->trace = t.impl()->trace;
+  impl->shares = true;
   return Tensor(std::move(impl));
 }
 
 AutogradMeta::AutogradMeta() = default;
 AutogradMeta::~AutogradMeta() {
   if (node) let_go(std::move(node));
+  // Views of views are let go of one after the other too.
+  while (view) {
+    const Tensor of = std::move(view->of);
+    AutogradMeta* next = of.impl()->use_count() == 1 ? of.impl()->autograd.get() : nullptr;
+    view = next ? std::move(next->view) : nullptr;
+  }
 }
 
 bool Tensor::requires_grad() const {
-  const auto* meta = defined() ? impl_->autograd.get() : nullptr;
+  const auto* meta = defined() ? up_to_date(*this) : nullptr;
   return meta && (meta->requires_grad || meta->node);
 }
 
@@ -179,7 +215,10 @@ void Tensor::set_grad(const Tensor& grad) const {
   }
 }
 
-bool Tensor::is_leaf() const { return !defined() || !impl_->autograd || !impl_->autograd->node; }
+bool Tensor::is_leaf() const {
+  const auto* meta = defined() ? up_to_date(*this) : nullptr;
+  return !meta || !meta->node;
+}
 
 Tensor Tensor::detach() const { return without_history(*this); }
 
@@ -191,6 +230,15 @@ GradEdge edge_of(const Tensor& t) {
   const AutogradMeta& meta = *t.impl()->autograd;
   if (meta.node) return {meta.node, meta.output, {}};
   return {nullptr, 0, t};
+}
+
+void set_history(const Tensor& t, const GradEdge& edge) {
+  if (!edge.node && !t.impl()->autograd) return;
+  AutogradMeta& meta = meta_of(t);
+  meta.requires_grad = false;
+  if (meta.node) let_go(std::move(meta.node));
+  meta.node = edge.node;
+  meta.output = edge.output;
 }
 
 std::string history_of(const GradNode& node) {
@@ -206,39 +254,6 @@ std::string history_of(const GradNode& node) {
     text += at ? fmt::format(" ← {}", at->name()) : fmt::format(" ← leaf {}", e->leaf.spec());
   }
   return text;
-}
-
-bool can_record_write(const Tensor& t) {
-  return !(t.is_leaf() && t.requires_grad()) && t.impl()->storage->use_count() == 1 &&
-         (t.is_traced() || !current_recorder());
-}
-
-void write_recorded(const Tensor& destination, const Tensor& value) {
-  check(!(destination.is_leaf() && destination.requires_grad()),
-        "copy_into: writes to a tensor that requires a gradient; do it under NoGrad, or on a "
-        "detached tensor");
-  check<Unsupported>(destination.is_traced() || !current_recorder(),
-                     "copy_into: a compiled function writes something with a history to a tensor "
-                     "from outside ({}); detach() it, or compute in a tensor made inside",
-                     destination.spec());
-  check<Unsupported>(
-      destination.impl()->storage->use_count() == 1,
-      "copy_into: something with a history is written to a tensor ({}) whose memory others share: "
-      "a view of it, or one saved for backward, and they would not get the gradient",
-      destination.spec());
-  // What is written may be a leaf: the history then begins with an alias of it.
-  const Tensor source = value.requires_grad() && value.is_leaf() ? alias(value) : value;
-  {
-    const NoGrad guard;
-    copy_(destination, source.detach());
-  }
-  const GradEdge edge = edge_of(source);
-  if (!edge.node && !destination.impl()->autograd) return;
-  AutogradMeta& meta = meta_of(destination);
-  meta.requires_grad = false;
-  if (meta.node) let_go(std::move(meta.node));
-  meta.node = edge.node;
-  meta.output = edge.output;
 }
 
 uint64_t exchange_history_start(uint64_t sequence) {
@@ -310,6 +325,12 @@ bool grad_wanted(std::span<const Tensor> inputs) {
   for (const Tensor& t : inputs)
     if (t.requires_grad()) return true;
   return false;
+}
+
+void note_view(const OpDef& op, ParamsRef params, const Tensor& of, const Tensor& view) {
+  if (!t_grad_enabled || !is_floating(view.dtype())) return;
+  meta_of(view).view = std::make_unique<GradView>(
+      GradView{of, &op, AnyParams(params), of.impl()->storage->histories()});
 }
 
 void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,

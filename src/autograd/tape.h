@@ -36,6 +36,15 @@ struct GradEdge {
   }
 };
 
+/// What makes a view of another tensor. A write through either, where a gradient flows, gives both
+/// another history: that of a view is made anew when it is asked for.
+struct GradView {
+  Tensor of;
+  const OpDef* op;
+  AnyParams params;
+  uint32_t seen;  ///< Storage::histories() when its history was made
+};
+
 /// A tensor kept for backward.
 class SavedTensor {
  public:
@@ -98,6 +107,9 @@ class GradNode : public RefCounted {
 /// Where the gradient of `t` flows.
 GradEdge edge_of(const Tensor& t);
 
+/// Lets a tensor that is no leaf with a gradient have another history, or none.
+void set_history(const Tensor& t, const GradEdge& edge);
+
 /// The same memory without history, as another tensor.
 Tensor without_history(const Tensor& t);
 
@@ -129,11 +141,9 @@ void poke_grad(const Tensor& t, const Tensor& grad);
 void use_up_grad(const Tensor& leaf);
 bool grad_is_used_up(const Tensor& t);
 
-/// Whether a write to this tensor can be recorded: it is no leaf that requires a gradient, and no
-/// other tensor (a view, one saved for backward) lies in its memory, which would not know of it.
-bool can_record_write(const Tensor& t);
 /// Overwrites `destination` with `value`, of its shape and dtype, and lets it have the history of
-/// `value` instead of its own.
+/// `value` instead of its own. Where it is a view, the tensor that it shows a part of has that
+/// history there, and its own elsewhere; all other views follow. Implemented in writes.cpp.
 void write_recorded(const Tensor& destination, const Tensor& value);
 
 /// Backward does not enter nodes of this thread up to this number: a graph that is captured has

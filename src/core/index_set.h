@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -28,6 +29,12 @@ class IndexSet {
   }
   /// A word of zeros is made for positions past 64 alone that something is inserted at.
   bool empty() const { return first_ == 0 && more_.empty(); }
+  bool intersects(const IndexSet& other) const {
+    if ((first_ & other.first_) != 0) return true;
+    for (size_t i = 0; i < std::min(more_.size(), other.more_.size()); ++i)
+      if ((more_[i] & other.more_[i]) != 0) return true;
+    return false;
+  }
   IndexSet& operator|=(const IndexSet& other) {
     first_ |= other.first_;
     if (other.more_.size() > more_.size()) more_.resize(other.more_.size());

@@ -30,6 +30,10 @@ class Storage : public RefCounted {
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
+  /// Counts the writes after which tensors that lie here have another history.
+  uint32_t histories() const { return histories_.load(std::memory_order_relaxed); }
+  void note_history() { histories_.fetch_add(1, std::memory_order_relaxed); }
+
   /// Somebody outside holds a pointer to the memory (a NumPy or DLPack view, data_as) and may write
   /// at any time without a version telling.
   void hand_out() { handed_out_.store(true, std::memory_order_relaxed); }
@@ -42,6 +46,7 @@ class Storage : public RefCounted {
   bool pinned_ = false;
   std::atomic<bool> handed_out_{false};
   std::atomic<uint32_t> version_{0};
+  std::atomic<uint32_t> histories_{0};
   std::shared_ptr<void> owner_;
 };
 

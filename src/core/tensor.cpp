@@ -81,6 +81,7 @@ Tensor view_of(const Tensor& base, const TensorSpec& spec, int64_t offset) {
   impl->spec = spec;
   impl->offset = offset;
   impl->storage = base.storage();
+  impl->shares = true;
   impl->spec.aligned = (reinterpret_cast<uintptr_t>(impl->data()) & 15U) == 0;
   return Tensor(std::move(impl));
 }

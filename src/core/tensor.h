@@ -17,6 +17,7 @@ namespace mica {
 
 class GradNode;    // autograd/tape.h
 struct GradHooks;  // autograd/tape.h
+struct GradView;   // autograd/tape.h
 struct TensorImpl;
 
 /// Where a new tensor goes: `zeros({2, 3}, {.dtype = DType::f64})`.
@@ -135,6 +136,7 @@ struct AutogradMeta {
   Ref<GradNode> node;                ///< the op that produced this tensor, if recorded
   int output = 0;                    ///< which output of it
   std::shared_ptr<GradHooks> hooks;  ///< of a leaf
+  std::unique_ptr<GradView> view;    ///< which tensor this one shows a part of
   AutogradMeta();
   ~AutogradMeta();
 };
@@ -144,6 +146,7 @@ struct TensorImpl : RefCounted {
   int64_t offset = 0;
   Ref<Storage> storage;  ///< of a traced tensor without memory: it tells a capture when it ends
   int64_t trace = -1;    ///< value id in the graph being captured
+  bool shares = false;   ///< made on another tensor's memory: a view, or one without history
   std::unique_ptr<AutogradMeta> autograd;
 
   std::byte* data() const {

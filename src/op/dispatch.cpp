@@ -247,6 +247,7 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
   }
   if (op.mutates) note_writes(op, params, inputs);
   if (recorded) record_on_tape(op, params, inputs, outputs);
+  if (op.view) note_view(op, params, inputs[0], outputs[0]);
   return outputs;
 }
 

@@ -41,6 +41,8 @@ Recorder* exchange_recorder(Recorder* recorder);
 bool grad_wanted(std::span<const Tensor> inputs);
 void record_on_tape(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                     const Outputs& outputs);
+/// Keeps beside a view what it is a view of, where gradients may come to flow.
+void note_view(const OpDef& op, ParamsRef params, const Tensor& of, const Tensor& view);
 
 /// Anomaly mode's side of dispatch; implemented in autograd/anomaly.cpp. Whether the mode is on in
 /// this thread; whether a call's inputs and parameters are finite; raises when its results are not.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <typeinfo>
+#include <vector>
 
 #include "mica/core/index_set.h"
 #include "mica/core/inline_vector.h"
@@ -44,6 +45,21 @@ struct VjpArgs {
   IndexSet needed;
   /// False when nobody asks for the gradient of input i.
   bool needs(int i) const { return needed.contains(i); }
+};
+
+/// An input or output that a vjp reads, and for the gradients of which inputs; for all of them,
+/// where none is named. It is kept until backward only where one of those is wanted.
+class Saved {
+ public:
+  Saved(int i) : i_(i), for_all_(true) {}  // NOLINT(google-explicit-constructor)
+  Saved(int i, std::initializer_list<int> gradients) : i_(i), gradients_(gradients) {}
+  int index() const { return i_; }
+  bool serves(const IndexSet& needed) const { return for_all_ || gradients_.intersects(needed); }
+
+ private:
+  int i_;
+  bool for_all_ = false;
+  IndexSet gradients_;
 };
 
 /// How a view lies in its base: its spec and the elements it starts after.
@@ -114,8 +130,8 @@ struct OpDef {
   /// One gradient per input, undefined where none is needed. Written with ops.
   Tensors (*vjp)(const OpDef& op, const void* params, const VjpArgs& args) = nullptr;
   const char* no_gradient = nullptr;  ///< the reason, for an op without vjp
-  IndexSet saved_inputs;              ///< those that vjp reads
-  IndexSet saved_outputs;
+  std::vector<Saved> saved_inputs;    ///< what vjp reads
+  std::vector<Saved> saved_outputs;
   /// For an op whose output shares its input's memory: no kernel runs.
   ViewSpec (*view)(const OpDef& op, const void* params, const TensorSpec& in) = nullptr;
   /// Of a view: its parameters alone say what is seen, so that a view of a view of this op is one
@@ -175,8 +191,8 @@ template <class P>
 class Op {
  public:
   struct Saves {
-    std::initializer_list<int> in = {};
-    std::initializer_list<int> out = {};
+    std::initializer_list<Saved> in = {};
+    std::initializer_list<Saved> out = {};
   };
   using Names = std::initializer_list<const char*>;
 
@@ -221,6 +237,8 @@ class Op {
     };
     return *this;
   }
+  /// The gradient and what it reads: `.vjp<fn>({.in = {0}, .out = {{0, {1}}}})` reads the first
+  /// input always, and the output for the gradient of input 1 alone.
   template <auto fn>
   Op& vjp(Saves saves) {
     def_.vjp = [](const OpDef& op, const void* p, const VjpArgs& a) {

@@ -16,6 +16,9 @@ class Harness {
   /// devices, against the CPU's f64 gradient.
   void gradient();
   void second_order();
+  /// Of each input alone the gradient is that of all together, and the tape keeps no input for it
+  /// that it does not depend on.
+  void saves();
   /// The call and its gradient as one graph give the bits of the eager call.
   void compiled();
   void bad_arguments();

@@ -71,11 +71,10 @@ void register_tests(Device device, bool time) {
     const char* name;
     void (Harness::*run)();
   };
-  std::vector<Aspect> aspects = {{"forward", &Harness::forward},
-                                 {"gradient", &Harness::gradient},
-                                 {"second_order", &Harness::second_order},
-                                 {"compiled", &Harness::compiled},
-                                 {"bad_arguments", &Harness::bad_arguments}};
+  std::vector<Aspect> aspects = {
+      {"forward", &Harness::forward},           {"gradient", &Harness::gradient},
+      {"second_order", &Harness::second_order}, {"saves", &Harness::saves},
+      {"compiled", &Harness::compiled},         {"bad_arguments", &Harness::bad_arguments}};
   if (device.is_cpu()) aspects.push_back({"hostile", &Harness::hostile});
   if (device.is_null()) aspects = {{"specs", &Harness::specs}};
   if (time) aspects = {{"time", &Harness::timing}};

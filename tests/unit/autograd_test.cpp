@@ -145,10 +145,42 @@ TEST(Autograd, WritesToWhatRequiresAGradientAreRefusedBeforeTheyHappen) {
   expect_error<Error>("copy_into: writes to a tensor that requires a gradient",
                       [&] { copy_(a, zeros({2})); });
   EXPECT_EQ(a.to_vector<float>(), (Floats{1, 2}));
-  const Tensor written = zeros({2});
-  const Tensor view = reshape(written, {2, 1});
-  expect_error<Unsupported>("whose memory others share", [&] { copy_(written, a); });
-  EXPECT_EQ(written.to_vector<float>(), (Floats{0, 0}));
+}
+
+TEST(Autograd, ViewsShareWhatIsWrittenAndItsHistory) {
+  const Tensor a = leaf({1, 2});
+  const Tensor whole = mul(full({2, 2}, 3), full({2, 2}, 1));
+  const Tensor column = slice(transpose(whole, 0, 1), 0, 1, 2);  // (1, 2), the second
+  const Tensor flat = reshape(whole, {4});
+  EXPECT_FALSE(flat.requires_grad());
+  copy_(column, a);
+  EXPECT_EQ(flat.to_vector<float>(), (Floats{3, 1, 3, 2}));
+  EXPECT_TRUE(whole.requires_grad() && flat.requires_grad());
+  add_(flat, flat);
+  sum(mul(whole, tensor<float>({1, 10, 100, 1000}, {2, 2}))).backward();
+  EXPECT_EQ(a.grad().to_vector<float>(), (Floats{20, 2000}));
+  // What is overwritten leads nowhere any more.
+  a.set_grad({});
+  const Tensor b = leaf({5, 5, 5, 5});
+  copy_(flat, b);
+  sum(column).backward();
+  EXPECT_FALSE(a.grad().defined());
+  EXPECT_EQ(b.grad().to_vector<float>(), (Floats{0, 1, 0, 1}));
+}
+
+TEST(Autograd, KeepsWhatTheGradientsThatAreWantedRead) {
+  const Tensor x = tensor<float>({1, 2}, {2});
+  const Tensor w = leaf({3, 4});
+  const Tensor product = sum(mul(x, w));
+  {
+    const NoGrad guard;
+    fill_(w, 0);  // only x is read for its gradient
+  }
+  product.backward();
+  EXPECT_EQ(w.grad().to_vector<float>(), (Floats{1, 2}));
+  const Tensor again = sum(mul(x, w));
+  fill_(x, 0);
+  expect_error<Error>("was modified afterwards", [&] { again.backward(); });
 }
 
 TEST(Autograd, ASecondBackwardNeedsRetainGraph) {

@@ -176,7 +176,7 @@ const OpDef& mish_grad_op() {
 }
 const OpDef& prelu_op() {
   static OpDef def =
-      elementwise_op<functor::Prelu, 2>("prelu").vjp<vjp_prelu>({.in = {0, 1}}).build();
+      elementwise_op<functor::Prelu, 2>("prelu").vjp<vjp_prelu>({.in = {0, {1, {0}}}}).build();
   return def;
 }
 

@@ -84,7 +84,11 @@ void add_statistics(const BatchNormParams& params, const VjpArgs& args, Tensor& 
 
 Tensors vjp(const BatchNormParams& params, const VjpArgs& args) {
   Tensors grads(5);
-  if (args.grad[0].defined()) {
+  if (args.grad[0].defined() && !args.needs(0) && !args.needs(1)) {
+    Dims axes = {0};
+    for (int i = 2; i < args.in_specs[0].rank(); ++i) axes.push_back(i);
+    grads[2] = sum(cast(args.grad[0], args.in_specs[2].dtype), axes);
+  } else if (args.grad[0].defined()) {
     const BatchNormGrads g =
         batch_norm_grad(args.grad[0], args.in[0], args.in[1], args.out[1], args.out[2], params);
     grads[0] = g.dx;
@@ -135,17 +139,18 @@ void infer_grad(const BatchNormParams& params, std::span<const TensorSpec> in, O
 }  // namespace
 
 const OpDef& batch_norm_op() {
-  static OpDef def = Op<BatchNormParams>("batch_norm")
-                         .inputs({"x", "weight?", "bias?", "running_mean?", "running_var?"})
-                         .outputs({"y", "mean", "invstd"})
-                         .formats({Format::images}, {Format::images})
-                         .carries({}, {0})
-                         .dtypes(kFloatDTypes)
-                         .infer<infer>()
-                         .vjp<vjp>({.in = {0, 1}, .out = {1, 2}})
-                         .mutates<mutates>()
-                         .cpu({batch_norm_vectorized_kernel(), batch_norm_reference_kernel()})
-                         .build();
+  static OpDef def =
+      Op<BatchNormParams>("batch_norm")
+          .inputs({"x", "weight?", "bias?", "running_mean?", "running_var?"})
+          .outputs({"y", "mean", "invstd"})
+          .formats({Format::images}, {Format::images})
+          .carries({}, {0})
+          .dtypes(kFloatDTypes)
+          .infer<infer>()
+          .vjp<vjp>({.in = {{0, {0, 1}}, {1, {0}}}, .out = {{1, {0, 1}}, {2, {0, 1}}}})
+          .mutates<mutates>()
+          .cpu({batch_norm_vectorized_kernel(), batch_norm_reference_kernel()})
+          .build();
   return def;
 }
 

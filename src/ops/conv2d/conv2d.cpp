@@ -114,7 +114,7 @@ const OpDef& conv2d_op() {
           .carries({}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer>()
-          .vjp<vjp>({.in = {0, 1}})
+          .vjp<vjp>({.in = {{0, {1}}, {1, {0}}}})
           .cpu({conv2d_depthwise_kernel(), conv2d_cpu_direct_kernel(), conv2d_im2col_kernel(),
                 widened_kernel<conv2d_im2col_kernel>(), conv2d_reference_kernel()})
           .build();
@@ -131,7 +131,7 @@ const OpDef& conv2d_dgrad_op() {
           .carries({}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
-          .vjp<vjp_dgrad>({.in = {0, 1}})
+          .vjp<vjp_dgrad>({.in = {{0, {1}}, {1, {0}}}})
           .cpu({conv2d_dgrad_depthwise_kernel(), conv2d_dgrad_cpu_direct_kernel(),
                 conv2d_dgrad_im2col_kernel(), widened_kernel<conv2d_dgrad_im2col_kernel>(),
                 conv2d_dgrad_reference_kernel()})
@@ -148,7 +148,7 @@ const OpDef& conv2d_wgrad_op() {
           .formats({Format::images, Format::images}, {Format::weight})
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
-          .vjp<vjp_wgrad>({.in = {0, 1}})
+          .vjp<vjp_wgrad>({.in = {{0, {1}}, {1, {0}}}})
           .cpu({conv2d_wgrad_depthwise_kernel(), conv2d_wgrad_cpu_direct_kernel(),
                 conv2d_wgrad_im2col_kernel(), widened_kernel<conv2d_wgrad_im2col_kernel>(),
                 conv2d_wgrad_reference_kernel()})

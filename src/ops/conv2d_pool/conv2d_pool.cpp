@@ -202,7 +202,7 @@ const OpDef& conv2d_pool_op() {
           .formats({Format::images, Format::weight}, {Format::images, Format::images})
           .dtypes(kFloatDTypes)
           .infer<infer>()
-          .vjp<vjp>({.in = {0, 1}, .out = {0, 1}})
+          .vjp<vjp>({.in = {{0, {1}}, {1, {0}}}, .out = {0, 1}})
           .cpu({conv2d_pool_direct_kernel(), conv2d_pool_composed_kernel()})
           .build();
   return def;

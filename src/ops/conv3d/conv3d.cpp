@@ -93,7 +93,7 @@ const OpDef& conv3d_op() {
                          .contraction({.channel_axis = 1})
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
-                         .vjp<vjp>({.in = {0, 1}})
+                         .vjp<vjp>({.in = {{0, {1}}, {1, {0}}}})
                          .cpu({conv3d_vol2col_kernel(), widened_kernel<conv3d_vol2col_kernel>(),
                                conv3d_reference_kernel()})
                          .build();
@@ -108,7 +108,7 @@ const OpDef& conv3d_dgrad_op() {
           .flops<conv_dgrad_flops<Conv3dGradParams>>()
           .dtypes(kFloatDTypes)
           .infer<infer_dgrad>()
-          .vjp<vjp_dgrad>({.in = {0, 1}})
+          .vjp<vjp_dgrad>({.in = {{0, {1}}, {1, {0}}}})
           .cpu({conv3d_dgrad_vol2col_kernel(), widened_kernel<conv3d_dgrad_vol2col_kernel>(),
                 conv3d_dgrad_reference_kernel()})
           .build();
@@ -124,7 +124,7 @@ const OpDef& conv3d_wgrad_op() {
           .flops<conv_wgrad_flops<Conv3dGradParams>>()
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
-          .vjp<vjp_wgrad>({.in = {0, 1}})
+          .vjp<vjp_wgrad>({.in = {{0, {1}}, {1, {0}}}})
           .cpu({conv3d_wgrad_vol2col_kernel(), widened_kernel<conv3d_wgrad_vol2col_kernel>(),
                 conv3d_wgrad_reference_kernel()})
           .build();

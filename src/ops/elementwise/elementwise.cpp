@@ -186,7 +186,7 @@ const OpDef& sub_op() {
 }
 const OpDef& mul_op() {
   static OpDef def =
-      binary<functor::Mul, Takes::all, vjp_mul>("mul", {.in = {0, 1}},
+      binary<functor::Mul, Takes::all, vjp_mul>("mul", {.in = {{0, {1}}, {1, {0}}}},
                                                 {.commutes = true,
                                                  .left_identity = 1.0,
                                                  .right_identity = 1.0,
@@ -195,7 +195,7 @@ const OpDef& mul_op() {
 }
 const OpDef& div_op() {
   static OpDef def = binary<functor::Div, Takes::floats, vjp_div>(
-      "div", {.in = {1}, .out = {0}},
+      "div", {.in = {1}, .out = {{0, {1}}}},
       {.right_identity = 1.0, .fold = [](double a, double b) { return a / b; }});
   return def;
 }
@@ -205,13 +205,13 @@ const OpDef& floor_divide_op() {
   return def;
 }
 const OpDef& remainder_op() {
-  static OpDef def =
-      binary<functor::Remainder, Takes::all, vjp_remainder>("remainder", {.in = {0, 1}});
+  static OpDef def = binary<functor::Remainder, Takes::all, vjp_remainder>(
+      "remainder", {.in = {{0, {1}}, {1, {1}}}});
   return def;
 }
 const OpDef& pow_op() {
   static OpDef def = binary<functor::Pow, Takes::all, vjp_pow, true>(
-      "pow", {.in = {0, 1}, .out = {0}}, {}, Precision::f32);
+      "pow", {.in = {0, 1}, .out = {{0, {1}}}}, {}, Precision::f32);
   return def;
 }
 const OpDef& minimum_op() {
@@ -228,8 +228,9 @@ const OpDef& atan2_op() {
   return def;
 }
 const OpDef& lerp_op() {
-  static OpDef def =
-      elementwise_op<functor::Lerp, 3>("lerp").vjp<vjp_lerp>({.in = {0, 1, 2}}).build();
+  static OpDef def = elementwise_op<functor::Lerp, 3>("lerp")
+                         .vjp<vjp_lerp>({.in = {{0, {2}}, {1, {2}}, {2, {0, 1}}}})
+                         .build();
   return def;
 }
 const OpDef& neg_op() {
@@ -249,8 +250,9 @@ const OpDef& relu_op() {
   return def;
 }
 const OpDef& relu_grad_op() {
-  static OpDef def =
-      elementwise_op<functor::ReluGrad, 2>("relu_grad").vjp<vjp_relu_grad>({.in = {1}}).build();
+  static OpDef def = elementwise_op<functor::ReluGrad, 2>("relu_grad")
+                         .vjp<vjp_relu_grad>({.in = {{1, {0}}}})
+                         .build();
   return def;
 }
 

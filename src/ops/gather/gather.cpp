@@ -177,7 +177,7 @@ const OpDef& scatter_add_op() {
           .precision(Precision::widest)
           .dtypes(kNumberDTypes)
           .infer<infer_scatter>()
-          .vjp<vjp_scatter_add>({.in = {1}})
+          .vjp<vjp_scatter_add>({.in = {{1, {2}}}})
           .cpu({kernel<supports_all<ScatterParams>, prepare_scatter<true>, run_scatter<true>>(
               "strided")})
           .build();

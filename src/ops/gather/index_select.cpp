@@ -110,7 +110,7 @@ const OpDef& index_add_op() {
           .precision(Precision::widest)
           .dtypes(kNumberDTypes)
           .infer<infer_add>()
-          .vjp<vjp_add>({.in = {1}})
+          .vjp<vjp_add>({.in = {{1, {2}}}})
           .cpu({kernel<supports_all<ScatterParams>, prepare_add, run_add>("strided")})
           .build();
   return def;

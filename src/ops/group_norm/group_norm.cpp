@@ -52,7 +52,12 @@ Tensors vjp(const GroupNormParams& p, const VjpArgs& a) {
   const auto count = static_cast<double>(GroupShape(x.shape, p.groups).count());
   const Tensor& rstd = a.out[2];
   Tensors grads(3);
-  if (a.grad[0].defined()) {
+  if (a.grad[0].defined() && !a.needs(0) && !a.needs(1)) {
+    Dims axes = {0};
+    for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
+    const Tensor dy = cast(a.grad[0], statistics_dtype(x.dtype));
+    grads[2] = cast(sum(dy, axes), a.in_specs[2].dtype);
+  } else if (a.grad[0].defined()) {
     const GroupNormGrads g = group_norm_grad(a.grad[0], a.in[0], a.in[1], a.out[1], rstd,
                                              {p.groups, a.needs(1) || a.needs(2)});
     grads[0] = g.dx;
@@ -64,6 +69,7 @@ Tensors vjp(const GroupNormParams& p, const VjpArgs& a) {
     const Tensor more = cast(reshape(dx, x.shape), x.dtype);
     grads[0] = grads[0].defined() ? grads[0] + more : more;
   };
+  if (!a.needs(0)) return grads;
   const Tensor values = grouped(a.in[0], p.groups);
   if (a.grad[1].defined()) include(expand(per_group(a.grad[1] / count), values.shape()));
   if (a.grad[2].defined())
@@ -95,17 +101,18 @@ Tensors compose_grad(const GroupNormGradParams& p, std::span<const Tensor> in) {
 }  // namespace
 
 const OpDef& group_norm_op() {
-  static OpDef def = Op<GroupNormParams>("group_norm")
-                         .inputs({"x", "weight?", "bias?"})
-                         .outputs({"y", "mean", "rstd"})
-                         .precision(Precision::f32)
-                         .formats({Format::images}, {Format::images})
-                         .carries({0}, {0})
-                         .dtypes(kFloatDTypes)
-                         .infer<infer>()
-                         .vjp<vjp>({.in = {0, 1}, .out = {1, 2}})
-                         .cpu({group_norm_vectorized_kernel(), group_norm_reference_kernel()})
-                         .build();
+  static OpDef def =
+      Op<GroupNormParams>("group_norm")
+          .inputs({"x", "weight?", "bias?"})
+          .outputs({"y", "mean", "rstd"})
+          .precision(Precision::f32)
+          .formats({Format::images}, {Format::images})
+          .carries({0}, {0})
+          .dtypes(kFloatDTypes)
+          .infer<infer>()
+          .vjp<vjp>({.in = {{0, {0, 1}}, {1, {0}}}, .out = {{1, {0, 1}}, {2, {0, 1}}}})
+          .cpu({group_norm_vectorized_kernel(), group_norm_reference_kernel()})
+          .build();
   return def;
 }
 

@@ -66,7 +66,10 @@ Tensors vjp(const LayerNormParams& p, const VjpArgs& a) {
   const Tensor& rstd = a.out[centred ? 2 : 1];
   const Tensor& drstd = a.grad[centred ? 2 : 1];
   Tensors grads(a.in_specs.size());
-  if (a.grad[0].defined()) {
+  if (a.grad[0].defined() && !a.needs(0) && !a.needs(1)) {
+    const Tensor dy = cast(a.grad[0], statistics_dtype(dtype));
+    grads[2] = cast(sum_to(dy, p.normalized_shape), a.in_specs[2].dtype);
+  } else if (a.grad[0].defined()) {
     const bool parameters = a.needs(1) || (centred && a.needs(2));
     const LayerNormGradParams params{p.normalized_shape, parameters};
     const LayerNormGrads g =
@@ -81,6 +84,7 @@ Tensors vjp(const LayerNormParams& p, const VjpArgs& a) {
     const Tensor more = cast(dx, dtype);
     grads[0] = grads[0].defined() ? grads[0] + more : more;
   };
+  if (!a.needs(0)) return grads;
   if (centred && a.grad[1].defined()) include(expand(a.grad[1] / n, a.in_specs[0].shape));
   if (drstd.defined())
     include((centred ? a.in[0] - a.out[1] : a.in[0]) * (rstd * rstd * rstd * drstd / -n));
@@ -109,16 +113,17 @@ Tensors compose_grad(const LayerNormGradParams& p, std::span<const Tensor> in) {
 }  // namespace
 
 const OpDef& layer_norm_op() {
-  static OpDef def = Op<LayerNormParams>("layer_norm")
-                         .inputs({"x", "weight?", "bias?"})
-                         .outputs({"y", "mean", "rstd"})
-                         .precision(Precision::f32)
-                         .carries({0}, {0})
-                         .dtypes(kFloatDTypes)
-                         .infer<infer<true>>()
-                         .vjp<vjp<true>>({.in = {0, 1}, .out = {1, 2}})
-                         .cpu({layer_norm_vectorized_kernel(), layer_norm_reference_kernel()})
-                         .build();
+  static OpDef def =
+      Op<LayerNormParams>("layer_norm")
+          .inputs({"x", "weight?", "bias?"})
+          .outputs({"y", "mean", "rstd"})
+          .precision(Precision::f32)
+          .carries({0}, {0})
+          .dtypes(kFloatDTypes)
+          .infer<infer<true>>()
+          .vjp<vjp<true>>({.in = {{0, {0, 1}}, {1, {0}}}, .out = {{1, {0, 1}}, {2, {0, 1}}}})
+          .cpu({layer_norm_vectorized_kernel(), layer_norm_reference_kernel()})
+          .build();
   return def;
 }
 
@@ -130,7 +135,7 @@ const OpDef& rms_norm_op() {
                          .carries({0}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer<false>>()
-                         .vjp<vjp<false>>({.in = {0, 1}, .out = {1}})
+                         .vjp<vjp<false>>({.in = {0, {1, {0}}}, .out = {1}})
                          .cpu({rms_norm_vectorized_kernel(), rms_norm_reference_kernel()})
                          .build();
   return def;

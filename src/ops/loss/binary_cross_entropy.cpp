@@ -21,11 +21,11 @@ Tensor widened(const Tensor& x) { return x.dtype() == DType::f64 ? x : cast(x, D
 
 Tensors vjp(const NoParams&, const VjpArgs& a) {
   const Tensor x = widened(a.in[0]);
-  const Tensor t = widened(a.in[1]);
   const DType dtype = a.in_specs[0].dtype;
   return {for_input(a, 0,
                     [&] {
-                      const Tensor slope = (x - t) / clamp(x * (1.0 - x), 1e-12, kInfinity);
+                      const Tensor slope =
+                          (x - widened(a.in[1])) / clamp(x * (1.0 - x), 1e-12, kInfinity);
                       return cast(a.grad[0] * slope, dtype);
                     }),
           for_input(a, 1, [&] {
@@ -48,7 +48,7 @@ Tensor weighted(const Tensor& losses, const Tensor& weight, Reduction reduction)
 
 const OpDef& binary_cross_entropy_op() {
   static OpDef def = elementwise_op<functor::BinaryCrossEntropy, 2>("binary_cross_entropy")
-                         .vjp<vjp>({.in = {0, 1}})
+                         .vjp<vjp>({.in = {0, {1, {0}}}})
                          .build();
   return def;
 }
@@ -56,7 +56,7 @@ const OpDef& binary_cross_entropy_op() {
 const OpDef& binary_cross_entropy_with_logits_op() {
   static OpDef def =
       elementwise_op<functor::BinaryCrossEntropyWithLogits, 2>("binary_cross_entropy_with_logits")
-          .vjp<vjp_with_logits>({.in = {0, 1}})
+          .vjp<vjp_with_logits>({.in = {0, {1, {0}}}})
           .build();
   return def;
 }

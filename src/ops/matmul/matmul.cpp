@@ -208,7 +208,7 @@ const OpDef& matmul_op() {
                          .carries({}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer_matmul>()
-                         .vjp<vjp_matmul>({.in = {0, 1}})
+                         .vjp<vjp_matmul>({.in = {{0, {1}}, {1, {0}}}})
                          .cpu({matmul_blocked_kernel(), matmul_reference_kernel()})
                          .build();
   return def;
@@ -223,7 +223,7 @@ const OpDef& linear_op() {
                          .carries({}, {0})
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear>()
-                         .vjp<vjp_linear>({.in = {0, 1}})
+                         .vjp<vjp_linear>({.in = {{0, {1}}, {1, {0}}}})
                          .cpu({linear_blocked_kernel(), linear_reference_kernel()})
                          .build();
   return def;
@@ -236,7 +236,7 @@ const OpDef& linear_wgrad_op() {
                          .flops<wgrad_flops>()
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear_wgrad>()
-                         .vjp<vjp_linear_wgrad>({.in = {0, 1}})
+                         .vjp<vjp_linear_wgrad>({.in = {{0, {1}}, {1, {0}}}})
                          .cpu({linear_wgrad_composed_kernel(), linear_wgrad_reference_kernel()})
                          .build();
   return def;

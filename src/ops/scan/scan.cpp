@@ -94,7 +94,7 @@ const OpDef& linear_scan_op() {
                          .inputs({"a", "b"})
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear>()
-                         .vjp<vjp_linear>({.in = {0, 1}})
+                         .vjp<vjp_linear>({.in = {0, {1, {0}}}})
                          .cpu(linear_scan_cpu_kernels())
                          .build();
   return def;
