@@ -55,7 +55,7 @@ bool replace_member(ModuleImpl& impl, const std::string& name, nb::handle value)
   } else if (parameter && nb::isinstance<Parameter>(value)) {
     replace_parameter(impl, name, nb::cast<Tensor>(value));
   } else if (!child && !parameter && nb::isinstance<Tensor>(value)) {
-    impl.replace_buffer(name, nb::cast<Tensor>(value));
+    impl.bind_buffer(name, nb::cast<Tensor>(value));
   } else {
     const char* kind = child ? "an nn.Module" : parameter ? "an nn.Parameter" : "a tensor";
     raise_type_error("nn.Module: the member '{}' is {} and cannot be replaced by {}", name, kind,

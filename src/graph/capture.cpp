@@ -190,6 +190,13 @@ class Capture final : public Recorder, public GradWatcher {
       const GradEdge edge = edge_of(results[i]);
       if (edge.node && !edge.node->used()) differentiable.push_back(i);
       if (!results[i].requires_grad()) c.detached.push_back(i);
+      const auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) {
+        return s.input.argument >= 0 && s.tensor.impl() == results[i].impl();
+      });
+      if (slot != slots_.end() && results[i].is_leaf())
+        c.returned.push_back({i, slot->input.argument});
+      if (!results[i].is_traced() && results[i].is_leaf())
+        c.returned.push_back({i, -1, results[i]});
       graph_.outputs.push_back(value_of(results[i]));
     }
     c.results = results.size();
@@ -279,6 +286,10 @@ class Capture final : public Recorder, public GradWatcher {
         return s.tensor.impl() == leaves[i].leaf.impl();
       });
       if (slot != slots_.end()) {
+        check<Unsupported>(hooks_stamp(slot->tensor) == 0,
+                           "compile: the function puts a hook on its argument {}, whose gradient "
+                           "goes on outside; add the hook there, or to something computed of it",
+                           slot->input.argument);
         end.argument = slot->input.argument;
       } else if (leaves[i].leaf.is_traced()) {
         continue;  // made inside: nobody can ask for its gradient
@@ -561,7 +572,7 @@ Captured capture(const TensorFunction& function, std::span<const Tensor> argumen
   Capture session(arguments);
   Tensors slots;
   for (const Tensor& t : arguments)
-    slots.push_back(session.add_argument(slot_spec(t), grad_enabled() && t.requires_grad()));
+    slots.push_back(session.add_argument(slot_spec(t), t.requires_grad()));
   std::exception_ptr error;
   Tensors results;
   try {

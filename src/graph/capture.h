@@ -83,6 +83,13 @@ struct Captured {
   size_t results = 0;  ///< the first outputs are what the function returned
   /// Results without a history; one may lie in the memory of an argument that has one.
   std::vector<size_t> detached;
+  /// Results that are tensors from outside themselves, or arguments: their number, and which.
+  struct Returned {
+    size_t result;
+    int argument = -1;
+    Tensor tensor = {};  ///< where it is no argument
+  };
+  std::vector<Returned> returned;
   std::vector<Effect> effects;
   /// Slots that the function wrote to, and the outputs that then hold what was written: it goes
   /// back to where the slot was filled from.

@@ -14,12 +14,12 @@
 namespace mica {
 namespace {
 
-/// Bit i: a gradient is wanted of argument i.
+/// Bit i: argument i requires a gradient, whether that is recorded now or not.
 uint64_t leaves_among(std::span<const Tensor> arguments) {
   uint64_t leaves = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
     check(arguments[i].defined(), "compile: an argument is undefined");
-    if (!grad_enabled() || !arguments[i].requires_grad()) continue;
+    if (!arguments[i].requires_grad()) continue;
     check<Unsupported>(i < 64, "compile: gradients flow to the first 64 arguments, not to {}", i);
     leaves |= uint64_t{1} << i;
   }
@@ -179,6 +179,9 @@ CallOutcome CompiledFunction::run(const Entry& entry, std::span<const Tensor> ar
   if (entry.backward) entry.backward->attach(outcome.results, arguments);
   for (const size_t i : entry.plan->captured().detached)
     if (outcome.results[i].requires_grad()) outcome.results[i] = outcome.results[i].detach();
+  for (const Captured::Returned& r : entry.plan->captured().returned)
+    outcome.results[r.result] =
+        r.argument < 0 ? r.tensor : arguments[static_cast<size_t>(r.argument)];
   return outcome;
 }
 

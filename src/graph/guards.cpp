@@ -37,7 +37,8 @@ std::vector<std::string> Guards::broken() const {
   }
   for (const Flag& f : flags) {
     if (f.holds()) continue;
-    all.push_back(*f.flag ? "a module went to training mode" : "a module went to evaluation mode");
+    all.emplace_back(*f.flag ? "a module went to training mode"
+                             : "a module went to evaluation mode, or has other parts or hooks");
     break;  // one call switches them all
   }
   return all;

@@ -146,13 +146,16 @@ HookHandle add_hook(ModuleImpl& impl, std::map<uint64_t, Hook> ForwardHooks::* l
   const std::lock_guard lock(hooks.mutex);
   const uint64_t id = hooks.next++;
   (hooks.*list).emplace(id, std::move(hook));
-  return HookHandle([of = std::weak_ptr(impl.forward_hooks()), list, id] {
-    const auto there = of.lock();
-    if (!there) return;
-    typename std::map<uint64_t, Hook>::node_type gone;
-    const std::lock_guard lock_there(there->mutex);
-    gone = ((*there).*list).extract(id);
-  });
+  impl.note_change();
+  return HookHandle(
+      [module = impl.weak_from_this(), of = std::weak_ptr(impl.forward_hooks()), list, id] {
+        const auto there = of.lock();
+        if (!there) return;
+        if (const auto changed = module.lock()) changed->note_change();
+        typename std::map<uint64_t, Hook>::node_type gone;
+        const std::lock_guard lock_there(there->mutex);
+        gone = ((*there).*list).extract(id);
+      });
 }
 
 /// Gives a tensor other memory; every handle to it sees that.
@@ -172,6 +175,7 @@ Module::Module(std::shared_ptr<ModuleImpl> impl) : impl_(std::move(impl)) {
 Values Module::operator()(const Values& inputs) const {
   check_call_depth();
   const ModuleScope scope(impl_->registered_name());
+  if (current_recorder()) impl_->depend_on_parts();
   if (!impl_->is_watched()) return impl_->call(inputs);
   if (t_watcher) t_watcher->enter(*impl_);
   Values result = call_with_hooks(*this, inputs);
@@ -198,6 +202,18 @@ HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) const {
 
 HookHandle Module::register_forward_hook(ForwardHook hook) const {
   return add_hook(*impl_, &ForwardHooks::after, std::move(hook));
+}
+
+void ModuleImpl::depend_on_parts() {
+  const std::lock_guard lock(mutex_);
+  if (!unchanged_) unchanged_ = std::make_shared<bool>(true);
+  current_recorder()->depends_on(unchanged_);
+}
+
+void ModuleImpl::note_change() {
+  const std::lock_guard lock(mutex_);
+  if (unchanged_) *unchanged_ = false;
+  unchanged_ = nullptr;
 }
 
 ModuleImpl::~ModuleImpl() { let_go(children_.take_all()); }
@@ -390,6 +406,7 @@ void ModuleImpl::register_module(const std::string& name, const Module& module) 
   check_not_inside(name, module);
   module.impl()->registered_name_ = kept_name(name);
   children_.edit([&](auto& list) { list.emplace_back(name, module); });
+  note_change();
 }
 
 void ModuleImpl::register_parameter(const std::string& name, const Tensor& value) {
@@ -397,6 +414,7 @@ void ModuleImpl::register_parameter(const std::string& name, const Tensor& value
   check(value.defined(), "nn::Module: the parameter '{}' is undefined", name);
   value.set_requires_grad(true);
   parameters_.edit([&](auto& list) { list.emplace_back(name, value); });
+  note_change();
 }
 
 void ModuleImpl::register_buffer(const std::string& name, const Tensor& value) {
@@ -417,6 +435,7 @@ void ModuleImpl::replace_module(const std::string& name, const Module& module) {
   check_not_inside(name, module);
   replace(children_, name, module);
   module.impl()->registered_name_ = kept_name(name);
+  note_change();
 }
 
 void ModuleImpl::replace_parameter(const std::string& name, const Tensor& value) {
@@ -424,9 +443,16 @@ void ModuleImpl::replace_parameter(const std::string& name, const Tensor& value)
   check(own_parameters().find(name), "nn::Module: there is no such member '{}' to replace", name);
   value.set_requires_grad(true);
   forget_initial(replace(parameters_, name, value));
+  note_change();
 }
 
 void ModuleImpl::replace_buffer(const std::string& name, const Tensor& value) {
+  check(value.defined(), "nn::Module: the buffer '{}' is undefined", name);
+  replace(buffers_, name, value);
+  note_change();
+}
+
+void ModuleImpl::bind_buffer(const std::string& name, const Tensor& value) {
   check(value.defined(), "nn::Module: the buffer '{}' is undefined", name);
   replace(buffers_, name, value);
 }
@@ -435,6 +461,7 @@ void ModuleImpl::unregister(const std::string& name) {
   take_out(children_, name);
   for (const auto& [own, tensor] : take_out(parameters_, name)) forget_initial(tensor);
   take_out(buffers_, name);
+  note_change();
 }
 
 std::vector<std::shared_ptr<ModuleImpl::Initial>> ModuleImpl::own_initials() const {

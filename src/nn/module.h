@@ -201,6 +201,8 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   void replace_module(const std::string& name, const Module& module);
   void replace_parameter(const std::string& name, const Tensor& value);
   void replace_buffer(const std::string& name, const Tensor& value);
+  /// The same for who tells compiled functions of it otherwise, as Python does.
+  void bind_buffer(const std::string& name, const Tensor& value);
   /// Takes a child, parameter or buffer out, so that its name can be used again.
   void unregister(const std::string& name);
 
@@ -236,6 +238,10 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
 
   /// A compiled function that asked is captured again when the answer changes.
   bool training() const;
+  /// Tells compiled functions that called this module that it has other parts, or hooks.
+  void note_change();
+  /// What is captured now holds until this module changes.
+  void depend_on_parts();
   /// Of this module alone; Module::train reaches the children too.
   void set_training(bool on) { *training_ = on; }
 
@@ -277,6 +283,7 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   std::atomic<bool> has_hooks_ = false;  ///< hooks_ is set, and stays
   std::atomic<bool> is_part_ = false;    ///< of another module, or was once
   std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
+  std::shared_ptr<bool> unchanged_;  ///< null until a compiled function asks; under mutex_
 };
 
 /// A class with a `forward` as the module it is: call() takes its arguments from Values.

@@ -47,13 +47,45 @@ TEST(Recapture, NamesSettings) {
   set_deterministic(false);
 }
 
+TEST(Recapture, SeesWhatModulesConsistOf) {
+  const nn::Sequential net(nn::ReLU(), nn::Linear({.in = 2, .out = 2, .bias = false}));
+  auto f = compile([&](const Tensor& x) { return net(x).detach(); });
+  const Tensor x = tensor<float>({-1, 2}, {1, 2});
+  const auto same = [&](int captures) {
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(f(x).to_vector<float>(), net(x).to_vector<float>());
+    EXPECT_EQ(f.function()->captures(), captures);
+  };
+  same(1);
+  net->replace_module("0", nn::Tanh());
+  same(2);
+  net->replace_module("1", nn::Linear({.in = 2, .out = 2, .bias = false}));
+  same(3);
+  net.push_back(nn::Sigmoid());
+  same(4);
+  HookHandle hook = net[0].register_forward_hook(
+      [](const nn::Module&, const Tensor&, const Tensor& y) { return mul(y, 2.0); });
+  same(5);
+  hook.remove();
+  same(6);
+  const nn::BatchNorm1d norm(2);
+  net.push_back(norm);
+  norm.eval();
+  same(7);
+  norm->replace_buffer("running_mean", full({2}, 0.5));
+  same(8);
+  norm->unregister("running_var");
+  f(x);
+  EXPECT_EQ(f.function()->captures(), 9);
+}
+
 TEST(Recapture, NamesModesAndGradients) {
   nn::Dropout layer(0.5);
   auto f = compile([&](const Tensor& x) { return layer(x); });
   f(ones({2}));
   layer.eval();
   EXPECT_THAT(said([&] { f(ones({2})); }),
-              HasSubstr("captured again: a module went to evaluation mode\n"));
+              HasSubstr("captured again: a module went to evaluation mode, or has other parts or "
+                        "hooks\n"));
 
   const Tensor w = ones({2}).set_requires_grad();
   auto step = compile([&](const Tensor& x) { sum(mul(w, x)).backward(); });

@@ -116,7 +116,7 @@ CPP_ONLY = {
         ),
         "the inside of tensors, devices and the tape": (
             "AutogradMeta Draw DrawScope Encoder DeviceRuntime EventState FunctionBackward "
-            "FunctionNode GradHook GradHooks GradNode GradWatcher Replay StreamState "
+            "FunctionNode GradHook GradHooks GradNode GradView GradWatcher Replay StreamState "
             "adopt_num_threads check_gradients check_value current_grad_watcher "
             "exchange_grad_watcher names_of not_finite rng_take "
             "runtime settings_changed settings_stamp to_rate_curves to_tensor use_one_thread "
@@ -336,6 +336,7 @@ MEMBERS_CPP_ONLY = {
         "the inside of reset_parameters": "Initial add_initial own_initials",
         "the inside of register_forward_hook": "forward_hooks is_watched make_forward_hooks",
         "the inside of captured scopes": "registered_name",
+        "the inside of compile's guards": "bind_buffer depend_on_parts note_change",
         "forward in Python": "Tensor call",
         "a Python object knows its class": "class_type",
     },

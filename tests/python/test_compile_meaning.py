@@ -312,6 +312,39 @@ class TestGradients:
             ends.append((a.grad.tolist(), b.grad))
         assert ends[0] == ends[1] == ([1, 1], None)
 
+    def test_a_frozen_parameter_keeps_its_gradient(self):
+        ends = []
+        for compiled in (False, True):
+            a = mica.ones(2, requires_grad=True)
+            b = mica.ones(2, requires_grad=True)
+
+            def f(x, a=a, b=b):
+                (a * b * x).sum().backward()
+                return a.grad * 1
+
+            g = mica.compile(f) if compiled else f
+            g(ones())
+            b.requires_grad = False
+            ends.append((g(ones()).tolist(), g(ones()).tolist(), b.grad.tolist()))
+        assert ends[0] == ends[1] == ([2, 2], [3, 3], [1, 1])
+
+    def test_of_others_are_clipped_inside(self):
+        ends = []
+        for compiled in (False, True):
+            w = mica.zeros(2, requires_grad=True)
+
+            def clip(w=w):
+                return mica.nn.utils.clip_grad_norm_([w], 1.0)
+
+            clip = mica.compile(clip) if compiled else clip
+            seen = []
+            for i in range(3):
+                w.grad = None
+                (w * mica.tensor([3.0, 4.0]) * (i + 1)).sum().backward()
+                seen.append((clip().item(), w.grad.tolist()))
+            ends.append(seen)
+        assert ends[0] == ends[1] and [norm for norm, _ in ends[0]] == [5, 10, 15]
+
     def test_hooks_that_come_and_go(self):
         w = mica.ones(2, requires_grad=True)
 
@@ -563,3 +596,191 @@ def test_an_argument_detached_inside_has_no_history_outside():
     assert not parts.requires_grad
     parts[0] = 5.0
     assert x.tolist() == [5, 1, 1]
+
+
+def test_a_hook_on_an_argument_is_refused():
+    def f(x):
+        x.register_hook(lambda g: g * 2)
+        return x * 3
+
+    x = mica.ones(2, requires_grad=True)
+    f(x).sum().backward()
+    assert x.grad.tolist() == [6, 6]
+    with pytest.raises(mica.Unsupported, match="a hook on its argument 0"):
+        mica.compile(f)(mica.ones(2, requires_grad=True))
+    g = mica.compile(lambda x: f(x * 1))
+    x.grad = None
+    g(mica.ones(2, requires_grad=True)).sum().backward()
+
+
+class TestWritesInPlace:
+    """Where a gradient flows, tensors that share memory share what is written, and its history."""
+
+    def gradients(self, make):
+        """Of w, for a function that computes a result from it: eagerly and compiled."""
+        found = []
+        for compiled in (False, True):
+            w = mica.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+
+            def f(x, w=w):
+                y = make(w, x)
+                return y, mica.grad((y * mica.tensor([1.0, 10.0, 100.0, 1000.0])).sum(), w)[0]
+
+            f = mica.compile(f) if compiled else f
+            found.append([[t.tolist() for t in f(mica.full((4,), v))] for v in (2.0, 3.0)])
+        assert found[0] == found[1]
+        return found[0][0]
+
+    def test_through_a_view(self):
+        def make(w, x):
+            y = w * x
+            y[1:3].mul_(w[:2])
+            return y
+
+        y, gradient = self.gradients(make)
+        assert y == [2, 4, 12, 8]
+        # y = 2w0, 2w1w0, 2w2w1, 2w3
+        assert gradient == [2 + 10 * 4, 10 * 2 + 100 * 6, 100 * 4, 2000]
+
+    def test_a_view_follows_its_base(self):
+        def make(w, x):
+            y = w * x
+            v = y.view(2, 2).t()
+            y.mul_(w)
+            return v.reshape(4)
+
+        y, gradient = self.gradients(make)
+        assert y == [2, 18, 8, 32]  # 2w0², 2w2², 2w1², 2w3²
+        assert gradient == [4, 100 * 8, 10 * 12, 1000 * 16]
+
+    def test_views_of_a_tensor_without_history(self):
+        def make(w, x):
+            y = mica.zeros(4)
+            a, b = y[:2], y.view(2, 2)
+            a.copy_(w[2:])
+            y[3] = w[0] * x[0]
+            a += 1
+            return b.reshape(4) * 1
+
+        y, gradient = self.gradients(make)
+        assert y == [4, 5, 0, 2]
+        assert gradient == [2000, 0, 1, 10]
+
+    def test_scatter_and_activations(self):
+        def make(w, x):
+            y = w * x - 5
+            y.relu_()
+            y.scatter_(0, mica.tensor([0]), w[3:])
+            y[mica.tensor([1])] = w[:1]
+            return y
+
+        y, gradient = self.gradients(make)
+        assert y == [4, 1, 1, 3]
+        assert gradient == [10, 0, 200, 2001]
+
+    def test_of_higher_order(self):
+        w = mica.tensor([1.0, 2.0, 3.0], dtype=mica.float64, requires_grad=True)
+        y = w * w
+        y[:2].mul_(w[1:])
+        (first,) = mica.grad(y.sum(), w, create_graph=True)
+        np.testing.assert_allclose(first.tolist(), [4, 1 + 12, 4 + 6])
+        (second,) = mica.grad((first * mica.tensor([1.0, 0.0, 0.0]).double()).sum(), w)
+        np.testing.assert_allclose(second.tolist(), [4, 2, 0])  # 2 w0 w1
+
+    def test_what_is_refused(self):
+        w = mica.ones(4, requires_grad=True)
+        with pytest.raises(mica.Error, match="a view of a tensor f32\\[4\\] that requires a grad"):
+            w[:2].mul_(2)
+        with pytest.raises(mica.Error, match="requires a gradient"):
+            w.mul_(2)
+        y = w * 1
+        with pytest.raises(mica.Unsupported, match="made by detach"):
+            y.detach().mul_(w)
+        y = w.exp()
+        y[0] = 0
+        with pytest.raises(mica.Error, match="modified afterwards"):
+            y.sum().backward()
+
+    def test_long_chains_of_views(self):
+        x = mica.zeros(2)
+        v = x
+        for _ in range(50_000):
+            v = v[:]
+            v = v.view(2)
+        del v
+        w = mica.ones(2, requires_grad=True)
+        v = x
+        for _ in range(1000):
+            v = v.view(2)
+        x.copy_(w)
+        v.sum().backward()
+        assert w.grad.tolist() == [1, 1]
+
+
+def test_inputs_that_no_gradient_reads_may_be_written():
+    """y = x * w is not the gradient of w alone: x is kept, w is not."""
+    for f in (lambda x, w: x * w, lambda x, w: x @ w, lambda x, w: mica.lerp(x, x + 1, w)):
+        for wanted in (0, 1):
+            for compiled in (False, True):
+                x, w = mica.ones(2, 2), mica.full((2, 2), 3.0)
+                leaf, other = (x, w) if wanted == 0 else (w, x)
+                leaf.requires_grad = True
+
+                def step(other, f=f, leaf=leaf, wanted=wanted):
+                    y = f(leaf, other) if wanted == 0 else f(other, leaf)
+                    with mica.no_grad():
+                        leaf.mul_(2)  # what the optimizer does, before backward
+                    return mica.grad(y.sum(), leaf)[0]
+
+                gradient = (mica.compile(step) if compiled else step)(other)
+                assert gradient.shape == (2, 2)
+
+
+def test_frozen_layers_keep_nothing():
+    """Of frozen layers before the first that is trained nothing is kept; between, no inputs."""
+    mica.manual_seed(1)
+    n = 256
+    net = nn.Sequential(*(nn.Linear(n, n, bias=False) for _ in range(8)))
+    for layer in net:
+        layer.weight.requires_grad = False
+    first = mica.ones(n, requires_grad=True)  # trained, in front of them
+    x = mica.ones(4096, n)
+
+    def held():
+        before = mica.memory_stats("cpu")["allocated"]
+        y = net(x + first)
+        return mica.memory_stats("cpu")["allocated"] - before, y
+
+    size = 4096 * n * 4
+    frozen, y = held()
+    assert frozen < 1.5 * size  # the result alone
+    del y
+    for layer in net:
+        layer.weight.requires_grad = True
+    trained, y = held()
+    assert trained > 8 * size and y.requires_grad
+
+
+def test_what_is_returned_as_it_came_is_that_tensor():
+    w = mica.ones(2, requires_grad=True)
+    f = mica.compile(lambda x: (w, x, x * w))
+    for _ in range(2):
+        for leaf in (mica.ones(2, requires_grad=True), mica.ones(2)):
+            w.grad = None
+            a, b, _ = f(leaf)
+            (a * 2 + b * 3).sum().backward()
+            assert w.grad.tolist() == [2, 2]
+            assert leaf.grad is None if not leaf.requires_grad else leaf.grad.tolist() == [3, 3]
+        with mica.no_grad():
+            a, b, _ = f(leaf)
+            assert a.requires_grad and b.requires_grad == leaf.requires_grad
+
+
+def test_arguments_require_gradients_where_none_are_recorded_too():
+    def f(x):
+        return x * (2 if x.requires_grad else 3)
+
+    g = mica.compile(f)
+    with mica.no_grad():
+        for x in (mica.ones(1), mica.ones(1, requires_grad=True), mica.ones(1)):
+            assert g(x).item() == f(x).item() and not g(x).requires_grad
