@@ -8,6 +8,7 @@ import resource
 import signal
 import threading
 import time
+import weakref
 
 import mica
 import numpy as np
@@ -320,3 +321,57 @@ def test_keyboard_interrupt_between_operators():
         while time.perf_counter() - began < 20:
             a = mica.matmul(a, a) * 0.01
     assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize("kind", ["leaf", "after", "result"])
+def test_a_hook_that_holds_its_tensor_is_collected(kind):
+    class Marker:
+        pass
+
+    def make():
+        marker = Marker()
+        w = mica.ones(3, requires_grad=True)
+        t = w * 2 if kind == "result" else w
+        hook = t.register_post_accumulate_grad_hook if kind == "after" else t.register_hook
+        hook(lambda g: None if marker and t is not None else g)
+        (t * t).sum().backward()
+        return weakref.ref(marker), weakref.ref(t)
+
+    alive = [make() for _ in range(3)]
+    gc.collect()
+    assert all(m() is None and t() is None for m, t in alive)
+
+
+def test_hooks_of_tensors_that_others_hold_stay():
+    calls = []
+    w = mica.ones(3, requires_grad=True)
+    opt = mica.optim.SGD([w], lr=0.1)
+    w.register_hook(lambda g: calls.append(g) or None)
+    gc.collect()
+    (w * 2).sum().backward()
+    assert len(calls) == 1
+    del w
+    gc.collect()
+    (opt.param_groups[0]["params"][0] * 2).sum().backward()
+    assert len(calls) == 2
+
+
+def test_a_data_set_that_holds_its_loader_is_collected():
+    class Set:
+        def __init__(self):
+            self.loader = mica.data.DataLoader(self, 2)
+
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return mica.ones(2)
+
+    seen = []
+    for _ in range(3):
+        one = Set()
+        assert len(list(one.loader)) == 2
+        seen.append(weakref.ref(one))
+    del one
+    gc.collect()
+    assert all(ref() is None for ref in seen)
