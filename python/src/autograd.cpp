@@ -131,31 +131,6 @@ std::function<Tensors(const Tensors&)> as_function(nb::handle function, const ch
   };
 }
 
-void bind_hooks() {
-  auto tensor = nb::borrow<nb::class_<Tensor>>(nb::type<Tensor>());
-  tensor.def(
-      "register_hook",
-      [](const Tensor& t, nb::handle hook) {
-        return add_hook(t, [f = Shared(hook)](const Tensor& gradient) {
-          const nb::gil_scoped_acquire acquire;
-          const nb::object result = f.get()(gradient);
-          return result.is_none() ? Tensor() : nb::cast<Tensor>(result);
-        });
-      },
-      "hook"_a,
-      "Calls hook(grad) whenever the gradient of this tensor is there; what it returns takes the "
-      "gradient's place, None leaves it. Returns a handle whose remove() takes the hook away.");
-  tensor.def(
-      "register_post_accumulate_grad_hook",
-      [](const Tensor& t, nb::handle hook) {
-        return add_post_accumulate_hook(t, [f = Shared(hook)](const Tensor& leaf) {
-          const nb::gil_scoped_acquire acquire;
-          f.get()(leaf);
-        });
-      },
-      "hook"_a, "Calls hook(tensor) after backward() has added to its .grad.");
-}
-
 /// Arguments that hold no tensors are closed over.
 nb::object run_checkpoint(nb::handle function, const nb::args& arguments) {
   const Shared f(function);

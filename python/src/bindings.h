@@ -28,6 +28,9 @@ void bind_protocols(nb::class_<Tensor>& tensor);
 void bind_functions(nb::module_& m, nb::module_& functional);
 void bind_ops(nb::module_& m);
 void bind_autograd(nb::module_& m);
+void bind_hooks();
+/// Tensor's, for the garbage collector.
+std::vector<PyType_Slot> gradient_slots();
 void bind_compile(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_layers(nb::module_& nn);

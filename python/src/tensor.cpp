@@ -267,8 +267,11 @@ void bind_methods(nb::class_<Tensor>& tensor) {
 }  // namespace
 
 void bind_tensor(nb::module_& m) {
+  std::vector<PyType_Slot> slots = gradient_slots();
+  for (const PyType_Slot* slot = buffer_slots(); slot->slot != 0; ++slot) slots.push_back(*slot);
+  slots.push_back({0, nullptr});
   nb::class_<Tensor> tensor(
-      m, "Tensor", nb::is_weak_referenceable(), nb::type_slots(buffer_slots()),
+      m, "Tensor", nb::is_weak_referenceable(), nb::type_slots(slots.data()),
       "An n-dimensional array on one device. Where a method's text says input, it is this "
       "tensor.");
   bind_properties(tensor);
