@@ -1,3 +1,4 @@
+#include "mica/core/allocation_fault.h"
 #include "python/src/bindings.h"
 
 namespace mica::python {
@@ -46,6 +47,7 @@ void bind_memory(nb::module_& m) {
       },
       "bytes"_a, "device"_a = "cpu",
       "The most bytes this process may take from a device; 0 lifts the limit.");
+  m.def("_fail_allocation", fail_allocation, "n"_a);
 }
 
 }  // namespace

@@ -1,13 +1,33 @@
 #include "mica/core/storage.h"
 
+#include "mica/core/allocation_fault.h"
+#include "mica/core/check.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
+namespace {
+
+std::atomic<int64_t> g_failing{0};  // which allocation is to fail; 0: they are not counted
+std::atomic<int64_t> g_allocations{0};
+
+std::byte* allocate(size_t bytes, Device device) {
+  if (const int64_t n = g_failing.load(std::memory_order_relaxed); n != 0) [[unlikely]]
+    check<OutOfMemory>(
+        g_allocations.fetch_add(1) + 1 != n,
+        "out of memory on {}: {} bytes requested, and a test lets allocation {} fail", device,
+        bytes, n);
+  return static_cast<std::byte*>(runtime(device).allocate(bytes, device.index));
+}
+
+}  // namespace
+
+int64_t fail_allocation(int64_t n) {
+  g_failing = n;
+  return n == 0 ? g_allocations.load() : g_allocations.exchange(0);
+}
 
 Storage::Storage(size_t bytes, Device device)
-    : data_(static_cast<std::byte*>(runtime(device).allocate(bytes, device.index))),
-      bytes_(bytes),
-      device_(device) {}
+    : data_(allocate(bytes, device)), bytes_(bytes), device_(device) {}
 
 Storage::Storage(void* data, size_t bytes, Device device, std::shared_ptr<void> owner)
     : data_(static_cast<std::byte*>(data)),

@@ -237,8 +237,8 @@ def attack(seed, seconds):
     print(count)
 
 
-def torture(seconds, seed):
-    total, found = in_children("calls.py", seconds, seed)
+def torture(seconds, seed, goal=None):
+    total, found = in_children("calls.py", seconds, seed, goal=goal)
     return f"{total} calls", found
 
 

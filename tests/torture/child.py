@@ -51,10 +51,11 @@ class Clock:
         return self.left() > 0
 
 
-def in_children(program, seconds, seed, *arguments, each=20):
-    """Runs a program that prints numbers and findings for that long: the sum, and the findings."""
+def in_children(program, seconds, seed, *arguments, goal=None, each=20):
+    """Runs a program that prints numbers and findings for that long, or until the sum of the
+    numbers is the goal: the sum, and the findings."""
     clock, total, found = Clock(seconds), 0, []
-    while clock:
+    while clock and (goal is None or total < goal):
         span = max(0.2, min(each, clock.left()))
         status, out, err = finish(start([program, *arguments, seed, span]), timeout=span + 60)
         lines = out.splitlines()

@@ -11,7 +11,7 @@ import tempfile
 from child import HERE, Clock, finish, start
 
 
-def torture(seconds, seed):
+def torture(seconds, seed, goal=None):
     clock, count, found = Clock(seconds), 0, []
     folder = tempfile.mkdtemp()
     try:

@@ -61,9 +61,9 @@ more = [threading.Thread(target=some) for _ in range(64)]
 }
 
 
-def torture(seconds, seed):
+def torture(seconds, seed, goal=None):
     rng, clock, count, found = random.Random(seed), Clock(seconds), 0, []
-    while clock:
+    while clock and (goal is None or count < goal):
         kinds = [rng.randrange(4) for _ in range(rng.randrange(1, 5))]
         name = rng.choice(list(ENDS))
         code = THREADS.format(seed=count) + (

@@ -135,12 +135,13 @@ def attack(reader, seed, seconds):
     print(count)
 
 
-def torture(seconds, seed):
-    total, found = 0, []
+def torture(seconds, seed, goal=None):
+    counts, found = {}, []
     for reader in READERS:
-        done, bad = in_children("files.py", seconds / len(READERS), seed, reader)
-        total, found = total + done, found + bad
-    return f"{total} mutated files", found
+        share = seconds / len(READERS)
+        counts[reader], bad = in_children("files.py", share, seed, reader, goal=goal)
+        found += bad
+    return "mutated files, " + ", ".join(f"{n} {reader}" for reader, n in counts.items()), found
 
 
 if __name__ == "__main__":

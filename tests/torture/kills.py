@@ -72,10 +72,10 @@ def train(out, number):
     print(digest.hexdigest())
 
 
-def torture(seconds, seed):
+def torture(seconds, seed, goal=None):
     rng, clock, kills, found = random.Random(seed), Clock(seconds), 0, []
     ends = {}
-    while clock:
+    while clock and (goal is None or kills < goal):
         number = rng.randrange(len(CONFIGURATIONS))
         folder = tempfile.mkdtemp()
         try:
