@@ -27,7 +27,6 @@ from mica import (
     bitwise_right_shift,
     bitwise_xor,
     bool,
-    broadcast_to,
     can_cast,
     ceil,
     cos,
@@ -251,7 +250,11 @@ def concat(arrays, /, *, axis=0):
     return _mica.concat(arrays, axis)
 
 
-def expand_dims(x, /, *, axis=0):
+def broadcast_to(x, /, shape):
+    return _mica.broadcast_to(x, shape)
+
+
+def expand_dims(x, /, axis=0):
     return _mica.unsqueeze(x, axis)
 
 

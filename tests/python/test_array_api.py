@@ -41,7 +41,7 @@ SIGNATURES = {
     "zeros_like": "dtype device",
     "astype": "copy device",
     "broadcast_arrays": "",
-    "broadcast_to": "",
+    "broadcast_to": "shape",
     "can_cast": "",
     "finfo": "",
     "iinfo": "",
@@ -319,6 +319,7 @@ def test_shapes(device):
     same(xp.stack([t, t], axis=-1), np.stack([I, I], -1))
     same(xp.unstack(t, axis=1), [I[:, 0], I[:, 1], I[:, 2]])
     same(xp.expand_dims(t, axis=1), I[:, None])
+    same(xp.expand_dims(t, 1), I[:, None])
     same(xp.flip(t), np.flip(I))
     same(xp.flip(t, axis=-1), np.flip(I, -1))
     same(xp.moveaxis(t, 0, -1), I.T)
@@ -336,6 +337,7 @@ def test_shapes(device):
         xp.squeeze(t, 0)
     same(xp.tile(t, (2, 1)), np.tile(I, (2, 1)))
     same(xp.broadcast_to(t[:1], (4, 3)), np.broadcast_to(I[:1], (4, 3)))
+    same(xp.broadcast_to(t[:1], shape=[4, 3]), np.broadcast_to(I[:1], (4, 3)))
     same(xp.broadcast_arrays(t, t[0], t[:, :1]), np.broadcast_arrays(I, I[0], I[:, :1]))
     same(xp.take(t, tensor([2, 0], device), axis=1), I[:, [2, 0]])
 
