@@ -51,8 +51,8 @@ def test_every_allocation_of_a_step_fails(compiled, batch, device):
     del net, step
     gc.collect()
     failed = 0
-    # On CUDA all of them; the CPU's are alike, and a capture takes long there.
-    stride = 1 if device != "cpu" else max(1, count // (30 if compiled else 60))
+    # On CUDA all of them; on the CPU, where a step takes long, some.
+    stride = 1 if device != "cpu" else max(1, count // 12)
     for n in range(1, count + 1, stride):
         net, step = make_step(device, compiled)
         before = [p.clone() for p in net.parameters()]
@@ -94,11 +94,12 @@ print(*[step(x, y).item() for _ in range(int(sys.argv[3]))][-3:])
 
 
 def test_two_processes_on_one_device(device):
-    steps = "3" if device == "cpu" else "2000"
+    if device == "cpu":
+        pytest.skip("of a CUDA device: processes share the CPU anyway")
 
     def start():
         return subprocess.Popen(
-            [sys.executable, "-c", TWO, str(Path(__file__).parent), device, steps],
+            [sys.executable, "-c", TWO, str(Path(__file__).parent), device, "2000"],
             stdout=subprocess.PIPE,
             text=True,
         )
