@@ -41,7 +41,7 @@ class PartWritten final : public GradNode {
  public:
   PartWritten(const ViewPath& path, const Tensor& part)
       : spec_(path.root.spec()), calls_(path.calls) {
-    edges_ = {edge_of(path.root), edge_of(part)};
+    edges_ = {part.numel() == spec_.numel() ? GradEdge() : edge_of(path.root), edge_of(part)};
   }
 
   const char* name() const override { return "copy_into"; }
