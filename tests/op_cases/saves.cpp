@@ -54,19 +54,24 @@ bool is_kept(const Sample& sample, const HostArgs& host, Device device, size_t w
   }
 }
 
-/// Whether the gradient is another one when the elements of an input stand in another order.
+/// Whether the gradient is another one when an input has other values.
 bool depends(const Sample& sample, const HostArgs& host, Device device, size_t wanted, size_t other,
              const Tensor& gradient) {
-  HostArgs changed = host;
-  std::vector<double>& values = changed.in[other].values;
-  std::reverse(values.begin(), values.end());
-  try {
-    const Tensor now = Recorded(sample, changed, device, {wanted}).gradient(wanted);
-    return now.defined() != gradient.defined() ||
-           (now.defined() && to_host(now).values != to_host(gradient).values);
-  } catch (const Error&) {
-    return true;  // not every order is allowed
+  for (const double factor : {1.0, -1.0, 0.1, 4.0}) {
+    HostArgs changed = host;
+    std::vector<double>& values = changed.in[other].values;
+    std::reverse(values.begin(), values.end());
+    for (double& v : values) v *= factor;
+    try {
+      const Tensor now = Recorded(sample, changed, device, {wanted}).gradient(wanted);
+      if (now.defined() != gradient.defined() ||
+          (now.defined() && to_host(now).values != to_host(gradient).values))
+        return true;
+    } catch (const Error&) {
+      return true;  // not every value is allowed
+    }
   }
+  return false;
 }
 
 }  // namespace

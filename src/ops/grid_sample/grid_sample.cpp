@@ -45,7 +45,13 @@ void infer(const GridSampleParams&, std::span<const TensorSpec> in, OutSpecs& ou
 }
 
 Tensors vjp(const GridSampleParams& p, const VjpArgs& a) {
-  const GridSampleGrads grads = grid_sample_grad(a.grad[0], a.in[0], a.in[1], p);
+  // Of x its values are read for the grid's gradient alone.
+  const TensorSpec& x = a.in_specs[0];
+  const Tensor values = a.needs(1) ? a.in[0]
+                                   : contiguous(zeros(x.shape, {x.dtype, x.device}),
+                                                x.is_channels_last() ? MemoryFormat::channels_last
+                                                                     : MemoryFormat::contiguous);
+  const GridSampleGrads grads = grid_sample_grad(a.grad[0], values, a.in[1], p);
   return {grads.x, grads.grid};
 }
 
@@ -89,7 +95,7 @@ const OpDef& grid_sample_op() {
                          .precision(Precision::widest)
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
-                         .vjp<vjp>({.in = {0, 1}})
+                         .vjp<vjp>({.in = {{0, {1}}, 1}})
                          .cpu({grid_sample_tabulated_kernel(), grid_sample_reference_kernel()})
                          .build();
   return def;
