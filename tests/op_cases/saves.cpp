@@ -16,7 +16,7 @@ constexpr DType kTested = DType::f64;
 /// The call with some inputs that require a gradient.
 struct Recorded {
   Args args;
-  Tensors roots;
+  Tensors outputs;
 
   Recorded(const Sample& sample, const HostArgs& host, Device device,
            const std::vector<size_t>& wanted)
@@ -24,18 +24,22 @@ struct Recorded {
     for (const size_t i : wanted) args.in[i].set_requires_grad();
     manual_seed(kSeed);
     for (const Tensor& t : sample.call(args))
-      if (t.requires_grad()) roots.push_back(t);
+      if (is_floating(t.dtype())) outputs.push_back(t);
   }
 
   Tensors gradients(const std::vector<size_t>& wanted) const {
     Tensors inputs;
     for (const size_t i : wanted) inputs.push_back(args.in[i]);
-    if (roots.empty()) return Tensors(inputs.size());
+    // The same ones for an output whichever others depend on the inputs.
+    const std::vector<HostArray> drawn = cotangents_for(outputs, kTested, kSeed);
+    Tensors roots;
     Tensors cotangents;
-    const std::vector<HostArray> drawn = cotangents_for(roots, kTested, kSeed);
-    for (size_t k = 0; k < drawn.size(); ++k)
-      cotangents.push_back(from_host(drawn[k], roots[k].dtype(), roots[k].device()));
-    return grad(roots, inputs, cotangents);
+    for (size_t k = 0; k < drawn.size(); ++k) {
+      if (!outputs[k].requires_grad()) continue;
+      roots.push_back(outputs[k]);
+      cotangents.push_back(from_host(drawn[k], outputs[k].dtype(), outputs[k].device()));
+    }
+    return roots.empty() ? Tensors(inputs.size()) : grad(roots, inputs, cotangents);
   }
   Tensor gradient(size_t i) const { return gradients({i})[0]; }
 };
@@ -57,7 +61,7 @@ bool is_kept(const Sample& sample, const HostArgs& host, Device device, size_t w
 /// Whether the gradient is another one when an input has other values.
 bool depends(const Sample& sample, const HostArgs& host, Device device, size_t wanted, size_t other,
              const Tensor& gradient) {
-  for (const double factor : {1.0, -1.0, 0.1, 4.0}) {
+  for (const double factor : {1.0, -1.0, 0.1, 4.0, -9.0}) {
     HostArgs changed = host;
     std::vector<double>& values = changed.in[other].values;
     std::reverse(values.begin(), values.end());
@@ -106,6 +110,9 @@ void Harness::saves() {
         if (!sample.in[j].defined || !is_floating(sample.in[j].dtype(kTested))) continue;
         Found& found = pairs[{i, j}];
         if (found.needed || !is_kept(sample, host, device_, i, j)) continue;
+        // One that is zero tells nothing.
+        const std::vector<double> values = to_host(alone).values;
+        if (std::ranges::all_of(values, [](double v) { return v == 0; })) continue;
         found.kept = true;
         found.needed = depends(sample, host, device_, i, j, alone);
       }
