@@ -1,6 +1,7 @@
 #pragma once
 
 // Everything a program needs.
+#include "mica/amp/amp.h"
 #include "mica/autograd/anomaly.h"
 #include "mica/autograd/autograd.h"
 #include "mica/autograd/checkpoint.h"

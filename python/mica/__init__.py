@@ -5,7 +5,7 @@ Everything is computed in C++; this package gives it Python's names.
 
 from math import e, inf, nan, pi
 
-from mica import autograd, cuda, data, io, models, nn, optim, train
+from mica import amp, autograd, cuda, data, io, models, nn, optim, train
 from mica._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Tensors and their types
@@ -60,9 +60,12 @@ from mica._mica import (
 from mica._mica import (
     CompiledFunction,
     compile,
+    get_autocast_dtype,
     grad,
+    is_autocast_enabled,
     is_grad_enabled,
 )
+from mica.amp import autocast
 
 # isort: split
 # Settings

@@ -23,6 +23,7 @@ from mica._mica import (
     _capture_input,
     _is_traced,
     _same_tensor,
+    _to_now,
     tensor,
 )
 from mica._mica import nn as _nn
@@ -356,7 +357,7 @@ class Session:
 
         key = (id(number), str(dtype))
         if key not in self.operands:
-            now = tensor(value, dtype=dtype, device=like.device)
+            now = _to_now(tensor(value, dtype=dtype), like.device)
             self.operands[key] = _capture_input(now, _Callback(self, read), "a number of Python")
             self.operands[id(number)] = number
         operand: Tensor = self.operands[key]

@@ -37,6 +37,7 @@ void bind_layers(nb::module_& nn);
 void bind_init(nb::module_& nn);
 void bind_summary(nb::module_& nn);
 void bind_optim(nb::module_& m);
+void bind_amp(nb::module_& m);
 void bind_datasets(nb::module_& data);
 void bind_transforms(nb::module_& data);
 void bind_data(nb::module_& m);

@@ -292,6 +292,17 @@ void bind_compile(nb::module_& m) {
   // For python/mica/_guards.py.
   m.def("_same_tensor", [](const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); });
   m.def("_is_traced", &Tensor::is_traced);
+  // A copy that is made now, also while a function is captured.
+  m.def("_to_now", [](const Tensor& t, nb::handle device) {
+    const Device there = parse_device(device);
+    return without_gil([&] {
+      const struct Suspended {
+        Recorder* before = exchange_recorder(nullptr);
+        ~Suspended() { exchange_recorder(before); }
+      } suspended;
+      return to(t, there);
+    });
+  });
   m.def("_capture_input", [](const Tensor& now, nb::handle read, const std::string& name) {
     return capture_input(
         now,

@@ -50,6 +50,7 @@ NB_MODULE(_mica, m) {
   bind_compile(m);
   bind_nn(m);
   bind_optim(m);
+  bind_amp(m);
   bind_data(m);
   bind_train(m);
   bind_io(m);

@@ -7,6 +7,7 @@
 #include "mica/core/check.h"
 #include "mica/core/interrupt.h"
 #include "mica/core/scope.h"
+#include "mica/op/autocast.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 
@@ -216,6 +217,7 @@ Tensors kept_by(Pass& pass, size_t count) {
 
 void backward(const Tensors& outputs, const Tensors& cotangents, BackwardOptions options) {
   const GradMode mode(options.create_graph);
+  const Autocast off{AutocastMode{}};
   Pass pass(options);
   start(pass, outputs, cotangents);
   pass.run(outputs);
@@ -224,6 +226,7 @@ void backward(const Tensors& outputs, const Tensors& cotangents, BackwardOptions
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& cotangents,
              BackwardOptions options) {
   const GradMode mode(options.create_graph);
+  const Autocast off{AutocastMode{}};
   Pass pass(options);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const GradEdge end = edge_of(inputs[i]);
@@ -238,6 +241,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& cotan
 Tensors grad_until(const Tensors& outputs, const std::vector<GradEdge>& ends,
                    const Tensors& cotangents, BackwardOptions options, uint64_t since) {
   const GradMode mode(options.create_graph);
+  const Autocast off{AutocastMode{}};
   Pass pass(options);
   pass.stop_at(since);
   for (size_t i = 0; i < ends.size(); ++i)

@@ -6,6 +6,7 @@
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
 #include "mica/core/values_check.h"
+#include "mica/op/autocast.h"
 #include "mica/ops/random/random.h"
 #include "mica/ops/view/view.h"
 
@@ -78,6 +79,8 @@ class CheckpointNode final : public GradNode {
     Tensors made;
     {
       const DrawScope scope(draws_, DrawScope::Kind::replay);
+      const Autocast as_before(autocast_);
+      const OwnCasts casts;
       made = function_(own);
     }
     check(made.size() == outputs(), "checkpoint: the function gave {} results, then {}", outputs(),
@@ -110,6 +113,7 @@ class CheckpointNode final : public GradNode {
   std::vector<SavedTensor> inputs_;
   std::vector<SavedTensor> leaves_;  // others that the function reads, to see that they stay
   std::vector<Draw> draws_;
+  AutocastMode autocast_ = autocast_mode();
 };
 
 }  // namespace
@@ -122,6 +126,7 @@ Tensors checkpoint(const Function& function, const Tensors& inputs) {
   Tensors outputs;
   {
     const DrawScope scope(draws, DrawScope::Kind::record);
+    const OwnCasts casts;
     outputs = function(own);
   }
   if (!grad_wanted(outputs)) return outputs;

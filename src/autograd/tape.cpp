@@ -84,7 +84,8 @@ class OpNode final : public GradNode {
     // first.
     const auto in = std::exchange(in_, {});
     const auto out = std::exchange(out_, {});
-    return !in.empty() || !out.empty();
+    const auto held = [](const SavedTensor& s) { return s.defined(); };
+    return std::any_of(in.begin(), in.end(), held) || std::any_of(out.begin(), out.end(), held);
   }
 
   const OpDef* op_;

@@ -53,6 +53,7 @@ class SavedTensor {
       : tensor_(t), version_(t.defined() ? t.impl()->storage->version() : 0) {}
   /// Raises, in the name of `who`, when the tensor was written to since.
   const Tensor& unpack(const char* who) const;
+  bool defined() const { return tensor_.defined(); }
 
  private:
   Tensor tensor_;

@@ -12,6 +12,7 @@
 #include "mica/graph/captured_memory.h"
 #include "mica/graph/captured_scopes.h"
 #include "mica/graph/value_bytes.h"
+#include "mica/op/autocast.h"
 
 namespace mica {
 namespace {
@@ -576,6 +577,7 @@ Captured capture(const TensorFunction& function, std::span<const Tensor> argumen
   std::exception_ptr error;
   Tensors results;
   try {
+    const OwnCasts casts;
     results = function(slots);
   } catch (const Unsupported&) {
     throw;

@@ -92,6 +92,7 @@ std::string CompiledFunction::reason(const Key& key, std::span<const Tensor> arg
     if (e.key.leaves != key.leaves) why.emplace_back("gradients of other arguments are wanted");
     if (e.key.records != key.records)
       why.push_back(fmt::format("grad mode is {} now", key.records ? "on" : "off"));
+    if (e.key.autocast != key.autocast) why.emplace_back("autocast is another");
     compare(e.key.form, key.form, why);
     for (size_t i = 0; i < std::min(key.specs.size(), e.key.specs.size()); ++i)
       compare(i, e.key.specs[i], key.specs[i], why);
@@ -133,7 +134,8 @@ CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,
   const uint64_t leaves = leaves_among(arguments);
   const std::lock_guard lock(mutex_);
   // A plan made in anomaly mode has a step for every op, so that the culprit has a name.
-  Key key{{}, form, settings_stamp() * 2 + (detect_anomaly() ? 1 : 0), grad_enabled(), leaves};
+  Key key{{},     form,           settings_stamp() * 2 + (detect_anomaly() ? 1 : 0), grad_enabled(),
+          leaves, autocast_mode()};
   key.specs.reserve(arguments.size());
   for (const Tensor& t : arguments) key.specs.push_back(slot_spec(t));
   for (Entry& e : entries_) {

@@ -6,6 +6,7 @@
 
 #include "mica/core/typed_values.h"
 #include "mica/graph/plan.h"
+#include "mica/op/autocast.h"
 
 namespace mica {
 
@@ -72,6 +73,7 @@ class CompiledFunction {
     uint64_t stamp;
     bool records;     ///< grad mode
     uint64_t leaves;  ///< bit i: a gradient is wanted of argument i
+    AutocastMode autocast;
     bool operator==(const Key&) const = default;
   };
   struct Entry {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "mica/core/check.h"
+#include "mica/op/autocast.h"
 #include "mica/op/lower.h"
 #include "mica/op/settings.h"
 #include "mica/op/write_region.h"
@@ -215,6 +216,8 @@ Outputs dispatch(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
   if (op.mutates)
     if (const WriteRegion* region = WriteRegion::current())
       return region->dispatch(op, params, inputs);
+  std::optional<Tensors> cast;
+  if (autocasts() && (cast = autocast_inputs(op, inputs))) inputs = *cast;
   Scratch<TensorSpec> specs(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     std::memcpy(static_cast<void*>(&specs[i]),

@@ -240,6 +240,7 @@ MICA_OP(linear_adagrad_update)
 MICA_OP(total_norm)
 MICA_OP(clip_by_norm)
 MICA_OP(clip_by_value)
+MICA_OP(scale_tensors)
 
 // what users call
 MICA_FUNCTIONS(elementwise)

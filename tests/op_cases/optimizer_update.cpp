@@ -512,12 +512,41 @@ OpCase clip_by_value_case() {
                          [](Device d) { clip_by_value({zeros({}, {.device = d})}, -1); })}};
 }
 
+Sample scaled(const char* name, const std::vector<Shape>& shapes) {
+  Sample s{
+      .name = name,
+      .in = {x({}).of({0.375}).as<DType::f32>()},
+      .call = [](const Args& a) { return scale_tensors(a[0], {a.in.begin() + 1, a.in.end()}); },
+      .oracle =
+          [](const HostArgs& in) {
+            std::vector<HostArray> results(in.in.begin() + 1, in.in.end());
+            for (HostArray& r : results)
+              for (double& v : r.values) v *= in[0].values[0];
+            return results;
+          },
+      .gradient = false};
+  for (const Shape& shape : shapes) s.in.push_back(x(shape));
+  return s;
+}
+
+OpCase scale_tensors_case() {
+  return {.op = "scale_tensors",
+          .samples = {scaled("two tensors", {{3, 4}, {4}}), scaled("an image", {{2, 3, 4, 5}, {7}}),
+                      scaled("one element", {{1}}), scaled("nothing", {{0}}),
+                      scaled("several threads", {{70001}, {3}})},
+          .bad = {bad<DTypeError>("scale_tensors: factor must be one f32 or f64 number, got f32[2]",
+                                  [](Device d) {
+                                    const Tensor t = zeros({2}, {.device = d});
+                                    scale_tensors(t, {t});
+                                  })}};
+}
+
 const Room kRoom([] {
   return std::vector<OpCase>{sgd_update_case(),     adam_update_case(),     rmsprop_update_case(),
                              adagrad_update_case(), adadelta_update_case(), adamax_update_case(),
                              nadam_update_case(),   radam_update_case(),    lion_update_case(),
                              ema_update_case(),     total_norm_case(),      clip_by_norm_case(),
-                             clip_by_value_case()};
+                             clip_by_value_case(),  scale_tensors_case()};
 });
 
 }  // namespace

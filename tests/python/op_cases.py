@@ -35,7 +35,9 @@ LEFT_OUT = {
         "set_verbose_dispatch strides to_device verbose_compile verbose_dispatch "
         "__array_namespace__ __copy__ __divmod__"
     ),
-    "a setting or a mode, not values": "compile get_num_threads is_grad_enabled manual_seed",
+    "a setting or a mode, not values": (
+        "compile get_autocast_dtype get_num_threads is_autocast_enabled is_grad_enabled manual_seed"
+    ),
     "gradients, which every case asks for": (
         "backward grad register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad"
     ),

@@ -33,7 +33,13 @@ OPTIONS = re.compile(r"\w+(Options|Params)|RandomStream")
 
 
 # Headers that only include others, and folders that a program uses as a whole.
-GATHERING = {"mica/mica.h", "mica/ops/ops.h", "mica/nn/nn.h", "mica/optim/optim.h"}
+GATHERING = {
+    "mica/mica.h",
+    "mica/amp/amp.h",
+    "mica/ops/ops.h",
+    "mica/nn/nn.h",
+    "mica/optim/optim.h",
+}
 FOLDERS = ("mica/autograd/", "mica/data/", "mica/io/", "mica/nn/", "mica/optim/", "mica/train/")
 
 

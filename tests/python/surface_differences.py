@@ -33,9 +33,12 @@ RENAMED = {
     "mica": {
         # PyTorch's names
         "AnomalyMode": "autograd.detect_anomaly",
+        "Autocast": "autocast",
+        "autocast_mode": "is_autocast_enabled",
         "Compiled": "CompiledFunction",
         "CustomFunction": "autograd.Function",
         "DeviceProperties": "cuda.get_device_properties",
+        "default_low": "get_autocast_dtype",
         "FunctionContext": "autograd.FunctionCtx",
         "GradMode": "set_grad_enabled",
         "MemoryFormat": "memory_format",
@@ -108,7 +111,12 @@ CPP_ONLY = {
         ),
         "tuples and lists in Python": "DTypeConstant DTypeOf Scale2 Tensors Unique dtype_of scalar",
         "operators that compiled functions use where they fit": (
-            "StepCount clip_by_norm clip_by_value conv2d_pool schedule_lr upsample2d sum_to"
+            "StepCount clip_by_norm clip_by_value conv2d_pool scale_tensors schedule_lr upsample2d "
+            "sum_to"
+        ),
+        "the inside of autocast": (
+            "AutocastMode ComputedIn OwnCasts autocast_inputs autocasts enter_autocast "
+            "leave_autocast with_low"
         ),
         "mica.passes() has their names": "Pass",
         "the inside of compiled functions": (
@@ -182,10 +190,12 @@ CPP_ONLY = {
 
 # Python names that C++ has under another or not at all, with the reason.
 PYTHON_ONLY = {
+    "mica.amp": {"mica.autocast, as in PyTorch": "autocast"},
     "mica": {
         "PyTorch's names for what C++ calls otherwise": (
-            "ValuesIndices amax amin as_tensor bitwise_left_shift bitwise_right_shift cat "
-            "channels_last contiguous_format enable_grad is_grad_enabled memory_format no_grad "
+            "ValuesIndices amax amin as_tensor autocast bitwise_left_shift bitwise_right_shift cat "
+            "channels_last contiguous_format enable_grad get_autocast_dtype is_autocast_enabled "
+            "is_grad_enabled memory_format no_grad "
             "promote_types rand rand_like randn randn_like take_along_dim"
         ),
         "PyTorch's second names": (
@@ -308,6 +318,7 @@ MEMBERS_CPP_ONLY = {
         "repr() shows them; keyword arguments make them": "describe options",
         "how layers are made in C++": "kept_as type_name",
     },
+    "GradScaler": {"GradScaler.update(new_scale) sets it": "set_scale"},
     "CompiledFunction": {
         "kernels and is_one_launch tell of it": "plan",
         "a call gives what is in it": "call",
@@ -440,6 +451,7 @@ PARAMETER_WORDS = {
 
 # The same for one Python function.
 PARAMETERS_RENAMED = {
+    "amp.GradScaler.scale": {"loss": "outputs"},
     **{f"optim.{name}.add_param_group": {"group": "param_group"} for name in OPTIMIZERS},
     "io.load": {"path": "f"},
     "io.save": {"path": "f", "tree": "obj"},
@@ -452,6 +464,7 @@ PARAMETERS_RENAMED = {
     "autograd.backward": {"outputs": "tensors"},
     "autograd.checkpoint": {"inputs": "arguments"},
     "cuda.Stream": {"state": "device"},
+    "get_autocast_dtype": {"device": "device_type"},
     "cuda.synchronize": {"device": "index"},
     "data.ChainDataset": {"streams": "datasets"},
     "data.DataLoader": {
@@ -576,6 +589,9 @@ PARAMETERS_CPP_ONLY = {
 
 # Parameters that C++ has not, with the reason.
 PARAMETERS_PYTHON_ONLY = {
+    "set_scale() and autocast_mode() in C++": (
+        "amp.GradScaler.update.new_scale is_autocast_enabled.device_type"
+    ),
     "set_requires_grad() of the result": (
         "empty.requires_grad empty_like.requires_grad full.requires_grad full_like.requires_grad "
         "ones.requires_grad ones_like.requires_grad tensor.requires_grad zeros.requires_grad "

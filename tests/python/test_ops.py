@@ -60,6 +60,7 @@ MISSING = {
     "total_norm": "a part of clip_grad_norm_",
     "clip_by_norm": "a part of clip_grad_norm_",
     "clip_by_value": "a part of clip_grad_value_",
+    "scale_tensors": "a part of GradScaler.unscale_",
 }
 
 

@@ -24,6 +24,7 @@ SCOPES = {
     "mica::nn": [mica.nn],
     "mica::nn::function": [mica.nn.functional],
     "mica::nn::init": [mica.nn.init],
+    "mica::amp": [mica.amp],
     "mica::optim": [mica.optim],
     "mica::train": [mica.train],
 }

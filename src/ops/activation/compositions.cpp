@@ -1,6 +1,7 @@
 #include "mica/ops/activation/compositions.h"
 
 #include "mica/core/check.h"
+#include "mica/op/autocast.h"
 #include "mica/op/function.h"
 #include "mica/ops/activation/activation.h"
 #include "mica/ops/compare/compare.h"
@@ -51,6 +52,7 @@ Tensor threshold(const Tensor& x, double limit, double value) {
 }
 
 Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& o) {
+  const ComputedIn precision(Precision::f32);
   check(o.tau > 0, "gumbel_softmax: tau must be positive, got {}", o.tau);
   const Tensor noise = -log(-log(uniform_like(logits.detach(), 0, 1)));
   const Tensor scores = (logits + noise) / o.tau;

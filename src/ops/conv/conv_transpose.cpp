@@ -1,5 +1,6 @@
 #include "mica/ops/conv/conv_transpose.h"
 
+#include "mica/op/autocast.h"
 #include "mica/ops/conv/functions.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/conv2d.h"
@@ -36,6 +37,7 @@ Tensor add_bias(const Tensor& y, const Tensor& bias) {
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTransposeOptions<int64_t>& o) {
+  const ComputedIn precision(Precision::low);
   const Shape shape = shape_of("conv_transpose1d", x, weight, bias, o);
   const Tensor row = reshape(x, {x.size(0), x.size(1), 1, x.size(2)});
   const Tensor kernel = reshape(weight, {weight.size(0), weight.size(1), 1, weight.size(2)});
@@ -50,6 +52,7 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTransposeOptions<Size2>& o) {
+  const ComputedIn precision(Precision::low);
   const Shape shape = shape_of("conv_transpose2d", x, weight, bias, o);
   return add_bias(conv2d_dgrad(x, weight, {{o.stride, o.padding, o.dilation, o.groups}, shape}),
                   bias);
@@ -57,6 +60,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTransposeOptions<Size3>& o) {
+  const ComputedIn precision(Precision::low);
   const Shape shape = shape_of("conv_transpose3d", x, weight, bias, o);
   return add_bias(conv3d_dgrad(x, weight, {{o.stride, o.padding, o.dilation, o.groups}, shape}),
                   bias);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "mica/op/autocast.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/concat/concat.h"
 #include "mica/ops/copy/copy.h"
@@ -57,6 +58,7 @@ Tensor hypot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
+  const ComputedIn precision(Precision::f32);
   broadcast_shapes(a.shape(), b.shape(), "logaddexp");
   // Equal infinities have no difference; of all equals it is 0.
   const Tensor difference = where(eq(a, b), 0.0, sub(a, b));
@@ -64,6 +66,7 @@ Tensor logaddexp(const Tensor& a, const Tensor& b) {
 }
 
 Tensor xlogy(const Tensor& a, const Tensor& b) {
+  const ComputedIn precision(Precision::f32);
   // With 1 for b where the logarithm is infinite or NaN, values and gradients there are 0.
   const Tensor outside = logical_or(le(b, 0.0), eq(b, kInfinity));
   return mul(a, log(where(logical_and(eq(a, 0.0), outside), 1.0, b)));

@@ -218,8 +218,7 @@ Functions instance_norm_functions() {
                             {"use_input_stats", true},
                             {"momentum", 0.1},
                             {"eps", 1e-5}}}},
-           .offer = kFunctional,
-           .precision = Precision::f32}};
+           .offer = kFunctional}};
 }
 
 }  // namespace mica

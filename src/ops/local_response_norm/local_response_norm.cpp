@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mica/core/check.h"
+#include "mica/op/autocast.h"
 #include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/math/math_ops.h"
@@ -12,6 +13,7 @@
 namespace mica {
 
 Tensor local_response_norm(const Tensor& x, const LocalResponseNormOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check<DTypeError>(is_floating(x.dtype()),
                     "local_response_norm: expected a floating dtype, got {}", x.dtype());
   check<ShapeError>(x.rank() >= 2, "local_response_norm: input must be [N, C, …], got {}",

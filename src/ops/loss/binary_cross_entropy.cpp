@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "mica/op/autocast.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -63,6 +64,7 @@ const OpDef& binary_cross_entropy_with_logits_op() {
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
                             const BinaryCrossEntropyOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check_alike("binary_cross_entropy", input, target);
   const Tensor losses = elementwise::call(binary_cross_entropy_op(), input, target);
   return weighted(losses, options.weight, options.reduction);
@@ -70,6 +72,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BinaryCrossEntropyWithLogitsOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check_alike("binary_cross_entropy_with_logits", input, target);
   const OpDef& op = binary_cross_entropy_with_logits_op();
   if (!options.pos_weight.defined())

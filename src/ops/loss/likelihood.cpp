@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "mica/core/check.h"
+#include "mica/op/autocast.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/embedding/embedding.h"
@@ -36,6 +37,7 @@ Tensor variance_of(const Tensor& input, const Tensor& var) {
 }  // namespace
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, const PoissonNLLOptions& o) {
+  const ComputedIn precision(Precision::f32);
   check_alike("poisson_nll_loss", input, target);
   Tensor loss = o.log_input ? exp(input) - target * input : input - target * log(input + o.eps);
   if (o.full) {
@@ -48,6 +50,7 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, const Poisson
 
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
                          const GaussianNLLOptions& o) {
+  const ComputedIn precision(Precision::f32);
   check_alike("gaussian_nll_loss", input, target);
   check(o.eps > 0, "gaussian_nll_loss: eps must be positive, got {}", o.eps);
   const Tensor given = variance_of(input, var);
@@ -59,6 +62,7 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
 }
 
 Tensor multi_margin_loss(const Tensor& input, const Tensor& target, const MultiMarginOptions& o) {
+  const ComputedIn precision(Precision::f32);
   check<DTypeError>(is_floating(input.dtype()),
                     "multi_margin_loss: expected a floating dtype, got {}", input.dtype());
   check<ShapeError>(input.rank() == 1 || input.rank() == 2,
@@ -84,6 +88,7 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target, const MultiM
 
 Tensor multilabel_soft_margin_loss(const Tensor& input, const Tensor& target,
                                    const MultiLabelSoftMarginOptions& o) {
+  const ComputedIn precision(Precision::f32);
   check_alike("multilabel_soft_margin_loss", input, target);
   check<ShapeError>(input.rank() >= 1, "multilabel_soft_margin_loss: input must be (…, C), got {}",
                     input.shape());
@@ -93,6 +98,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& input, const Tensor& target,
 }
 
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanceOptions& o) {
+  const ComputedIn precision(Precision::f32);
   return norm(a - b + o.eps, o.p, {-1}, o.keepdim);
 }
 

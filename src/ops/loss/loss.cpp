@@ -1,6 +1,7 @@
 #include "mica/ops/loss/loss.h"
 
 #include "mica/core/check.h"
+#include "mica/op/autocast.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
@@ -24,16 +25,19 @@ Tensor reduce_loss(const Tensor& losses, Reduction reduction) {
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  const ComputedIn precision(Precision::f32);
   check_alike("mse_loss", input, target);
   return reduce_loss(square(input - target), reduction);
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  const ComputedIn precision(Precision::f32);
   check_alike("l1_loss", input, target);
   return reduce_loss(abs(input - target), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1Options& options) {
+  const ComputedIn precision(Precision::f32);
   check_alike("smooth_l1_loss", input, target);
   check(options.beta >= 0, "smooth_l1_loss: beta must not be negative, got {}", options.beta);
   if (options.beta == 0) return l1_loss(input, target, options.reduction);
@@ -45,6 +49,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1O
 }
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check_alike("huber_loss", input, target);
   check(options.delta > 0, "huber_loss: delta must be positive, got {}", options.delta);
   const Tensor difference = input - target;
@@ -55,6 +60,7 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions&
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const KlDivOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check_alike("kl_div", input, target);
   if (options.log_target) return reduce_loss(exp(target) * (target - input), options.reduction);
   // 0 log(0) is 0, and so is its gradient.

@@ -1,4 +1,5 @@
 #include "mica/core/check.h"
+#include "mica/op/autocast.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
@@ -27,6 +28,7 @@ void check_one_shape(const char* op, const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check<DTypeError>(is_floating(a.dtype()) && is_floating(b.dtype()),
                     "cosine_similarity: expected floating dtypes, got {} and {}", a.dtype(),
                     b.dtype());
@@ -42,6 +44,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineOptions& 
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target,
                              const MarginOptions& options) {
+  const ComputedIn precision(Precision::f32);
   constexpr double kEps = 1e-12;
   check_one_shape("cosine_embedding_loss", a, b);
   check<ShapeError>(a.rank() == 1 || a.rank() == 2,
@@ -58,6 +61,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
 
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& target,
                            const MarginOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check_one_shape("margin_ranking_loss", a, b);
   check_alike("margin_ranking_loss", a, target);
   return reduce_loss(relu((b - a) * target + options.margin), options.reduction);
@@ -65,12 +69,14 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& targe
 
 Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target,
                             const MarginOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check_alike("hinge_embedding_loss", input, target);
   return reduce_loss(where(gt(target, 0.0), input, relu(options.margin - input)),
                      options.reduction);
 }
 
 Tensor soft_margin_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  const ComputedIn precision(Precision::f32);
   check_alike("soft_margin_loss", input, target);
   // log(1 + exp(-z)) is the binary cross entropy of z for a target of 1.
   const Tensor z = input * target;
@@ -79,6 +85,7 @@ Tensor soft_margin_loss(const Tensor& input, const Tensor& target, Reduction red
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check_one_shape("triplet_margin_loss", anchor, positive);
   check_one_shape("triplet_margin_loss", anchor, negative);
   check<ShapeError>(anchor.rank() >= 1, "triplet_margin_loss: inputs must be [N, D] or [D], got {}",

@@ -1,3 +1,4 @@
+#include "mica/op/autocast.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -44,6 +45,7 @@ ClassTargets class_targets(const Tensor& target, int64_t ignore_index, const Ten
 }
 
 Tensor nll_loss(const Tensor& input, const Tensor& target, const NllOptions& options) {
+  const ComputedIn precision(Precision::f32);
   check_classes("nll_loss", input, target, options.weight);
   const int64_t axis = input.rank() == 1 ? 0 : 1;
   const ClassTargets t = class_targets(target, options.ignore_index, options.weight, input.dtype());

@@ -331,8 +331,7 @@ Functions matmul_functions() {
        .signatures = {{matmul, {"input", "other"}}}},
       {.name = "outer",
        .doc = "The products input[i] * vec2[j] of two vectors (M) and (N): (M, N). Dtypes promote.",
-       .signatures = {{outer, {"input", "vec2"}}},
-       .precision = Precision::low},
+       .signatures = {{outer, {"input", "vec2"}}}},
       {.name = "inner",
        .doc = "The sum of products over the last axes of input (…, K) and other (…, K), the other "
               "axes of both beside each other; a 0-d tensor multiplies. Else both have one "

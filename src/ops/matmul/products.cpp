@@ -1,6 +1,7 @@
 #include "mica/ops/matmul/products.h"
 
 #include "mica/core/check.h"
+#include "mica/op/autocast.h"
 #include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/matmul/matmul.h"
@@ -76,12 +77,14 @@ Tensor mv(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, const AddProductOptions& options) {
+  const ComputedIn precision(Precision::low);
   check_matrices("addmm", 2, "two matrices", a, b);
   return add_product("addmm", x, matmul(a, b), options);
 }
 
 Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b,
                const AddProductOptions& options) {
+  const ComputedIn precision(Precision::low);
   check_matrices("baddbmm", 3, "two batches of matrices (B, M, K) and (B, K, N)", a, b);
   return add_product("baddbmm", x, matmul(a, b), options);
 }

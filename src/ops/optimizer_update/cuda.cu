@@ -98,5 +98,6 @@ KernelList lion_update_cuda_kernels() { return kernels<update::Lion>(); }
 KernelList ema_update_cuda_kernels() { return kernels<update::Ema>(); }
 KernelList clip_by_norm_cuda_kernels() { return kernels<update::ClipNorm>(); }
 KernelList clip_by_value_cuda_kernels() { return kernels<update::ClipValue>(); }
+KernelList scale_tensors_cuda_kernels() { return kernels<update::Scale>(); }
 
 }  // namespace mica

@@ -333,6 +333,23 @@ struct ClipNormStep : Step<0> {
   }
 };
 
+struct ScaleStep : Step<0> {
+  static constexpr bool kReads = false;
+  static constexpr bool kMasters = false;
+  template <class V>
+  struct Factors {
+    V factor;
+  };
+  template <class V>
+  MICA_PORTABLE static Factors<V> factors(const ScaleParams&, const double* numbers, int64_t) {
+    return {V(numbers[0])};
+  }
+  template <class V>
+  MICA_PORTABLE static void apply(const Factors<V>& f, V& p, V g, V*) {
+    p = f.factor * g;
+  }
+};
+
 struct ClipValueStep : Step<0> {
   static constexpr bool kReads = false;
   static constexpr bool kMasters = false;
@@ -465,6 +482,12 @@ struct Ema : OneFormula<EmaParams, EmaStep> {
 struct ClipNorm : OneFormula<ClipNormParams, ClipNormStep> {
   static constexpr const char* kName = "clip_by_norm";
   static constexpr const char* kScalar = "norm";
+  static constexpr bool kNeedsStep = false;
+};
+
+struct Scale : OneFormula<ScaleParams, ScaleStep> {
+  static constexpr const char* kName = "scale_tensors";
+  static constexpr const char* kScalar = "factor";
   static constexpr bool kNeedsStep = false;
 };
 

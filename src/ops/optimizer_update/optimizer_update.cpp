@@ -100,6 +100,10 @@ const OpDef& clip_by_value_op() {
   static OpDef def = update::define<update::ClipValue>();
   return def;
 }
+const OpDef& scale_tensors_op() {
+  static OpDef def = update::define<update::Scale>();
+  return def;
+}
 
 void sgd_update(const Tensor& lr, const Tensors& params, const Tensors& grads,
                 const Tensors& momenta, SgdParams options, const Tensor& step,
@@ -180,6 +184,13 @@ Tensors clip_by_value(const Tensors& tensors, double limit) {
   check_defined("clip_by_value", tensors);
   const Tensors results = places_for(tensors);
   call<update::ClipValue>(clip_by_value_op(), {.limit = limit}, {}, {}, results, tensors, {});
+  return results;
+}
+
+Tensors scale_tensors(const Tensor& factor, const Tensors& tensors) {
+  check_defined("scale_tensors", tensors);
+  const Tensors results = places_for(tensors);
+  call<update::Scale>(scale_tensors_op(), {}, factor, {}, results, tensors, {});
   return results;
 }
 

@@ -284,6 +284,15 @@ struct ClipValueParams {
   }
 };
 
+struct ScaleParams {
+  int64_t count = 0;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("count", self.count);
+  }
+};
+
 /// The Euclidean norm of all elements of all tensors together, one number: f64 where one of them is
 /// f64, else f32. Added up in double; the same bits whatever the number of threads.
 Tensor total_norm(const Tensors& tensors);
@@ -294,5 +303,8 @@ Tensors clip_by_norm(const Tensor& norm, const Tensors& tensors, double max_norm
 /// The tensors with every element between -limit and limit; NaN stays.
 /// Op inputs: nothing twice, results… (mutated), tensors….
 Tensors clip_by_value(const Tensors& tensors, double limit);
+/// The tensors times a factor, in memory of their own.
+/// Op inputs: factor (as lr above), nothing, results… (mutated), tensors….
+Tensors scale_tensors(const Tensor& factor, const Tensors& tensors);
 
 }  // namespace mica

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "mica/core/check.h"
+#include "mica/op/autocast.h"
 #include "mica/ops/avg_pool2d/avg_pool2d.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -139,11 +140,13 @@ Tensor adaptive_avg_pool3d(const Tensor& x, Size3 output) {
 }
 
 Tensor lp_pool1d(const Tensor& x, double p, const LpPoolOptions<int64_t>& o) {
+  const ComputedIn precision(Precision::f32);
   const Shape shape = lp_shape("lp_pool1d", x, p, o);
   return reshape(lp_pool2d(as_row(x), p, {{1, o.kernel}, {1, o.stride}, o.ceil_mode}), shape);
 }
 
 Tensor lp_pool2d(const Tensor& x, double p, const LpPoolOptions<Size2>& o) {
+  const ComputedIn precision(Precision::f32);
   lp_shape("lp_pool2d", x, p, o);
   const Tensor means =
       avg_pool2d(pow(x, p), {.kernel = o.kernel, .stride = o.stride, .ceil_mode = o.ceil_mode});

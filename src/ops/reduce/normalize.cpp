@@ -1,5 +1,6 @@
 #include "mica/ops/reduce/normalize.h"
 
+#include "mica/op/autocast.h"
 #include "mica/op/function.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/reduce/reduce.h"
@@ -8,6 +9,7 @@
 namespace mica {
 
 Tensor normalize(const Tensor& x, const NormalizeOptions& o) {
+  const ComputedIn precision(Precision::f32);
   return x / clamp(norm(x, o.p, {o.axis}, true), {.low = o.eps});
 }
 
