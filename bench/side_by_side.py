@@ -39,6 +39,7 @@ PAGES = {
     "ops_cpu": "Operators on a CPU",
     "ops_cpu_xeon": "Operators on another CPU",
     "training_h200": "Training steps on a GPU, PyTorch without torch.compile",
+    "foundation_h200": "Training steps on a GPU before and after the second foundation",
     "breakdown_h200": "A training step on a GPU, kernel by kernel",
     "ops_h200": "Operators on a GPU",
     "eager_add_cpu": "What an eager call costs",
