@@ -114,6 +114,7 @@ Tensor Plan::in_arena(ValueId id) const {
   const TensorSpec& spec = graph_[id].spec;
   auto impl = make_ref<TensorImpl>();
   impl->spec = spec;
+  impl->spec.aligned = reinterpret_cast<uintptr_t>(address(id)) % 16 == 0;  // a view need not be
   impl->storage =
       make_ref<Storage>(address(id), bytes_of(spec), spec.device, is_kept(id) ? kept_ : arena_);
   return Tensor(std::move(impl));

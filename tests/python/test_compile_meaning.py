@@ -784,3 +784,12 @@ def test_arguments_require_gradients_where_none_are_recorded_too():
     with mica.no_grad():
         for x in (mica.ones(1), mica.ones(1, requires_grad=True), mica.ones(1)):
             assert g(x).item() == f(x).item() and not g(x).requires_grad
+
+
+def test_a_view_of_an_argument_that_has_gaps_is_copied_from_where_it_starts(device):
+    base = mica.arange(24, dtype=mica.float64, device=device).reshape(3, 8)
+    x = base[:, ::2]
+    f = mica.compile(lambda x: (x[0:2, None, 1:3], x * 2))
+    view, twice = f(x)
+    assert view.tolist() == x[0:2, None, 1:3].tolist()
+    assert twice.tolist() == (x * 2).tolist()
