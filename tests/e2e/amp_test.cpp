@@ -11,6 +11,16 @@ namespace {
 
 using test::device;
 
+class OnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device().is_cuda() && !cuda_available())
+      GTEST_SKIP() << "no CUDA device: " << cuda_unavailable_reason();
+  }
+};
+class AutocastTest : public OnDevice {};
+class GradScalerTest : public OnDevice {};
+
 Tensor drawn(const Shape& shape, uint64_t seed) {
   manual_seed(seed);
   return to(uniform(shape, -1, 1), device());
@@ -22,7 +32,7 @@ std::vector<float> floats(const Tensor& t) {
   return cast(t.detach(), DType::f32).to_vector<float>();
 }
 
-TEST(Autocast, EachOpComputesInItsPrecision) {
+TEST_F(AutocastTest, EachOpComputesInItsPrecision) {
   const Tensor x = drawn({4, 8}, 1);
   const Tensor w = drawn({8, 8}, 2);
   const Autocast low(device().kind, DType::bf16);
@@ -37,7 +47,7 @@ TEST(Autocast, EachOpComputesInItsPrecision) {
   EXPECT_EQ(add(x, x).dtype(), DType::f32);
 }
 
-TEST(Autocast, RegionsNestAndEnd) {
+TEST_F(AutocastTest, RegionsNestAndEnd) {
   const Tensor x = drawn({4, 8}, 1);
   EXPECT_FALSE(autocast_mode().on());
   {
@@ -55,7 +65,7 @@ TEST(Autocast, RegionsNestAndEnd) {
                            [&] { Autocast(device().kind, DType::f32); });
 }
 
-TEST(Autocast, LeavesOtherDevicesWideTensorsAndIntegersAlone) {
+TEST_F(AutocastTest, LeavesOtherDevicesWideTensorsAndIntegersAlone) {
   const Tensor x = drawn({4, 4}, 1);
   const DeviceKind other = device().is_cuda() ? DeviceKind::cpu : DeviceKind::cuda;
   {
@@ -67,7 +77,7 @@ TEST(Autocast, LeavesOtherDevicesWideTensorsAndIntegersAlone) {
   EXPECT_EQ(sum(cast(x, DType::i64)).dtype(), DType::i64);
 }
 
-TEST(Autocast, GradientsAreThoseOfCastsWrittenByHand) {
+TEST_F(AutocastTest, GradientsAreThoseOfCastsWrittenByHand) {
   const Tensor x = drawn({4, 8}, 1);
   const auto run = [&](bool automatic) {
     const Tensor w = parameter({3, 8}, 2);
@@ -87,7 +97,7 @@ TEST(Autocast, GradientsAreThoseOfCastsWrittenByHand) {
   EXPECT_EQ(run(true), run(false));
 }
 
-TEST(Autocast, ACastIsKeptUntilTheParameterIsWrittenTo) {
+TEST_F(AutocastTest, ACastIsKeptUntilTheParameterIsWrittenTo) {
   const Tensor w = parameter({8, 8}, 2);
   const Tensor x = drawn({4, 8}, 1);
   const Autocast low(device().kind, DType::bf16);
@@ -109,7 +119,7 @@ TEST(Autocast, ACastIsKeptUntilTheParameterIsWrittenTo) {
   for (size_t i = 0; i < 8; ++i) EXPECT_NEAR(grads[i], 2 * twice[i], 0.05) << i;
 }
 
-TEST(Autocast, CheckpointsRunAgainAsTheyRan) {
+TEST_F(AutocastTest, CheckpointsRunAgainAsTheyRan) {
   const Tensor w = parameter({8, 8}, 2);
   const auto run = [&](bool checkpointed) {
     const Tensor x = parameter({4, 8}, 1);
@@ -168,7 +178,7 @@ struct Training {
   }
 };
 
-class Precise : public testing::TestWithParam<DType> {};
+class Precise : public OnDevice, public testing::WithParamInterface<DType> {};
 INSTANTIATE_TEST_SUITE_P(Amp, Precise, testing::Values(DType::f16, DType::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
@@ -210,7 +220,7 @@ TEST_P(Precise, AnOverflowLeavesTheStepOutAndHalvesTheScale) {
   }
 }
 
-TEST(GradScaler, GrowsAfterItsIntervalAndClipsWhatIsUnscaled) {
+TEST_F(GradScalerTest, GrowsAfterItsIntervalAndClipsWhatIsUnscaled) {
   Training t(DType::bf16, {.init_scale = 8, .growth_interval = 3});
   for (int i = 0; i < 3; ++i) t.step(t.x);
   EXPECT_EQ(t.scaler.get_scale(), 16);
@@ -231,7 +241,7 @@ TEST(GradScaler, GrowsAfterItsIntervalAndClipsWhatIsUnscaled) {
                       [&] { t.scaler.step(*t.optimizer); });
 }
 
-TEST(GradScaler, GoesOnWhereAnotherWas) {
+TEST_F(GradScalerTest, GoesOnWhereAnotherWas) {
   set_deterministic(true);
   Training a(DType::f16, {.init_scale = 8, .growth_interval = 2});
   Training b(DType::f16);
@@ -246,7 +256,7 @@ TEST(GradScaler, GoesOnWhereAnotherWas) {
   set_deterministic(false);
 }
 
-TEST(GradScaler, TurnedOffItIsNotThere) {
+TEST_F(GradScalerTest, TurnedOffItIsNotThere) {
   Training t(DType::bf16, {.enabled = false});
   const Tensor loss = drawn({}, 1);
   EXPECT_EQ(t.scaler.scale(loss).impl(), loss.impl());
@@ -255,7 +265,7 @@ TEST(GradScaler, TurnedOffItIsNotThere) {
   EXPECT_EQ(t.scaler.get_scale(), 1);
 }
 
-TEST(Autocast, ACompiledFunctionIsCapturedForEachMode) {
+TEST_F(AutocastTest, ACompiledFunctionIsCapturedForEachMode) {
   const Tensor w = parameter({8, 8}, 2);
   const Tensor x = drawn({4, 8}, 1);
   auto f = compile([&](const Tensor& in) { return linear(in, w); });
