@@ -72,7 +72,7 @@ void bind_grad_scaler(nb::module_& m) {
       .def(
           "unscale_",
           [](GradScaler& self, const optim::Optimizer& optimizer) {
-            without_gil([&] { self.unscale_(optimizer); });
+            without_gil([&] { self.unscale(optimizer); });
           },
           "optimizer"_a,
           "Scales the gradients of the optimizer's parameters back before step() does, for who "

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "mica/data/loader.h"
 #include "mica/data/sampler.h"
@@ -49,8 +50,7 @@ class Ending {
   static void wait_elsewhere(std::optional<data::Epoch>& epoch) {
     Ending& self = instance();
     const std::lock_guard lock(self.mutex_);
-    auto held = std::make_shared<std::optional<data::Epoch>>(std::move(epoch));
-    epoch.reset();
+    auto held = std::make_shared<std::optional<data::Epoch>>(std::exchange(epoch, std::nullopt));
     try {
       std::thread([held, &self] {
         held->reset();

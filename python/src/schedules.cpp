@@ -80,7 +80,8 @@ void bind_schedules(nb::module_& m) {
   m.def(
       "chained", [](const std::vector<Schedule>& schedules) { return chained(schedules); },
       "schedules"_a, "All at once: each works on the rate that those before it give.");
-  nb::class_<MomentumSchedule>(m, "MomentumSchedule", "A momentum over the calls of step().");
+  const nb::class_<MomentumSchedule> momentum(m, "MomentumSchedule",
+                                              "A momentum over the calls of step().");
   m.def(
       "one_cycle_momentum",
       [](int64_t steps, double pct_start, bool lines, bool three_phase, double least, double most) {

@@ -33,9 +33,9 @@ GradScaler::Unscaled* GradScaler::find(const optim::Optimizer& optimizer) {
   return at == unscaled_.end() ? nullptr : &*at;
 }
 
-void GradScaler::unscale_(const optim::Optimizer& optimizer) {
+void GradScaler::unscale(const optim::Optimizer& optimizer) {
   if (!options_.enabled) return;
-  check(!find(optimizer), "amp::GradScaler::unscale_: called twice since the last update()");
+  check(!find(optimizer), "amp::GradScaler::unscale: called twice since the last update()");
   const NoGrad guard;
   Tensors parameters;
   Tensors grads;
@@ -55,7 +55,7 @@ void GradScaler::unscale_(const optim::Optimizer& optimizer) {
 
 void GradScaler::step(optim::Optimizer& optimizer) {
   if (!options_.enabled) return optimizer.step();
-  if (!find(optimizer)) unscale_(optimizer);
+  if (!find(optimizer)) unscale(optimizer);
   Unscaled& unscaled = *find(optimizer);
   check(!unscaled.stepped, "amp::GradScaler::step: called twice since the last update()");
   optimizer.step(unscaled.finite);

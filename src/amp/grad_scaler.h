@@ -35,7 +35,7 @@ class GradScaler {
   Tensor scale(const Tensor& loss) const;
   /// Scales the gradients of the optimizer's parameters back, before step() does it: for who clips
   /// them or looks at them.
-  void unscale_(const optim::Optimizer& optimizer);
+  void unscale(const optim::Optimizer& optimizer);
   /// The optimizer's step where all gradients are finite. Parameters, states, step count and rates
   /// stay as they are where they are not.
   void step(optim::Optimizer& optimizer);

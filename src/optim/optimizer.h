@@ -162,10 +162,10 @@ class Optimizer {
 };
 
 /// An optimizer whose groups have options of one type, which has a field `lr`.
-template <class Options_>
+template <class O>
 class OptimizerWith : public Optimizer {
  public:
-  using Options = Options_;
+  using Options = O;
   using Group = ParameterGroup<Options>;
 
   /// As they were given or set; lr(group) is the rate now.

@@ -226,10 +226,10 @@ TEST_F(GradScalerTest, GrowsAfterItsIntervalAndClipsWhatIsUnscaled) {
   EXPECT_EQ(t.scaler.get_scale(), 16);
   t.optimizer->zero_grad();
   t.scaler.scale(cross_entropy(t.net(t.x), t.target)).backward();
-  t.scaler.unscale_(*t.optimizer);
+  t.scaler.unscale(*t.optimizer);
   optim::clip_grad_norm_(t.net.parameters(), 1e-3);
-  expect_error<Error>("amp::GradScaler::unscale_: called twice since the last update()",
-                      [&] { t.scaler.unscale_(*t.optimizer); });
+  expect_error<Error>("amp::GradScaler::unscale: called twice since the last update()",
+                      [&] { t.scaler.unscale(*t.optimizer); });
   t.scaler.step(*t.optimizer);
   expect_error<Error>("amp::GradScaler::step: called twice since the last update()",
                       [&] { t.scaler.step(*t.optimizer); });

@@ -276,6 +276,7 @@ VALUES = ("Padding", "Scale2", "Size2", "Size3")
 
 # C++ class: its member: Python's.
 MEMBERS_RENAMED = {
+    "GradScaler": {"unscale": "unscale_"},
     "Compiled": {"function": "__wrapped__"},
     "Dataset": {"get": "__getitem__", "size": "__len__"},
     "Device": {"kind": "type"},

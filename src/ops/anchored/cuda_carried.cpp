@@ -10,9 +10,10 @@ namespace {
 GeneratedKernel generate(const Anchored& a, const Specs& s) {
   if (a.before.program) {
     std::vector<TensorSpec> in = {s.in[0]};
-    for (int k = 0; k < a.more_before(); ++k)
-      in.push_back(a.seen(a.op->inputs() + k, s.in[static_cast<size_t>(a.op->inputs() + k)],
-                          s.in[0].rank()));
+    for (int k = 0; k < a.more_before(); ++k) {
+      const int input = a.op->inputs() + k;
+      in.push_back(a.seen(input, s.in[static_cast<size_t>(input)], s.in[0].rank()));
+    }
     const TensorSpec& operand = a.keeps_operand ? s.out.back() : s.in[0];
     return generate_carried(*a.before, {in, {&operand, 1}},
                             {.returns = true, .stores = a.keeps_operand});
@@ -51,8 +52,10 @@ CarriedKernel load_carried(const AnchoredParams& params, const Specs& s,
 fused::KernelArgs CarriedKernel::arguments(const AnchoredParams& params, const Call& call) const {
   const Anchored& a = *params.call;
   fused::KernelArgs all = args;
-  for (int k = 0; k < a.more_before(); ++k)
-    all.in[k + 1] = call.in[static_cast<size_t>(a.op->inputs() + k)].data;
+  for (int k = 0; k < a.more_before(); ++k) {
+    const int input = a.op->inputs() + k;
+    all.in[k + 1] = call.in[static_cast<size_t>(input)].data;
+  }
   if (a.before.program) {
     if (a.keeps_operand) all.out[0] = call.out.back().data;
     return all;

@@ -121,8 +121,8 @@ std::vector<Candidate> candidates(const AnchoredParams& params, const Specs& s,
     const int resident = multiprocessors / wgmma::kCluster * wgmma::kCluster;
     state->grid = static_cast<unsigned>(std::min<int64_t>(tiles, resident));
     // Stages of shared memory that a multiprocessor writes and reads.
-    const double cost = static_cast<double>((tiles + resident - 1) / resident) * own.k_blocks *
-                        (tile_n == 192 ? 1.3 : 1);
+    const int64_t rounds = (tiles + resident - 1) / resident;
+    const double cost = static_cast<double>(rounds) * own.k_blocks * (tile_n == 192 ? 1.3 : 1);
     ways.emplace_back(cost, std::move(state));
   }
   std::sort(ways.begin(), ways.end(),
