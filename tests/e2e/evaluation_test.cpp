@@ -51,7 +51,7 @@ TEST_F(EvaluationTest, WaitsOnceHoweverManyBatchesThereAre) {
   for (const int64_t n : {40, 400, 410})
     for (const bool resident : {false, true}) {
       const data::Loader loader(digits(n), {.batch = 20, .device = device(), .resident = resident});
-      // A walk over batches that are copied to the GPU waits once itself, however many there are.
+      // Batches of the host are copied in pieces of many, and a large copy waits: here one piece.
       const int64_t waits = device().is_cuda() && !resident ? 2 : 1;
       EXPECT_EQ(waits_of(loader, {.metrics = {kConstant}}).second, waits) << n << " " << resident;
       // On the CPU the metrics' own numbers are read from there too.
