@@ -2,18 +2,27 @@
 NumPy: everything that can be seen must be the same, or the compiled call says why it refuses.
 
     python tests/python/fuzz_compile.py --programs 10000 --seed 1
-    python tests/python/fuzz_compile.py --device cuda --programs 5000 --jobs 16 --seconds 230
+    python tests/python/fuzz_compile.py --device cuda --programs 5000 --jobs 16 --out DIR
 
 Half of the programs are chains of calls over all functions (fuzz_ops.py), half are functions of a
 few statements whose surroundings change between calls (fuzz_programs.py). On CUDA each runs under
 settings of its own: TF32, timing of kernels and deterministic mode, on or off. A program that ends
-the process counts as one that differs.
+the process, or does not end within a minute, counts as one that differs. What differs is shrunk and
+written to a file of its own below DIR; the last line counts, also where the time is over or the
+process is told to end (SIGTERM).
 """
 
 import argparse
+import collections
+import contextlib
+import json
+import os
 import random
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +36,8 @@ KINDS = (fuzz_programs, fuzz_ops)
 # How far results may lie apart, as a part of the largest element, where sums may go another way.
 NEAR = {"float64": 1e-8, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1.5e-1}
 TF32 = 2e-2
+SHRINKING = 30  # seconds for one program
+HANGING = 60 + SHRINKING
 
 
 class Settings(NamedTuple):
@@ -79,7 +90,7 @@ def shrink(kind, program, settings):
         except Exception:
             return False
 
-    end = time.monotonic() + 60
+    end = time.monotonic() + SHRINKING
     again = True
     while again and time.monotonic() < end:
         smaller = next((p for p in program.parts() if fails(p)), None)
@@ -117,94 +128,142 @@ def fuzz(programs, seed, device="cpu", first=0, every=1, end=None):
 
 
 class Tally:
-    def __init__(self):
+    """What one process did, kept in a file for whoever waits for it."""
+
+    def __init__(self, path=""):
+        self.path, self.at = path, -1
         self.ran = self.wrong = 0
         self.refused = {}
+
+    def begin(self, i):
+        self.at = i
+        if self.path:
+            numbers = (self.at, self.ran, self.wrong, sum(self.refused.values()))
+            replaced = Path(self.path + ".new")
+            replaced.write_text(" ".join(map(str, numbers)))
+            replaced.replace(self.path)
 
     def add(self, text, refusal):
         self.ran += 1
         self.wrong += bool(text)
         if refusal:
-            self.refused[refusal[:90]] = self.refused.get(refusal[:90], 0) + 1
+            reason = re.sub(r"\d+", "N", refusal)[:120]
+            self.refused[reason] = self.refused.get(reason, 0) + 1
+
+
+def keep(folder, seed, i, text):
+    """Says what differs, and writes it down."""
+    text = f"program {i} of seed {seed}: {text}"
+    print(text, flush=True)
+    if folder:
+        (Path(folder) / f"program-{seed}-{i}.txt").write_text(text)
 
 
 def run_here(options):
     """One process's part of the programs. It says which it is at, so that a crash can be told."""
     end = time.monotonic() + options.seconds if options.seconds else None
-    tally = Tally()
+    tally = Tally(options.at)
     for i, text, refusal in fuzz(
         options.programs, options.seed, options.device, options.first, options.jobs, end
     ):
         if text is None:
-            if options.at:
-                Path(options.at).write_text(f"{i} {tally.ran} {sum(tally.refused.values())}")
+            tally.begin(i)
             continue
         tally.add(text, refusal)
         if text:
-            print(f"program {i} of seed {options.seed}: {text}", flush=True)
-    if options.refusals:
-        for text, count in sorted(tally.refused.items(), key=lambda item: -item[1]):
-            print(f"{count:6} {text}")
-    refused = sum(tally.refused.values())
-    print(f"{tally.ran} programs of seed {options.seed}: {tally.wrong} differ, {refused} refused")
-    return tally.wrong != 0
+            keep(options.out, options.seed, i, text)
+    tally.begin(-1)
+    Path(options.at + ".refused").write_text(json.dumps(tally.refused))
+    return 0
 
 
 class Worker:
-    """A process that runs every n-th program, and another one where it died."""
+    """A process that runs every n-th program, and another one where it died or hangs."""
 
     def __init__(self, options, number, folder):
         self.options, self.number = options, number
         self.at = folder / f"at-{number}"
-        self.log = folder / f"log-{number}"
         self.end = time.monotonic() + options.seconds if options.seconds else None
-        self.tally = Tally()
+        self.counts = [0, 0, 0]  # ran, differ, refused: of the processes before
         self.start(number)
 
     def start(self, first):
+        self.at.unlink(missing_ok=True)
         command = [sys.executable, __file__, "--child", "--first", str(first), "--at", str(self.at)]
-        for name in ("programs", "seed", "device", "jobs"):
+        for name in ("programs", "seed", "device", "jobs", "out"):
             command += [f"--{name}", str(getattr(self.options, name))]
         left = self.end - time.monotonic() if self.end else 0
         command += ["--seconds", str(max(1, left) if self.end else 0)]
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.process = subprocess.Popen(command)
+        self.seen, self.since = None, time.monotonic()
 
-    def wait(self):
-        """What it ran, what differed and what was refused."""
-        ran = wrong = refused = 0
-        while True:
-            code = self.process.wait()
-            lines = self.log.read_text().splitlines()
-            last = lines[-1].split() if lines else []
-            if code in (0, 1) and "differ," in last:
-                ran, refused = ran + int(last[0]), refused + int(last[-2])
-                return ran, wrong + int(last[5]), refused, "\n".join(lines[:-1])
-            i, before, more = map(int, self.at.read_text().split())
-            with self.log.open("a") as log:
-                log.write(
-                    f"program {i} of seed {self.options.seed}: it ended the process: {code}\n"
-                )
-            ran, wrong, refused = ran + before + 1, wrong + 1, refused + more
-            self.start(i + self.options.jobs)
+    def where(self):
+        """The program it is at, none before the first and -1 after the last; and its counts."""
+        try:
+            at, *counts = map(int, self.at.read_text().split())
+        except OSError:
+            return None, [0, 0, 0]
+        return at, counts
+
+    def total(self):
+        return [a + b for a, b in zip(self.counts, self.where()[1], strict=True)]
+
+    def refusals(self):
+        with contextlib.suppress(OSError):
+            return collections.Counter(json.loads(Path(f"{self.at}.refused").read_text()))
+        return collections.Counter()
+
+    def goes_on(self):
+        """Whether there is more to wait for."""
+        code = self.process.poll()
+        at, _ = self.where()
+        if at != self.seen:
+            self.seen, self.since = at, time.monotonic()
+        if code is None and time.monotonic() - self.since < HANGING:
+            return True
+        if code == 0 and at == -1:
+            return False
+        self.process.kill()
+        self.process.wait()
+        if at is None:
+            raise SystemExit(f"the processes do not start: {code}")
+        what = "it does not end" if code is None else f"it ended the process: {code}"
+        _, program, settings = program_of(at, self.options.seed, self.options.device)
+        keep(self.options.out, self.options.seed, at, f"{what}\n{settings}\n{program}\n")
+        ran, wrong, refused = self.total()
+        self.counts = [ran + 1, wrong + 1, refused]
+        self.start(at + self.options.jobs)
+        return True
 
 
 def run_workers(options):
-    import tempfile
-
     start = time.monotonic()
+    if options.out:
+        Path(options.out).mkdir(parents=True, exist_ok=True)
+    if options.jobs > 1:  # as many processes as cores: each with one thread
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory() as folder:
         workers = [Worker(options, n, Path(folder)) for n in range(options.jobs)]
-        done = [w.wait() for w in workers]
-    for *_, text in done:
-        if text:
-            print(text)
-    ran, wrong, refused = (sum(d[i] for d in done) for i in range(3))
-    print(
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):
+            while any([w.goes_on() for w in workers]):
+                time.sleep(0.2)
+        for w in workers:
+            w.process.kill()
+            w.process.wait()
+        ran, wrong, refused = (sum(w.total()[i] for w in workers) for i in range(3))
+        reasons = sum((w.refusals() for w in workers), collections.Counter()).most_common()
+    reasons = "".join(f"{count:6} {text}\n" for text, count in reasons)
+    if options.refusals:
+        print(reasons, end="")
+    line = (
         f"{ran} programs of seed {options.seed} on {options.device} in "
         f"{time.monotonic() - start:.0f} s: {wrong} differ, {refused} refused"
     )
-    return wrong != 0
+    print(line, flush=True)
+    if options.out:
+        (Path(options.out) / "count.txt").write_text(f"{reasons}{line}\n")
+    return wrong != 0 or ran == 0
 
 
 def main():
@@ -214,6 +273,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--seconds", type=float, default=0, help="end after this time; 0: never")
+    parser.add_argument("--out", default="", help="a folder for programs that differ")
     parser.add_argument("--refusals", action="store_true", help="say why programs are refused")
     for name in ("--first", "--at", "--child"):  # of the processes it starts
         kind = {"action": "store_true"} if name == "--child" else {"default": ""}

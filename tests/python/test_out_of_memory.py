@@ -1,9 +1,6 @@
 """Memory that runs out at any moment leaves a process that works, and as much memory as before."""
 
 import gc
-import subprocess
-import sys
-from pathlib import Path
 
 import mica
 import numpy as np
@@ -77,34 +74,3 @@ def test_every_allocation_of_a_step_fails(compiled, batch, device):
     gc.collect()
     held = mica.memory_stats(device)["allocated"]
     assert held < 64 << 20
-
-
-TWO = """
-import sys, mica
-sys.path.insert(0, sys.argv[1])
-from test_out_of_memory import make_step
-import numpy as np
-rng = np.random.default_rng(1)
-x = mica.tensor(rng.standard_normal((64, 1, 28, 28), dtype=np.float32), device=sys.argv[2])
-y = mica.tensor(rng.integers(0, 10, 64), device=sys.argv[2])
-mica.set_deterministic(True)
-net, step = make_step(sys.argv[2], True)
-print(*[step(x, y).item() for _ in range(int(sys.argv[3]))][-3:])
-"""
-
-
-def test_two_processes_on_one_device(device):
-    if device == "cpu":
-        pytest.skip("of a CUDA device: processes share the CPU anyway")
-
-    def start():
-        return subprocess.Popen(
-            [sys.executable, "-c", TWO, str(Path(__file__).parent), device, "2000"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    both = [start(), start()]
-    said = [p.communicate(timeout=300)[0] for p in both]
-    assert all(p.returncode == 0 for p in both)
-    assert said[0] == said[1] and len(said[0].split()) == 3

@@ -141,3 +141,42 @@ def test_folders_whose_names_are_no_text(tmp_path):
     with open(folder + b"/a.png", "wb") as file:
         file.write(png(2, 2))
     assert data.image_folder(tmp_path / "set").class_names == [os.fsdecode(b"\xff")]
+
+
+def segment(kind, body):
+    return bytes([0xFF, kind]) + struct.pack(">H", len(body) + 2) + body
+
+
+def progressive_jpeg(side, scans):
+    """A grey square whose coefficients are all zero, in that many scans: first the means of its
+    blocks, then each frequency, and bits of them that come later."""
+    blocks = (side // 8) ** 2
+    one_code = bytes([1]) + bytes(15)  # a table of a single code, the bit 0
+    tables = b"".join(
+        segment(0xC4, bytes([table]) + one_code + symbol)
+        for table, symbol in (
+            (0x00, b"\x00"),
+            (0x10, b"\xe0"),  # no difference; 16384 blocks or more without coefficients
+        )
+    )
+    frame = segment(0xC2, struct.pack(">BHHB", 8, side, side, 1) + bytes([1, 0x11, 0]))
+    head = b"\xff\xd8" + segment(0xDB, bytes([0]) + bytes([1] * 64)) + frame + tables
+
+    def scan(first, last, high, low, bits):
+        header = segment(0xDA, bytes([1, 1, 0, first, last, high << 4 | low]))
+        return header + bytes(-(-bits // 8) * [0])
+
+    assert blocks == 16384  # one code and 14 bits for the run
+    orders = [(k, low) for low in range(13, -1, -1) for k in range(1, 64)]
+    rest = [scan(k, k, low + 1 if low < 13 else 0, low, 15) for k, low in orders[: scans - 1]]
+    return head + scan(0, 0, 0, 0, blocks) + b"".join(rest) + b"\xff\xd9"
+
+
+def test_many_scans_of_an_image(tmp_path):
+    path = tmp_path / "scans.jpeg"
+    path.write_bytes(progressive_jpeg(1024, 60))
+    assert io.read_image(path).shape == (1, 1024, 1024)
+    path.write_bytes(progressive_jpeg(1024, 800))
+    assert path.stat().st_size < 20000
+    with pytest.raises(mica.IoError, match=r"scans\.jpeg: .*more than 500 scans of 1024 x 1024"):
+        io.read_image(path)

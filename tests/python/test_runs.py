@@ -1,17 +1,22 @@
 """Runs that are stopped, fail, diverge or meet each other: nothing is lost."""
 
+import html
 import json
 import os
+import re
+import shlex
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import mica
 import numpy as np
 import pytest
-from mica import data, io, nn, optim, train
+from mica import _mica, data, io, nn, optim, train
 
 X = np.random.default_rng(3).uniform(-1, 1, (256, 2)).astype(np.float32)
 Y = (X[:, 0] * X[:, 1] > 0).astype(np.int64)
@@ -195,3 +200,49 @@ def test_words_of_a_checkpoint_that_does_not_fit(tmp_path):
     trainer = train.Trainer(net, optim.SGD(net.parameters(), lr=0.1))
     with pytest.raises(mica.IoError, match=r"last\.safetensors: load_state_dict"):
         trainer.resume(tmp_path)
+
+
+def write_digits(folder, count=64):
+    """A few images with MNIST's names."""
+    folder.mkdir()
+    pixels = np.random.default_rng(1).integers(0, 255, (count, 28, 28), dtype=np.uint8)
+    for part in ("train", "t10k"):
+        header = b"\0\0\x08\x03" + struct.pack(">3I", count, 28, 28)
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(header + pixels.tobytes())
+        labels = bytes(i % 10 for i in range(count))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(
+            b"\0\0\x08\x01" + struct.pack(">I", count) + labels
+        )
+
+
+def test_the_command_of_a_report_and_the_threads_of_a_checkpoint(tmp_path):
+    tool = Path(_mica.__file__).parents[2] / "bin" / "mica"
+    if not tool.exists():
+        pytest.skip("the mica command was not built")
+    hostile = tmp_path / "d'; touch X; '"
+    write_digits(hostile)
+    out = tmp_path / "run"
+
+    def mica_train(*arguments):
+        command = [tool, "train", "lenet", "--device", "cpu", "--out", out, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    done = mica_train("--data", hostile, "--epochs", "1", "--threads", "1")
+    assert done.returncode == 0, done.stderr
+    report = html.unescape(re.sub(r"</?span>", "", (out / "report.html").read_text()))
+    words = shlex.split(re.findall(r"<code>(mica train [^<]*)</code>", report)[0])
+    assert words[words.index("--data") + 1] == str(hostile)
+
+    path = str(out / "last.safetensors")
+    saved = io.load_checkpoint(path)
+    config = json.loads(saved.metadata["config"])
+    assert config["threads"] == 1
+    saved.metadata |= {"config": json.dumps(config | {"threads": 2**31 - 1})}
+    io.save_checkpoint(path, saved)
+    done = subprocess.run(
+        [tool, "train", "--resume", out, "--epochs", "2"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr

@@ -11,25 +11,12 @@ TORTURE = Path(__file__).parents[1] / "torture"
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="of the host")
-@pytest.mark.parametrize("group", ["files", "calls", "kills", "exits", "disk"])
+@pytest.mark.parametrize("group", ["files", "calls", "threads", "kills", "exits", "disk"])
 def test_torture(group):
     done = subprocess.run(
-        [sys.executable, TORTURE, "--seconds", "1.5", group],
+        [sys.executable, TORTURE, "--seconds", "1.5", "--jobs", "2", group],
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.skipif(DEVICE != "cpu", reason="of the host")
-def test_mutated_files_of_mica_and_torch():
-    done = subprocess.run(
-        [sys.executable, "saved.py", "400"],
-        cwd=TORTURE,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.split() == ["400"], done.stdout

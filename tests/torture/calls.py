@@ -11,7 +11,7 @@ import time
 import warnings
 from pathlib import Path
 
-from child import in_children, limit_memory
+from child import in_child, limit_memory
 
 # What changes the process for those that come after, waits on purpose, or writes where it is told.
 LEFT_OUT = re.compile(
@@ -237,9 +237,11 @@ def attack(seed, seconds):
     print(count)
 
 
-def torture(seconds, seed, goal=None):
-    total, found = in_children("calls.py", seconds, seed, goal=goal)
-    return f"{total} calls", found
+def torture(group):
+    group.turns(
+        ["calls"],
+        lambda kind, number: in_child(group, kind, "calls.py", group.seed * 100_000 + number),
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import random
 
-from child import Clock, finish, start
+from child import finish, start
 
 THREADS = """
 import random, sys, threading, time
@@ -61,18 +61,19 @@ more = [threading.Thread(target=some) for _ in range(64)]
 }
 
 
-def torture(seconds, seed, goal=None):
-    rng, clock, count, found = random.Random(seed), Clock(seconds), 0, []
-    while clock and (goal is None or count < goal):
+def torture(group):
+    def work(name, number):
+        rng = random.Random(group.seed * 100_000 + number)
         kinds = [rng.randrange(4) for _ in range(rng.randrange(1, 5))]
-        name = rng.choice(list(ENDS))
-        code = THREADS.format(seed=count) + (
+        code = THREADS.format(seed=number) + (
             f"for kind in {kinds}:\n"
             f"    threading.Thread(target=work, args=(kind,), daemon=True).start()\n"
             f"time.sleep({rng.random() * 0.15})\n" + ENDS[name]
         )
-        status, _, err = finish(start(["-c", code]), 60)
+        # Newer Pythons warn of every fork beside threads.
+        status, _, err = finish(start(["-W", "ignore::DeprecationWarning", "-c", code]), 60)
         if status != 0 or err:
-            found.append(f"{name} {kinds}, seed {seed}, {count}: {status}: {err[-500:]}")
-        count += 1
-    return f"{count} exits", found
+            group.find(f"{name} {kinds}, seed {group.seed}, {number}: {status}: {err[-500:]}")
+        group.add(name)
+
+    group.turns(list(ENDS), work)

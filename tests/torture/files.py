@@ -1,4 +1,5 @@
-"""Readers of files: whatever the bytes, a value or an IoError, within 1 GB and 5 s."""
+"""Readers of files: whatever the bytes, a value, an IoError or an Unsupported that names the file,
+within 1 GB and 5 s."""
 
 import gzip
 import os
@@ -10,9 +11,10 @@ import tempfile
 import time
 import zlib
 
-from child import HERE, in_children, limit_memory
+from child import HERE, in_child, limit_memory
 
-READERS = ["png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint"]
+READERS = ["png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint", "saved", "torch"]
+GOLDEN = os.path.join(HERE, "../golden")
 
 
 def seeds(reader):
@@ -32,21 +34,37 @@ def seeds(reader):
         return [gzip.compress(data) for data in seeds("idx")]
     if reader == "csv":
         return [b"a,b,c\n1,2,0\n-4.5e3, 5 ,1\n", b'"x ""y""";z\r\n1;2\r\n\r\n3;4']
+    if reader == "torch":
+        names = ("torch_archive.pt", "torch_legacy.pt", "torch_module.pt")
+        return [contents(os.path.join(GOLDEN, name)) for name in names]
+    tensors = {"a": mica.ones(2, 3), "b": mica.zeros(4, dtype=mica.bool)}
+    trees = [
+        {"weights": {"a": mica.ones(3, 4), "b": [mica.zeros(2), None, 1.5]}, "epoch": 3},
+        [("x", True), {1: mica.arange(5), "nested": {"deep": [[], {}, ()]}}],
+    ]
+    write = {
+        "safetensors": [lambda p: mica.io.save_safetensors(p, tensors, {"key": "value"})],
+        "checkpoint": [
+            lambda p: mica.io.save_checkpoint(p, mica.io.Checkpoint(tensors, {}, {"config": "{}"}))
+        ],
+        "saved": [lambda p, tree=tree: mica.save(tree, p) for tree in trees],
+    }[reader]
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "file")
-        tensors = {"a": mica.ones(2, 3), "b": mica.zeros(4, dtype=mica.bool)}
-        if reader == "safetensors":
-            mica.io.save_safetensors(path, tensors, {"key": "value"})
-        else:
-            mica.io.save_checkpoint(path, mica.io.Checkpoint(tensors, {}, {"config": "{}"}))
-        with open(path, "rb") as file:
-            return [file.read()]
+        path, written = os.path.join(folder, "file"), []
+        for function in write:
+            function(path)
+            written.append(contents(path))
+    return written
+
+
+def contents(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def samples(kind):
     """The images of the unit tests."""
-    with open(os.path.join(HERE, "../unit/image_samples.h")) as file:
-        text = file.read()
+    text = contents(os.path.join(HERE, "../unit/image_samples.h")).decode()
     found = re.findall(rf"k\w+{kind}\b[^=]*=\s*((?:\"[0-9a-f]*\"\s*)+)", text)
     return [bytes.fromhex("".join(re.findall("[0-9a-f]+", hexes))) for hexes in found]
 
@@ -77,6 +95,11 @@ def mutated(data, rng):
     return bytes(data)
 
 
+def spliced(a, b, rng):
+    """The beginning of one file with the end of another."""
+    return a[: rng.randrange(len(a))] + b[rng.randrange(len(b)) :]
+
+
 def repaired(png):
     """A PNG file with the checksums of its chunks put right."""
     data, at = bytearray(png), 8
@@ -94,8 +117,10 @@ def repaired(png):
 def attack(reader, seed, seconds):
     import mica
 
+    mica.ones(1000).sum().item()
     rng = random.Random(f"{reader} {seed}")
     begun = seeds(reader)
+    idx = seeds("idx")
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     path = os.path.join(folder, "file" + (".gz" if reader == "gzip" else ""))
     limit_memory(1 << 30)
@@ -109,17 +134,22 @@ def attack(reader, seed, seconds):
         ),
         "safetensors": mica.io.load_safetensors,
         "checkpoint": mica.io.load_checkpoint,
+        "saved": mica.load,
+        "torch": mica.load,
     }[reader]
     count, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        data = mutated(rng.choice(begun), rng)
+    begin = time.monotonic()
+    while begin < end:
+        data = rng.choice(begun)
+        if rng.random() < 0.05:
+            data = spliced(data, rng.choice(begun), rng)
+        data = mutated(data, rng)
         if reader == "png" and rng.random() < 0.7:
             data = repaired(data)
         if reader == "gzip" and rng.random() < 0.5:
-            data = gzip.compress(mutated(rng.choice(seeds("idx")), rng), 1)
+            data = gzip.compress(mutated(rng.choice(idx), rng), 1)
         with open(path, "wb") as file:  # what is left there is what killed the process
             file.write(data)
-        begin = time.monotonic()
         try:
             read(path)
         except (mica.IoError, mica.Unsupported) as e:
@@ -127,21 +157,22 @@ def attack(reader, seed, seconds):
                 print("found", reader, seed, count, "no file name:", e)
         except Exception as e:
             print("found", reader, seed, count, type(e).__name__, e)
-        if time.monotonic() - begin > 5:
-            print("found", reader, seed, count, "took", time.monotonic() - begin, "s")
+        took, begin = time.monotonic() - begin, time.monotonic()
+        if took > 5:
+            print("found", reader, seed, count, "took", took, "s")
         count += 1
     os.remove(path)
     os.rmdir(folder)
     print(count)
 
 
-def torture(seconds, seed, goal=None):
-    counts, found = {}, []
-    for reader in READERS:
-        share = seconds / len(READERS)
-        counts[reader], bad = in_children("files.py", share, seed, reader, goal=goal)
-        found += bad
-    return "mutated files, " + ", ".join(f"{n} {reader}" for reader, n in counts.items()), found
+def torture(group):
+    group.turns(
+        READERS,
+        lambda reader, number: in_child(
+            group, reader, "files.py", reader, group.seed * 100_000 + number
+        ),
+    )
 
 
 if __name__ == "__main__":

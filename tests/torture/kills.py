@@ -1,5 +1,6 @@
 """Runs that are killed at any moment and gone on with end with the bits of one left alone."""
 
+import functools
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from child import Clock, finish, start
+from child import finish, start
 
 CONFIGURATIONS = [
     {"compile": True, "optimizer": "SGD", "workers": 0, "save_every": 0},
@@ -72,42 +73,52 @@ def train(out, number):
     print(digest.hexdigest())
 
 
-def torture(seconds, seed, goal=None):
-    rng, clock, kills, found = random.Random(seed), Clock(seconds), 0, []
-    ends = {}
-    while clock and (goal is None or kills < goal):
-        number = rng.randrange(len(CONFIGURATIONS))
-        folder = tempfile.mkdtemp()
-        try:
-            if number not in ends:
-                begin = time.monotonic()
-                status, out, err = finish(start(["kills.py", folder + "/whole", number]), 60)
-                if status != 0:
-                    found.append(f"configuration {number}: {status}: {err[-500:]}")
-                    return f"{kills} kills", found
-                ends[number] = out.split()[-1], time.monotonic() - begin
-            end, duration = ends[number]
-            patience = 0.9
-            while clock:
-                process = start(["kills.py", folder + "/run", number])
-                process.stdout.readline()
-                time.sleep(rng.random() * duration * patience)
-                alive = process.poll() is None
-                if alive and patience > 0.01:
-                    process.kill()
-                    kills += 1
-                    patience *= 0.97
-                    finish(process, 10)
-                    continue
-                status, out, err = finish(process, 60)
-                if status != 0 or out.split()[-1] != end:
-                    found.append(
-                        f"configuration {number}, seed {seed}: {status} {out} {err[-500:]}"
-                    )
-                break
-        finally:
-            shutil.rmtree(folder)
-    return f"{kills} kills", found
+def end_alone(group, number):
+    """What the end of a run is known by that nobody disturbs, and how long it takes."""
+    folder = tempfile.mkdtemp()
+    try:
+        begin = time.monotonic()
+        status, out, err = finish(start(["kills.py", folder + "/run", number]), 60)
+        if status == 0:
+            return out.split()[-1], time.monotonic() - begin
+        group.find(f"configuration {number}: {status}: {err[-500:]}")
+        return None, 0.0
+    finally:
+        shutil.rmtree(folder)
+
+
+def kill_and_go_on(group, kind, number, seed, end, duration):
+    rng, patience, folder = random.Random(seed), 0.9, tempfile.mkdtemp()
+    try:
+        while True:
+            process = start(["kills.py", folder + "/run", number])
+            process.stdout.readline()
+            time.sleep(rng.random() * duration * patience)
+            if process.poll() is None and group.wants(kind) and patience > 0.01:
+                process.kill()
+                finish(process, 10)
+                group.add(kind)
+                patience *= 0.97
+                continue
+            status, out, err = finish(process, 60)
+            if status != 0 or out.split()[-1] != end:
+                group.find(f"configuration {number}, seed {seed}: {status} {out} {err[-500:]}")
+            return
+    finally:
+        shutil.rmtree(folder)
+
+
+def torture(group):
+    names = [f"of configuration {n}" for n in range(len(CONFIGURATIONS))]
+    alone = functools.cache(lambda n: end_alone(group, n))
+
+    def work(kind, number):
+        n = names.index(kind)
+        end, duration = alone(n)
+        if end:
+            kill_and_go_on(group, kind, n, group.seed * 100_000 + number, end, duration)
+
+    group.turns(names, work)
 
 
 if __name__ == "__main__":
