@@ -28,7 +28,8 @@ class CompiledNode final : public GradNode {
 
  private:
   Tensors vjp(const Tensors& cotangents) override {
-    if (plan_->error()) std::rethrow_exception(plan_->error());
+    for (size_t i = 0; i < cotangents.size(); ++i)
+      if (cotangents[i].defined() && plan_->errors()[i]) std::rethrow_exception(plan_->errors()[i]);
     check<Unsupported>(!grad_enabled(),
                        "compile: the gradient of a compiled function cannot be differentiated "
                        "again; compile the function that takes both gradients");

@@ -23,8 +23,9 @@ struct CapturedBackward {
   std::vector<End> ends;
   /// What the last run of the function kept. Runs and whoever takes it hold the same lock.
   Tensors kept;
-  /// Why there is no gradient: a tensor that was saved is written to since. Backward throws it.
-  std::exception_ptr error;
+  /// By differentiable result: why it has no gradient, a tensor that was saved and is written to
+  /// since. Backward from there throws it.
+  std::vector<std::exception_ptr> errors;
 };
 
 /// A plan for the backward pass of a compiled function.
@@ -38,7 +39,7 @@ class BackwardPlan : public std::enable_shared_from_this<BackwardPlan> {
   Tensors run(const Tensors& inputs);
 
   const std::vector<CapturedBackward::End>& ends() const { return captured_->ends; }
-  const std::exception_ptr& error() const { return captured_->error; }
+  const std::vector<std::exception_ptr>& errors() const { return captured_->errors; }
   const Plan& plan() const { return plan_; }
 
  private:

@@ -184,6 +184,11 @@ class Capture final : public Recorder, public GradWatcher {
   }
 
   Captured finish(const Tensors& results) {
+    for (const Slot& slot : slots_)
+      check<Unsupported>(slot.input.argument < 0 || slot.tensor.is_leaf(),
+                         "compile: something with a history is written to argument {} ({}), which "
+                         "would not have that history outside; detach() it, or write to a clone()",
+                         slot.input.argument, slot.tensor.spec());
     Captured c;
     std::vector<size_t> differentiable;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -269,10 +274,23 @@ class Capture final : public Recorder, public GradWatcher {
     std::vector<std::vector<GradEdge>> by_root;
     for (const Tensor& root : roots) by_root.push_back(leaves_of({root}, start_));
     Tensors gradients(leaves.size());
+    const auto gradients_of = [&](const Tensors& from, const Tensors& given) {
+      return grad_until(from, leaves, given, {.retain_graph = true}, start_);
+    };
+    backward->errors.resize(roots.size());
     try {
-      gradients = grad_until(roots, leaves, cotangents, {}, start_);
-    } catch (const Error&) {
-      backward->error = std::current_exception();
+      gradients = gradients_of(roots, cotangents);
+    } catch (const Error&) {  // of some; others may have gradients
+      Tensors able;
+      Tensors given;
+      for (size_t i = 0; i < roots.size(); ++i) try {
+          gradients_of({roots[i]}, {cotangents[i]});
+          able.push_back(roots[i]);
+          given.push_back(cotangents[i]);
+        } catch (const Error&) {
+          backward->errors[i] = std::current_exception();
+        }
+      if (!able.empty()) gradients = gradients_of(able, given);
     }
     Tensors made;
     for (size_t i = 0; i < leaves.size(); ++i) {

@@ -335,6 +335,9 @@ def compare_with_numpy(case, arguments, keywords, outputs):
         raise DisagreementError(f"{case.name}: shape {got.shape}, NumPy's is {wanted.shape}")
     wanted = wanted.astype(np.float64)
     with np.errstate(all="ignore"):
+        if outputs[0].dtype.is_floating_point:
+            largest = mica.finfo(outputs[0].dtype).max
+            wanted = np.where(np.abs(wanted) > largest, np.copysign(np.inf, wanted), wanted)
         scale = np.where(np.isfinite(wanted), np.abs(wanted), 0)
         scale = scale + (scale.max() if scale.size else 0) * tolerance + 1e-6
         near = np.abs(got - wanted) <= tolerance * (scale + 1)
@@ -425,4 +428,6 @@ def difference(program, device, near):
 
 
 def make(rng, settings) -> Any:
-    return make_program(rng, exact=settings.exact)
+    program = make_program(rng, exact=settings.exact)
+    # Optimizers that divide by the size of a gradient make steps of what TF32 rounds away.
+    return program._replace(optimizer="SGD") if settings.tf32 else program

@@ -491,6 +491,50 @@ class TestTrainedFromOutside:
         with pytest.raises(mica.Unsupported, match="cannot be differentiated again"):
             mica.grad(f(ones()).sum(), w, create_graph=True)
 
+    def test_results_that_can_be_differentiated_beside_one_that_cannot(self):
+        w = mica.tensor([1.0, 2.0], requires_grad=True)
+        buf = mica.tensor([3.0, 4.0])
+
+        def f(x):
+            first = w * buf
+            buf[1:] = buf[:-1]
+            return first, w * x, mica.autograd.checkpoint(lambda t: t * w, x)
+
+        for call in (f, mica.compile(f)):
+            buf.copy_(mica.tensor([3.0, 4.0]))
+            w.grad = None
+            first, second, third = call(mica.tensor([5.0, 6.0]))
+            (second * third).sum().backward(retain_graph=True)
+            assert w.grad.tolist() == [50, 144]
+            with pytest.raises(mica.Error, match=r"mul: a tensor it saved .* modified"):
+                first.sum().backward()
+
+
+def test_a_history_written_to_an_argument_is_refused():
+    w = mica.tensor([1.0, 2.0], requires_grad=True)
+
+    def whole(x):
+        x.mul_(w)
+        return x * 2
+
+    def part(x):
+        x.view(2, 1)[0].copy_(w[:1])
+        return (x * 2,)
+
+    for f in (whole, part):
+        x = mica.ones(2)
+        with pytest.raises(
+            mica.Unsupported, match=r"a history is written to argument 0 \(f32\[2\]\)"
+        ):
+            mica.compile(f)(x)
+        assert x.tolist() == [1, 1] and not x.requires_grad
+        with mica.no_grad():
+            mica.compile(f)(x)
+        assert x.tolist() == ([1, 2] if f is whole else [1, 1])
+    x = mica.ones(2)
+    mica.compile(lambda x: x.mul_(w.detach()))(x)
+    assert x.tolist() == [1, 2]
+
 
 def test_an_argument_detached_inside_has_no_history_outside():
     x = mica.ones(3, requires_grad=True)
