@@ -28,6 +28,7 @@
 #include "mica/io/report.h"
 #include "mica/io/safetensors.h"
 #include "mica/io/tree.h"
+#include "mica/models/image_models.h"
 #include "mica/models/models.h"
 #include "mica/models/resnet.h"
 #include "mica/nn/nn.h"

@@ -124,6 +124,7 @@ void bind_layers(nb::module_& nn) {
   bind_activation_layers(nn);
   bind_pooling_layers(nn);
   bind_image_layers(nn);
+  bind_joined_layers(nn);
 }
 
 }  // namespace mica::python

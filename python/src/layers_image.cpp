@@ -143,6 +143,10 @@ void bind_reshaping(nb::module_& nn) {
             construct(self, FlattenOptions{start, end});
           },
           "start_dim"_a = 1, "end_dim"_a = -1);
+  add_layer<Permute::Impl>(nn, "Permute", "The axes in another order.")
+      .def(
+          "__init__", [](Permute::Impl* self, const Dims& dims) { construct(self, dims); },
+          "dims"_a);
   add_layer<Unflatten::Impl>(nn, "Unflatten", "One axis becomes several.")
       .def(
           "__init__",

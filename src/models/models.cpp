@@ -1,6 +1,7 @@
 #include "mica/models/models.h"
 
 #include "mica/core/check.h"
+#include "mica/models/resnet.h"
 #include "mica/nn/nn.h"
 
 namespace mica::models {
@@ -68,31 +69,63 @@ nn::Sequential mnist_net() {
 
 namespace {
 
-struct Entry {
+struct Small {
   const char* name;
   nn::Sequential (*make)();
 };
-constexpr Entry kModels[] = {{"mlp", [] { return mlp(); }},
-                             {"simple_cnn", simple_cnn},
-                             {"lenet", lenet},
-                             {"lenet6", lenet6},
-                             {"mnist_net", mnist_net}};
+constexpr Small kSmall[] = {{"mlp", [] { return mlp(); }},
+                            {"simple_cnn", simple_cnn},
+                            {"lenet", lenet},
+                            {"lenet6", lenet6},
+                            {"mnist_net", mnist_net}};
+
+struct ForImages {
+  const char* name;
+  nn::Module (*make)(const ModelOptions&);
+};
+constexpr ForImages kForImages[] = {{"resnet18", resnet18},
+                                    {"resnet34", resnet34},
+                                    {"resnet50", resnet50},
+                                    {"resnet101", resnet101},
+                                    {"resnet152", resnet152},
+                                    {"vgg11", vgg11},
+                                    {"vgg11_bn", vgg11_bn},
+                                    {"vgg16", vgg16},
+                                    {"vgg16_bn", vgg16_bn},
+                                    {"mobilenet_v2", mobilenet_v2},
+                                    {"mobilenet_v3_large", mobilenet_v3_large},
+                                    {"densenet121", densenet121},
+                                    {"efficientnet_b0", efficientnet_b0},
+                                    {"efficientnet_lite0", efficientnet_lite0},
+                                    {"convnext_tiny", convnext_tiny}};
+
+nn::Module make_named(std::string_view name, const ModelOptions* options) {
+  for (const Small& entry : kSmall) {
+    if (entry.name != name) continue;
+    check(!options || (options->classes == 10 && options->in == 1),
+          "models: {} is for 10 classes and images of 1 channel, not for {} and {}", name,
+          options ? options->classes : 0, options ? options->in : 0);
+    return entry.make();
+  }
+  for (const ForImages& entry : kForImages)
+    if (entry.name == name) return entry.make(options ? *options : ModelOptions());
+  std::string known;
+  for (const std::string& one : names()) known += (known.empty() ? "" : ", ") + one;
+  fail("models: there is no model '{}'; there are {}", name, known);
+}
 
 }  // namespace
 
 std::vector<std::string> names() {
   std::vector<std::string> all;
-  for (const Entry& entry : kModels) all.emplace_back(entry.name);
+  for (const Small& entry : kSmall) all.emplace_back(entry.name);
+  for (const ForImages& entry : kForImages) all.emplace_back(entry.name);
   return all;
 }
 
-nn::Module make(std::string_view name) {
-  std::string known;
-  for (const Entry& entry : kModels) {
-    if (entry.name == name) return entry.make();
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  fail("models: there is no model '{}'; there are {}", name, known);
+nn::Module make(std::string_view name) { return make_named(name, nullptr); }
+nn::Module make(std::string_view name, const ModelOptions& options) {
+  return make_named(name, &options);
 }
 
 }  // namespace mica::models

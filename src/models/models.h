@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mica/models/image_models.h"
 #include "mica/nn/containers.h"
 #include "mica/ops/matmul/matmul.h"
 
@@ -42,9 +43,12 @@ nn::Sequential lenet6();
 /// Two convolutions of 32 and 64 channels, pooling, 128 hidden units, dropout.
 nn::Sequential mnist_net();
 
-/// The names that `make` knows.
+/// The names that `make` knows: every network here and in image_models.h that gives logits of whole
+/// images.
 std::vector<std::string> names();
-/// A model by name; an error lists the names.
+/// A model by name; an error lists the names. The networks of this header are for images of 28×28,
+/// one channel and ten classes whatever the options say, and raise where these say otherwise.
 nn::Module make(std::string_view name);
+nn::Module make(std::string_view name, const ModelOptions& options);
 
 }  // namespace mica::models

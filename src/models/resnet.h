@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "mica/nn/module.h"
+#include "mica/models/image_models.h"
 
 namespace mica::models {
 
@@ -11,15 +11,19 @@ struct ResNetOptions {
   bool bottleneck = true;  ///< blocks of three convolutions, the last four times as wide
   int64_t in = 3;          ///< channels of the images
   int64_t classes = 1000;
+  /// Whether the last three stages widen the distance of what a convolution reads instead of
+  /// halving the size.
+  std::array<bool, 3> dilate = {false, false, false};
 };
 
 /// A residual network (v1.5: the 3×3 convolution of a bottleneck has the stride) for images of
 /// 32×32 and more. Parts have the names that torchvision gives them: "layer1.0.conv1".
 nn::Module resnet(const ResNetOptions& options = {});
 
-nn::Module resnet18(int64_t classes = 1000);
-nn::Module resnet34(int64_t classes = 1000);
-nn::Module resnet50(int64_t classes = 1000);
-nn::Module resnet101(int64_t classes = 1000);
+nn::Module resnet18(const ModelOptions& options = {});
+nn::Module resnet34(const ModelOptions& options = {});
+nn::Module resnet50(const ModelOptions& options = {});
+nn::Module resnet101(const ModelOptions& options = {});
+nn::Module resnet152(const ModelOptions& options = {});
 
 }  // namespace mica::models

@@ -1,6 +1,8 @@
 #include "mica/nn/dropout.h"
 
 #include "mica/core/check.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
 
 namespace mica::nn {
 
@@ -19,5 +21,16 @@ std::string ChannelDropoutImpl<kAxes>::describe() const {
 template struct ChannelDropoutImpl<1>;
 template struct ChannelDropoutImpl<2>;
 template struct ChannelDropoutImpl<3>;
+
+StochasticDepthImpl::StochasticDepthImpl(const StochasticDepthOptions& o) : options(o) {
+  check(o.p >= 0 && o.p <= 1, "nn::StochasticDepth: p must be in [0, 1], got {}", o.p);
+}
+
+Tensor StochasticDepthImpl::forward(const Tensor& x) {
+  if (!training() || options.p == 0) return x;
+  Shape kept = Dims::filled(x.rank(), 1);
+  if (options.mode == DepthMode::row) kept[0] = x.size(0);
+  return x * dropout(ones(kept, {x.dtype(), x.device()}), options.p);
+}
 
 }  // namespace mica::nn

@@ -29,4 +29,37 @@ using Dropout1d = Handle<ChannelDropoutImpl<1>>;
 using Dropout2d = Handle<ChannelDropoutImpl<2>>;
 using Dropout3d = Handle<ChannelDropoutImpl<3>>;
 
+/// What StochasticDepth drops together: the whole batch, or each row of it by itself.
+enum class DepthMode : int64_t { batch, row };
+inline constexpr const char* kDepthModeNames[] = {"batch", "row"};
+constexpr std::span<const char* const> names_of(DepthMode) { return kDepthModeNames; }
+
+struct StochasticDepthOptions {
+  double p = 0.5;
+  DepthMode mode = DepthMode::row;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("p", self.p);
+    f("mode", self.mode);
+  }
+};
+
+/// In training, drops x (N, …) with probability p, the batch or each of its rows, and scales what
+/// stays by 1 / (1 - p): a residual branch is left out. Passes its input on in evaluation.
+struct StochasticDepthImpl : ModuleImpl {
+  explicit StochasticDepthImpl(const StochasticDepthOptions& options);
+  Tensor forward(const Tensor& x);
+  std::string describe() const override { return nn::describe("StochasticDepth", options); }
+
+  const StochasticDepthOptions options;
+};
+
+/// `StochasticDepth(0.2)` or `StochasticDepth({.p = 0.2, .mode = DepthMode::batch})`.
+class StochasticDepth : public Handle<StochasticDepthImpl> {
+ public:
+  explicit StochasticDepth(const StochasticDepthOptions& options) : Handle(options) {}
+  explicit StochasticDepth(double p) : Handle(StochasticDepthOptions{.p = p}) {}
+};
+
 }  // namespace mica::nn

@@ -5,6 +5,7 @@
 #include "mica/nn/batch_norm.h"
 #include "mica/nn/containers.h"
 #include "mica/nn/conv.h"
+#include "mica/nn/conv_bn_act.h"
 #include "mica/nn/dropout.h"
 #include "mica/nn/embedding.h"
 #include "mica/nn/init.h"
@@ -15,4 +16,5 @@
 #include "mica/nn/padding.h"
 #include "mica/nn/pooling.h"
 #include "mica/nn/rearrange.h"
+#include "mica/nn/squeeze_excitation.h"
 #include "mica/nn/summary.h"

@@ -8,6 +8,7 @@
 #include "mica/ops/group_norm/group_norm.h"
 #include "mica/ops/layer_norm/layer_norm.h"
 #include "mica/ops/reduce/reduce.h"
+#include "mica/ops/view/view.h"
 #include "mica/ops/where/where.h"
 
 namespace mica::nn {
@@ -29,6 +30,17 @@ LayerNormImpl::LayerNormImpl(const LayerNormOptions& o) : options(o) {
 
 Tensor LayerNormImpl::forward(const Tensor& x) {
   return layer_norm(x, options.shape, weight, bias, options.eps);
+}
+
+LayerNorm2dImpl::LayerNorm2dImpl(const LayerNormOptions& o) : LayerNormImpl(o) {
+  check<ShapeError>(o.shape.rank() == 1, "nn::LayerNorm2d: shape must be the channels, got {}",
+                    o.shape);
+}
+
+Tensor LayerNorm2dImpl::forward(const Tensor& x) {
+  check<ShapeError>(x.rank() == 4 && x.size(1) == options.shape[0],
+                    "nn::LayerNorm2d: expected (N, {}, H, W), got {}", options.shape[0], x.shape());
+  return permute(LayerNormImpl::forward(permute(x, {0, 2, 3, 1})), {0, 3, 1, 2});
 }
 
 RMSNormImpl::RMSNormImpl(const RMSNormOptions& o) : options(o) {

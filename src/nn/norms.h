@@ -36,6 +36,20 @@ class LayerNorm : public Handle<LayerNormImpl> {
   explicit LayerNorm(int64_t size) : Handle(LayerNormOptions{.shape = {size}}) {}
 };
 
+/// Normalises x (N, shape, H, W) over its channels.
+struct LayerNorm2dImpl : LayerNormImpl {
+  explicit LayerNorm2dImpl(const LayerNormOptions& options);
+  Tensor forward(const Tensor& x);
+  std::string describe() const override { return nn::describe("LayerNorm2d", options); }
+};
+
+/// `LayerNorm2d(96)` or `LayerNorm2d({.shape = {96}, .eps = 1e-6})`.
+class LayerNorm2d : public Handle<LayerNorm2dImpl> {
+ public:
+  explicit LayerNorm2d(const LayerNormOptions& options) : Handle(options) {}
+  explicit LayerNorm2d(int64_t channels) : Handle(LayerNormOptions{.shape = {channels}}) {}
+};
+
 struct RMSNormOptions {
   Shape shape = {};  ///< of the last axes, over which is normalised
   double eps = 1e-6;

@@ -104,6 +104,8 @@ using UpsamplingNearest2d =
 using UpsamplingBilinear2d =
     OpLayer<"UpsamplingBilinear2d", function::upsample_bilinear, UpsamplingOptions>;
 using Identity = OpLayer<"Identity", function::identity>;
+/// The axes in another order: `Permute({0, 2, 3, 1})`.
+using Permute = OpLayer<"Permute", permute, Dims>;
 /// (N, …) to (N, the product of the others), or other axes: `Flatten({.start = 0, .end = 1})`.
 using Flatten = OpLayer<"Flatten", function::flatten, FlattenOptions>;
 /// `Unflatten({.axis = 1, .sizes = {50, 4, 4}})`.

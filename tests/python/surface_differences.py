@@ -136,7 +136,7 @@ CPP_ONLY = {
         ),
     },
     "mica::data": {
-        "tuples, dicts and the like in Python": "Batch Example",
+        "tuples, dicts and the like in Python": "Batch Example Mixed",
         "keyword arguments of a transform's call": "RandomStream",
         "the inside of read_csv": "CsvFormat CsvTable parse_csv shown",
         "classes of samplers in Python, with PyTorch's names": (
@@ -158,6 +158,8 @@ CPP_ONLY = {
     },
     "mica::nn": {
         "any callable in Python": "ForwardHook ForwardPreHook",
+        "a word in Python: mode='row'": "DepthMode names_of",
+        "another overload of its layer": "ConvBnAct2dParts",
         "how layers are made in C++": (
             "CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
             "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Members NamedModules "
@@ -272,7 +274,7 @@ CLASSES = {
 NAMESAKES = ("data.BatchSampler", "data.Sampler", "nn.Parameter")
 
 # C++ classes whose values are numbers, tuples or words in Python.
-VALUES = ("Padding", "Scale2", "Size2", "Size3")
+VALUES = ("Dims", "Padding", "Scale2", "Size2", "Size3")
 
 # C++ class: its member: Python's.
 MEMBERS_RENAMED = {
@@ -426,6 +428,7 @@ PARAMETER_WORDS = {
     "axes": "dim dims",
     "axis": "dim",
     "b": "other",
+    "classes": "num_classes",
     "cotangents": "grad_tensors grad_outputs",
     "f": "function",
     "features": "num_features",
@@ -468,6 +471,9 @@ PARAMETERS_RENAMED = {
     "get_autocast_dtype": {"device": "device_type"},
     "cuda.synchronize": {"device": "index"},
     "data.ChainDataset": {"streams": "datasets"},
+    "models.resnet": {"dilate": "replace_stride_with_dilation"},
+    "nn.LayerNorm2d": {"affine": "elementwise_affine"},
+    "nn.SqueezeExcitation": {"channels": "input_channels", "squeeze": "squeeze_channels"},
     "data.DataLoader": {
         "batch": "batch_size",
         "prefetch": "prefetch_factor",
@@ -518,7 +524,7 @@ PARAMETERS_RENAMED = {
     "nn.functional.grid_sample": {"padding": "padding_mode"},
     "nn.functional.interpolate": {"scale": "scale_factor"},
     "nn.functional.margin_ranking_loss": {"a": "input1", "b": "input2"},
-    "nn.functional.one_hot": {"classes": "num_classes", "index": "tensor"},
+    "nn.functional.one_hot": {"index": "tensor"},
     "nn.functional.pad": {"before": "pad"},
     "nn.functional.pixel_shuffle": {"r": "upscale_factor"},
     "nn.functional.pixel_unshuffle": {"r": "downscale_factor"},
@@ -550,8 +556,8 @@ PARAMETERS_CPP_ONLY = {
     ),
     "another overload of C++ under the same Python name": (
         "CompiledFunction.body arange.n autograd.checkpoint.input "
-        "nn.LayerNorm.size nn.RMSNorm.size nn.functional.pad.after split.sizes "
-        "tensordot.axes_a tensordot.axes_b"
+        "nn.LayerNorm.size nn.LayerNorm2d.channels nn.RMSNorm.size nn.functional.pad.after "
+        "split.sizes tensordot.axes_a tensordot.axes_b"
     ),
     "probabilities are a tensor: bernoulli(full(shape, p))": (
         "bernoulli.device bernoulli.dtype bernoulli.p bernoulli.shape"
@@ -590,6 +596,9 @@ PARAMETERS_CPP_ONLY = {
 
 # Parameters that C++ has not, with the reason.
 PARAMETERS_PYTHON_ONLY = {
+    "modules among the options of C++": (
+        "nn.SqueezeExcitation.activation nn.SqueezeExcitation.scale_activation"
+    ),
     "set_scale() and autocast_mode() in C++": (
         "amp.GradScaler.update.new_scale is_autocast_enabled.device_type"
     ),

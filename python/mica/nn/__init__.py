@@ -42,11 +42,13 @@ Bilinear = _nn.Bilinear
 Conv1d = _nn.Conv1d
 Conv2d = _nn.Conv2d
 Conv3d = _nn.Conv3d
+ConvBnAct2d = _nn.ConvBnAct2d
 ConvTranspose1d = _nn.ConvTranspose1d
 ConvTranspose2d = _nn.ConvTranspose2d
 ConvTranspose3d = _nn.ConvTranspose3d
 Embedding = _nn.Embedding
 Linear = _nn.Linear
+SqueezeExcitation = _nn.SqueezeExcitation
 
 # Normalisation and dropout
 BatchNorm1d = _nn.BatchNorm1d
@@ -61,8 +63,10 @@ InstanceNorm1d = _nn.InstanceNorm1d
 InstanceNorm2d = _nn.InstanceNorm2d
 InstanceNorm3d = _nn.InstanceNorm3d
 LayerNorm = _nn.LayerNorm
+LayerNorm2d = _nn.LayerNorm2d
 LocalResponseNorm = _nn.LocalResponseNorm
 RMSNorm = _nn.RMSNorm
+StochasticDepth = _nn.StochasticDepth
 
 # Activations
 CELU = _nn.CELU
@@ -132,6 +136,7 @@ ChannelShuffle = _nn.ChannelShuffle
 Flatten = _nn.Flatten
 Fold = _nn.Fold
 Identity = _nn.Identity
+Permute = _nn.Permute
 PixelShuffle = _nn.PixelShuffle
 PixelUnshuffle = _nn.PixelUnshuffle
 Unflatten = _nn.Unflatten

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""nn.ConvBnAct2d, compiled, at the shapes of `peers/torch_peer.py conv_bn_relu`; JSON lines.
+
+    python3 bench/conv_bn_relu.py [--device cpu]
+
+Microseconds: `eval` of a forward pass with running statistics, `train` of forward and all
+gradients. What a call takes from Python is in it.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import mica
+from mica import nn
+
+SHAPES = [(4, 16, 32, 32), (256, 64, 56, 64), (256, 128, 28, 128), (256, 256, 14, 256)]
+
+
+def microseconds(call, device, warmup=10, repeats=5, inner=20):
+    def wait():
+        if device != "cpu":
+            mica.cuda.synchronize()
+
+    for _ in range(warmup):
+        call()
+    wait()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for _ in range(inner):
+            call()
+        wait()
+        times.append(1e6 * (time.perf_counter() - start) / inner)
+    return statistics.median(times)
+
+
+def measure(shape, dtype, device):
+    n, channels, side, out = shape
+    layer = nn.ConvBnAct2d(channels, out, 3, padding=1, bias=True).to(device, dtype=dtype)
+    x = mica.randn(n, channels, side, side, device=device).to(dtype)
+    dy = mica.randn(n, out, side, side, device=device).to(dtype)
+    evaluated = mica.compile(layer)
+
+    @mica.compile
+    def train(x, dy):
+        x = x.detach()
+        x.requires_grad = True
+        y = layer(x)
+        return mica.autograd.grad([y], [x, *layer.parameters()], [dy])
+
+    layer.eval()
+    with mica.no_grad():
+        yield "eval", microseconds(lambda: evaluated(x), device)
+    layer.train()
+    yield "train", microseconds(lambda: train(x, dy), device, inner=5 if device == "cpu" else 20)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cuda" if mica.cuda.is_available() else "cpu")
+    device = parser.parse_args().device
+    mica.set_allow_tf32(True)
+    for shape in SHAPES:
+        if device == "cpu":
+            shape = (min(shape[0], 8), *shape[1:])
+        for dtype in ["float32"] if device == "cpu" else ["float32", "float16", "bfloat16"]:
+            n, channels, side, out = shape
+            tag = f"{n}x{channels}x{side}x{side}->{out} {dtype}"
+            for variant, value in measure(shape, dtype, device):
+                line = {"who": "mica", "workload": "conv_bn_relu", "variant": f"{variant} {tag}"}
+                print(json.dumps(line | {"value": round(value, 2), "unit": "us"}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+#include "mica/nn/conv_bn_act.h"
+
+#include "mica/core/check.h"
+#include "mica/ops/elementwise/elementwise.h"
+
+namespace mica::nn {
+
+ConvBnAct2dImpl::ConvBnAct2dImpl(const ConvBnAct2dOptions& o)
+    : ConvBnAct2dImpl(ConvBnAct2dParts{
+          Conv2d({o.in, o.out, o.kernel, o.stride, o.padding, o.dilation, o.groups, o.bias}),
+          BatchNorm2d({.features = o.out, .eps = o.eps, .momentum = o.momentum}), o.activation}) {}
+
+ConvBnAct2dImpl::ConvBnAct2dImpl(const ConvBnAct2dParts& parts) {
+  const int64_t out = parts.conv.as<Conv2d>()->options.out;
+  const int64_t features = parts.bn.as<BatchNorm2d>()->options.features;
+  check<ShapeError>(out == features,
+                    "nn::ConvBnAct2d: the convolution has {} channels, the norm {}", out, features);
+  register_module("conv", parts.conv);
+  register_module("bn", parts.bn);
+  register_module("act", parts.activation);
+}
+
+Tensor ConvBnAct2dImpl::forward(const Tensor& x, const Tensor& residual) {
+  const auto parts = children();
+  Tensor y = parts[1].second(parts[0].second(x));
+  if (residual.defined()) {
+    check<ShapeError>(residual.shape() == y.shape(),
+                      "nn::ConvBnAct2d: the residual must have the result's shape {}, got {}",
+                      y.shape(), residual.shape());
+    y = y + residual;
+  }
+  return parts[2].second(y);
+}
+
+std::string ConvBnAct2dImpl::describe() const {
+  const auto parts = children();
+  return fmt::format("ConvBnAct2d({}, {})", parts[0].second.impl()->describe(),
+                     parts[2].second.impl()->describe());
+}
+
+}  // namespace mica::nn
