@@ -15,6 +15,7 @@
 #include "mica/data/idx.h"
 #include "mica/data/image_folder.h"
 #include "mica/data/loader.h"
+#include "mica/data/mix.h"
 #include "mica/data/mnist.h"
 #include "mica/data/sampler.h"
 #include "mica/data/stream.h"

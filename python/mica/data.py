@@ -35,9 +35,13 @@ get_worker_info = _data.get_worker_info
 # Transforms
 Transform = _data.Transform
 color_jitter = _data.color_jitter
+cutmix = _data.cutmix
 flip = _data.flip
+mixup = _data.mixup
 normalize = _data.normalize
 pad_crop = _data.pad_crop
+rand_augment = _data.rand_augment
+random_resized_crop = _data.random_resized_crop
 resize = _data.resize
 rotate = _data.rotate
 vertical_flip = _data.vertical_flip

@@ -273,7 +273,7 @@ void bind_loader(nb::module_& m) {
          nb::handle collate_fn, bool /*pin_memory*/, bool drop_last, double /*timeout*/,
          nb::handle worker_init_fn, nb::handle /*multiprocessing_context*/, nb::handle generator,
          std::optional<int64_t> prefetch_factor, bool /*persistent_workers*/, nb::handle device,
-         std::vector<data::Transform> augment, bool resident) {
+         std::vector<data::Transform> augment, bool resident, bool masks) {
         check(sampler.is_none() || (batch_sampler.is_none() && !nb::cast<bool>(nb::bool_(shuffle))),
               "DataLoader: a sampler excludes shuffle and batch_sampler");
         check(batch_sampler.is_none() || (batch_size == 1 && !drop_last),
@@ -285,6 +285,7 @@ void bind_loader(nb::module_& m) {
                                     .prefetch = prefetch_factor.value_or(2),
                                     .device = parse_options(nb::none(), device).device,
                                     .augment = std::move(augment),
+                                    .masks = masks,
                                     .resident = resident};
         const std::optional<uint64_t> seed = seed_from(generator);
         if (seed && shuffle.is(nb::handle(Py_True))) options.shuffle = seed;
@@ -321,7 +322,7 @@ void bind_loader(nb::module_& m) {
       "worker_init_fn"_a = nb::none(), "multiprocessing_context"_a = nb::none(),
       "generator"_a = nb::none(), nb::kw_only(), "prefetch_factor"_a = nb::none(),
       "persistent_workers"_a = false, "device"_a = nb::none(),
-      "augment"_a = std::vector<data::Transform>(), "resident"_a = false,
+      "augment"_a = std::vector<data::Transform>(), "resident"_a = false, "masks"_a = false,
       "dataset: of mica, a pair of arrays, any object with __len__ and __getitem__, or one to "
       "iterate over (see IterableDataset). batch_size: "
       "None gives examples as they are. shuffle: True draws a seed, or takes the generator's; a "
@@ -330,7 +331,9 @@ void bind_loader(nb::module_& m) {
       "which "
       "calls worker_init_fn(number) first. collate_fn: makes a batch of a list of examples. "
       "drop_last: an epoch ends before a batch that would be smaller. resident: the whole data set "
-      "lies on the device. pin_memory, timeout, multiprocessing_context and persistent_workers are "
+      "lies on the device. masks: the second tensor of a batch is the classes of pixels (n, H, W), "
+      "which move with the images. pin_memory, timeout, multiprocessing_context and "
+      "persistent_workers are "
       "taken without effect.");
   loader.def("__len__", [](const PythonLoader& self) {
     if (self.loader.size() == data::kUnknownSize)

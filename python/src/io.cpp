@@ -70,19 +70,22 @@ void bind_tensors(nb::module_& m) {
 void bind_images(nb::module_& m) {
   m.def(
       "read_image",
-      [](const Path& path, int64_t channels) {
-        return io::read_image(path.string(), {.channels = channels});
+      [](const Path& path, int64_t channels, Size2 at_least) {
+        return io::read_image(path.string(), {.channels = channels, .at_least = at_least});
       },
-      "path"_a, "channels"_a = 0, ReleaseGil(),
-      "A PNG or JPEG file as uint8 (C, H, W); channels: 1, 3, or 0 for the file's own.");
+      "path"_a, "channels"_a = 0, "at_least"_a = 0, ReleaseGil(),
+      "A PNG or JPEG file as uint8 (C, H, W); channels: 1, 3, or 0 for the file's own. at_least: a "
+      "height and a width that a JPEG file may be decoded down to, by a half, a quarter or an "
+      "eighth.");
   m.def(
       "decode_image",
-      [](const nb::bytes& data, int64_t channels) {
+      [](const nb::bytes& data, int64_t channels, Size2 at_least) {
         return without_gil([&, bytes = bytes_of(data)] {
-          return io::decode_image(bytes, "decode_image", {.channels = channels});
+          return io::decode_image(bytes, "decode_image",
+                                  {.channels = channels, .at_least = at_least});
         });
       },
-      "data"_a, "channels"_a = 0, "The same from bytes.");
+      "data"_a, "channels"_a = 0, "at_least"_a = 0, "The same from bytes.");
   m.def(
       "encode_png",
       [](const Tensor& image) {

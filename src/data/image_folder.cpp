@@ -72,7 +72,7 @@ class ImageFolder : public DatasetImpl {
   Example get(int64_t i) const override {
     const NoGrad guard;
     const auto& [path, label] = files_[static_cast<size_t>(i)];
-    Tensor image = io::read_image(path, {.channels = options_.channels});
+    Tensor image = io::read_image(path, {.channels = options_.channels, .at_least = options_.size});
     if (options_.size.h > 0) image = resized(image, options_.size);
     return Values::list({image, tensor({label}, {})});
   }

@@ -8,8 +8,9 @@
 namespace mica::data {
 
 struct ImageFolderOptions {
-  /// Height and width that images are brought to (bilinear, without antialiasing). Without it they
-  /// stay as they are, and only images of one size can be in one batch.
+  /// Height and width that images are brought to: bilinear, without antialiasing, of JPEG files
+  /// that are decoded at a half, a quarter or an eighth where that is enough. Without it they stay
+  /// as they are, and only images of one size can be in one batch.
   Size2 size = 0;
   int64_t channels = 3;  ///< 3 or 1: others are converted; 0 leaves each as it is
 };

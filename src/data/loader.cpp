@@ -123,11 +123,9 @@ Tensors LoaderState::parameters(int64_t epoch, const EpochOrder& order) const {
 
 Batch LoaderState::finished(const Batch& batch, std::span<const int64_t> numbers,
                             int64_t epoch) const {
-  return with_first(batch, [&](const Tensor& pixels) {
-    Tensor x = as_floats(pixels);
-    for (size_t i = 0; i < options.augment.size(); ++i)
-      x = options.augment[i](x, numbers, random(epoch, i));
-    return x;
+  return transformed(batch, options, [&](size_t i) {
+    const Tensor drawn = options.augment[i].draw(numbers, random(epoch, i));
+    return drawn.defined() ? to(drawn, flatten(batch)[0].device()) : drawn;
   });
 }
 

@@ -32,6 +32,8 @@ struct LoaderOptions {
   Device device = {};
   /// Of each batch's first tensor; their seed is that of the order.
   std::vector<Transform> augment = {};
+  /// A batch's second tensor is the classes of pixels (n, H, W) i64, which move with the images.
+  bool masks = false;
   /// The whole data set lies on the device, where batches are gathered and transformed without the
   /// host. Workers have nothing to do then.
   bool resident = false;

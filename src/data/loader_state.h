@@ -54,15 +54,26 @@ struct LoaderState {
   Batch gather(const Tensor& indices, const Tensors& all_parameters, Pick&& of) const;
 };
 
-/// The batch with f(x) for its first tensor, x.
-template <class F>
-Batch with_first(const Batch& batch, F&& f) {
-  bool first = true;
-  return map_leaves(batch, [&](const Tensor& t) { return std::exchange(first, false) ? f(t) : t; });
-}
-
 /// Pixels of u8 as f32 in [0, 1].
 Tensor as_floats(const Tensor& x);
+
+/// The batch with its first tensor as floats and transformed, and its second too where that is the
+/// classes of pixels; `parameters_of(i)` are those of transform i, on the batch's device.
+template <class F>
+Batch transformed(const Batch& batch, const LoaderOptions& options, F&& parameters_of) {
+  Tensors drawn;
+  for (size_t i = 0; i < options.augment.size(); ++i) drawn.push_back(parameters_of(i));
+  int64_t number = 0;
+  return map_leaves(batch, [&](const Tensor& t) {
+    const int64_t at = number++;
+    if (at > 1 || (at == 1 && !options.masks)) return t;
+    Tensor y = at == 0 ? as_floats(t) : t;
+    for (size_t i = 0; i < drawn.size(); ++i)
+      y = at == 0 ? options.augment[i].apply(y, drawn[i])
+                  : options.augment[i].apply_mask(y, drawn[i]);
+    return y;
+  });
+}
 
 Batch moved(const Batch& batch, Device device);
 
@@ -70,13 +81,9 @@ template <class Pick>
 Batch LoaderState::gather(const Tensor& indices, const Tensors& all_parameters, Pick&& of) const {
   const Batch rows =
       map_leaves(resident, [&](const Tensor& t) { return index_select(t, 0, indices); });
-  return with_first(rows, [&](const Tensor& pixels) {
-    Tensor x = as_floats(pixels);
-    for (size_t i = 0; i < options.augment.size(); ++i) {
-      const Tensor& all = all_parameters[i];
-      x = options.augment[i].apply(x, all.defined() ? of(all) : all);
-    }
-    return x;
+  return transformed(rows, options, [&](size_t i) {
+    const Tensor& all = all_parameters[i];
+    return all.defined() ? of(all) : all;
   });
 }
 

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <mutex>
 #include <numbers>
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
 #include "mica/core/philox.h"
-#include "mica/op/dispatch.h"
+#include "mica/data/transform_parts.h"
 #include "mica/ops/ops.h"
 
 namespace mica::data {
@@ -17,59 +16,15 @@ namespace {
 
 constexpr int64_t kLanes = 4;  // random words of a block
 
-/// What is computed while it lives has its values at once, even where a function is captured.
-class AtOnce {
- public:
-  AtOnce() = default;
-  ~AtOnce() { exchange_recorder(before_); }
-  AtOnce(const AtOnce&) = delete;
-  AtOnce& operator=(const AtOnce&) = delete;
-
- private:
-  Recorder* before_ = exchange_recorder(nullptr);
-};
-
-/// Tensors that a transform needs again and again, made once for each device and image size.
-class Constants {
- public:
-  using Make = std::function<Tensors(Size2 size)>;
-  explicit Constants(Make make) : make_(std::move(make)) {}
-
-  Tensors of(const Tensor& x) {
-    const Size2 size(x.size(2), x.size(3));
-    const std::lock_guard lock(mutex_);
-    for (const Entry& e : entries_)
-      if (e.device == x.device() && e.size == size) return e.tensors;
-    const AtOnce guard;
-    Tensors made = make_(size);
-    for (Tensor& t : made) t = to(t, x.device());
-    if (entries_.size() >= kMost) entries_.erase(entries_.begin());
-    entries_.push_back({x.device(), size, made});
-    return made;
-  }
-
- private:
-  static constexpr size_t kMost = 8;
-  struct Entry {
-    Device device;
-    Size2 size;
-    Tensors tensors;
-  };
-  Make make_;
-  std::mutex mutex_;
-  std::vector<Entry> entries_;
-};
-
-/// Parameter k of each image, (n, 1, 1, 1).
-Tensor parameter(const Tensor& parameters, int64_t k) {
-  return reshape(narrow(parameters, 1, k, 1), {parameters.size(0), 1, 1, 1});
-}
-
 Transform flip_axis(const char* name, int64_t axis, double p) {
   check(p >= 0 && p <= 1, "data::{}: expected a probability in [0, 1], got {}", name, p);
   return {name, 1, [p](std::span<float> v) { v[0] = v[0] < static_cast<float>(p) ? 1.0F : 0.0F; },
           [axis](const Tensor& x, const Tensor& v) {
             return where(gt(parameter(v, 0), 0.5), mica::flip(x, {axis}), x);
+          },
+          [axis](const Tensor& mask, const Tensor& v) {
+            return where(gt(reshape(v, {v.size(0), 1, 1}), 0.5), mica::flip(mask, {axis - 1}),
+                         mask);
           }};
 }
 
@@ -77,16 +32,31 @@ Tensor row(const std::vector<float>& values) {
   return tensor(values, {1, static_cast<int64_t>(values.size()), 1, 1});
 }
 
-/// Pixels where they are before the rotation, with the image in [-1, 1] and its middle at 0.
-Tensors pixel_centres(Size2 size) {
-  const auto along = [](int64_t n) {
-    std::vector<float> at(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i)
-      at[static_cast<size_t>(i)] =
-          static_cast<float>((2.0 * static_cast<double>(i) + 1) / static_cast<double>(n) - 1);
-    return at;
-  };
-  return {tensor(along(size.w), {1, 1, size.w, 1}), tensor(along(size.h), {1, size.h, 1, 1})};
+/// Windows of the size of x (n, C, H, W) out of x with `padding` pixels of a value around it, whose
+/// first pixels are v (n, 2); `window` is where those of the first window lie in it, flattened.
+Tensor cut_out(const Tensor& x, const Tensor& v, int64_t padding, double value,
+               const Tensor& window) {
+  const Tensor padded = flatten(
+      pad(x, {.before = {padding, padding}, .after = {padding, padding}, .value = Number(value)}),
+      2);
+  const Tensor at = cast(v, DType::i64);
+  const int64_t width = x.size(3) + 2 * padding;
+  const Tensor start = add(mul(narrow(at, 1, 0, 1), width), narrow(at, 1, 1, 1));  // (n, 1)
+  const Tensor index = add(window, unsqueeze(start, 2));                           // (n, 1, H · W)
+  return reshape(take_along_axis(padded, index, 2), x.shape());
+}
+
+/// Moves pixels: `grid_of` says where in x (n, C, H, W), in [-1, 1], those of the result come from.
+Transform moving(std::string name, int64_t count, Transform::Draw draw,
+                 std::function<Tensor(const Tensor& x, const Tensor& v)> grid_of,
+                 GridPadding padding) {
+  return {std::move(name), count, std::move(draw),
+          [grid_of, padding](const Tensor& x, const Tensor& v) {
+            return grid_sample(x, grid_of(x, v), {.padding = padding});
+          },
+          [grid_of, padding](const Tensor& mask, const Tensor& v) {
+            return sampled_classes(mask, grid_of(unsqueeze(mask, 1), v), padding);
+          }};
 }
 
 /// Colours (n, 3, H, W) turned about the axis of greys, on which all three are equal.
@@ -105,8 +75,12 @@ Transform::Transform(std::string name, std::function<Tensor(const Tensor& x)> ap
     : name_(std::move(name)),
       apply_([f = std::move(apply)](const Tensor& x, const Tensor&) { return f(x); }) {}
 
-Transform::Transform(std::string name, int64_t count, Draw draw, Apply apply)
-    : name_(std::move(name)), count_(count), draw_(std::move(draw)), apply_(std::move(apply)) {
+Transform::Transform(std::string name, int64_t count, Draw draw, Apply apply, Apply apply_mask)
+    : name_(std::move(name)),
+      count_(count),
+      draw_(std::move(draw)),
+      apply_(std::move(apply)),
+      apply_mask_(std::move(apply_mask)) {
   check(count >= 0, "data::{}: expected at least 0 parameters, got {}", name_, count);
 }
 
@@ -154,6 +128,15 @@ Tensor Transform::apply(const Tensor& x, const Tensor& parameters) const {
   return apply_(x, parameters);
 }
 
+Tensor Transform::apply_mask(const Tensor& mask, const Tensor& parameters) const {
+  check<ShapeError>(mask.rank() == 3 && mask.dtype() == DType::i64,
+                    "data::{}: expected the classes of pixels i64 (n, H, W), got {}", name_,
+                    mask.spec());
+  if (!apply_mask_ || mask.numel() == 0) return mask;
+  const NoGrad guard;
+  return apply_mask_(mask, parameters);
+}
+
 Transform normalize(const std::vector<float>& mean, const std::vector<float>& std) {
   check(!mean.empty() && mean.size() == std.size(),
         "data::normalize: expected a mean and a deviation for each channel, got {} and {}",
@@ -185,15 +168,11 @@ Transform pad_crop(int64_t padding) {
             for (float& number : v) number = std::floor(number * places);
           },
           [padding, constants](const Tensor& x, const Tensor& v) {
-            const Tensor window = constants->of(x)[0];
-            const Tensor padded =
-                flatten(pad(x, {.before = {padding, padding}, .after = {padding, padding}}), 2);
-            const Tensor at = cast(v, DType::i64);
-            const int64_t width = x.size(3) + 2 * padding;
-            const Tensor start =
-                add(mul(narrow(at, 1, 0, 1), width), narrow(at, 1, 1, 1));  // (n, 1)
-            const Tensor index = add(window, unsqueeze(start, 2));          // (n, 1, H · W)
-            return reshape(take_along_axis(padded, index, 2), x.shape());
+            return cut_out(x, v, padding, 0, constants->of(x)[0]);
+          },
+          [padding, constants](const Tensor& mask, const Tensor& v) {
+            const Tensor x = unsqueeze(mask, 1);
+            return squeeze(cut_out(x, v, padding, kIgnoredClass, constants->of(x)[0]), {1});
           }};
 }
 
@@ -203,31 +182,76 @@ Transform vertical_flip(double p) { return flip_axis("vertical_flip", 2, p); }
 Transform rotate(double degrees) {
   check(degrees >= 0 && degrees <= 180, "data::rotate: expected 0 to 180 degrees, got {}", degrees);
   auto constants = std::make_shared<Constants>(pixel_centres);
-  return {"rotate", 2,
-          [degrees](std::span<float> v) {
-            const double angle =
-                (2 * static_cast<double>(v[0]) - 1) * degrees / 180 * std::numbers::pi;
-            v[0] = static_cast<float>(std::cos(angle));
-            v[1] = static_cast<float>(std::sin(angle));
-          },
-          [constants](const Tensor& x, const Tensor& v) {
-            const Tensors at = constants->of(x);
-            const Tensor cosine = parameter(v, 0);
-            const Tensor sine = parameter(v, 1);
-            const double ratio = static_cast<double>(x.size(2)) / static_cast<double>(x.size(3));
-            const Tensor from_x = sub(mul(cosine, at[0]), mul(mul(sine, ratio), at[1]));
-            const Tensor from_y = add(mul(div(sine, ratio), at[0]), mul(cosine, at[1]));
-            return grid_sample(x, concat({from_x, from_y}, 3));
-          }};
+  return moving(
+      "rotate", 2,
+      [degrees](std::span<float> v) {
+        const double angle = (2 * static_cast<double>(v[0]) - 1) * degrees / 180 * std::numbers::pi;
+        v[0] = static_cast<float>(std::cos(angle));
+        v[1] = static_cast<float>(std::sin(angle));
+      },
+      [constants](const Tensor& x, const Tensor& v) {
+        const Tensors at = constants->of(x);
+        const Tensor cosine = parameter(v, 0);
+        const Tensor sine = parameter(v, 1);
+        const double ratio = static_cast<double>(x.size(2)) / static_cast<double>(x.size(3));
+        const Tensor from_x = sub(mul(cosine, at[0]), mul(mul(sine, ratio), at[1]));
+        const Tensor from_y = add(mul(div(sine, ratio), at[0]), mul(cosine, at[1]));
+        return concat({from_x, from_y}, 3);
+      },
+      GridPadding::zeros);
 }
 
 Transform resize(Size2 size) {
   check<ShapeError>(size.h > 0 && size.w > 0, "data::resize: expected a size above 0, got {}",
                     size);
-  return {"resize", [size](const Tensor& x) {
-            if (Size2(x.size(2), x.size(3)) == size) return x;
-            return upsample(x, {.size = {size.h, size.w}, .mode = UpsampleMode::bilinear});
+  const auto to_size = [size](const Tensor& x, UpsampleMode mode) {
+    if (Size2(x.size(2), x.size(3)) == size) return x;
+    return upsample(x, {.size = {size.h, size.w}, .mode = mode});
+  };
+  return {"resize",
+          0,
+          {},
+          [to_size](const Tensor& x, const Tensor&) { return to_size(x, UpsampleMode::bilinear); },
+          [to_size](const Tensor& mask, const Tensor&) {
+            const Tensor x = cast(unsqueeze(mask, 1), DType::f32);
+            return cast(squeeze(to_size(x, UpsampleMode::nearest), {1}), DType::i64);
           }};
+}
+
+Transform random_resized_crop(const RandomResizedCropOptions& o) {
+  check<ShapeError>(o.size.h > 0 && o.size.w > 0,
+                    "data::random_resized_crop: expected a size above 0, got {}", o.size);
+  check(o.least > 0 && o.least <= o.most && o.most <= 1 && o.ratio >= 1,
+        "data::random_resized_crop: expected 0 < least <= most <= 1 and a ratio of at least 1, got "
+        "{}, {} and {}",
+        o.least, o.most, o.ratio);
+  auto constants =
+      std::make_shared<Constants>([size = o.size](Size2) { return pixel_centres(size); });
+  return moving(
+      "random_resized_crop", 4,
+      [o](std::span<float> v) {
+        v[0] = static_cast<float>(o.least + (o.most - o.least) * static_cast<double>(v[0]));
+        v[1] =
+            static_cast<float>(std::exp((2 * static_cast<double>(v[1]) - 1) * std::log(o.ratio)));
+      },
+      [constants](const Tensor& x, const Tensor& v) {
+        const Tensors at = constants->of(x);
+        // The part's sides, of the image's: their product is the area, their ratio in pixels v[1].
+        const double shape = static_cast<double>(x.size(2)) / static_cast<double>(x.size(3));
+        const Tensor area = parameter(v, 0);
+        const Tensor ratio = mul(parameter(v, 1), shape);
+        const Tensor w = clamp(sqrt(mul(area, ratio)), 0, 1);
+        const Tensor h = clamp(sqrt(div(area, ratio)), 0, 1);
+        // Of its middle, where the image is [-1, 1].
+        const auto middle = [&](const Tensor& side, int64_t k) {
+          return mul(sub(mul(parameter(v, k), 2), 1), sub(1, side));
+        };
+        const Tensor zero = zeros_like(add(at[0], at[1]));
+        const Tensor from_x = add(add(mul(at[0], w), middle(w, 2)), zero);
+        const Tensor from_y = add(add(mul(at[1], h), middle(h, 3)), zero);
+        return concat({from_x, from_y}, 3);
+      },
+      GridPadding::border);
 }
 
 Transform color_jitter(const ColorJitterOptions& options) {
@@ -236,17 +260,6 @@ Transform color_jitter(const ColorJitterOptions& options) {
   for (const double range : ranges)
     check(range >= 0, "data::color_jitter: expected ranges of at least 0, got {}", range);
   check(hue >= 0 && hue <= 0.5, "data::color_jitter: expected a hue in [0, 0.5], got {}", hue);
-  const auto grey_of = [](const Tensor& x) {
-    if (x.size(1) == 1) return x;
-    check<ShapeError>(x.size(1) == 3, "data::color_jitter: expected 1 or 3 channels, got {}",
-                      x.shape());
-    return add(add(mul(narrow(x, 1, 0, 1), 0.299), mul(narrow(x, 1, 1, 1), 0.587)),
-               mul(narrow(x, 1, 2, 1), 0.114));
-  };
-  /// From `base` to x, and past it.
-  const auto blend = [](const Tensor& base, const Tensor& x, const Tensor& factor) {
-    return clamp(add(base, mul(sub(x, base), factor)), 0, 1);
-  };
   return {"color_jitter", 5,
           [ranges, hue](std::span<float> v) {
             for (size_t k = 0; k < ranges.size(); ++k) {
@@ -257,7 +270,7 @@ Transform color_jitter(const ColorJitterOptions& options) {
             v[3] = static_cast<float>(std::cos(angle));
             v[4] = static_cast<float>(std::sin(angle));
           },
-          [ranges, hue, grey_of, blend](const Tensor& x, const Tensor& v) {
+          [ranges, hue](const Tensor& x, const Tensor& v) {
             Tensor y = x;
             if (ranges[0] > 0) y = clamp(mul(y, parameter(v, 0)), 0, 1);
             if (ranges[1] > 0) y = blend(mean(grey_of(y), {1, 2, 3}, true), y, parameter(v, 1));

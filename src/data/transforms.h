@@ -31,8 +31,9 @@ class Transform {
 
   /// Without random numbers.
   Transform(std::string name, std::function<Tensor(const Tensor& x)> apply);
-  /// With `count` parameters for each image.
-  Transform(std::string name, int64_t count, Draw draw, Apply apply);
+  /// With `count` parameters for each image. One that moves pixels has a second function, which
+  /// moves the classes of pixels, masks (n, H, W) i64, in the same way.
+  Transform(std::string name, int64_t count, Draw draw, Apply apply, Apply apply_mask = {});
 
   /// Images that are numbers `indices` (n) of their data set.
   Tensor operator()(const Tensor& x, std::span<const int64_t> indices,
@@ -42,12 +43,16 @@ class Transform {
   /// their use.
   Tensor draw(std::span<const int64_t> indices, const RandomStream& stream) const;
   Tensor apply(const Tensor& x, const Tensor& parameters) const;
+  /// The classes of pixels (n, H, W) i64 of images with these parameters. Pixels that come in from
+  /// outside of the image have the class that cross_entropy ignores, -100.
+  Tensor apply_mask(const Tensor& mask, const Tensor& parameters) const;
 
  private:
   std::string name_;
   int64_t count_ = 0;
   Draw draw_;
   Apply apply_;
+  Apply apply_mask_;  ///< empty where pixels stay where they are
 };
 
 /// (x - mean) / std, with a number for each channel, or one for all.
@@ -63,6 +68,16 @@ Transform rotate(double degrees);
 /// Brings images to a height and a width; bilinear, without antialiasing.
 Transform resize(Size2 size);
 
+struct RandomResizedCropOptions {
+  Size2 size = 0;          ///< of the result
+  double least = 0.08;     ///< of the image's area
+  double most = 1;         ///< likewise
+  double ratio = 4.0 / 3;  ///< of the sides of what is cut out, at most, either way
+};
+/// Cuts a part of a random area, shape and place out of the image, at most all of it, and brings it
+/// to a size; bilinear, without antialiasing.
+Transform random_resized_crop(const RandomResizedCropOptions& options);
+
 struct ColorJitterOptions {
   double brightness = 0;
   double contrast = 0;
@@ -73,5 +88,15 @@ struct ColorJitterOptions {
 /// [1 - v, 1 + v]; then turns the colours about the grey axis by up to `hue` to either side. Images
 /// have values in [0, 1], so this comes before normalize.
 Transform color_jitter(const ColorJitterOptions& options);
+
+struct RandAugmentOptions {
+  int64_t count = 2;     ///< changes, one after the other
+  double magnitude = 9;  ///< of each, from 0 to 30
+};
+/// To each image `count` times one of thirteen changes, chosen at random: none, shear, translation
+/// (each along both axes), rotation, brightness, colour, contrast, sharpness, posterise, solarise
+/// and autocontrast, by the amounts of RandAugment (equalize is left out). Images have values in
+/// [0, 1] and one or three channels; what comes in is 0.
+Transform rand_augment(const RandAugmentOptions& options = {});
 
 }  // namespace mica::data

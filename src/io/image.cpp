@@ -30,9 +30,9 @@ void check_format(ByteSpan bytes, const std::string& name) {
                 first.empty() ? "0 bytes" : "one that begins with", first);
 }
 
-Pixels parse_image(ByteSpan bytes, const std::string& name) {
+Pixels parse_image(ByteSpan bytes, const std::string& name, Size2 at_least) {
   check_format(bytes, name);
-  return is_png(bytes) ? parse_png(bytes, name) : parse_jpeg(bytes, name);
+  return is_png(bytes) ? parse_png(bytes, name) : parse_jpeg(bytes, name, at_least.h, at_least.w);
 }
 
 /// (H, W, C) becomes (C, H, W).
@@ -60,7 +60,7 @@ Tensor decode_image(ByteSpan bytes, const std::string& name, const ImageOptions&
   const int64_t channels = options.channels;
   check<ShapeError>(channels == 0 || channels == 1 || channels == 3,
                     "read_image: expected 0, 1 or 3 channels, got {}", channels);
-  const Pixels pixels = parse_image(bytes, name);
+  const Pixels pixels = parse_image(bytes, name, options.at_least);
   return to_planes(pixels, channels == 0 ? pixels.channels : channels);
 }
 

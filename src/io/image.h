@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "mica/core/dims.h"
 #include "mica/core/tensor.h"
 #include "mica/io/read_bytes.h"
 
@@ -11,6 +12,9 @@ struct ImageOptions {
   /// 1 for grey, 3 for red, green and blue, 0 for what the file has. Colours become grey by their
   /// brightness (0.299, 0.587, 0.114). Transparency is left out.
   int64_t channels = 0;
+  /// Where both are given: a JPEG file is decoded at a half, a quarter or an eighth of its size, as
+  /// long as its height and width stay at least these. Who brings images to a size asks for that.
+  Size2 at_least = 0;
 };
 
 /// A PNG or JPEG file, told apart by their first bytes, as u8 (C, H, W). Whatever is wrong with the

@@ -132,7 +132,7 @@ bool read_rows(Reader& r, uint8_t* to, size_t row) {
 
 }  // namespace
 
-Pixels parse_jpeg(ByteSpan bytes, const std::string& name) {
+Pixels parse_jpeg(ByteSpan bytes, const std::string& name, int64_t height, int64_t width) {
   check<IoError>(!bytes.empty(), "{}: expected a JPEG file, got 0 bytes", name);
   Reader r(bytes);
   const auto checked = [&](bool ok, const char* what) {
@@ -156,6 +156,17 @@ Pixels parse_jpeg(ByteSpan bytes, const std::string& name) {
   check_pixels(out, packed, coefficient_bytes(r.jpeg), name);
 
   r.jpeg.out_color_space = components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  if (height > 0 && width > 0) {
+    // libjpeg rounds sides up.
+    unsigned part = 1;
+    while (part < DCTSIZE && (out.height + 2 * part - 1) / (2 * part) >= height &&
+           (out.width + 2 * part - 1) / (2 * part) >= width)
+      part *= 2;
+    r.jpeg.scale_num = 1;
+    r.jpeg.scale_denom = part;
+    out.height = (out.height + part - 1) / part;
+    out.width = (out.width + part - 1) / part;
+  }
   out.data.reset(new uint8_t[static_cast<size_t>(out.size())]);
   checked(read_rows(r, out.data.get(), static_cast<size_t>(out.width * out.channels)), "pixels");
   return out;

@@ -4,7 +4,7 @@
 
 namespace mica::io {
 
-Pixels parse_jpeg(ByteSpan, const std::string& name) {
+Pixels parse_jpeg(ByteSpan, const std::string& name, int64_t, int64_t) {
   fail<Unsupported>("{}: this build of mica has no JPEG (Debian: libjpeg62-turbo-dev)", name);
 }
 

@@ -27,7 +27,9 @@ void check_pixels(const Pixels& image, uint64_t packed, uint64_t beside, const s
 /// Memory is reserved only when the bytes can hold what the header claims, and no more than
 /// most_unpacked (limits.h) of them.
 Pixels parse_png(ByteSpan bytes, const std::string& name);
-Pixels parse_jpeg(ByteSpan bytes, const std::string& name);
+/// Where height and width are given, at the smallest of 1, 1/2, 1/4 and 1/8 of the size that has
+/// them.
+Pixels parse_jpeg(ByteSpan bytes, const std::string& name, int64_t height = 0, int64_t width = 0);
 
 /// A PNG file of 8-bit pixels.
 std::vector<std::byte> build_png(const Pixels& pixels);

@@ -241,6 +241,58 @@ std::string image_html(std::span<const float> values, const Shape& shape, std::s
                      shape[2], shape[1], alt);
 }
 
+/// Colours of classes that differ for as many as there are: around the circle by the golden angle.
+std::array<float, 3> class_colour(int64_t k) {
+  const double turn = std::fmod(0.58 + 0.618033988749895 * static_cast<double>(k), 1.0) * 6;
+  const auto part = [&](double shift) {
+    const double at = std::fmod(turn + shift, 6);
+    return static_cast<float>(std::clamp(std::abs(at - 3) - 1, 0.0, 1.0));
+  };
+  return {part(0), part(4), part(2)};
+}
+
+/// The image, grey, with the colours of classes (H, W) over it; class 0 and what counts for nothing
+/// stay grey.
+std::string mask_html(const Tensor& image, const Tensor& classes, std::string_view alt) {
+  const std::vector<float> values = values_of(image);
+  const std::vector<int64_t> of = classes.to_vector<int64_t>();
+  const size_t pixels = of.size();
+  std::vector<float> over(3 * pixels);
+  for (size_t i = 0; i < pixels; ++i) {
+    float grey = values[i];
+    if (image.size(0) == 3)
+      grey = 0.299F * grey + 0.587F * values[pixels + i] + 0.114F * values[2 * pixels + i];
+    const auto colour = class_colour(of[i]);
+    for (size_t c = 0; c < 3; ++c)
+      over[c * pixels + i] = of[i] > 0 ? 0.5F * grey + 0.5F * colour[c] : grey;
+  }
+  return image_html(over, {3, image.size(1), image.size(2)}, alt);
+}
+
+std::string segmented_html(const Report& report) {
+  std::string text;
+  int64_t count = 0;
+  for (const Report::Segmented& s : report.segmented) {
+    if (count++ == kMostPictures) break;
+    const Shape size = {s.image.rank() == 3 ? s.image.size(1) : 0,
+                        s.image.rank() == 3 ? s.image.size(2) : 0};
+    check<ShapeError>(s.image.rank() == 3 && s.truth.shape() == size && s.guess.shape() == size,
+                      "write_report: expected an image (C, H, W) and classes (H, W), got {}, {} "
+                      "and {}",
+                      s.image.spec(), s.truth.spec(), s.guess.spec());
+    text += fmt::format(
+        "<figure>{}{}{}<figcaption><span>image, truth, guess</span></figcaption>"
+        "</figure>\n",
+        image_html(values_of(s.image), s.image.shape(), "the image"),
+        mask_html(s.image, s.truth, "the truth"), mask_html(s.image, s.guess, "the guess"));
+  }
+  if (text.empty()) return "";
+  return section("segmented", "Pixels by class",
+                 "Test images, the classes of their pixels, and what the network takes them for. "
+                 "The first class stays grey.",
+                 "<div class=\"pictures\">\n" + text + "</div>\n");
+}
+
 std::string wrong_html(const Report& report) {
   std::string text;
   int64_t count = 0;
@@ -410,6 +462,7 @@ std::string report_page(const Report& report) {
       {"curves", curves_html(report)},
       {"confusion", confusion_html(report, confusion)},
       {"wrong", wrong_html(report)},
+      {"segmented", segmented_html(report)},
       {"filters", filters_html(report)},
       {"layers", layers_html(report)},
       {"machine", machine_html(report)},

@@ -37,6 +37,12 @@ struct Report {
     int64_t guess = 0;
     double confidence = 0;  ///< 0 … 1
   };
+  /// An image whose pixels have classes.
+  struct Segmented {
+    Tensor image;  ///< (C, H, W) in [0, 1]; 1 or 3 channels, of others the first is drawn
+    Tensor truth;  ///< i64 (H, W); negative where a pixel counts for nothing
+    Tensor guess;  ///< i64 (H, W)
+  };
   using Rows = std::vector<std::pair<std::string, std::string>>;
 
   std::string title{};
@@ -49,6 +55,7 @@ struct Report {
   std::vector<std::string> class_names{};
   Tensor confusion{};  ///< i64 (K, K): rows are the truth, columns the guess
   std::vector<Wrong> wrong{};
+  std::vector<Segmented> segmented{};
   Tensor filters{};  ///< (O, C, kH, kW), of the first layer
   std::vector<Layer> layers{};
   Rows facts{};    ///< device, dtype, threads, versions …

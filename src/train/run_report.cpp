@@ -81,6 +81,29 @@ std::string title_of(const std::string& name) {
   return title;
 }
 
+/// The first images of a task with classes of pixels, with what the model takes these for.
+void add_segmented(io::Report& report, const nn::Module& model, const data::Loader& test,
+                   const Split& split) {
+  constexpr int64_t kMost = 6;
+  const bool training = model.training();
+  model.eval();
+  // As the loader gives them, brightness and all.
+  for (const Values& batch : test.epoch(0)) {
+    const auto [inputs, target] = split(batch);
+    const Values output = model(inputs);
+    const Tensors leaves = flatten(inputs);
+    if (leaves.empty() || task_of(output, target) != Task::pixels) break;
+    const Tensor guess = to(argmax(output.tensor(), 1), Device::cpu());
+    const Tensor truth = to(target.tensor(), Device::cpu());
+    const Tensor x = to(leaves[0], Device::cpu());
+    for (int64_t i = 0; i < std::min(kMost, x.size(0)); ++i)
+      if (const Tensor image = picture(select(x, 0, i)); image.defined())
+        report.segmented.push_back({image, select(truth, 0, i), select(guess, 0, i)});
+    break;
+  }
+  model.train(training);
+}
+
 /// What the examples are called.
 std::string noun_of(const Outcome& outcome, const data::Loader& test) {
   if (const Tensor x = first_of(test, 0); x.defined() && x.rank() == 3) return "images";
@@ -112,6 +135,8 @@ io::Report run_report(const Outcome& outcome, const nn::Module& model, const dat
   report.facts = {
       {"Device", runtime(device).properties(device.index).name},
       {"Step", info.compiled ? "compiled into one graph" : "eager, op by op"},
+      {"Precision", info.precision.empty() ? (device.is_cuda() && allow_tf32() ? "tf32" : "f32")
+                                           : info.precision},
       {"Test " + report.examples, grouped(outcome.evaluation ? outcome.evaluation->examples : 0)},
       {"mica", MICA_VERSION}};
   if (device.is_cpu()) report.facts.emplace_back("Threads", std::to_string(num_threads()));
@@ -130,6 +155,8 @@ io::Report run_report(const Outcome& outcome, const nn::Module& model, const dat
           image.defined())
         report.wrong.push_back({image, m.truth, m.guess, m.confidence});
   }
+  if (outcome.evaluation && outcome.evaluation->task == Task::pixels)
+    add_segmented(report, model, test, info.split);
   for (const auto& [name, parameter] : model.named_parameters())
     if (parameter.rank() == 4) {
       report.filters = to(parameter.detach(), Device::cpu());

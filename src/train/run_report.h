@@ -10,7 +10,9 @@ struct ReportInfo {
   std::string title;
   std::string command;
   bool compiled = true;
-  int64_t batches = 0;  ///< of an epoch
+  std::string precision = {};  ///< of the options
+  Split split = split_batch;   ///< likewise
+  int64_t batches = 0;         ///< of an epoch
   std::vector<std::string> kernels = {};
 };
 

@@ -114,6 +114,20 @@ TEST_F(Image, ReadsJpeg) {
   EXPECT_THAT(error_of(from_hex(test::kCmykJpeg)), HasSubstr("got 4"));
 }
 
+TEST_F(Image, DecodesJpegAtAPartOfItsSize) {
+  const Bytes file = from_hex(test::kGreyJpeg);  // 8 x 16
+  const auto shape_for = [&](Size2 at_least) {
+    return decode_image(file, "a", {.at_least = at_least}).shape();
+  };
+  EXPECT_EQ(shape_for({4, 8}), Shape({1, 4, 8}));
+  EXPECT_EQ(shape_for({5, 1}), Shape({1, 8, 16}));
+  EXPECT_EQ(shape_for({1, 3}), Shape({1, 2, 4}));
+  EXPECT_EQ(shape_for({1, 1}), Shape({1, 1, 2}));
+  EXPECT_EQ(shape_for({20, 20}), Shape({1, 8, 16}));
+  const Tensor half = decode_image(file, "a", {.at_least = {4, 8}});
+  for (int64_t i = 0; i < 32; ++i) EXPECT_NEAR(half.data_as<uint8_t>()[i], i % 8 * 32 + 8, 3) << i;
+}
+
 TEST_F(Image, ConvertsChannels) {
   const Bytes grey = encode_png(numbered({1, 2, 2}));
   EXPECT_EQ(decode_image(grey, "a", {.channels = 3}).to_vector<uint8_t>(),
