@@ -170,6 +170,7 @@ def python_epoch(args):
 
 def measure_train(args):
     command = ["mica", "train", "lenet", "--json", "--epochs", str(args.epochs)]
+    command += ["--precision", "f32"]
     command += ["--device", args.device, "--batch", str(args.batch), "--limit", str(args.images)]
     times = {"C++": [], "Python": []}
     for _ in range(TURNS):

@@ -58,10 +58,11 @@ for shape, out in [((4, 16, 32, 32), 32), ((large, 64, 56, 56), 64)]:
         difference = (a - b).abs().max().item() / scale
         print(f"  {name:7} differs by {difference:.1e} of {scale:.1e}")
         assert difference < 1e-3
-    for name, step in [
-        ("three layers", training_step(three)),
-        ("three layers, compiled", mica.compile(training_step(three))),
-        ("one layer", training_step(one)),
-        ("one layer, compiled", fused),
-    ]:
+    steps: dict[str, Step] = {
+        "three layers": training_step(three),
+        "three layers, compiled": mica.compile(training_step(three)),
+        "one layer": training_step(one),
+        "one layer, compiled": fused,
+    }
+    for name, step in steps.items():
         print(f"  {microseconds(step, x, cotangent, device):9.0f} µs  {name}")

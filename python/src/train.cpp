@@ -136,11 +136,12 @@ PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(PythonTrainer::t
 
 void make_trainer(PythonTrainer* self, nb::handle model, nb::handle optimizer, int64_t epochs,
                   int64_t steps_per_epoch, nb::handle loss, nb::handle metrics, nb::handle split,
-                  bool compile, int64_t steps_per_launch, double clip_norm, int64_t patience,
-                  const std::string& best_by, double until_accuracy, int64_t evaluate_every,
-                  const Path& out, int64_t save_every, double save_minutes, bool progress,
-                  nb::handle on_epoch, nb::handle callbacks, const std::string& config,
-                  const std::string& title, const std::string& command) {
+                  bool compile, int64_t steps_per_launch, double clip_norm,
+                  const std::string& precision, int64_t patience, const std::string& best_by,
+                  double until_accuracy, int64_t evaluate_every, const Path& out,
+                  int64_t save_every, double save_minutes, bool progress, nb::handle on_epoch,
+                  nb::handle callbacks, const std::string& config, const std::string& title,
+                  const std::string& command) {
   // Lists may change: what is called is held here.
   const nb::tuple metric_objects(nb::borrow(metrics));
   const nb::tuple callback_objects(nb::borrow(callbacks));
@@ -152,6 +153,7 @@ void make_trainer(PythonTrainer* self, nb::handle model, nb::handle optimizer, i
                                 .compile = compile,
                                 .steps_per_launch = steps_per_launch,
                                 .clip_norm = clip_norm,
+                                .precision = precision,
                                 .patience = patience,
                                 .best_by = best_by,
                                 .evaluate_every = evaluate_every,
@@ -207,10 +209,10 @@ void bind_trainer(nb::module_& m) {
           "__init__", make_trainer, "model"_a, "optimizer"_a, nb::kw_only(), "epochs"_a = 10,
           "steps_per_epoch"_a = 0, "loss"_a = nb::none(), "metrics"_a = nb::tuple(),
           "split"_a = nb::none(), "compile"_a = true, "steps_per_launch"_a = 0, "clip_norm"_a = 0.0,
-          "patience"_a = 0, "best_by"_a = "", "until_accuracy"_a = 0.0, "evaluate_every"_a = 0,
-          "out"_a = "", "save_every"_a = 0, "save_minutes"_a = 0.0, "progress"_a = true,
-          "on_epoch"_a = nb::none(), "callbacks"_a = nb::tuple(), "config"_a = "{}",
-          "title"_a = "A training run", "command"_a = "",
+          "precision"_a = "", "patience"_a = 0, "best_by"_a = "", "until_accuracy"_a = 0.0,
+          "evaluate_every"_a = 0, "out"_a = "", "save_every"_a = 0, "save_minutes"_a = 0.0,
+          "progress"_a = true, "on_epoch"_a = nb::none(), "callbacks"_a = nb::tuple(),
+          "config"_a = "{}", "title"_a = "A training run", "command"_a = "",
           R"(model(inputs) is trained so that loss(output, target) falls; of a batch that is a tuple
 the last part is the target and those before are the inputs, of a dict "target" and the rest, and
 split(batch) -> (inputs, target) says otherwise.
@@ -218,7 +220,8 @@ split(batch) -> (inputs, target) says otherwise.
 steps_per_epoch: an epoch ends after so many steps, or with the data, and the next one goes on there;
 0: with the data. loss: cross entropy unless given; a dict or tuple of several is minimised as their sum. metrics: what
 is measured on the test data; unless given, what fits the targets. compile: step and evaluation are
-captured once and replayed. best_by: "loss" or the name of a metric, by which the best epoch is kept
+captured once and replayed. precision: what is computed in, "f32", "tf32", "bf16" or "f16", the last
+two as mica.autocast chooses, f16 with mica.amp.GradScaler; weights stay what they are. best_by: "loss" or the name of a metric, by which the best epoch is kept
 and patience, epochs without a better one, is counted. evaluate_every, save_every: steps between
 evaluations and checkpoints, beside those of each epoch; save_minutes the same in minutes. out:
 directory for checkpoints, metrics and the report. on_epoch(result) is called after each epoch,

@@ -27,6 +27,7 @@ TrainerLoop::TrainerLoop(nn::Module model, optim::Optimizer& optimizer, TrainerO
   const Tensors parameters = model_.parameters();
   check(!parameters.empty(), "Trainer: the model has no parameters");
   device_ = parameters[0].device();
+  if (low_dtype(options_.precision) == DType::f16) scaler_.emplace(device_);
   loss_sum_ = zeros({}, {.dtype = DType::f64, .device = device_});
   if (!options_.loss)
     options_.loss = [](const Tensor& output, const Tensor& y) { return cross_entropy(output, y); };
@@ -40,10 +41,20 @@ TrainerLoop::TrainerLoop(nn::Module model, optim::Optimizer& optimizer, TrainerO
 void TrainerLoop::take_step(const Values& batch) {
   optimizer_.zero_grad();
   const auto [inputs, target] = options_.split(batch);
-  const Tensor loss = total_of(options_.loss(model_(inputs), target));
-  loss.backward();
+  Tensor loss;
+  {
+    const ForwardRegion region(options_.precision, device_);
+    loss = total_of(options_.loss(model_(inputs), target));
+  }
+  (scaler_ ? scaler_->scale(loss) : loss).backward();
+  if (scaler_) scaler_->unscale(optimizer_);
   if (options_.clip_norm > 0) optim::clip_grad_norm_(model_.parameters(), options_.clip_norm);
-  optimizer_.step();
+  if (scaler_) {
+    scaler_->step(optimizer_);
+    scaler_->update();
+  } else {
+    optimizer_.step();
+  }
   const NoGrad guard;
   add_(loss_sum_, mul(cast(loss.detach(), DType::f64), static_cast<double>(examples_in(batch))));
 }
@@ -188,6 +199,11 @@ void TrainerLoop::log_steps() {
   events_->scalar("lr", record.lr, record.step);
 }
 
+Evaluation TrainerLoop::evaluation() {
+  const ForwardRegion region(options_.precision, device_);
+  return evaluator_->run();
+}
+
 double TrainerLoop::score(const Evaluation& e) const {
   const std::vector<Metric>& metrics = evaluator_->metrics();
   std::string by = options_.best_by;
@@ -207,7 +223,7 @@ double TrainerLoop::score(const Evaluation& e) const {
 }
 
 bool TrainerLoop::evaluate_now(bool between_epochs_ends) {
-  outcome_.evaluation = evaluator_->run();
+  outcome_.evaluation = evaluation();
   const Evaluation& e = *outcome_.evaluation;
   check(e.examples > 0, "Trainer: the test data gave no batch in epoch {}", at_.epoch + 1);
   const double now = score(e);
@@ -273,6 +289,7 @@ Outcome TrainerLoop::fit(const data::Loader& train, const data::Loader& test) {
       self.lock_.reset();
     }
   } close{*this};
+  const ProductsRegion products(options_.precision);
   if (!options_.out.empty()) open_files();
   // What a stream says of its size is no promise.
   batches_ = train.is_stream() ? data::kUnknownSize : train.size();

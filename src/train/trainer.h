@@ -28,6 +28,10 @@ struct TrainerOptions {
   /// many as pay on the device. The results are the same for each number.
   int64_t steps_per_launch = 0;
   double clip_norm = 0;  ///< of all gradients together; 0: not clipped
+  /// What steps and evaluations compute in: "f32"; "tf32", products of f32 by tensor cores; "bf16"
+  /// and "f16", as autocast chooses, f16 with scaled gradients. Weights stay what they are. Empty:
+  /// as the program's settings are, f32 unless set_allow_tf32 or an Autocast around fit says more.
+  std::string precision = {};
   int64_t patience = 0;  ///< epochs without a better one before it stops; 0: never
   /// What the best epoch is best by: "loss" or the name of a metric. Unless given: the first of
   /// `metrics`, or of the task's accuracy for classes, mean_iou for pixels, else the loss.

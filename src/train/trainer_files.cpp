@@ -1,6 +1,9 @@
 // What a run writes to its directory, and how it is gone on with.
 #include <sys/file.h>
 
+#include <cmath>
+#include <cstdlib>
+
 #include "mica/core/check.h"
 #include "mica/io/checkpoint.h"
 #include "mica/io/report.h"
@@ -19,6 +22,23 @@ io::File lock_directory(const std::string& directory) {
   return file;
 }
 
+/// The scale and its counter as text, to the bit.
+std::string scaler_text(const amp::GradScaler& scaler) {
+  const auto state = scaler.state_dict();
+  return fmt::format("{:a} {}", state.at("scale").item(),
+                     static_cast<int64_t>(state.at("growth_tracker").item()));
+}
+
+void set_scaler(amp::GradScaler& scaler, const std::string& text, const std::string& file) {
+  char* end = nullptr;
+  const double scale = std::strtod(text.c_str(), &end);
+  const int64_t tracker = std::strtoll(end, &end, 10);
+  check<IoError>(*end == '\0' && scale > 0 && std::isfinite(scale) && tracker >= 0,
+                 "{}: its `scaler` is not that of a run: {}", file, text);
+  scaler.load_state_dict(
+      {{"scale", full({}, scale)}, {"growth_tracker", full({}, tracker, {.dtype = DType::i64})}});
+}
+
 }  // namespace
 
 void TrainerLoop::open_files() {
@@ -35,7 +55,7 @@ void TrainerLoop::open_files() {
 
 void TrainerLoop::write_report(const data::Loader& test) {
   // A run that was killed after its last checkpoint has not been evaluated in this process.
-  if (!outcome_.evaluation) outcome_.evaluation = evaluator_->run();
+  if (!outcome_.evaluation) outcome_.evaluation = evaluation();
   outcome_.epochs = history_.epochs();
   outcome_.steps = history_.steps();
   io::write_report(file(kReport),
@@ -46,11 +66,13 @@ void TrainerLoop::write_report(const data::Loader& test) {
 void TrainerLoop::save(const char* name) {
   if (name == kLast) since_save_ = {};
   at_.loss_sum = loss_sum();
+  std::map<std::string, std::string> metadata = {{"config", options_.config},
+                                                 {"progress", to_json(at_, history_)},
+                                                 {"random", io::random_state(device_)}};
+  if (scaler_) metadata["scaler"] = scaler_text(*scaler_);
   io::save_checkpoint(file(name), {.model = model_.state_dict(),
                                    .optimizer = optimizer_.state_dict(),
-                                   .metadata = {{"config", options_.config},
-                                                {"progress", to_json(at_, history_)},
-                                                {"random", io::random_state(device_)}}});
+                                   .metadata = std::move(metadata)});
 }
 
 void TrainerLoop::resume(const std::string& path) {
@@ -74,6 +96,8 @@ void TrainerLoop::resume(const std::string& path) {
     fail<IoError>("{}: {}", name, e.what());
   }
   io::set_random_state(text("random"), device_, name);
+  // A run that was in another precision so far begins with a scale of its own.
+  if (scaler_ && saved.metadata.contains("scaler")) set_scaler(*scaler_, text("scaler"), name);
   fill_(loss_sum_, at.loss_sum);
   at_ = at;
   history_ = std::move(history);

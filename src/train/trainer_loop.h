@@ -8,11 +8,13 @@
 #include <optional>
 #include <string>
 
+#include "mica/amp/grad_scaler.h"
 #include "mica/graph/compile.h"
 #include "mica/io/event_writer.h"
 #include "mica/io/file.h"
 #include "mica/io/metrics_log.h"
 #include "mica/train/interrupt.h"
+#include "mica/train/precision.h"
 #include "mica/train/progress.h"
 #include "mica/train/run_report.h"
 #include "mica/train/run_state.h"
@@ -51,6 +53,7 @@ class TrainerLoop {
   /// Steps until the epoch ends or Ctrl-C; true at the end.
   bool train_epoch(const data::Loader& train);
   EpochResult finish_epoch(const data::Loader& test);
+  Evaluation evaluation();
   /// Runs the evaluation; true where it is the best so far.
   bool evaluate_now(bool between_epochs_ends);
   /// How good an evaluation is: more is better.
@@ -71,6 +74,8 @@ class TrainerLoop {
     return {.title = options_.title,
             .command = options_.command,
             .compiled = options_.compile,
+            .precision = options_.precision,
+            .split = options_.split,
             .batches = steps_of_epoch(),
             .kernels = kernels()};
   }
@@ -94,6 +99,7 @@ class TrainerLoop {
   optim::Optimizer& optimizer_;
   TrainerOptions options_;
   Device device_;
+  std::optional<amp::GradScaler> scaler_;  ///< of f16
   Tensor loss_sum_;  ///< of the epoch, over images; on the device, so that steps need not wait
   Compiled<std::function<void(const Values&)>> compiled_{
       [this](const Values& batch) { take_step(batch); }};

@@ -285,5 +285,41 @@ TEST_F(AutocastTest, ACompiledFunctionIsCapturedForEachMode) {
   EXPECT_EQ(f.function()->captures(), 2);
 }
 
+/// A linear layer whose result is 1e8 times as large: gradients of f16 overflow.
+struct HugeImpl : nn::ModuleImpl {
+  nn::Linear fc = add("fc", nn::Linear(2, 2));
+  Tensor forward(const Tensor& x) { return fc(x) * 1e8; }
+};
+
+TEST_F(GradScalerTest, TrainerLeavesStepsOutThatOverflow) {
+  manual_seed(1);
+  const nn::Handle<HugeImpl> net;
+  net.to(device());
+  optim::Adam optimizer(net.parameters(), {.lr = 0.1});
+  const Tensor x = uniform({32, 2}, -1, 1);
+  const Tensor y = cast(gt(select(x, 1, 0), 0), DType::i64);
+  const data::Loader loader(data::TensorDataset{x, y}, {.batch = 8, .device = device()});
+  const auto copies = [](const StateDict& state) {
+    std::vector<std::vector<double>> all;
+    for (const auto& [name, t] : state) all.push_back(cast(t, DType::f64).to_vector<double>());
+    return all;
+  };
+  const auto weights = copies(net.state_dict());
+  const auto states = copies(optimizer.state_dict());
+  for (const bool compiled : {false, true}) {
+    train::Trainer trainer(
+        net, optimizer, {.epochs = 2, .compile = compiled, .precision = "f16", .progress = false});
+    trainer.fit(loader, loader);
+    EXPECT_EQ(copies(net.state_dict()), weights);
+    EXPECT_EQ(copies(optimizer.state_dict()), states);
+  }
+  // As f32 the same steps are made.
+  train::Trainer plain(net, optimizer, {.epochs = 1, .precision = "f32", .progress = false});
+  plain.fit(loader, loader);
+  EXPECT_NE(copies(net.state_dict()), weights);
+  expect_error<Error>("precision must be \"f32\", \"tf32\", \"bf16\" or \"f16\", got \"half\"",
+                      [&] { train::Trainer(net, optimizer, {.precision = "half"}); });
+}
+
 }  // namespace
 }  // namespace mica

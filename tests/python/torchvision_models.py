@@ -32,6 +32,8 @@ MODELS = [*CLASSIFIERS, "deeplabv3_resnet50"]
 RANDOM_LAYERS = ("Dropout", "StochasticDepth")
 # Ends of sums in f64; f32 adds a few digits over hundreds of layers.
 BOUNDS = {"float64": 1e-9, "float32": 2e-2}
+# PyTorch's gradient of hardsigmoid has the 1/6 of f32, in f64 too.
+ROUNDED = {"mobilenet_v3_large": 1e-7}
 
 
 def options(name):
@@ -178,7 +180,8 @@ def compare(name, device, dtype, side):
     assert list(mine[0]) == list(theirs[0]) and set(mine[1]) == set(theirs[1])
     output, _ = largest_difference(mine[0], theirs[0])
     gradient, worst = largest_difference(mine[1], theirs[1])
-    fine = max(output, gradient) < BOUNDS[dtype]
+    bound = BOUNDS[dtype]
+    fine = output < bound and gradient < max(bound, ROUNDED.get(name, 0))
     print(
         f"{'ok  ' if fine else 'FAIL'} {name:20} {len(shapes_of(reference.state_dict())):4} keys, "
         f"output {output:.1e}, gradients {gradient:.1e} ({worst})",

@@ -33,7 +33,7 @@ void fields(Config& c, F&& f) {
   f("augment", c.augment);
   f("compile", c.compile);
   f("deterministic", c.deterministic);
-  f("tf32", c.tf32);
+  f("precision", c.precision);
   f("autotune", c.autotune);
   f("class_names", c.class_names);
   f("mean", c.mean);
@@ -92,7 +92,7 @@ TrainedModel load_run(const std::string& path, Device device) {
   const std::string file = checkpoint_in(path, {"best.safetensors", "last.safetensors"});
   const io::Checkpoint saved = io::load_checkpoint(file);
   const RunConfig config = config_in(saved, file);
-  const nn::Module model = models::make(config.model);
+  const nn::Module model = models::make(config.model, {.classes = 10, .in = 1});
   try {
     model.load_state_dict(saved.model);
   } catch (const Error& e) {

@@ -29,7 +29,7 @@ struct RunConfig {
   bool augment = false;
   bool compile = true;
   bool deterministic = false;
-  bool tf32 = false;
+  std::string precision = {};  ///< of the Trainer
   bool autotune = false;
   // Of the images, which `mica predict` has not.
   std::vector<std::string> class_names = {};

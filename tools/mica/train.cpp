@@ -85,7 +85,7 @@ std::string command_of(const RunConfig& c, int64_t threads) {
   if (c.augment) text += " --augment";
   if (!c.compile) text += " --no-compile";
   if (c.deterministic) text += " --deterministic";
-  if (c.tf32) text += " --tf32";
+  text += fmt::format(" --precision {}", c.precision);
   if (c.autotune) text += " --autotune";
   return text;
 }
@@ -159,7 +159,9 @@ void train(Options o) {
   // A checkpoint may have been made on a machine with more, or by somebody else.
   if (c.threads > 0) set_num_threads(std::min(c.threads, kMostThreads));
   set_deterministic(c.deterministic);
-  set_allow_tf32(c.tf32);
+  // On CUDA as other frameworks' convolutions: f32's range in tensor cores, no scaling, and weights
+  // and files stay f32. bf16 and f16 change what is kept between layers, so they are asked for.
+  if (c.precision.empty()) c.precision = device.is_cuda() ? "tf32" : "f32";
   if (c.autotune) set_autotune(true);
   manual_seed(c.seed);
   // What pad_crop brings in is black, which is 0 before the pixels are shifted.
@@ -179,7 +181,7 @@ void train(Options o) {
                                               .resident = resident});
   const data::Loader test_loader(test_set, {.batch = 1000, .device = device, .resident = resident});
 
-  const nn::Module model = models::make(c.model);
+  const nn::Module model = models::make(c.model, {.classes = 10, .in = 1});
   model.to(device);
   const auto optimizer = make_optimizer(c, model);
   optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
@@ -190,6 +192,7 @@ void train(Options o) {
                           .compile = c.compile,
                           .steps_per_launch = o.steps_per_launch,
                           .clip_norm = c.clip,
+                          .precision = c.precision,
                           .patience = c.patience,
                           .until_accuracy = o.until_accuracy,
                           .out = o.out,
@@ -207,8 +210,9 @@ void train(Options o) {
     optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
   }
   if (!o.json)
-    note("{} on {}, {} images, batch {}, {}; results in {}\n", c.model, device, train_set.size(),
-         c.batch, c.compile ? "compiled" : "eager", printable(o.out));
+    note("{} on {}, {} images, batch {}, {}, {}; results in {}\n", c.model, device,
+         train_set.size(), c.batch, c.precision, c.compile ? "compiled" : "eager",
+         printable(o.out));
   finish(o, trainer.fit(train_loader, test_loader));
 }
 
@@ -226,8 +230,9 @@ void apply_resume(CLI::App& command, Options& o) {
   keep("--epochs", &RunConfig::epochs);
   keep("--patience", &RunConfig::patience);
   keep("--threads", &RunConfig::threads);
-  for (const char* name : {"--batch", "--lr", "--optimizer", "--schedule", "--seed", "--momentum",
-                           "--weight-decay", "--clip", "--limit", "--augment", "--compile"})
+  for (const char* name :
+       {"--batch", "--lr", "--optimizer", "--schedule", "--seed", "--momentum", "--weight-decay",
+        "--clip", "--limit", "--augment", "--compile", "--precision"})
     check(command.count(name) == 0,
           "mica train: {} cannot be changed with --resume: the run would be another one", name);
 }
@@ -286,14 +291,19 @@ void add_train(CLI::App& app) {
       ->check(at_least_one());
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");
   command->add_flag("--deterministic", c.deterministic, "Same seed, same bits, on CUDA too");
-  command->add_flag("--tf32", c.tf32, "Let f32 products on CUDA use TF32 tensor cores");
+  command
+      ->add_option(
+          "--precision", c.precision,
+          "What is computed in: f32, tf32 (products of f32 by tensor cores; on CUDA unless "
+          "given), bf16 or f16 (mixed)")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16"}));
   command->add_flag("--autotune", c.autotune,
                     "Time the kernels that can compute a convolution on CUDA and take the fastest");
   command->footer(
       "Examples:\n"
       "  mica train lenet\n"
       "  mica train mnist_net --optimizer adam --epochs 5 --augment\n"
-      "  mica train lenet --device cuda --batch 256 --tf32\n"
+      "  mica train lenet --device cuda --batch 256 --precision bf16\n"
       "  mica train lenet --epochs 50 --schedule constant --until-accuracy 0.9\n"
       "  mica train --resume runs/lenet\n\n"
       "The directory of a run holds report.html, metrics.jsonl, TensorBoard's events, and the\n"
