@@ -57,7 +57,7 @@ for shape, out in [((4, 16, 32, 32), 32), ((large, 64, 56, 56), 64)]:
         scale = max(1.0, a.abs().max().item())
         difference = (a - b).abs().max().item() / scale
         print(f"  {name:7} differs by {difference:.1e} of {scale:.1e}")
-        assert difference < 1e-3
+        assert difference < (1e-2 if mica.allow_tf32() else 1e-3)
     steps: dict[str, Step] = {
         "three layers": training_step(three),
         "three layers, compiled": mica.compile(training_step(three)),

@@ -88,6 +88,7 @@ def loss(logits: mica.Tensor, classes: mica.Tensor) -> mica.Tensor:
 mica.manual_seed(0)
 net = mica.models.unet(num_classes=len(CLASSES), width=args.width).to(args.device)
 optimizer = mica.optim.Adam(net.parameters(), lr=3e-3)
+optimizer.schedule = mica.optim.cosine(steps=args.epochs * len(loaders[0]))
 trainer = train.Trainer(
     net,
     optimizer,

@@ -137,7 +137,8 @@ def test_lower_precision_eager_and_compiled(device, dtype):
     low = fused(x.to(dtype))
     again = copy.deepcopy(fused)
     assert low.dtype == getattr(mica, dtype)
-    bound = {"float32": 1e-5, "bfloat16": 4e-2, "float16": 5e-3}[dtype]
+    rounds = device != "cpu" and mica.allow_tf32()
+    bound = {"float32": 5e-3 if rounds else 1e-5, "bfloat16": 4e-2, "float16": 5e-3}[dtype]
     assert (low.float() - y).abs().max().item() < bound * y.abs().max().item()
     compiled = mica.compile(again)(x.to(dtype))
     assert (compiled.float() - y).abs().max().item() < bound * y.abs().max().item()

@@ -35,6 +35,7 @@ def test_every_precision_learns(device, precision, compiled):
 
 
 def test_f32_is_what_a_run_without_precision_is(device):
+    mica.set_deterministic(True)
     before = mica.allow_tf32()
     mica.set_allow_tf32(False)
     first, second = run(device), run(device, precision="f32")
@@ -80,6 +81,7 @@ def test_a_step_that_overflows_changes_nothing_but_the_scale(device, tmp_path, c
 
 
 def test_f16_goes_on_to_the_bit(device, tmp_path):
+    mica.set_deterministic(True)
     options = {"precision": "f16", "clip_norm": 1.0}
     whole = run(device, 4, out=tmp_path / "whole", **options)
     whole[2].fit(*whole[3])
