@@ -1,6 +1,7 @@
 #include "mica/io/report.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>

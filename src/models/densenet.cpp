@@ -1,3 +1,4 @@
+#include "mica/core/check.h"
 #include "mica/models/blocks.h"
 #include "mica/models/image_models.h"
 #include "mica/nn/init.h"

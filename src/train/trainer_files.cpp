@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "mica/core/check.h"
 #include "mica/io/checkpoint.h"
