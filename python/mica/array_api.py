@@ -29,6 +29,7 @@ from mica import (
     bool,
     can_cast,
     ceil,
+    copysign,
     cos,
     cosh,
     exp,
@@ -63,6 +64,7 @@ from mica import (
     remainder,
     result_type,
     round,
+    signbit,
     sin,
     sinh,
     sqrt,
@@ -103,20 +105,8 @@ def positive(x, /):
     return +x
 
 
-def signbit(x, /):
-    """Whether a number is negative, -0.0 included; the sign of NaN is not seen."""
-    if not x.dtype.is_floating_point:
-        return x < 0
-    return logical_or(x < 0, logical_and(x == 0, 1 / x < 0))
-
-
 def sign(x, /):
     return _mica.sign(x) + 0  # which makes 0 of -0
-
-
-def copysign(x1, x2, /):
-    size = astype(abs(x1), result_type(x1, x2))
-    return where(signbit(x2), -size, size)
 
 
 def conj(x, /):

@@ -110,6 +110,7 @@ const Room kRoom([] {
       test_case("isnan", isnan, [](double v) { return std::isnan(v) ? 1.0 : 0.0; }),
       test_case("isinf", isinf, [](double v) { return std::isinf(v) ? 1.0 : 0.0; }),
       test_case("isfinite", isfinite, [](double v) { return std::isfinite(v) ? 1.0 : 0.0; }),
+      test_case("signbit", signbit, [](double v) { return std::signbit(v) ? 1.0 : 0.0; }),
       bits_case(
           "bitwise_and", bitwise_and, [](int64_t a, int64_t b) { return a & b; }, true),
       bits_case(

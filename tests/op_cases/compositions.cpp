@@ -18,6 +18,11 @@ OpCase hypot_case() {
   return pair_case("hypot", hypot, [](double a, double b) { return std::hypot(a, b); }, {}, 0.3);
 }
 
+OpCase copysign_case() {
+  const auto f = [](double a, double b) { return std::copysign(a, b); };
+  return pair_case("copysign", copysign, f, {.away = 0.1}, 0.1);
+}
+
 OpCase logaddexp_case() {
   const auto f = [](double a, double b) {
     if (std::isnan(a) || std::isnan(b)) return a + b;
@@ -52,7 +57,8 @@ OpCase nan_to_num_case() {
 }
 
 const Room kRoom([] {
-  return std::vector<OpCase>{hypot_case(), logaddexp_case(), fmod_case(), nan_to_num_case()};
+  return std::vector<OpCase>{hypot_case(), copysign_case(), logaddexp_case(), fmod_case(),
+                             nan_to_num_case()};
 });
 
 }  // namespace

@@ -100,6 +100,7 @@ binary("div", mica.div, jnp.divide, second=(0.3, 3))
 binary("pow", mica.pow, jnp.power, first=(0.2, 3))
 binary("atan2", mica.atan2, jnp.arctan2, first=(0.1, 2))
 binary("hypot", mica.hypot, jnp.hypot, first=(0.1, 2))
+binary("copysign", mica.copysign, jnp.copysign, first=(0.1, 2))
 binary("logaddexp", mica.logaddexp, jnp.logaddexp)
 binary("fmod", mica.fmod, jnp.fmod, second=(0.3, 3), gradient=False)  # it jumps
 
@@ -212,7 +213,7 @@ def draw_tested(d):
     return Call([x])
 
 
-for _name in ("isnan", "isinf", "isfinite", "logical_not"):
+for _name in ("isnan", "isinf", "isfinite", "logical_not", "signbit"):
     TABLE[_name] = Entry(
         draw_tested,
         getattr(mica, _name),

@@ -242,12 +242,14 @@ def run_workers(options):
         Path(options.out).mkdir(parents=True, exist_ok=True)
     if options.jobs > 1:  # as many processes as cores: each with one thread
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to"))
     with tempfile.TemporaryDirectory() as folder:
         workers = [Worker(options, n, Path(folder)) for n in range(options.jobs)]
-        with contextlib.suppress(KeyboardInterrupt, SystemExit):
+        try:
             while any([w.goes_on() for w in workers]):
                 time.sleep(0.2)
+        except (KeyboardInterrupt, SystemExit) as why:
+            print(f"ended early: {why}")
         for w in workers:
             w.process.kill()
             w.process.wait()

@@ -38,7 +38,7 @@ for _name in ("absolute", "negative", "nan_to_num"):
     case(_name, WHOLE)
 for _name in ("exp", "sqrt", "sigmoid", "reciprocal", "log1p"):
     case(_name, NATURAL)
-for _name in ("isnan", "isinf", "isfinite", "logical_not"):
+for _name in ("isnan", "isinf", "isfinite", "logical_not", "signbit"):
     case(_name, ODD)
 case("round", fixed(between(-3.0, 3.0, 3, 4)))
 case("logical_not", MASK)
@@ -190,6 +190,9 @@ for _name in ("add_", "sub_", "mul_", "div_", "floor_divide_", "fmod_", "remaind
     case(_name, FIXED, 1.5)
     if _name != "div_":
         case(_name, WHOLE, 3)
+case("copysign", X, fixed(ROW))
+case("copysign", X, -2.0)
+case("copysign_", FIXED, fixed(ROW))
 case("pow_", fixed(POSITIVE), fixed(ROW))
 case("pow_", FIXED, 3.0)
 case("pow_", WHOLE, 2)

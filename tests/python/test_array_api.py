@@ -461,11 +461,22 @@ def test_the_differences_are_those_listed(device):
     assert callable(whole.size)
     with pytest.raises(TypeError):
         whole @ whole.T
-    assert not xp.signbit(tensor([-np.nan], device)).item()
     with pytest.raises(TypeError, match="no common dtype"):
         xp.ones(2, dtype=xp.uint64) + xp.ones(2, dtype=xp.int8)
     with pytest.raises(ValueError, match="8"):
         xp.zeros((1,) * 9)
+
+
+def test_the_sign_of_nan_is_seen(device):
+    numbers = np.array([-np.nan, np.nan, -0.0, 0.0, -np.inf, np.inf, -1.5, 2.0])
+    for dtype in (np.float32, np.float64):
+        x = tensor(numbers.astype(dtype), device)
+        assert np.array_equal(xp.signbit(x).cpu().numpy(), np.signbit(numbers))
+        found = xp.copysign(tensor(np.full(8, 3, dtype), device), x).cpu().numpy()
+        assert np.array_equal(found, np.copysign(3, numbers))
+        signs = xp.copysign(x, tensor(np.full(8, -1, dtype), device)).cpu().numpy()
+        assert np.signbit(signs).all()
+    assert xp.signbit(tensor([-1, 0, 1], device)).tolist() == [True, False, False]
 
 
 def test_products_of_integers(rng, device):

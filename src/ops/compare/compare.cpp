@@ -116,6 +116,10 @@ const OpDef& isfinite_op() {
   static OpDef def = truth<functor::IsFinite, 1>("isfinite");
   return def;
 }
+const OpDef& signbit_op() {
+  static OpDef def = truth<functor::SignBit, 1>("signbit");
+  return def;
+}
 const OpDef& bitwise_and_op() {
   static OpDef def = bits<functor::BitwiseAnd, 2>("bitwise_and");
   return def;
@@ -175,6 +179,7 @@ Tensor logical_not(const Tensor& x) { return dispatch(logical_not_op(), NoParams
 Tensor isnan(const Tensor& x) { return dispatch(isnan_op(), NoParams{}, {x})[0]; }
 Tensor isinf(const Tensor& x) { return dispatch(isinf_op(), NoParams{}, {x})[0]; }
 Tensor isfinite(const Tensor& x) { return dispatch(isfinite_op(), NoParams{}, {x})[0]; }
+Tensor signbit(const Tensor& x) { return dispatch(signbit_op(), NoParams{}, {x})[0]; }
 Tensor bitwise_not(const Tensor& x) {
   if (x.dtype() == DType::boolean) return logical_not(x);
   return dispatch(bitwise_not_op(), NoParams{}, {x})[0];
@@ -246,6 +251,8 @@ Functions compare_functions() {
       unary("isnan", isnan, "Whether each element is NaN, as bool."),
       unary("isinf", isinf, "Whether each element is infinite, as bool."),
       unary("isfinite", isfinite, "Whether each element is neither infinite nor NaN, as bool."),
+      unary("signbit", signbit,
+            "Whether the sign of each element is a minus, as bool; also of -0.0 and of NaN."),
   };
 }
 

@@ -28,6 +28,8 @@ Tensor logical_not(const Tensor& x);
 Tensor isnan(const Tensor& x);
 Tensor isinf(const Tensor& x);
 Tensor isfinite(const Tensor& x);
+/// Whether the sign is a minus, also that of -0 and of NaN.
+Tensor signbit(const Tensor& x);
 
 // Of integers and bool.
 Tensor bitwise_and(const Tensor& a, const Tensor& b);

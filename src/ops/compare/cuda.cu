@@ -28,6 +28,7 @@ KernelList isinf_cuda_kernels() { return elementwise_kernels<functor::IsInf, 1, 
 KernelList isfinite_cuda_kernels() {
   return elementwise_kernels<functor::IsFinite, 1, Takes::all>();
 }
+KernelList signbit_cuda_kernels() { return elementwise_kernels<functor::SignBit, 1, Takes::all>(); }
 KernelList bitwise_and_cuda_kernels() {
   return elementwise_kernels<functor::BitwiseAnd, 2, Takes::bits>();
 }

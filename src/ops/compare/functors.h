@@ -87,6 +87,15 @@ struct IsFinite {
     return x - x == T(0);
   }
 };
+// Of -0 and of NaN too.
+struct SignBit {
+  MICA_PORTABLE bool operator()(float x) const { return ::copysignf(1.0F, x) < 0; }
+  MICA_PORTABLE bool operator()(double x) const { return ::copysign(1.0, x) < 0; }
+  template <class T>
+  MICA_PORTABLE bool operator()(T x) const {
+    return is_negative(x);
+  }
+};
 
 struct BitwiseAnd {
   template <class T>

@@ -47,6 +47,17 @@ Tensor fmod(const Tensor& a, Number b) {
   return integer_fmod(a, b, full({}, negative, {DType::boolean, a.device()}));
 }
 
+Tensor copysign(const Tensor& a, const Tensor& b) {
+  broadcast_shapes(a.shape(), b.shape(), "copysign");
+  const DType dtype = promote(a.dtype(), b.dtype());
+  const Tensor size = abs(cast(a, is_floating(dtype) ? dtype : DType::f32));
+  return where(signbit(b), neg(size), size);
+}
+Tensor copysign(const Tensor& a, Number b) {
+  const Tensor size = abs(is_floating(a.dtype()) ? a : cast(a, DType::f32));
+  return std::signbit(b.to_double()) ? neg(size) : size;
+}
+
 Tensor hypot(const Tensor& a, const Tensor& b) {
   broadcast_shapes(a.shape(), b.shape(), "hypot");
   // The result does not depend on the scale, so neither does its gradient.
@@ -88,6 +99,11 @@ Functions elementwise_composition_functions() {
           "fmod",
           "What remains of input / other, with input's sign; shapes broadcast and dtypes promote. "
           "Integers by zero raise.",
+          kInPlaceToo),
+      elementwise::arithmetic<copysign, copysign>(
+          "copysign",
+          "input with the sign of other, also where that is -0.0 or NaN; shapes broadcast and "
+          "dtypes promote, integers give float32.",
           kInPlaceToo),
       binary("hypot", hypot,
              "sqrt(input^2 + other^2) without overflow in between; shapes broadcast, integers give "

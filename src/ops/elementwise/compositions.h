@@ -9,6 +9,9 @@ namespace mica {
 /// What remains of a / b, with a's sign.
 Tensor fmod(const Tensor& a, const Tensor& b);
 Tensor fmod(const Tensor& a, Number b);
+/// a with the sign of b, also where that is -0 or NaN; integers give f32.
+Tensor copysign(const Tensor& a, const Tensor& b);
+Tensor copysign(const Tensor& a, Number b);
 /// sqrt(a^2 + b^2), without overflow in between.
 Tensor hypot(const Tensor& a, const Tensor& b);
 /// log(exp(a) + exp(b)), without overflow in between.
