@@ -46,16 +46,16 @@ class OpNode final : public GradNode {
     const size_t n = inputs.size();
     edges_.reserve(n);
     in_specs_.reserve(n);
-    in_.resize(n);
     for (size_t i = 0; i < n; ++i) {
       edges_.push_back(edge_of(inputs[i]));
       in_specs_.push_back(inputs[i].defined() ? inputs[i].spec() : TensorSpec{});
       if (!edges_[i].empty()) needed_.insert(static_cast<int>(i));
     }
+    if (!op.saved_inputs.empty()) in_.resize(n);
     for (const Saved& s : op.saved_inputs)
       if (const auto i = static_cast<size_t>(s.index()); i < n && s.serves(needed_))
         in_[i] = SavedTensor(inputs[i]);
-    out_.resize(static_cast<size_t>(outputs.size()));
+    if (!op.saved_outputs.empty()) out_.resize(static_cast<size_t>(outputs.size()));
     for (const Saved& s : op.saved_outputs)
       // Without history: a node must not own itself through its outputs.
       if (s.index() < outputs.size() && s.serves(needed_))
@@ -68,10 +68,10 @@ class OpNode final : public GradNode {
   Tensors vjp(const Tensors& cotangents) override {
     // The gradient itself is looked at, not what it is made of.
     const AnomalyMode off(false);
-    Tensors in(in_.size());
-    Tensors out(out_.size());
-    for (size_t i = 0; i < in.size(); ++i) in[i] = in_[i].unpack(name());
-    for (size_t i = 0; i < out.size(); ++i) {
+    Tensors in(in_specs_.size());
+    Tensors out(out_specs_.size());
+    for (size_t i = 0; i < in_.size(); ++i) in[i] = in_[i].unpack(name());
+    for (size_t i = 0; i < out_.size(); ++i) {
       out[i] = out_[i].unpack(name());
       if (out[i].defined()) out[i] = as_output(out[i], static_cast<int>(i));
     }
@@ -90,9 +90,9 @@ class OpNode final : public GradNode {
 
   const OpDef* op_;
   AnyParams params_;
-  IndexSet needed_;  // inputs whose gradient is wanted
-  std::vector<SavedTensor> in_;
-  std::vector<SavedTensor> out_;
+  IndexSet needed_;               // inputs whose gradient is wanted
+  std::vector<SavedTensor> in_;   // as many as inputs, or none where the op saves none
+  std::vector<SavedTensor> out_;  // the same of outputs
   std::vector<TensorSpec> in_specs_;
 };
 

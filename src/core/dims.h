@@ -32,7 +32,12 @@ class Dims {
   void push_back(int64_t value);
   bool contains(int64_t value) const;
 
-  bool operator==(const Dims&) const = default;
+  bool operator==(const Dims& other) const {
+    if (rank_ != other.rank_) return false;
+    for (int i = 0; i < rank_; ++i)
+      if ((*this)[i] != other[i]) return false;
+    return true;
+  }
 
  private:
   std::array<int64_t, kMaxRank> values_{};

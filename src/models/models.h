@@ -6,7 +6,7 @@
 
 #include "mica/models/image_models.h"
 #include "mica/nn/containers.h"
-#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/activation.h"
 
 // Networks for images (N, 1, 28, 28) that give ten logits, unless their options say otherwise.
 namespace mica::models {

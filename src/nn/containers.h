@@ -12,7 +12,8 @@ using NamedModules = std::initializer_list<std::pair<std::string, Module>>;
 struct ModuleListImpl : ModuleImpl {
   Values call(const Values& inputs) override;
   void push_back(const Module& module) {
-    register_module(std::to_string(children().size()), module);
+    const size_t before = children().size();  // not in the call: its snapshot would be copied
+    register_module(std::to_string(before), module);
   }
 };
 

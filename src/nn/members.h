@@ -29,7 +29,7 @@ class Members {
     operator const List&() const { return *list_; }  ///< as long as the snapshot
     /// Null where there is none of that name; valid as long as the snapshot.
     const T* find(std::string_view name) const {
-      const auto it = std::ranges::find(*list_, name, [](const auto& m) { return m.first; });
+      const auto it = std::ranges::find(*list_, name, &List::value_type::first);
       return it == list_->end() ? nullptr : &it->second;
     }
 

@@ -201,11 +201,10 @@ void note_writes(const OpDef& op, ParamsRef params, std::span<const Tensor> inpu
 
 void OutSpecs::add(const Shape& shape, DType dtype) {
   check_size(op_, shape);
-  TensorSpec s;
+  TensorSpec& s = specs_.emplace();
   s.shape = shape;
   s.dtype = dtype;
   s.defined = true;
-  specs_.add(s);
 }
 
 Recorder* current_recorder() { return t_recorder; }

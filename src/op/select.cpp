@@ -1,6 +1,7 @@
 #include "mica/op/select.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -40,15 +41,25 @@ struct Key {
   uint64_t stamp;
 };
 
+/// One odd factor for each size and each stride: products of sizes that stand in other places
+/// differ, and none waits for another.
+constexpr auto kFactors = [] {
+  std::array<uint64_t, 2 * static_cast<size_t>(Dims::kMaxRank)> factors{};
+  uint64_t x = 0;
+  for (uint64_t& f : factors) f = (x = x * 6364136223846793005 + 1442695040888963407) | 1;
+  return factors;
+}();
+
 uint64_t hash_spec(uint64_t h, const TensorSpec& s) {
-  h = hash_mix(h, static_cast<uint64_t>(s.dtype) | static_cast<uint64_t>(s.device.kind) << 8 |
-                      static_cast<uint64_t>(s.device.index) << 16 | uint64_t{s.defined} << 32 |
-                      uint64_t{s.aligned} << 33 | static_cast<uint64_t>(s.rank()) << 40);
+  uint64_t x = static_cast<uint64_t>(s.dtype) | static_cast<uint64_t>(s.device.kind) << 8 |
+               static_cast<uint64_t>(s.device.index) << 16 | uint64_t{s.defined} << 32 |
+               uint64_t{s.aligned} << 33 | static_cast<uint64_t>(s.rank()) << 40;
   for (int i = 0; i < s.rank(); ++i) {
-    h = hash_mix(h, static_cast<uint64_t>(s.shape[i]));
-    h = hash_mix(h, static_cast<uint64_t>(s.strides[i]));
+    const auto at = 2 * static_cast<size_t>(i);
+    x += static_cast<uint64_t>(s.shape[i]) * kFactors[at] +
+         static_cast<uint64_t>(s.strides[i]) * kFactors[at + 1];
   }
-  return h;
+  return hash_mix(h, x);
 }
 
 uint64_t hash_call(ParamsRef params, const Specs& specs, uint64_t stamp) {

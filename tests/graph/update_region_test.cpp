@@ -214,8 +214,9 @@ TEST(Accumulation, OfPartsIsThatOfTheJoinedBatch) {
       }
     }
   }
-  // One plan, with the update in it once: on a GPU that is one launch.
+  // One plan, with the update in it once.
   EXPECT_EQ(step.function()->captures(), 1);
+  EXPECT_EQ(step.function()->plan()->is_one_launch(), device.is_cuda());
   EXPECT_THAT(step.function()->plan()->kernels(), Contains(HasSubstr("adam_update")).Times(1));
   EXPECT_THROW(accumulate_backward([&](const Tensors& p) { return sum(p[0]); }, {x}, 3),
                ShapeError);

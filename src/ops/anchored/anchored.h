@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "mica/ops/fused/program.h"
-#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/activation.h"
 
 namespace mica {
 

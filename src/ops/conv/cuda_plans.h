@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mica/op/kernel.h"
-#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/activation.h"
 
 namespace mica {
 

@@ -3,7 +3,7 @@
 #include "mica/core/tensor.h"
 #include "mica/op/params.h"
 #include "mica/ops/loss/reduction.h"
-#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/activation.h"
 
 namespace mica {
 

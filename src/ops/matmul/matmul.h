@@ -2,6 +2,7 @@
 
 #include "mica/core/tensor.h"
 #include "mica/op/params.h"
+#include "mica/ops/activation.h"
 
 namespace mica {
 
@@ -11,14 +12,6 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 
 /// x (…, in) times weight (out, in) transposed, plus bias (out) where defined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
-
-/// What a layer applies to its result, of what kernels compute beside a product; gelu is the form
-/// with erf.
-enum class Activation : int64_t { none, relu, gelu, gelu_tanh, silu, hardswish, tanh, sigmoid };
-
-inline constexpr const char* kActivationNames[] = {"none", "relu",      "gelu", "gelu_tanh",
-                                                   "silu", "hardswish", "tanh", "sigmoid"};
-constexpr std::span<const char* const> names_of(Activation) { return kActivationNames; }
 
 struct LinearParams {
   Activation activation = Activation::none;
