@@ -7,6 +7,8 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/unit/nn_layers_test.cpp
   ${PROJECT_SOURCE_DIR}/tests/unit/tree_test.cpp
   ${PROJECT_SOURCE_DIR}/tests/e2e/golden_test.cpp
   PROPERTIES COMPILE_DEFINITIONS MICA_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/unit/tensor_methods_test.cpp
+  PROPERTIES COMPILE_DEFINITIONS MICA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
 foreach(folder unit graph op_cases e2e)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
@@ -16,6 +18,7 @@ foreach(folder unit graph op_cases e2e)
   set(name mica_test_${folder})
   add_executable(${name} ${sources})
   mica_set_flags(${name})
+  mica_link_format(${name})
   target_compile_options(${name} PRIVATE -O1) # tests are compiled more often than they run
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE mica::mica GTest::gmock GTest::gtest)
@@ -45,6 +48,7 @@ endforeach()
 if(TARGET mica_cuda AND MICA_SHARED)
   add_library(mica_failing_launch MODULE ${PROJECT_SOURCE_DIR}/tests/cuda/failing_launch.cu)
   mica_set_flags(mica_failing_launch)
+  mica_link_format(mica_failing_launch)
   set_target_properties(mica_failing_launch PROPERTIES PREFIX "" OUTPUT_NAME failing_launch
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   target_include_directories(mica_failing_launch SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS}
@@ -52,6 +56,7 @@ if(TARGET mica_cuda AND MICA_SHARED)
   target_link_libraries(mica_failing_launch PRIVATE mica_cuda CUDA::cudart_static)
   add_library(mica_compile_source MODULE ${PROJECT_SOURCE_DIR}/tests/cuda/compile_source.cpp)
   mica_set_flags(mica_compile_source)
+  mica_link_format(mica_compile_source)
   set_target_properties(mica_compile_source PROPERTIES PREFIX "" OUTPUT_NAME compile_source
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   target_include_directories(mica_compile_source SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
@@ -78,6 +83,7 @@ endif()
 # A report of made-up numbers, which tests/browser looks at.
 add_executable(mica_sample_report ${PROJECT_SOURCE_DIR}/tests/browser/sample_report.cpp)
 mica_set_flags(mica_sample_report)
+mica_link_format(mica_sample_report)
 target_link_libraries(mica_sample_report PRIVATE mica::mica)
 
 file(GLOB mica_bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
@@ -88,6 +94,7 @@ find_package(benchmark QUIET)
 if(mica_bench_sources AND benchmark_FOUND)
   add_executable(mica_bench ${mica_bench_sources})
   mica_set_flags(mica_bench)
+  mica_link_format(mica_bench)
   target_include_directories(mica_bench PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(mica_bench PRIVATE mica::mica benchmark::benchmark $<TARGET_NAME_IF_EXISTS:DNNL::dnnl>)
   if(TARGET mica_cuda)

@@ -67,11 +67,12 @@ class PythonCompiled {
   }
 
  public:
-  explicit PythonCompiled(nb::object function)
+  PythonCompiled(nb::object function, int max_plans, std::vector<int64_t> buckets)
       : function_(std::move(function)),
         compiled_(CompiledFunction::Body([this](std::span<const Tensor> in, const CallForm& form) {
-          return capture(in, form);
-        })) {}
+                    return capture(in, form);
+                  }),
+                  {.max_plans = max_plans, .buckets = std::move(buckets)}) {}
 
   nb::object call(const nb::args& args, const nb::kwargs& kwargs) { return run(args, kwargs, 1); }
   nb::object call_by_position(const nb::args& args) { return run(args, {}, 1); }
@@ -273,7 +274,8 @@ PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(PythonCompiled::
 void bind_compile(nb::module_& m) {
   nb::class_<PythonCompiled>(m, "CompiledFunction", nb::type_slots(slots),
                              "What compile() returns.")
-      .def(nb::init<nb::object>(), "function"_a)
+      .def(nb::init<nb::object, int, std::vector<int64_t>>(), "function"_a, "max_plans"_a = 32,
+           "buckets"_a = std::vector<int64_t>())
       // Apart from the next, which makes a dictionary for every call.
       .def("__call__", &PythonCompiled::call_by_position, "args"_a)
       .def("__call__", &PythonCompiled::call, "args"_a, "kwargs"_a)
@@ -323,15 +325,21 @@ void bind_compile(nb::module_& m) {
       },
       nb::arg("value").none(), "apply"_a);
   m.def(
-      "compile", [](nb::handle function) { return nb::type<PythonCompiled>()(function); },
-      "function"_a,
+      "compile",
+      [](nb::handle function, int max_plans, const std::vector<int64_t>& buckets) {
+        return nb::type<PythonCompiled>()(function, max_plans, buckets);
+      },
+      "function"_a, nb::kw_only(), "max_plans"_a = 32, "buckets"_a = std::vector<int64_t>(),
       R"(Captures a function of tensors at its first call and replays it from then on.
 
 Forward pass, backward pass and update become one graph; on a GPU, one CUDA graph. The function takes
 and returns tensors, None, numbers and texts, and tuples, lists, dicts, named tuples and dataclasses
 of them. It is captured again when shapes, dtypes or the structure of the arguments change, or a
 number or text among them; a number that keeps changing is read by each run where it is only
-computed with. Use it as a decorator:
+computed with. It keeps the plans of the max_plans kinds of arguments that were used last. Where all
+tensors among arguments and results are batches whose rows do not know of each other, buckets names
+numbers of rows to capture for: zeros fill a batch up to the next, and are cut off again. Use it as a
+decorator:
 
     @mica.compile
     def step(x, y):

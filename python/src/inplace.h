@@ -8,7 +8,4 @@ namespace mica::python {
 /// result is always a tensor of its own, and a compiled step plans memory without being told.
 inline nb::arg_v inplace() { return "inplace"_a = false; }
 
-/// Raises unless a result of that shape can take the place of the tensor.
-void check_in_place(const Shape& result, const Tensor& destination);
-
 }  // namespace mica::python

@@ -1,6 +1,6 @@
 // What overwrites a tensor: x.copy_(y), x.clamp_(0, 1), x.normal_(). x itself is returned.
+#include "mica/ops/method.h"
 #include "python/src/bindings.h"
-#include "python/src/inplace.h"
 
 namespace mica::python {
 namespace {
@@ -52,20 +52,7 @@ void bind_draws(nb::class_<Tensor>& tensor) {
 
 }  // namespace
 
-void check_in_place(const Shape& result, const Tensor& destination) {
-  check<ShapeError>(result == destination.shape(),
-                    "a result of shape {} cannot be written to a tensor of shape {} in place",
-                    result, destination.shape());
-}
-
-void store(const Tensor& destination, const Tensor& result) {
-  check<DTypeError>(promote(destination.dtype(), result.dtype()) == destination.dtype() ||
-                        is_floating(destination.dtype()) == is_floating(result.dtype()),
-                    "{} values cannot be written to a {} tensor in place", result.dtype(),
-                    destination.dtype());
-  check_in_place(result.shape(), destination);
-  copy_(destination, result);
-}
+void store(const Tensor& destination, const Tensor& result) { overwrite(destination, result); }
 
 Tensor source_for(const Tensor& destination, nb::handle value) {
   if (nb::isinstance<Tensor>(value)) return nb::cast<Tensor>(value);

@@ -1,3 +1,5 @@
+#include <array>
+#include <mutex>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,10 +20,24 @@ void accumulate(Tensor& sum, const Tensor& more) { sum = sum.defined() ? add(sum
 
 const GradHooks* hooks_of(const Tensor& leaf) { return leaf.impl()->autograd->hooks.get(); }
 
-/// Adds to a leaf's `.grad`.
+/// Guards the `.grad` of a leaf while passes of several threads add to it.
+std::mutex& grad_mutex(const Tensor& leaf) {
+  static std::array<std::mutex, 64> mutexes;
+  return mutexes[std::hash<const void*>()(leaf.impl()) / alignof(TensorImpl) % mutexes.size()];
+}
+
+/// Adds to a leaf's `.grad`, also where another thread does so meanwhile: a sum counts only if what
+/// it was made of is still there.
 void add_to_grad(const Tensor& leaf, const Tensor& gradient) {
-  const Tensor before = leaf.grad();
-  leaf.set_grad(before.defined() ? add(before, gradient) : gradient);
+  std::unique_lock lock(grad_mutex(leaf));
+  for (;;) {
+    const Tensor before = leaf.grad();
+    if (!before.defined()) return leaf.set_grad(gradient);
+    lock.unlock();
+    const Tensor sum = add(before, gradient);
+    lock.lock();
+    if (peek_grad(leaf).impl() == before.impl()) return leaf.set_grad(sum);
+  }
 }
 
 /// One backward pass. Consumers have higher sequence numbers than producers, so taking the highest

@@ -1,6 +1,7 @@
 #include "mica/core/dims.h"
 
 #include <algorithm>
+#include <ostream>
 
 #include "mica/core/check.h"
 
@@ -91,6 +92,10 @@ std::string to_string(const Dims& dims) {
   std::string s = "[";
   for (int i = 0; i < dims.rank(); ++i) s += fmt::format("{}{}", i ? ", " : "", dims[i]);
   return s + "]";
+}
+
+std::ostream& operator<<(std::ostream& stream, const Dims& dims) {
+  return stream << to_string(dims);
 }
 
 }  // namespace mica

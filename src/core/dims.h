@@ -1,10 +1,13 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace mica {
 
@@ -17,9 +20,22 @@ class Dims {
   constexpr Dims() = default;
   Dims(std::initializer_list<int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const int64_t> values);
+  /// One of them: `sum(x, 0)`, `zeros(5)`.
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  Dims(T value) : values_{static_cast<int64_t>(value)}, rank_(1) {}
+  template <std::integral T>
+  Dims(const std::vector<T>& values) {
+    for (const T value : values) push_back(static_cast<int64_t>(value));
+  }
+  template <std::integral T, size_t n>
+  Dims(const std::array<T, n>& values) {
+    static_assert(n <= kMaxRank, "mica: a tensor has at most eight dimensions");
+    for (const T value : values) push_back(static_cast<int64_t>(value));
+  }
   static Dims filled(int rank, int64_t value);
 
-  int rank() const { return rank_; }
+  int rank() const { return static_cast<int>(rank_); }
   bool empty() const { return rank_ == 0; }
   int64_t operator[](int i) const { return values_[static_cast<size_t>(i)]; }
   int64_t& operator[](int i) { return values_[static_cast<size_t>(i)]; }
@@ -87,5 +103,6 @@ int normalize_axis(int64_t axis, int rank, const char* op);
 
 /// "[2, 3]".
 std::string to_string(const Dims& dims);
+std::ostream& operator<<(std::ostream& stream, const Dims& dims);
 
 }  // namespace mica

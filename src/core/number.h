@@ -54,6 +54,16 @@ class Number {
     return cut >= static_cast<double>(Limits::min()) && cut < above;
   }
 
+  /// Whether an integer type, or bool, holds this very number.
+  template <std::integral T>
+  bool is_exactly() const {
+    if constexpr (std::same_as<T, bool>) {
+      return as<double>() == 0 || as<double>() == 1;
+    } else {
+      return fits_in<T>() && (kind_ != Kind::floating || std::trunc(to_double()) == to_double());
+    }
+  }
+
   /// The same kind and the same bits: 0.0 and -0.0 differ, a NaN equals itself.
   constexpr bool operator==(const Number&) const = default;
   constexpr uint64_t bits() const { return bits_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 
 #include "mica/core/dtype_switch.h"
 #include "mica/runtime/runtime.h"
@@ -151,6 +152,14 @@ std::string to_string(const Tensor& t) {
   if (t.dtype() != DType::f32 || t.numel() == 0) s += fmt::format(", {}{}", t.dtype(), t.shape());
   if (!t.device().is_cpu()) s += fmt::format(", {}", t.device());
   return fmt::format("tensor({})", s);
+}
+
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {
+  return stream << to_string(tensor);
+}
+std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << name_of(dtype); }
+std::ostream& operator<<(std::ostream& stream, Device device) {
+  return stream << to_string(device);
 }
 
 }  // namespace mica

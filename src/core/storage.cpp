@@ -33,6 +33,7 @@ Storage::Storage(void* data, size_t bytes, Device device, std::shared_ptr<void> 
     : data_(static_cast<std::byte*>(data)),
       bytes_(bytes),
       device_(device),
+      adopted_(true),
       owner_(std::move(owner)) {}
 
 Ref<Storage> Storage::pinned(size_t bytes) {
@@ -45,7 +46,7 @@ Ref<Storage> Storage::pinned(size_t bytes) {
 }
 
 Storage::~Storage() {
-  if (!owner_) runtime(device_).deallocate(data_, bytes_, device_.index);
+  if (!adopted_) runtime(device_).deallocate(data_, bytes_, device_.index);
 }
 
 }  // namespace mica

@@ -15,7 +15,8 @@ class Storage : public RefCounted {
  public:
   /// Allocates from the device's caching allocator. Raises OutOfMemory.
   Storage(size_t bytes, Device device);
-  /// Adopts foreign memory, kept alive by `owner`.
+  /// Adopts foreign memory, kept alive by `owner`; by nobody, for whom the caller answers, if that
+  /// is null.
   Storage(void* data, size_t bytes, Device device, std::shared_ptr<void> owner);
   /// Host memory from the cache of pinned blocks. Raises DeviceError where there is no CUDA.
   static Ref<Storage> pinned(size_t bytes);
@@ -44,6 +45,7 @@ class Storage : public RefCounted {
   size_t bytes_ = 0;
   Device device_;
   bool pinned_ = false;
+  bool adopted_ = false;
   std::atomic<bool> handed_out_{false};
   std::atomic<uint32_t> version_{0};
   std::atomic<uint32_t> histories_{0};

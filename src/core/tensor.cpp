@@ -60,7 +60,11 @@ Number Tensor::item_number() const {
 
 double Tensor::item() const { return item_number().to_double(); }
 
-Tensor empty(const TensorSpec& spec) {
+void Tensor::raise_inexact(Number value, DType dtype) {
+  fail<DTypeError>("item: {} cannot hold {}", dtype, to_string(value));
+}
+
+Tensor empty_from_spec(const TensorSpec& spec) {
   size_t bytes;  // too many become more than there can be
   if (__builtin_mul_overflow(static_cast<size_t>(numel(spec.shape)), size_of(spec.dtype), &bytes))
     bytes = size_t{1} << 63;
@@ -94,28 +98,12 @@ Tensor tensor_from_bytes(const void* data, const Shape& shape, TensorOptions opt
   return t;
 }
 
-template <class T>
-Tensor tensor(std::span<const T> values, const Shape& shape, Device device) {
-  check<ShapeError>(numel(shape) == static_cast<int64_t>(values.size()),
-                    "tensor: shape {} needs {} values, got {}", shape, numel(shape), values.size());
-  return tensor_from_bytes(values.data(), shape, {dtype_of<T>, device});
+Tensor tensor_from_values(const void* data, size_t count, const Shape& shape,
+                          TensorOptions options) {
+  check<ShapeError>(numel(shape) == static_cast<int64_t>(count),
+                    "tensor: shape {} needs {} values, got {}", shape, numel(shape), count);
+  return tensor_from_bytes(data, shape, options);
 }
-
-template Tensor tensor(std::span<const double>, const Shape&, Device);
-template Tensor tensor(std::span<const float>, const Shape&, Device);
-template Tensor tensor(std::span<const Half>, const Shape&, Device);
-template Tensor tensor(std::span<const BFloat16>, const Shape&, Device);
-template Tensor tensor(std::span<const Float8E4M3>, const Shape&, Device);
-template Tensor tensor(std::span<const Float8E5M2>, const Shape&, Device);
-template Tensor tensor(std::span<const int64_t>, const Shape&, Device);
-template Tensor tensor(std::span<const int32_t>, const Shape&, Device);
-template Tensor tensor(std::span<const int16_t>, const Shape&, Device);
-template Tensor tensor(std::span<const int8_t>, const Shape&, Device);
-template Tensor tensor(std::span<const uint64_t>, const Shape&, Device);
-template Tensor tensor(std::span<const uint32_t>, const Shape&, Device);
-template Tensor tensor(std::span<const uint16_t>, const Shape&, Device);
-template Tensor tensor(std::span<const uint8_t>, const Shape&, Device);
-template Tensor tensor(std::span<const bool>, const Shape&, Device);
 
 Tensor scalar(Number value, TensorOptions options) {
   const uint64_t bits = element_bits(value, options.dtype);

@@ -68,9 +68,9 @@ class CompiledNode final : public GradNode {
 BackwardPlan::BackwardPlan(std::shared_ptr<CapturedBackward> captured)
     : captured_(std::move(captured)), plan_(std::move(captured_->captured)) {}
 
-void BackwardPlan::attach(Tensors& results, std::span<const Tensor> arguments) {
-  const auto node =
-      make_ref<CompiledNode>(shared_from_this(), std::exchange(captured_->kept, {}), arguments);
+void BackwardPlan::attach(Tensors& results, const Tensors& kept,
+                          std::span<const Tensor> arguments) {
+  const auto node = make_ref<CompiledNode>(shared_from_this(), kept, arguments);
   Tensors made;
   for (const size_t i : captured_->of) {
     results[i] = without_history(results[i]);

@@ -21,8 +21,6 @@ struct CapturedBackward {
   Captured captured;
   std::vector<size_t> of;  ///< the function's results that have a history
   std::vector<End> ends;
-  /// What the last run of the function kept. Runs and whoever takes it hold the same lock.
-  Tensors kept;
   /// By differentiable result: why it has no gradient, a tensor that was saved and is written to
   /// since. Backward from there throws it.
   std::vector<std::exception_ptr> errors;
@@ -33,8 +31,9 @@ class BackwardPlan : public std::enable_shared_from_this<BackwardPlan> {
  public:
   explicit BackwardPlan(std::shared_ptr<CapturedBackward> captured);
 
-  /// Gives the results of a run their history. `arguments` are those of the call.
-  void attach(Tensors& results, std::span<const Tensor> arguments);
+  /// Gives the results of a run their history. `arguments` are those of the call, and `kept` is
+  /// what its run kept.
+  void attach(Tensors& results, const Tensors& kept, std::span<const Tensor> arguments);
   /// One gradient per end.
   Tensors run(const Tensors& inputs);
 

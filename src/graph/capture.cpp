@@ -318,10 +318,8 @@ class Capture final : public Recorder, public GradWatcher {
       backward->ends.push_back(std::move(end));
     }
     backward->captured = second.finish(made);
-    CapturedBackward* const to = backward.get();
     for (const Tensor& t : second.imports_)
-      effects.push_back(
-          {add_output(t), {}, [to](const Tensor& kept) { to->kept.push_back(kept); }});
+      effects.push_back({.output = add_output(t), .keeps = true});
     return backward;
   }
 

@@ -61,6 +61,7 @@ struct Effect {
   int output = -1;     ///< of the graph's outputs, which one is given
   Tensor tensor = {};  ///< else this tensor from outside is, or an undefined one
   std::function<void(const Tensor&)> apply = {};
+  bool keeps = false;  ///< nothing is applied: the output is what backward needs
 };
 
 /// What a language in front of C++ keeps beside a plan: what it read on its side, and which form

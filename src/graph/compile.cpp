@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "mica/core/check.h"
+#include "mica/core/log.h"
 #include "mica/core/values_check.h"
 #include "mica/graph/backward_plan.h"
 #include "mica/op/settings.h"
+#include "mica/ops/concat/concat.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/ops/view/view.h"
 
 namespace mica {
 namespace {
@@ -83,10 +87,35 @@ bool CallForm::operator==(const CallForm& other) const {
          std::ranges::equal(constants, other.constants, same);
 }
 
+CompiledFunction::CompiledFunction(Body body, CompileOptions options)
+    : body_(std::move(body)), options_(std::move(options)) {
+  check(options_.max_plans >= 1, "compile: max_plans must be at least 1, got {}",
+        options_.max_plans);
+  std::vector<int64_t>& rows = options_.buckets;
+  std::sort(rows.begin(), rows.end());
+  check(rows.empty() || rows.front() >= 1, "compile: a bucket must have rows, got {}",
+        rows.empty() ? 0 : rows.front());
+}
+
+CompiledFunction::Entry::Entry(Key k, std::unique_ptr<Plan> p)
+    : key(std::move(k)), plan(std::move(p)) {
+  if (const auto& gradient = plan->captured().backward)
+    backward = std::make_shared<BackwardPlan>(gradient);
+}
+
+const Plan* CompiledFunction::plan() const {
+  const std::shared_lock lock(entries_mutex_);
+  const auto last =
+      std::ranges::max_element(entries_, {}, [](const auto& e) { return e->used.load(); });
+  return last == entries_.end() ? nullptr : (*last)->plan.get();
+}
+
 /// Why the plan that comes nearest does not serve this call.
 std::string CompiledFunction::reason(const Key& key, std::span<const Tensor> arguments) const {
   std::vector<std::string> best;
-  for (const Entry& e : entries_) {
+  const std::shared_lock lock(entries_mutex_);
+  for (const auto& entry : entries_) {
+    const Entry& e = *entry;
     std::vector<std::string> why;
     if (e.key.stamp != key.stamp) why.emplace_back("settings changed");
     if (e.key.leaves != key.leaves) why.emplace_back("gradients of other arguments are wanted");
@@ -108,20 +137,47 @@ std::string CompiledFunction::reason(const Key& key, std::span<const Tensor> arg
   return text;
 }
 
-void CompiledFunction::keep(Entry entry) {
-  // A stamp never comes again, so neither do the plans made under another.
-  std::erase_if(entries_, [&](const Entry& e) { return e.key.stamp != entry.key.stamp; });
-  if (entries_.size() >= kMostPlans) {
-    if (!std::exchange(told_of_limit_, true))
-      std::fprintf(stderr,
-                   "mica: compile: a function was captured for more than %zu kinds of arguments; "
-                   "from now on the oldest plan is dropped for each new one. MICA_VERBOSE=compile "
-                   "says what differs; arguments of few different shapes avoid it\n",
-                   kMostPlans);
-    entries_.erase(entries_.begin());
+void CompiledFunction::keep(const std::shared_ptr<Entry>& entry) {
+  std::vector<std::shared_ptr<Entry>> dropped;  // let go of when nobody waits for the list
+  {
+    const std::lock_guard lock(entries_mutex_);
+    const auto drop = [&](auto first, auto last) {
+      dropped.insert(dropped.end(), std::make_move_iterator(first), std::make_move_iterator(last));
+      entries_.erase(first, last);
+    };
+    // A stamp never comes again, so neither do the plans made under another.
+    drop(std::stable_partition(entries_.begin(), entries_.end(),
+                               [&](const auto& e) { return e->key.stamp == entry->key.stamp; }),
+         entries_.end());
+    if (entries_.size() < static_cast<size_t>(options_.max_plans)) {
+      entries_.push_back(entry);
+      return;
+    }
+    const auto oldest = std::ranges::min_element(
+        entries_, {}, [](const auto& e) { return e->used.load(std::memory_order_relaxed); });
+    drop(oldest, oldest + 1);
+    entries_.push_back(entry);
   }
-  entries_.push_back(std::move(entry));
-  last_ = entries_.back().plan.get();
+  if (!std::exchange(told_of_limit_, true))
+    log_message(LogLevel::warning,
+                fmt::format("compile: a function was captured for more than {} kinds of arguments; "
+                            "from now on the plan that was used longest ago is dropped for each "
+                            "new one. MICA_VERBOSE=compile says what differs; arguments of few "
+                            "different shapes avoid it, and so may buckets",
+                            options_.max_plans));
+}
+
+std::shared_ptr<CompiledFunction::Entry> CompiledFunction::find(const Key& key,
+                                                                std::span<const Tensor> arguments,
+                                                                bool pure) {
+  const std::shared_lock lock(entries_mutex_);
+  for (const auto& e : entries_) {
+    if (pure && !e->plan->is_pure()) continue;
+    if (e->key != key || !e->plan->accepts(arguments)) continue;
+    e->used.store(uses_.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return e;
+  }
+  return nullptr;
 }
 
 CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,
@@ -131,25 +187,70 @@ CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,
     for (int i = 1; i < times; ++i) body_(arguments, form);
     return body_(arguments, form);
   }
+  return options_.buckets.empty() ? call_as_is(arguments, times, form)
+                                  : call_in_bucket(arguments, times, form);
+}
+
+CallOutcome CompiledFunction::call_in_bucket(std::span<const Tensor> arguments, int times,
+                                             const CallForm& form) {
+  int64_t rows = -1;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    check(arguments[i].defined(), "compile: an argument is undefined");
+    const Shape& shape = arguments[i].shape();
+    check<ShapeError>(!shape.empty() && (rows < 0 || rows == shape[0]),
+                      "compile: with buckets all arguments are batches of as many rows; argument "
+                      "{} has shape {}, the first {} rows",
+                      i, shape, rows);
+    rows = shape[0];
+  }
+  const auto bucket = std::ranges::lower_bound(options_.buckets, rows);
+  if (rows < 0 || bucket == options_.buckets.end() || *bucket == rows)
+    return call_as_is(arguments, times, form);
+  Tensors padded;
+  for (const Tensor& t : arguments) {
+    Shape rest = t.shape();
+    rest[0] = *bucket - rows;
+    padded.push_back(concat({t, zeros(rest, {t.dtype(), t.device()})}, 0));
+  }
+  CallOutcome outcome = call_as_is(padded, times, form);
+  for (Tensor& t : outcome.results) {
+    check<ShapeError>(!t.shape().empty() && t.shape()[0] == *bucket,
+                      "compile: with buckets all results are batches of as many rows as the "
+                      "arguments, {} with those that fill up; got a result of shape {}",
+                      *bucket, t.shape());
+    t = narrow(t, 0, 0, rows);
+  }
+  return outcome;
+}
+
+CallOutcome CompiledFunction::call_as_is(std::span<const Tensor> arguments, int times,
+                                         const CallForm& form) {
   const uint64_t leaves = leaves_among(arguments);
-  const std::lock_guard lock(mutex_);
   // A plan made in anomaly mode has a step for every op, so that the culprit has a name.
   Key key{{},     form,           settings_stamp() * 2 + (detect_anomaly() ? 1 : 0), grad_enabled(),
           leaves, autocast_mode()};
   key.specs.reserve(arguments.size());
   for (const Tensor& t : arguments) key.specs.push_back(slot_spec(t));
-  for (Entry& e : entries_) {
-    if (e.key != key || !e.plan->accepts(arguments)) continue;
-    last_ = e.plan.get();
-    return run(e, arguments, times);
+  if (const auto entry = find(key, arguments, true)) return run(*entry, arguments, times);
+  // What such a plan asks for, that a leaf has no .grad, say, is not to change before it runs.
+  std::unique_lock lock(one_by_one_);
+  auto entry = find(key, arguments, false);
+  if (!entry) entry = capture_for(std::move(key), arguments);
+  if (entry->plan->is_pure()) lock.unlock();
+  return run(*entry, arguments, times);
+}
+
+std::shared_ptr<CompiledFunction::Entry> CompiledFunction::capture_for(
+    Key key, std::span<const Tensor> arguments) {
+  if (verbose_compile() && captures_ > 0) {
+    const std::string why = reason(key, arguments);
+    log_message(LogLevel::info,
+                "compile: captured again: " + (why.empty() ? "no plan is kept" : why));
   }
-  if (verbose_compile() && captures_ > 0)
-    std::fprintf(stderr, "mica: compile: captured again: %s\n",
-                 entries_.empty() ? "no plan is kept" : reason(key, arguments).c_str());
   std::shared_ptr<const Companion> companion;
   Captured captured = capture(
       [&](std::span<const Tensor> in) {
-        CallOutcome outcome = body_(in, form);
+        CallOutcome outcome = body_(in, key.form);
         companion = std::move(outcome.companion);
         return std::move(outcome.results);
       },
@@ -164,21 +265,22 @@ CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,
   }
   ++captures_;
   if (verbose_compile())
-    std::fprintf(stderr,
-                 "mica: compile: planned: %zu steps in %zu bytes, %zu alive at once; eager holds "
-                 "%zu\n",
-                 plan->steps(), plan->planned_bytes(), plan->live_bytes(),
-                 plan->captured().eager_bytes);
-  const auto gradient = plan->captured().backward;
-  keep({std::move(key), std::move(plan),
-        gradient ? std::make_shared<BackwardPlan>(gradient) : nullptr});
-  return run(entries_.back(), arguments, times);
+    log_message(LogLevel::info,
+                fmt::format("compile: planned: {} steps in {} bytes, {} alive at once; eager holds "
+                            "{}",
+                            plan->steps(), plan->planned_bytes(), plan->live_bytes(),
+                            plan->captured().eager_bytes));
+  auto entry = std::make_shared<Entry>(std::move(key), std::move(plan));
+  entry->used = ++uses_;
+  keep(entry);
+  return entry;
 }
 
 CallOutcome CompiledFunction::run(const Entry& entry, std::span<const Tensor> arguments,
                                   int times) {
-  CallOutcome outcome{entry.plan->run(arguments, times), entry.plan->captured().companion};
-  if (entry.backward) entry.backward->attach(outcome.results, arguments);
+  Tensors kept;
+  CallOutcome outcome{entry.plan->run(arguments, times, &kept), entry.plan->captured().companion};
+  if (entry.backward) entry.backward->attach(outcome.results, kept, arguments);
   for (const size_t i : entry.plan->captured().detached)
     if (outcome.results[i].requires_grad()) outcome.results[i] = outcome.results[i].detach();
   for (const Captured::Returned& r : entry.plan->captured().returned)

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <variant>
 
 #include "mica/core/typed_values.h"
@@ -39,20 +41,33 @@ struct CallForm {
   bool operator==(const CallForm& other) const;
 };
 
+struct CompileOptions {
+  /// How many plans a function keeps, one for each kind of arguments; the one that was used longest
+  /// ago makes room.
+  int max_plans = 32;
+  /// Numbers of rows to capture for, where every tensor among the arguments and results is a batch
+  /// whose rows do not know of each other: rows of zeros fill a batch up to the next of these, and
+  /// those of the results are cut off. A batch larger than all of them is captured as it is.
+  std::vector<int64_t> buckets = {};
+};
+
 /// A function that is captured at its first call with certain input specs and replayed from then
 /// on. A call does what the function itself would have done, or raises: see docs/compile.md.
 ///
 /// The whole body becomes one graph: forward, backward and update. What it returns is copied out.
 /// Results that require a gradient can be differentiated outside: their gradient is a second plan.
-/// Any number of threads may call one.
+/// Any number of threads may call one. Calls that write nothing outside run beside each other on
+/// the CPU, each in memory of its own (set_max_concurrent_runs); others run one after the other.
 class CompiledFunction {
  public:
   using Body = std::function<CallOutcome(std::span<const Tensor>, const CallForm&)>;
 
-  explicit CompiledFunction(Body body) : body_(std::move(body)) {}
-  explicit CompiledFunction(TensorFunction function)
-      : body_([f = std::move(function)](std::span<const Tensor> in,
-                                        const CallForm&) -> CallOutcome { return {f(in)}; }) {}
+  explicit CompiledFunction(Body body, CompileOptions options = {});
+  explicit CompiledFunction(TensorFunction function, CompileOptions options = {})
+      : CompiledFunction(
+            Body([f = std::move(function)](std::span<const Tensor> in,
+                                           const CallForm&) -> CallOutcome { return {f(in)}; }),
+            std::move(options)) {}
 
   /// `times` in a row, where there are no arguments; see Plan::run.
   Tensors operator()(std::span<const Tensor> arguments, int times = 1) {
@@ -63,7 +78,7 @@ class CompiledFunction {
   /// How often the function was captured.
   int captures() const { return captures_; }
   /// The plan the last call ran; null before the first.
-  const Plan* plan() const { return last_; }
+  const Plan* plan() const;
 
  private:
   /// What has to be as it was for a plan to serve a call, beside what the plan itself asks for.
@@ -80,18 +95,26 @@ class CompiledFunction {
     Key key;
     std::unique_ptr<Plan> plan;
     std::shared_ptr<BackwardPlan> backward;  ///< null where no result has a history
+    std::atomic<uint64_t> used = 0;          ///< when it was, by uses_
+    Entry(Key k, std::unique_ptr<Plan> p);
   };
-  static constexpr size_t kMostPlans = 32;
 
+  CallOutcome call_in_bucket(std::span<const Tensor> arguments, int times, const CallForm& form);
+  CallOutcome call_as_is(std::span<const Tensor> arguments, int times, const CallForm& form);
+  /// A plan for a call, or null; where it may run beside others, a pure one.
+  std::shared_ptr<Entry> find(const Key& key, std::span<const Tensor> arguments, bool pure);
+  std::shared_ptr<Entry> capture_for(Key key, std::span<const Tensor> arguments);
   std::string reason(const Key& key, std::span<const Tensor> arguments) const;
-  void keep(Entry entry);
+  void keep(const std::shared_ptr<Entry>& entry);
   static CallOutcome run(const Entry& entry, std::span<const Tensor> arguments, int times);
 
   Body body_;
-  std::mutex mutex_;
-  std::vector<Entry> entries_;
-  Plan* last_ = nullptr;
-  int captures_ = 0;
+  CompileOptions options_;
+  std::mutex one_by_one_;                    ///< held by captures, and by calls that are not pure
+  mutable std::shared_mutex entries_mutex_;  ///< of what follows
+  std::vector<std::shared_ptr<Entry>> entries_;
+  std::atomic<uint64_t> uses_ = 0;
+  std::atomic<int> captures_ = 0;
   bool told_of_limit_ = false;
 };
 
@@ -194,31 +217,53 @@ struct CompiledCall {
 template <class F>
 class Compiled {
  public:
-  explicit Compiled(F function) : shared_(std::make_shared<Shared>(std::move(function))) {}
+  explicit Compiled(F function, CompileOptions options = {})
+      : shared_(std::make_shared<Shared>(std::move(function), std::move(options))) {}
 
+  /// Where the function takes a tensor, a number stands for one of no axes (f32, integers i64):
+  /// that one may change from call to call. For each value of a number that the function takes as
+  /// such it is captured again.
   template <class... Arguments>
-  auto operator()(const Arguments&... arguments) {
-    return run(1, arguments...);
+  auto operator()(const Arguments&... arguments) const {
+    if constexpr (std::is_invocable_v<F&, const Arguments&...>) {
+      return run(1, arguments...);
+    } else {
+      static_assert(std::is_invocable_v<F&, const Given<Arguments>&...>,
+                    "compile: the function does not take arguments of these types");
+      return run(1, given(arguments)...);
+    }
   }
 
   /// Calls a function without arguments so many times and returns what the last call does. On CUDA
   /// this is one launch: what changes from call to call (a step count, the place in a data set) has
   /// to lie in tensors that the function updates.
-  auto repeat(int times) { return run(times); }
+  auto repeat(int times) const { return run(times); }
 
   /// Captures and plans so far; null before the first call.
   const CompiledFunction* function() const { return shared_->compiled.get(); }
 
  private:
+  template <class T>
+  using Given = std::conditional_t<std::is_arithmetic_v<T>, Tensor, T>;
+  template <class T>
+  static Given<T> given(const T& argument) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      return scalar(argument, {.dtype = std::is_integral_v<T> ? DType::i64 : DType::f32});
+    } else {
+      return argument;
+    }
+  }
+
   template <class... Arguments>
-  auto run(int times, const Arguments&... arguments) {
+  auto run(int times, const Arguments&... arguments) const {
     using Result = std::remove_cvref_t<decltype(shared_->function(arguments...))>;
     using Way = CompiledCall<Result, Arguments...>;
     std::call_once(shared_->once, [&] {
       shared_->compiled = std::make_unique<CompiledFunction>(
           [f = &shared_->function](std::span<const Tensor> in, const CallForm& form) {
             return Way::capture(*f, in, form);
-          });
+          },
+          shared_->options);
     });
     if constexpr (Way::kPlain) {
       const std::array<Tensor, sizeof...(Arguments)> in = {arguments...};
@@ -232,8 +277,9 @@ class Compiled {
 
   /// Several threads may be the first to call it; copies of the handle are one function.
   struct Shared {
-    explicit Shared(F f) : function(std::move(f)) {}
+    Shared(F f, CompileOptions o) : function(std::move(f)), options(std::move(o)) {}
     F function;
+    CompileOptions options;
     std::once_flag once;
     std::unique_ptr<CompiledFunction> compiled;
   };
@@ -244,8 +290,8 @@ class Compiled {
 /// y)`. The function takes and gives tensors, numbers, Values, and what core/typed_values.h makes
 /// Values of: tuples, vectors, aggregates with fields(); or gives nothing.
 template <class F>
-auto compile(F function) {
-  return Compiled<F>(std::move(function));
+auto compile(F function, CompileOptions options = {}) {
+  return Compiled<F>(std::move(function), std::move(options));
 }
 
 }  // namespace mica

@@ -28,25 +28,6 @@ MemoryPlan plan_for_branches(const std::vector<Block>& blocks, size_t most, size
   return tight;
 }
 
-std::shared_ptr<Arena> new_arena(Device device, size_t bytes) {
-  auto arena = std::make_shared<Arena>();
-  arena->storage = make_ref<Storage>(bytes, device);
-  arena->last_stream = current_stream(device);
-  return arena;
-}
-
-/// The device's arena if it is large enough, else a new one; plans made before keep theirs.
-std::shared_ptr<Arena> shared_arena(Device device, size_t bytes) {
-  static std::mutex mutex;
-  static auto* const arenas = new std::map<std::pair<DeviceKind, int>, std::weak_ptr<Arena>>;
-  const std::lock_guard lock(mutex);
-  std::weak_ptr<Arena>& current = (*arenas)[{device.kind, device.index}];
-  if (auto arena = current.lock(); arena && arena->storage->bytes() >= bytes) return arena;
-  auto arena = new_arena(device, bytes);
-  current = arena;
-  return arena;
-}
-
 }  // namespace
 
 Plan::Plan(Captured captured) : captured_(std::move(captured)), graph_(captured_.graph) {
@@ -55,9 +36,16 @@ Plan::Plan(Captured captured) : captured_(std::move(captured)), graph_(captured_
   compute_in_place(graph_);
   add_steps();
   place();
-  bind();
+  lanes_.resize(ArenaSlot::kMost);
+  lane(0);
   if (!captured_.device.is_null() && steps() > 0) replay_ = record(1);
   find_outside_memory();
+  const auto reads = [](const Input& i) { return i.argument < 0; };
+  const auto keeps = [](const Effect& e) { return e.keeps; };
+  pure_ = captured_.written.empty() && captured_.write_backs.empty() &&
+          captured_.in_place.empty() &&
+          std::none_of(captured_.inputs.begin(), captured_.inputs.end(), reads) &&
+          std::all_of(captured_.effects.begin(), captured_.effects.end(), keeps);
 }
 
 std::unique_ptr<Replay> Plan::record(int times) const {
@@ -66,7 +54,7 @@ std::unique_ptr<Replay> Plan::record(int times) const {
   for (int t = 0; t < times; ++t) all.insert(all.end(), once.begin(), once.end());
   const int n = static_cast<int>(steps());
   return runtime(captured_.device).record(captured_.device.index, schedule(all), [&](int i) {
-    run_step(prologue_ + i % n);
+    run_step(*lanes_[0], prologue_ + i % n);
   });
 }
 
@@ -86,8 +74,6 @@ void Plan::add_steps() {
                       node.kernel,
                       node.in,
                       {results.begin(), results.end()},
-                      {},
-                      {},
                       0,
                       node.scope});
     if (static_cast<int>(i) >= graph_.prologue) continue;
@@ -191,11 +177,10 @@ void Plan::place() {
     if (block_of[v] != kNone) offset_[v] = offset(block_of[v]);
   for (size_t s = 0; s < steps_.size(); ++s)
     if (workspace[s] != kNone) steps_[s].workspace_offset = offset(workspace[s]);
-  arena_ = shared_arena(captured_.device, planned_bytes_);
   if (prologue_ > 0) kept_ = new_arena(captured_.device, kept_plan.bytes);
 }
 
-void* Plan::address(ValueId id) const {
+void* Plan::address(const Lane& lane, ValueId id) const {
   const Graph& g = graph_;
   const ValueId v = g.root(id);
   const auto bytes = offset_in_root(g, id) * static_cast<int64_t>(size_of(g[id].spec.dtype));
@@ -203,18 +188,30 @@ void* Plan::address(ValueId id) const {
     auto* data = static_cast<std::byte*>(g[v].tensor.data());
     return data ? data + bytes : nullptr;
   }
-  std::byte* base = (is_kept(v) ? kept_ : arena_)->storage->data();
+  std::byte* base = (is_kept(v) ? kept_ : lane.arena)->storage->data();
   return base ? base + offset_[static_cast<size_t>(v)] + bytes : nullptr;
 }
 
-void Plan::bind() {
+Plan::Lane& Plan::lane(int slot) {
   static const TensorSpec none;
+  std::unique_ptr<Lane>& at = lanes_[static_cast<size_t>(slot)];
+  if (at) return *at;
+  auto made = std::make_unique<Lane>();
+  made->arena = ArenaSlot::arena(captured_.device, slot, planned_bytes_);
+  made->steps.resize(steps_.size());
   const Graph& g = graph_;
-  for (Step& step : steps_) {
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
+    Lane::Bound& bound = made->steps[s];
     for (const ValueId id : step.in)
-      step.in_args.push_back(id == kNoValue ? Arg{nullptr, &none} : Arg{address(id), &g[id].spec});
-    for (const ValueId id : step.out) step.out_args.push_back({address(id), &g[id].spec});
+      bound.in.push_back(id == kNoValue ? Arg{nullptr, &none}
+                                        : Arg{address(*made, id), &g[id].spec});
+    for (const ValueId id : step.out) bound.out.push_back({address(*made, id), &g[id].spec});
+    const Arena& arena = static_cast<int>(s) < prologue_ ? *kept_ : *made->arena;
+    bound.workspace = arena.storage->data() + step.workspace_offset;
   }
+  at = std::move(made);
+  return *at;
 }
 
 std::vector<std::vector<Access>> Plan::accesses() const {
@@ -225,16 +222,17 @@ std::vector<std::vector<Access>> Plan::accesses() const {
   std::vector<std::vector<Access>> all;
   for (size_t s = static_cast<size_t>(prologue_); s < steps_.size(); ++s) {
     const Step& step = steps_[s];
+    const Lane::Bound& bound = lanes_[0]->steps[s];
     std::vector<Access>& of_step = all.emplace_back();
-    const int n = static_cast<int>(step.in_args.size());
+    const int n = static_cast<int>(bound.in.size());
     for (int i = 0; i < n; ++i) {
-      const Arg& arg = step.in_args[static_cast<size_t>(i)];
+      const Arg& arg = bound.in[static_cast<size_t>(i)];
       if (arg.data) of_step.push_back(access(arg, step.op->writes(step.params.ref().data, i, n)));
     }
-    for (const Arg& arg : step.out_args)
+    for (const Arg& arg : bound.out)
       if (arg.data) of_step.push_back(access(arg, true));
-    const std::byte* workspace = arena_->storage->data() + step.workspace_offset;
-    of_step.push_back({workspace, workspace + step.prepared->state->workspace_bytes, true});
+    of_step.push_back(
+        {bound.workspace, bound.workspace + step.prepared->state->workspace_bytes, true});
   }
   return all;
 }

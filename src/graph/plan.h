@@ -2,25 +2,15 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
+#include <shared_mutex>
 
+#include "mica/graph/arena.h"
 #include "mica/graph/capture.h"
 #include "mica/graph/schedule.h"
 #include "mica/op/select.h"
 #include "mica/runtime/runtime.h"
-#include "mica/runtime/stream.h"
 
 namespace mica {
-
-/// Memory that plans of a device share: nothing in it outlives a run.
-struct Arena {
-  Ref<Storage> storage;
-  std::mutex mutex;    ///< held while a plan runs in it, or is sent to a stream
-  Stream last_stream;  ///< the one the last run went to; at first the one it was allocated on
-
-  /// The next run goes to this stream: after the last one, wherever that went.
-  void use_on(const Stream& stream);
-};
 
 /// A graph made ready to run: chosen kernels, an address for every tensor, and on CUDA one CUDA
 /// graph.
@@ -32,8 +22,12 @@ class Plan {
 
   /// Copies the arguments into their slots, runs, and copies the results out. Without arguments it
   /// can run several times, each from what the one before left; on CUDA they are one launch, and
-  /// the results are those of the last.
-  Tensors run(std::span<const Tensor> arguments, int times = 1);
+  /// the results are those of the last. What backward needs goes to `kept`.
+  Tensors run(std::span<const Tensor> arguments, int times = 1, Tensors* kept = nullptr);
+
+  /// Whether runs beside each other do not see each other: none writes to a tensor outside, sets a
+  /// `.grad` or reads one.
+  bool is_pure() const { return pure_; }
 
   /// Whether a run with these arguments, which have the captured specs, does what the function
   /// would: what it found on the host still holds, and memory overlaps as it did then.
@@ -83,38 +77,46 @@ class Plan {
     std::shared_ptr<const Prepared> prepared;
     std::vector<ValueId> in;
     std::vector<ValueId> out;
-    std::vector<Arg> in_args;
-    std::vector<Arg> out_args;
     size_t workspace_offset = 0;
     std::shared_ptr<const Scope> scope = {};
+  };
+  /// A place to run in: memory for what a run makes, and where every step finds its arguments.
+  struct Lane {
+    struct Bound {
+      std::vector<Arg> in;
+      std::vector<Arg> out;
+      std::byte* workspace = nullptr;
+    };
+    std::shared_ptr<Arena> arena;
+    std::vector<Bound> steps;
   };
 
   void add_steps();
   /// Whether the prologue makes a value.
   bool is_kept(ValueId id) const;
   void place();
-  void bind();
+  /// The lane of a slot, which the calling thread holds.
+  Lane& lane(int slot);
   /// What every step reads and writes, in the order of the steps.
   std::vector<std::vector<Access>> accesses() const;
-  /// Runs the prologue, where somebody wrote to what it depends on.
-  void refresh();
+  bool is_refreshed() const;
+  /// Runs the prologue, where somebody wrote to what it depends on. What it made stays as it is
+  /// while the lock is held.
+  std::shared_lock<std::shared_mutex> refresh(Lane& lane);
   /// Records this many runs; null where that is not possible.
   std::unique_ptr<Replay> record(int times) const;
-  void run_step(int i) const;
+  void run_step(const Lane& lane, int i) const;
   /// The same in anomaly mode.
-  void run_watched(int i);
-  void* address(ValueId id) const;
-  const std::shared_ptr<Arena>& arena_of(int step) const {
-    return step < prologue_ ? kept_ : arena_;
-  }
-  void copy_in(ValueId slot, const Tensor& argument);
+  void run_watched(const Lane& lane, int i) const;
+  void* address(const Lane& lane, ValueId id) const;
+  void copy_in(const Lane& lane, ValueId slot, const Tensor& argument) const;
   /// What goes into the graph's inputs: arguments, and what is read on the host.
   Tensors gather(std::span<const Tensor> arguments) const;
   /// Tensors of the outside for the graph's outputs, of which some may share memory.
-  Tensors copy_out(std::span<const Tensor> inputs);
-  Tensor copy_out(ValueId id, std::span<const Tensor> inputs);
+  Tensors copy_out(const Lane& lane, std::span<const Tensor> inputs) const;
+  Tensor copy_out(const Lane& lane, ValueId id, std::span<const Tensor> inputs) const;
   /// A value seen as a tensor, where it lies.
-  Tensor in_arena(ValueId id) const;
+  Tensor in_arena(const Lane& lane, ValueId id) const;
   void find_outside_memory();
   bool overlaps_a_write(const Tensors& inputs) const;
 
@@ -133,12 +135,14 @@ class Plan {
   };
   std::vector<Range> outside_;
   bool writes_outside_ = false;
+  bool pure_ = false;
 
   std::vector<Step> steps_;  ///< the prologue's first
   int prologue_ = 0;
-  std::vector<size_t> offset_;  ///< by root value: where it lies in its arena
-  std::shared_ptr<Arena> arena_;
-  std::shared_ptr<Arena> kept_;  ///< what the prologue makes; null where there is none
+  std::vector<size_t> offset_;                ///< by root value: where it lies in its arena
+  std::vector<std::unique_ptr<Lane>> lanes_;  ///< by slot; the first is always there
+  std::shared_ptr<Arena> kept_;               ///< what the prologue makes; null where there is none
+  std::shared_mutex kept_mutex_;
   std::vector<Dependence> depends_on_;
   bool refreshed_ = false;
   size_t planned_bytes_ = 0;

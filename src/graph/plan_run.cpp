@@ -12,39 +12,29 @@
 
 namespace mica {
 
-void Arena::use_on(const Stream& stream) {
-  if (stream == last_stream) return;
-  Event done;
-  done.record(last_stream);
-  stream.wait(done);
-  const Device device = stream.device();
-  runtime(device).record_stream(storage->data(), device.index, stream.state());
-  last_stream = stream;
-}
-
-void Plan::run_step(int i) const {
+void Plan::run_step(const Lane& lane, int i) const {
   const Step& step = steps_[static_cast<size_t>(i)];
+  const Lane::Bound& bound = lane.steps[static_cast<size_t>(i)];
   const OpScope scope(step.op->name);
   DeviceRuntime& rt = runtime(captured_.device);
   Encoder* encoder = rt.encoder(captured_.device.index);
   try {
-    step.prepared->run(step.params.ref().data,
-                       {step.in_args, step.out_args,
-                        arena_of(i)->storage->data() + step.workspace_offset, encoder});
+    step.prepared->run(step.params.ref().data, {bound.in, bound.out, bound.workspace, encoder});
   } catch (const Error& error) {
     rethrow_at(error, step.scope.get());
   }
   rt.op_launched(step.op->name, captured_.device.index);
 }
 
-void Plan::run_watched(int i) {
+void Plan::run_watched(const Lane& lane, int i) const {
   const Step& step = steps_[static_cast<size_t>(i)];
+  const Lane::Bound& bound = lane.steps[static_cast<size_t>(i)];
   const auto finite = [](const Arg& a) { return not_finite(a.data, *a.spec).empty(); };
   const ParamsRef params = step.params.ref();
   // An output may be written over an input: look first.
   const bool watched = !step.in.empty() && params.info->finite(params.data) &&
-                       std::all_of(step.in_args.begin(), step.in_args.end(), finite);
-  run_step(i);
+                       std::all_of(bound.in.begin(), bound.in.end(), finite);
+  run_step(lane, i);
   if (!watched) return;
   const auto look = [&](const Arg& a, const char* what, size_t which) {
     if (finite(a)) return;
@@ -71,21 +61,21 @@ void Plan::run_watched(int i) {
         "{}",
         step.op->name, what, which, *a.spec, not_finite(a.data, *a.spec), history);
   };
-  for (size_t k = 0; k < step.out_args.size(); ++k) look(step.out_args[k], "output", k);
-  const int n = static_cast<int>(step.in_args.size());
+  for (size_t k = 0; k < bound.out.size(); ++k) look(bound.out[k], "output", k);
+  const int n = static_cast<int>(bound.in.size());
   for (int k = 0; k < n; ++k)
     if (step.op->writes(params.data, k, n))
-      look(step.in_args[static_cast<size_t>(k)], "written input", static_cast<size_t>(k));
+      look(bound.in[static_cast<size_t>(k)], "written input", static_cast<size_t>(k));
 }
 
-void Plan::copy_in(ValueId slot, const Tensor& argument) {
+void Plan::copy_in(const Lane& lane, ValueId slot, const Tensor& argument) const {
   const TensorSpec& spec = graph_[slot].spec;
   const Tensor dense = contiguous(
       argument, spec.is_channels_last() ? MemoryFormat::channels_last : MemoryFormat::contiguous);
-  runtime(spec.device).copy(address(slot), dense.data(), bytes_of(spec), spec.device.index);
+  runtime(spec.device).copy(address(lane, slot), dense.data(), bytes_of(spec), spec.device.index);
 }
 
-Tensor Plan::copy_out(ValueId id, std::span<const Tensor> inputs) {
+Tensor Plan::copy_out(const Lane& lane, ValueId id, std::span<const Tensor> inputs) const {
   const Graph& g = graph_;
   const ValueId root = g.root(id);
   const TensorSpec& spec = g[id].spec;
@@ -104,23 +94,25 @@ Tensor Plan::copy_out(ValueId id, std::span<const Tensor> inputs) {
   if (spec.is_contiguous() || spec.is_channels_last()) {
     Tensor result = empty(spec);
     if (result.numel() > 0)
-      runtime(spec.device).copy(result.data(), address(id), bytes_of(spec), spec.device.index);
+      runtime(spec.device)
+          .copy(result.data(), address(lane, id), bytes_of(spec), spec.device.index);
     return result;
   }
-  return clone(in_arena(id));
+  return clone(in_arena(lane, id));
 }
 
-Tensor Plan::in_arena(ValueId id) const {
+Tensor Plan::in_arena(const Lane& lane, ValueId id) const {
   const TensorSpec& spec = graph_[id].spec;
   auto impl = make_ref<TensorImpl>();
   impl->spec = spec;
-  impl->spec.aligned = reinterpret_cast<uintptr_t>(address(id)) % 16 == 0;  // a view need not be
-  impl->storage =
-      make_ref<Storage>(address(id), bytes_of(spec), spec.device, is_kept(id) ? kept_ : arena_);
+  impl->spec.aligned =
+      reinterpret_cast<uintptr_t>(address(lane, id)) % 16 == 0;  // a view need not be
+  impl->storage = make_ref<Storage>(address(lane, id), bytes_of(spec), spec.device,
+                                    is_kept(id) ? kept_ : lane.arena);
   return Tensor(std::move(impl));
 }
 
-Tensors Plan::copy_out(std::span<const Tensor> inputs) {
+Tensors Plan::copy_out(const Lane& lane, std::span<const Tensor> inputs) const {
   const Graph& g = graph_;
   Tensors results;
   const size_t count = g.outputs.size() - captured_.write_backs.size();
@@ -133,26 +125,39 @@ Tensors Plan::copy_out(std::span<const Tensor> inputs) {
     const bool dense = g[root].spec.is_contiguous() || g[root].spec.is_channels_last();
     if (g[root].kind != Value::Kind::computed || g[root].spec.device.is_null() || !dense ||
         std::count_if(g.outputs.begin(), g.outputs.end(), shares) < 2) {
-      results.push_back(copy_out(id, inputs));
+      results.push_back(copy_out(lane, id, inputs));
       continue;
     }
     Tensor& all = whole[root];
-    if (!all.defined()) all = copy_out(root, inputs);
+    if (!all.defined()) all = copy_out(lane, root, inputs);
     results.push_back(view_of(all, g[id].spec, all.offset() + offset_in_root(g, id)));
   }
   return results;
 }
 
-void Plan::refresh() {
-  if (!kept_) return;
-  kept_->use_on(current_stream(captured_.device));
-  const bool current = std::all_of(depends_on_.begin(), depends_on_.end(), [](const Dependence& d) {
-    return d.storage->version() == d.version && !d.storage->is_handed_out();
-  });
-  if (refreshed_ && current) return;
-  for (Dependence& d : depends_on_) d.version = d.storage->version();
-  for (int i = 0; i < prologue_; ++i) detect_anomaly() ? run_watched(i) : run_step(i);
-  refreshed_ = true;
+bool Plan::is_refreshed() const {
+  return refreshed_ && std::all_of(depends_on_.begin(), depends_on_.end(), [](const Dependence& d) {
+           return d.storage->version() == d.version && !d.storage->is_handed_out();
+         });
+}
+
+std::shared_lock<std::shared_mutex> Plan::refresh(Lane& lane) {
+  if (!kept_) return {};
+  std::shared_lock reading(kept_mutex_);
+  if (captured_.device.is_cpu() && is_refreshed()) return reading;
+  reading.unlock();
+  {
+    const std::unique_lock writing(kept_mutex_);
+    kept_->use_on(current_stream(captured_.device));
+    if (!is_refreshed()) {
+      for (Dependence& d : depends_on_) d.version = d.storage->version();
+      for (int i = 0; i < prologue_; ++i)
+        detect_anomaly() ? run_watched(lane, i) : run_step(lane, i);
+      refreshed_ = true;
+    }
+  }
+  reading.lock();
+  return reading;
 }
 
 void Plan::find_outside_memory() {
@@ -241,7 +246,7 @@ Tensors Plan::gather(std::span<const Tensor> arguments) const {
   return inputs;
 }
 
-Tensors Plan::run(std::span<const Tensor> arguments, int times) {
+Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
   check(times >= 1, "compile: expected to run at least once, got {} times", times);
   // The memory of an argument's slot, or of a `.grad`, is not what it was when a run ends.
   const auto computed = [](const Effect& e) { return e.output >= 0; };
@@ -252,10 +257,12 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times) {
       "can run several times at once");
   const NoGrad guard;
   adopt_num_threads();
-  const std::lock_guard lock(arena_->mutex);
-  arena_->use_on(current_stream(captured_.device));
+  const ArenaSlot slot(captured_.device, !pure_);
+  Lane& lane = this->lane(slot.index());
+  if (!captured_.device.is_cpu()) lane.arena->use_on(current_stream(captured_.device));
   const Tensors inputs = gather(arguments);
-  for (size_t i = 0; i < inputs.size(); ++i) copy_in(graph_.inputs[i], inputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) copy_in(lane, graph_.inputs[i], inputs[i]);
+  std::shared_lock<std::shared_mutex> kept_lock;
   {
     // Also where a step fails: those before it have written.
     struct Bump {
@@ -264,7 +271,7 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times) {
         for (const Tensor& t : written) t.storage()->bump_version();
       }
     } const bump{captured_.written};
-    if (!captured_.device.is_null()) refresh();
+    if (!captured_.device.is_null()) kept_lock = refresh(lane);
     const int count = captured_.device.is_null() ? 0 : static_cast<int>(steps());
     if (replay_ && !detect_anomaly()) {
       std::unique_ptr<Replay>& replay = times == 1 ? replay_ : several_[times];
@@ -272,19 +279,26 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times) {
       replay->launch();
     } else {
       for (int i = 0; i < count * times; ++i)
-        detect_anomaly() ? run_watched(prologue_ + i % count) : run_step(prologue_ + i % count);
+        detect_anomaly() ? run_watched(lane, prologue_ + i % count)
+                         : run_step(lane, prologue_ + i % count);
     }
   }
   // What a slot was filled from is given what the function wrote, before it is given back itself.
   for (const auto& [input, output] : captured_.write_backs) {
     const Tensor& to = inputs[static_cast<size_t>(input)];
     if (!to.device().is_null() && to.numel() > 0)
-      copy_(to, in_arena(graph_.outputs[static_cast<size_t>(output)]));
+      copy_(to, in_arena(lane, graph_.outputs[static_cast<size_t>(output)]));
   }
-  Tensors results = copy_out(inputs);
+  Tensors results = copy_out(lane, inputs);
   for (int t = 0; t < times; ++t)
-    for (const Effect& e : captured_.effects)
-      e.apply(e.output >= 0 ? results[static_cast<size_t>(e.output)] : e.tensor);
+    for (const Effect& e : captured_.effects) {
+      const Tensor& value = e.output >= 0 ? results[static_cast<size_t>(e.output)] : e.tensor;
+      if (!e.keeps) {
+        e.apply(value);
+      } else if (kept) {
+        kept->push_back(value);
+      }
+    }
   results.resize(captured_.results);
   return results;
 }
@@ -294,17 +308,18 @@ double Plan::seconds_of_step(size_t i) const {
   constexpr size_t kSamples = 7;
   const Device device = captured_.device;
   const int step = prologue_ + static_cast<int>(i);
-  const std::lock_guard lock(arena_->mutex);
+  const ArenaSlot slot(device, true);
+  const Lane& lane = *lanes_[0];
   const Stream stream = current_stream(device);
-  arena_->use_on(stream);
+  lane.arena->use_on(stream);
   const std::vector<std::vector<Access>> in_a_row(kInARow, accesses().at(i));
   const auto replay =
-      runtime(device).record(device.index, schedule(in_a_row), [&](int) { run_step(step); });
+      runtime(device).record(device.index, schedule(in_a_row), [&](int) { run_step(lane, step); });
   const auto all = [&] {
     if (replay) {
       replay->launch();
     } else {
-      for (int k = 0; k < kInARow; ++k) run_step(step);
+      for (int k = 0; k < kInARow; ++k) run_step(lane, step);
     }
   };
   all();

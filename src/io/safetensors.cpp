@@ -12,13 +12,18 @@
 namespace mica::io {
 namespace {
 
-Tensor tensor_of(const SafetensorsEntry& entry, uint64_t data_begin, const File& file) {
+/// Fills the bytes with those of a file from a place on.
+using ReadAt = std::function<void(std::span<std::byte> bytes, uint64_t at)>;
+using Write = std::function<void(std::span<const std::byte> bytes)>;
+
+Tensor tensor_of(const SafetensorsEntry& entry, uint64_t data_begin, const ReadAt& read,
+                 const std::string& name) {
   Tensor tensor = empty(entry.shape, {.dtype = entry.dtype});
   const std::span bytes(static_cast<std::byte*>(tensor.data()), entry.end - entry.begin);
-  file.read(bytes, data_begin + entry.begin);
+  read(bytes, data_begin + entry.begin);
   const bool good = entry.dtype != DType::boolean ||
                     std::ranges::all_of(bytes, [](std::byte b) { return b <= std::byte{1}; });
-  check<IoError>(good, "{}: tensor '{}': expected 0 or 1 in every byte of a BOOL", file.path(),
+  check<IoError>(good, "{}: tensor '{}': expected 0 or 1 in every byte of a BOOL", name,
                  entry.name);
   return tensor;
 }
@@ -31,26 +36,28 @@ std::string quoted(const std::string& text, const std::string& file) {
   }
 }
 
-}  // namespace
-
-Safetensors load_safetensors(const std::string& path) {
-  const File file = File::open(path);
-  const uint64_t size = file.size();
+Safetensors load(uint64_t size, const ReadAt& read, const std::string& name) {
   std::vector<std::byte> head(std::min<uint64_t>(size, kSafetensorsLength));
-  file.read(head, 0);
-  head.resize(safetensors_header_end(head, size, path));
-  file.read(std::span(head).subspan(kSafetensorsLength), kSafetensorsLength);
-  SafetensorsHeader header = parse_safetensors_header(head, size, path);
+  read(head, 0);
+  head.resize(safetensors_header_end(head, size, name));
+  read(std::span(head).subspan(kSafetensorsLength), kSafetensorsLength);
+  SafetensorsHeader header = parse_safetensors_header(head, size, name);
   head = {};
   Safetensors result{{}, std::move(header.metadata)};
   std::ranges::sort(header.entries, {}, &SafetensorsEntry::place);
   for (const SafetensorsEntry& e : header.entries)
-    result.tensors.emplace(e.name, tensor_of(e, header.data_begin, file));
+    result.tensors.emplace(e.name, tensor_of(e, header.data_begin, read, name));
   return result;
 }
 
-void save_safetensors(const std::string& path, const StateDict& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+/// What is to be written: a header, and tensors in the order of their data. `path` is for errors.
+struct Layout {
+  std::string header;
+  std::vector<const StateDict::value_type*> ordered;
+};
+
+Layout layout_of(const std::string& path, const StateDict& tensors,
+                 const std::map<std::string, std::string>& metadata) {
   for (const auto& [name, t] : tensors) {
     check<IoError>(name != kSafetensorsMetadata, "{}: a tensor cannot be named {}", path,
                    kSafetensorsMetadata);
@@ -97,17 +104,53 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
                  "{}: the header would have {} bytes, at most {}", path, header.size(),
                  kMostSafetensorsHeader);
 
+  return {std::move(header), std::move(ordered)};
+}
+
+void write(const Layout& layout, const Write& write) {
+  const uint64_t length = layout.header.size();
+  write(std::as_bytes(std::span(&length, 1)));
+  write(std::as_bytes(std::span(layout.header)));
+  for (const auto* placed : layout.ordered) {
+    const Tensor values = to(contiguous(placed->second.detach()), Device::cpu());
+    if (values.numel() > 0)
+      write({static_cast<const std::byte*>(values.data()),
+             static_cast<size_t>(values.numel()) * size_of(values.dtype())});
+  }
+}
+
+}  // namespace
+
+Safetensors load_safetensors(const std::string& path) {
+  const File file = File::open(path);
+  return load(
+      file.size(), [&](std::span<std::byte> bytes, uint64_t at) { file.read(bytes, at); }, path);
+}
+
+Safetensors load_safetensors(std::span<const std::byte> file, const std::string& name) {
+  return load(
+      file.size(),
+      [&](std::span<std::byte> bytes, uint64_t at) {
+        std::ranges::copy(file.subspan(at, bytes.size()), bytes.begin());
+      },
+      name);
+}
+
+void save_safetensors(const std::string& path, const StateDict& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  const Layout layout = layout_of(path, tensors, metadata);
   write_file_atomically(path, [&](File& file) {
-    const uint64_t length = header.size();
-    file.write(std::as_bytes(std::span(&length, 1)));
-    file.write(header);
-    for (const auto* placed : ordered) {
-      const Tensor values = to(contiguous(placed->second.detach()), Device::cpu());
-      if (values.numel() > 0)
-        file.write({static_cast<const std::byte*>(values.data()),
-                    static_cast<size_t>(values.numel()) * size_of(values.dtype())});
-    }
+    write(layout, [&](std::span<const std::byte> bytes) { file.write(bytes); });
   });
+}
+
+std::vector<std::byte> safetensors_bytes(const StateDict& tensors,
+                                         const std::map<std::string, std::string>& metadata) {
+  std::vector<std::byte> all;
+  write(layout_of("safetensors", tensors, metadata), [&](std::span<const std::byte> bytes) {
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  });
+  return all;
 }
 
 }  // namespace mica::io

@@ -29,6 +29,12 @@ Safetensors load_safetensors(const std::string& path);
 void save_safetensors(const std::string& path, const StateDict& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
+// The same from and to memory; `name` stands for the file's in errors.
+Safetensors load_safetensors(std::span<const std::byte> file,
+                             const std::string& name = "safetensors in memory");
+std::vector<std::byte> safetensors_bytes(const StateDict& tensors,
+                                         const std::map<std::string, std::string>& metadata = {});
+
 /// Where a tensor lies in a file.
 struct SafetensorsEntry {
   std::string name;

@@ -155,6 +155,8 @@ struct PReLUImpl : ModuleImpl {
 
 class PReLU : public Handle<PReLUImpl> {
  public:
+  template <std::same_as<std::nullptr_t> Nothing>
+  PReLU(Nothing) : Handle(nullptr) {}
   explicit PReLU(const PReLUOptions& options = {}) : Handle(options) {}
   explicit PReLU(int64_t parameters) : Handle(PReLUOptions{.parameters = parameters}) {}
 };

@@ -77,6 +77,8 @@ struct InstanceNormImpl : ChannelNormImpl {
 template <class Impl, class Options>
 class ChannelNorm : public Handle<Impl> {
  public:
+  template <std::same_as<std::nullptr_t> Nothing>
+  ChannelNorm(Nothing) : Handle<Impl>(nullptr) {}
   explicit ChannelNorm(const Options& options) : Handle<Impl>(options) {}
   explicit ChannelNorm(int64_t features) : Handle<Impl>(Options{.features = features}) {}
 };

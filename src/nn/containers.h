@@ -1,12 +1,23 @@
 #pragma once
 
+#include <functional>
 #include <initializer_list>
+#include <type_traits>
 
 #include "mica/nn/module.h"
 
 namespace mica::nn {
 
 using NamedModules = std::initializer_list<std::pair<std::string, Module>>;
+
+/// A function as a layer without parameters: `Lambda([](const Tensor& x) { return x * 2; })`.
+struct LambdaImpl : ModuleImpl {
+  explicit LambdaImpl(std::function<Tensor(const Tensor&)> f) : function(std::move(f)) {}
+  Tensor forward(const Tensor& x) { return function(x); }
+
+  const std::function<Tensor(const Tensor&)> function;
+};
+using Lambda = Handle<LambdaImpl>;
 
 /// Modules that their owner calls itself; the children are named "0", "1", ….
 struct ModuleListImpl : ModuleImpl {
@@ -24,32 +35,51 @@ struct SequentialImpl : ModuleListImpl {
 
 /// The handle of both. `Sequential(Linear(784, 100), ReLU(), Linear(100, 10))`: the layers have
 /// their weights from the generator from left to right, in whatever order the compiler makes them.
+/// Functions of a tensor may stand between them: `Sequential(conv, [](const Tensor& x) { … }, fc)`.
 /// `Sequential({{"fc1", Linear(784, 100)}, {"fc2", Linear(100, 10)}})` names them.
 template <std::derived_from<ModuleListImpl> I>
 class ListOfModules : public Handle<I> {
   template <class M>
   static constexpr bool kIsModule = std::derived_from<std::remove_cvref_t<M>, Module>;
+  template <class M>
+  static constexpr bool kIsFunction =
+      !kIsModule<M> && std::is_invocable_r_v<Tensor, M&, const Tensor&>;
+  template <class M>
+  static decltype(auto) as_module(M&& module) {
+    if constexpr (kIsFunction<M>) {
+      return Lambda(std::function<Tensor(const Tensor&)>(std::forward<M>(module)));
+    } else {
+      return std::forward<M>(module);
+    }
+  }
   template <class... M>
   static constexpr bool kIsCopy =
       sizeof...(M) == 1 && (std::same_as<std::remove_cvref_t<M>, ListOfModules> && ...);
 
  public:
   template <class... Modules>
-    requires((kIsModule<Modules> && ...) && !kIsCopy<Modules...>)
+    requires(((kIsModule<Modules> || kIsFunction<Modules>) && ...) && !kIsCopy<Modules...>)
   explicit ListOfModules(Modules&&... modules) {
     std::vector<Module> fresh;  // that nobody can have seen yet
     const auto adopt = [&](const Module& module, bool temporary) {
       if (temporary && module.impl().use_count() == 1) fresh.push_back(module);
       (*this)->push_back(module);
     };
-    (adopt(modules, !std::is_lvalue_reference_v<Modules>), ...);
+    (adopt(as_module(std::forward<Modules>(modules)), !std::is_lvalue_reference_v<Modules>), ...);
     draw_in_order(fresh);
   }
+  template <std::same_as<std::nullptr_t> Nothing>
+  ListOfModules(Nothing) : Handle<I>(nullptr) {}
   explicit ListOfModules(NamedModules modules) {
     for (const auto& [name, module] : modules) (*this)->register_module(name, module);
   }
 
   void push_back(const Module& module) const { (*this)->push_back(module); }
+  template <class F>
+    requires kIsFunction<F>
+  void push_back(F function) const {
+    push_back(as_module(std::move(function)));
+  }
   int64_t size() const { return static_cast<int64_t>((*this)->children().size()); }
   Module operator[](int64_t i) const { return this->at(name_of(i)); }
 

@@ -71,11 +71,15 @@ struct ConvImpl : ModuleImpl {
   Tensor bias;    ///< (out), or undefined
 };
 
-/// `Conv2d({.in = 1, .out = 20, .kernel = 5})`.
+/// `Conv2d(1, 20, 5)` or `Conv2d({.in = 1, .out = 20, .kernel = 5, .stride = 2})`.
 template <class Options>
 class ConvLayer : public Handle<ConvImpl<Options>> {
  public:
+  template <std::same_as<std::nullptr_t> Nothing>
+  ConvLayer(Nothing) : Handle<ConvImpl<Options>>(nullptr) {}
   explicit ConvLayer(const Options& options) : Handle<ConvImpl<Options>>(options) {}
+  ConvLayer(int64_t in, int64_t out, decltype(Options::kernel) kernel)
+      : Handle<ConvImpl<Options>>(Options{.in = in, .out = out, .kernel = kernel}) {}
 };
 
 using Conv1dOptions = ConvLayerOptions<int64_t>;

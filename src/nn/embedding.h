@@ -30,10 +30,13 @@ struct EmbeddingImpl : ModuleImpl {
   Tensor weight;  ///< (rows, dim)
 };
 
-/// `Embedding({.rows = 1000, .dim = 64})`.
+/// `Embedding(1000, 64)` or `Embedding({.rows = 1000, .dim = 64})`.
 class Embedding : public Handle<EmbeddingImpl> {
  public:
+  template <std::same_as<std::nullptr_t> Nothing>
+  Embedding(Nothing) : Handle(nullptr) {}
   explicit Embedding(const EmbeddingOptions& options) : Handle(options) {}
+  Embedding(int64_t rows, int64_t dim) : Handle(EmbeddingOptions{.rows = rows, .dim = dim}) {}
 };
 
 }  // namespace mica::nn

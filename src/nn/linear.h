@@ -32,6 +32,8 @@ struct LinearImpl : ModuleImpl {
 /// `Linear(800, 500)` or `Linear({.in = 800, .out = 500, .bias = false})`.
 class Linear : public Handle<LinearImpl> {
  public:
+  template <std::same_as<std::nullptr_t> Nothing>
+  Linear(Nothing) : Handle(nullptr) {}
   explicit Linear(const LinearOptions& options) : Handle(options) {}
   Linear(int64_t in, int64_t out) : Handle(LinearOptions{.in = in, .out = out}) {}
 };
@@ -65,6 +67,8 @@ struct BilinearImpl : ModuleImpl {
 /// `Bilinear({.in1 = 3, .in2 = 4, .out = 5})(a, b)`.
 class Bilinear : public Handle<BilinearImpl> {
  public:
+  template <std::same_as<std::nullptr_t> Nothing>
+  Bilinear(Nothing) : Handle(nullptr) {}
   explicit Bilinear(const BilinearOptions& options) : Handle(options) {}
 };
 

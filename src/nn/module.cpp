@@ -172,6 +172,22 @@ Module::Module(std::shared_ptr<ModuleImpl> impl) : impl_(std::move(impl)) {
   check(impl_ != nullptr, "nn::Module: expected a module, got a null pointer");
 }
 
+void raise_empty_handle() {
+  fail("nn::Module: an empty handle was used; assign a module to it first");
+}
+
+std::shared_ptr<ModuleImpl> Module::empty_impl() {
+  struct EmptyImpl final : ModuleImpl {
+    EmptyImpl() { stands_for_none = true; }
+    Values call(const Values&) override { raise_empty_handle(); }
+    std::string describe() const override { return "Empty()"; }
+  };
+  static const auto* const empty = new std::shared_ptr<ModuleImpl>(std::make_shared<EmptyImpl>());
+  return *empty;
+}
+
+bool Module::is_empty() const { return impl_->stands_for_none; }
+
 Values Module::operator()(const Values& inputs) const {
   check_call_depth();
   const ModuleScope scope(impl_->registered_name());
@@ -392,6 +408,8 @@ void ModuleImpl::check_name(const std::string& name) const {
 }
 
 void ModuleImpl::check_not_inside(const std::string& name, const Module& module) const {
+  check(!module.is_empty(), "nn::{}: '{}' is an empty handle; assign a module to it first",
+        type_name(), name);
   const auto is_other = [&](const ModuleImpl& impl) {
     check(&impl != this, "nn::Module: '{}' would make a module a part of itself", name);
   };

@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <concepts>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -40,6 +42,10 @@ using ForwardHook =
 class Module {
  public:
   explicit Module(std::shared_ptr<ModuleImpl> impl);
+  /// An empty handle, `nn::Linear fc = nullptr`, to be assigned to; calling it raises.
+  template <std::same_as<std::nullptr_t> Nothing>
+  Module(Nothing) : Module(empty_impl()) {}
+  bool is_empty() const;
 
   /// Of a module that makes one tensor of one; raises where this one gives something else.
   Tensor operator()(const Tensor& x) const;
@@ -110,6 +116,15 @@ class Module {
   /// then nothing was changed.
   void load_state_dict(const StateDict& state) const;
 
+  /// Writes the state to a safetensors file, whole or not at all, or to memory. Values are
+  /// PyTorch's under its keys.
+  void save(const std::string& path) const;
+  std::vector<std::byte> save() const;
+  /// Reads it from one that was saved, as load_state_dict does; a file that cannot be read raises
+  /// IoError.
+  void load(const std::string& path) const;
+  void load(std::span<const std::byte> file) const;
+
   /// Itself, under an empty name, and all modules below it by dotted name, parents first, each
   /// once.
   std::vector<std::pair<std::string, Module>> named_modules() const;
@@ -133,9 +148,13 @@ class Module {
 
  private:
   [[noreturn]] void wrong_type() const;
+  static std::shared_ptr<ModuleImpl> empty_impl();
 
   std::shared_ptr<ModuleImpl> impl_;
 };
+
+/// Raises: an empty handle was used.
+[[noreturn]] void raise_empty_handle();
 
 /// The hooks of one module by number, in the order they were added. Who calls them takes a copy of
 /// a list, since a hook may take itself away, and another thread any of them.
@@ -181,6 +200,8 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   /// The same of a module that makes one tensor of one, without Values around them; null for
   /// others.
   Tensor (*of_one_tensor)(ModuleImpl& self, const Tensor& x) = nullptr;
+  /// What empty handles share.
+  bool stands_for_none = false;
   /// The class itself where a handle added to it.
   virtual const std::type_info& class_type() const { return typeid(*this); }
   /// The layer's type and options, "Conv2d(in=1, out=20, kernel=5)"; "Net()" for NetImpl unless it
@@ -330,11 +351,19 @@ class Handle : public Module {
   using Impl = I;
 
   template <class... Args>
-    requires std::constructible_from<typename MadeFor<I>::Type, Args...>
+    requires(std::constructible_from<typename MadeFor<I>::Type, Args...> &&
+             !(sizeof...(Args) == 1 &&
+               (std::same_as<std::remove_cvref_t<Args>, std::nullptr_t> && ...)))
   explicit Handle(Args&&... args)
       : Module(std::make_shared<typename MadeFor<I>::Type>(std::forward<Args>(args)...)) {}
+  template <std::same_as<std::nullptr_t> Nothing>
+  Handle(Nothing) : Module(nullptr) {}
 
-  Impl* operator->() const { return static_cast<Impl*>(impl().get()); }
+  Impl* operator->() const {
+    if (impl()->stands_for_none) [[unlikely]]
+      raise_empty_handle();
+    return static_cast<Impl*>(impl().get());
+  }
 
   /// As `forward` says it.
   template <class... Args>

@@ -32,6 +32,8 @@ struct LayerNormImpl : ModuleImpl {
 /// `LayerNorm(64)` or `LayerNorm({.shape = {20, 5, 5}})`.
 class LayerNorm : public Handle<LayerNormImpl> {
  public:
+  template <std::same_as<std::nullptr_t> Nothing>
+  LayerNorm(Nothing) : Handle(nullptr) {}
   explicit LayerNorm(const LayerNormOptions& options) : Handle(options) {}
   explicit LayerNorm(int64_t size) : Handle(LayerNormOptions{.shape = {size}}) {}
 };
@@ -75,6 +77,8 @@ struct RMSNormImpl : ModuleImpl {
 /// `RMSNorm(64)` or `RMSNorm({.shape = {64}, .eps = 1e-5})`.
 class RMSNorm : public Handle<RMSNormImpl> {
  public:
+  template <std::same_as<std::nullptr_t> Nothing>
+  RMSNorm(Nothing) : Handle(nullptr) {}
   explicit RMSNorm(const RMSNormOptions& options) : Handle(options) {}
   explicit RMSNorm(int64_t size) : Handle(RMSNormOptions{.shape = {size}}) {}
 };
@@ -104,10 +108,14 @@ struct GroupNormImpl : ModuleImpl {
   Tensor weight, bias;  ///< (channels), or undefined
 };
 
-/// `GroupNorm({.groups = 4, .channels = 32})`.
+/// `GroupNorm(4, 32)` or `GroupNorm({.groups = 4, .channels = 32})`.
 class GroupNorm : public Handle<GroupNormImpl> {
  public:
+  template <std::same_as<std::nullptr_t> Nothing>
+  GroupNorm(Nothing) : Handle(nullptr) {}
   explicit GroupNorm(const GroupNormOptions& options) : Handle(options) {}
+  GroupNorm(int64_t groups, int64_t channels)
+      : Handle(GroupNormOptions{.groups = groups, .channels = channels}) {}
 };
 
 /// `LocalResponseNorm(5)` or `LocalResponseNorm({.size = 5, .k = 2})`.

@@ -45,9 +45,11 @@ class OpLayer : public Handle<OpImpl<type, f, Options>> {
     requires(!kSingle)
       : Base(Options{}) {}
   explicit OpLayer(const Options& options) : Base(options) {}
+  template <std::same_as<std::nullptr_t> Nothing>
+  OpLayer(Nothing) : Base(nullptr) {}
   template <class First>
     requires(!kSingle && !std::derived_from<First, Module> && !std::same_as<First, Options> &&
-             requires(First v) { Options(v); })
+             !std::same_as<First, std::nullptr_t> && requires(First v) { Options(v); })
   explicit OpLayer(First first) : Base(Options(first)) {}
 };
 

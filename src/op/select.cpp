@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "mica/core/check.h"
+#include "mica/core/log.h"
 #include "mica/op/choices.h"
 #include "mica/op/settings.h"
 #include "mica/op/trial.h"
@@ -200,8 +201,8 @@ class Selection {
       for (size_t i = 0; i < offer.in.size(); ++i)
         if (offer.in[i].strides != specs_.in[i].strides)
           copies += fmt::format(", copies input {}", i);
-      fmt::print(stderr, "mica: {} on {}: {}{}\n", describe(op_, params_, specs_), device_,
-                 prepared->kernel->name, copies);
+      log_message(LogLevel::info, fmt::format("{} on {}: {}{}", describe(op_, params_, specs_),
+                                              device_, prepared->kernel->name, copies));
     }
     return prepared;
   }
@@ -209,8 +210,8 @@ class Selection {
   template <class... Args>
   void tell(fmt::format_string<Args...> format, Args&&... args) const {
     if (verbose_)
-      fmt::print(stderr, "mica: {}: {}\n", op_.name,
-                 fmt::format(format, std::forward<Args>(args)...));
+      log_message(LogLevel::info, fmt::format("{}: {}", op_.name,
+                                              fmt::format(format, std::forward<Args>(args)...)));
   }
   void refuse(const Kernel& kernel, const std::string& reason) {
     refusals_ += fmt::format("\n  {}: {}", kernel.name, reason);

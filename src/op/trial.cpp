@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mica/core/check.h"
+#include "mica/core/log.h"
 #include "mica/op/settings.h"
 #include "mica/runtime/runtime.h"
 #include "mica/runtime/timing.h"
@@ -73,7 +74,7 @@ double Trial::microseconds(const Kernel& kernel, const KernelState& state, doubl
     };
     return device_microseconds(device_, launches, 4 * best + kHostPart);
   } catch (const Error& e) {
-    if (verbose_dispatch()) fmt::print(stderr, "mica: {}: {}\n", op_.name, e.what());
+    if (verbose_dispatch()) log_message(LogLevel::info, fmt::format("{}: {}", op_.name, e.what()));
     return std::numeric_limits<double>::infinity();
   }
 }

@@ -40,6 +40,7 @@
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/matmul/products.h"
 #include "mica/ops/max_pool2d/max_pool2d.h"
+#include "mica/ops/operators.h"
 #include "mica/ops/optimizer_update/optimizer_update.h"
 #include "mica/ops/pad/pad.h"
 #include "mica/ops/pixel_shuffle/pixel_shuffle.h"
@@ -61,3 +62,4 @@
 #include "mica/ops/view/view.h"
 #include "mica/ops/where/nan_to_num.h"
 #include "mica/ops/where/where.h"
+#include "mica/ops/with_dtype.h"

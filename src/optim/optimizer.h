@@ -30,6 +30,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
+  /// Before a Trainer, a scheduler or a compiled step refers to it.
+  Optimizer(Optimizer&&) = default;
 
   /// Updates every parameter that requires a gradient and has one: one launch per group. The count
   /// of steps is the optimizer's, not the parameter's. Where `where`, one bool on the device, is

@@ -232,9 +232,10 @@ void bench_training(const Options& options, const Workload& workload, int64_t ba
 
 void add_bench(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "bench", "Time a training step, eager and compiled, operators alone, or compiling");
+      "bench",
+      "Time a training step, eager and compiled, operators alone, compiling, or a server's calls");
   auto o = std::make_shared<Options>();
-  std::vector<std::string> names = {"ops", "compile"};
+  std::vector<std::string> names = {"ops", "compile", "server"};
   for (const Workload& w : workloads()) names.emplace_back(w.name);
   command->add_option("workload", o->workloads, "What to time; several may be given")
       ->required()
@@ -270,7 +271,8 @@ void add_bench(CLI::App& app) {
       "  mica bench lenet_train --breakdown\n"
       "  mica bench ops --device cpu\n"
       "  mica bench ops --only conv2d\n"
-      "  mica bench compile");
+      "  mica bench compile\n"
+      "  mica bench server");
   command->callback([o] {
     const Device device = choose_device(o->device);
     set_allow_tf32(o->tf32);
@@ -278,6 +280,7 @@ void add_bench(CLI::App& app) {
     for (const std::string& name : o->workloads) {
       if (name == "ops") bench_ops(device, o->only, o->json);
       if (name == "compile") bench_compile(device, o->json);
+      if (name == "server") bench_server(o->json);
       for (const Workload& w : workloads()) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;

@@ -23,6 +23,7 @@ void add_ops(CLI::App& app);
 /// `mica bench ops`: operators one by one, those whose row contains `only`, each beside its floor.
 void bench_ops(Device device, const std::string& only, bool json);
 void bench_compile(Device device, bool json);
+void bench_server(bool json);
 
 /// "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any. A CUDA device that cannot be had
 /// raises with the reason.

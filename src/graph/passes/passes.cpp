@@ -1,7 +1,6 @@
 #include "mica/graph/passes/passes.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -9,6 +8,7 @@
 
 #include "mica/autograd/anomaly.h"
 #include "mica/core/check.h"
+#include "mica/core/log.h"
 #include "mica/op/settings.h"
 
 namespace mica {
@@ -88,8 +88,8 @@ void run_aloud(const Pass& pass, Graph& graph) {
                       std::back_inserter(fresh));
   const size_t removed = nodes - std::min(nodes, graph.nodes.size());
   if (removed == 0 && fresh.empty()) return;
-  std::fprintf(stderr, "mica: compile: %s: of %zu nodes %zu removed, %zu changed\n", pass.name,
-               nodes, removed, fresh.size());
+  log_message(LogLevel::info, fmt::format("compile: {}: of {} nodes {} removed, {} changed",
+                                          pass.name, nodes, removed, fresh.size()));
 }
 
 void run_if_on(const Pass& pass, Graph& graph) {

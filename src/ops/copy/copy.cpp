@@ -1,5 +1,7 @@
 #include "mica/ops/copy/copy.h"
 
+#include <cstring>
+
 #include "mica/autograd/function.h"
 #include "mica/core/check.h"
 #include "mica/core/memory.h"
@@ -183,34 +185,19 @@ void add_(const Tensor& destination, const Tensor& source) {
   copy_(destination, add(destination, source));
 }
 
-template <class T>
-std::vector<T> Tensor::to_vector() const {
-  check<DTypeError>(dtype() == dtype_of<T>, "to_vector: the tensor is {}, not {}", dtype(),
-                    dtype_of<T>);
+void Tensor::copy_values(void* to, DType expected) const {
+  check<DTypeError>(dtype() == expected, "to_vector: the tensor is {}, not {}", dtype(), expected);
   const NoGrad guard;
   if (device().is_cpu()) count_host_wait(DeviceKind::cpu);
-  const Tensor host = contiguous(to(*this, Device::cpu()));
-  std::vector<T> values(static_cast<size_t>(numel()));
-  const T* data = static_cast<const T*>(host.data());
-  for (size_t i = 0; i < values.size(); ++i) values[i] = data[i];
-  return values;
+  const Tensor host = mica::contiguous(mica::to(*this, Device::cpu()));
+  if (numel() > 0) std::memcpy(to, host.data(), static_cast<size_t>(numel()) * size_of(dtype()));
 }
 
-template std::vector<double> Tensor::to_vector() const;
-template std::vector<float> Tensor::to_vector() const;
-template std::vector<Half> Tensor::to_vector() const;
-template std::vector<BFloat16> Tensor::to_vector() const;
-template std::vector<Float8E4M3> Tensor::to_vector() const;
-template std::vector<Float8E5M2> Tensor::to_vector() const;
-template std::vector<int64_t> Tensor::to_vector() const;
-template std::vector<int32_t> Tensor::to_vector() const;
-template std::vector<int16_t> Tensor::to_vector() const;
-template std::vector<int8_t> Tensor::to_vector() const;
-template std::vector<uint64_t> Tensor::to_vector() const;
-template std::vector<uint32_t> Tensor::to_vector() const;
-template std::vector<uint16_t> Tensor::to_vector() const;
-template std::vector<uint8_t> Tensor::to_vector() const;
-template std::vector<bool> Tensor::to_vector() const;
+std::vector<uint8_t> Tensor::bool_bytes() const {
+  std::vector<uint8_t> bytes(static_cast<size_t>(numel()));
+  copy_values(bytes.data(), DType::boolean);
+  return bytes;
+}
 
 Functions copy_functions() {
   return {{.name = "clone",

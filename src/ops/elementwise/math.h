@@ -79,9 +79,15 @@ template <class T>
 MICA_PORTABLE T wrapped(unsigned long long x) {
   return static_cast<T>(x);
 }
-MICA_PORTABLE inline int abs(int x) { return x < 0 ? wrapped<int>(0ULL - x) : x; }
-MICA_PORTABLE inline long abs(long x) { return x < 0 ? wrapped<long>(0ULL - x) : x; }
-MICA_PORTABLE inline long long abs(long long x) { return x < 0 ? wrapped<long long>(0ULL - x) : x; }
+MICA_PORTABLE inline int abs(int x) {
+  return x < 0 ? wrapped<int>(0ULL - static_cast<unsigned long long>(x)) : x;
+}
+MICA_PORTABLE inline long abs(long x) {
+  return x < 0 ? wrapped<long>(0ULL - static_cast<unsigned long long>(x)) : x;
+}
+MICA_PORTABLE inline long long abs(long long x) {
+  return x < 0 ? wrapped<long long>(0ULL - static_cast<unsigned long long>(x)) : x;
+}
 MICA_PORTABLE inline unsigned long abs(unsigned long x) { return x; }
 MICA_PORTABLE inline unsigned long long abs(unsigned long long x) { return x; }
 

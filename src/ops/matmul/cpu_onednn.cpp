@@ -10,6 +10,7 @@
 #include "mica/ops/matmul/cpu_activation.h"
 #include "mica/ops/matmul/cpu_gemm.h"
 #include "mica/ops/matmul/problem.h"
+#include "mica/runtime/cpu/callers.h"
 #include "mica/runtime/cpu/parallel.h"
 
 // Two ways: dnnl_sgemm, and oneDNN's matmul primitive, which is faster where the right operand lies
@@ -26,6 +27,8 @@ using dnnl::memory;
 
 constexpr int64_t kPrimitiveRows = 16;  // from here dnnl_sgemm is up to 8 times slower
 constexpr int64_t kElementsPerThread = 1 << 15;
+// A product of less takes about as long as waking a thread does.
+constexpr int64_t kFlopsForThreads = 1 << 20;
 
 // How dnnl_sgemm is told of a (rows, cols) matrix.
 struct BlasLayout {
@@ -53,6 +56,11 @@ struct State : KernelState {
   Activation activation = Activation::none;
   std::optional<ProgramPass> pass;
 };
+
+/// How many threads a product is worth.
+int threads_for(const MatmulProblem& p) {
+  return 2 * p.m * p.n * p.k < kFlopsForThreads ? 1 : num_threads();
+}
 
 State describe(const MatmulProblem& p) {
   State state;
@@ -102,6 +110,7 @@ void add_primitive(State& s, bool bias, bool carries) {
   // The caller gives the scratch memory, so that one primitive can run in several threads.
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attr.set_post_ops(s.post.ops);
+  const ThreadLimit limit(threads_for(p));
   try {
     const dnnl::matmul::primitive_desc desc({s.a_desc, s.b_desc, s.bias_desc, s.out_desc}, attr,
                                             engine());
@@ -123,6 +132,7 @@ void run_primitive(const State& s, const Call& call, bool biased) {
       {DNNL_ARG_SCRATCHPAD, at(s.scratch_desc, call.workspace)}};
   if (biased) args.emplace(DNNL_ARG_BIAS, at(s.bias_desc, call.in[2].data));
   s.post.add_arguments(engine(), call, args);
+  const ThreadLimit limit(threads_for(s.problem));
   s.primitive.execute(stream(), args);
 }
 
@@ -135,7 +145,9 @@ void run_sgemm(const State& s, const Call& call, const float* bias, float* out) 
                  });
   }
   if (p.k == 0) return;
+  const ParallelCaller caller;
   const auto one = [&](int64_t batch) {
+    const ThreadLimit limit(caller.threads(threads_for(p)));
     const dnnl_status_t status = dnnl_sgemm(s.a.transposed, s.b.transposed, p.m, p.n, p.k, 1.0F,
                                             call.in[0].as<float>() + p.a_offset(batch), s.a.leading,
                                             call.in[1].as<float>() + p.b_offset(batch), s.b.leading,

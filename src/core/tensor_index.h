@@ -1,0 +1,83 @@
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "mica/core/tensor.h"
+
+// What stands between the brackets of NumPy: `a.index({0, Slice(1, None), Ellipsis, mask})`.
+namespace mica {
+
+struct NoneIndex {};
+struct EllipsisIndex {};
+#if !defined(None)  // of Xlib.h, whose users write NoneIndex()
+/// A new axis of size 1; in a Slice, no limit.
+inline constexpr NoneIndex None;
+#endif
+/// All axes that the rest of a key does not speak of.
+inline constexpr EllipsisIndex Ellipsis;
+
+/// Where a slice starts or stops.
+struct SliceBound {
+  std::optional<int64_t> value;
+  SliceBound(NoneIndex) {}
+  template <std::integral T>
+  SliceBound(T at) : value(static_cast<int64_t>(at)) {}
+};
+
+/// start:stop:step of Python. Negative places count from the end, and places past the ends are cut.
+struct Slice {
+  SliceBound start;
+  SliceBound stop;
+  int64_t step;
+  Slice(SliceBound from = NoneIndex(), SliceBound to = NoneIndex(), int64_t by = 1)
+      : start(from), stop(to), step(by) {}
+};
+
+/// One part of a key.
+class TensorIndex {
+ public:
+  TensorIndex(NoneIndex none) : value_(none) {}
+  TensorIndex(EllipsisIndex all) : value_(all) {}
+  /// "..." is Ellipsis.
+  TensorIndex(const char* text);
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  TensorIndex(T at) : value_(static_cast<int64_t>(at)) {}
+  TensorIndex(const Slice& slice) : value_(slice) {}
+  /// A mask of bool, for as many axes as it has, or integers.
+  TensorIndex(const Tensor& where) : value_(where) {}
+  template <std::integral T>
+  TensorIndex(const std::vector<T>& where)
+      : value_(tensor(where, {static_cast<int64_t>(where.size())})) {}
+
+  const auto& value() const { return value_; }
+
+ private:
+  std::variant<NoneIndex, EllipsisIndex, int64_t, Slice, Tensor> value_;
+};
+
+/// What a key points to: the values that were there, and where they can be assigned to.
+class IndexedTensor : public Tensor {
+ public:
+  IndexedTensor(const Tensor& of, std::vector<TensorIndex> key);
+  IndexedTensor(const IndexedTensor&) = default;
+  IndexedTensor(IndexedTensor&&) noexcept = default;
+  ~IndexedTensor() = default;
+
+  // One with a name is a tensor like others.
+  IndexedTensor& operator=(const IndexedTensor& other) & = default;
+  IndexedTensor& operator=(IndexedTensor&& other) & noexcept = default;
+  /// Writes to where it points, broadcast and cast.
+  void operator=(const Tensor& values) &&;
+  void operator=(const IndexedTensor& values) && {
+    std::move(*this) = static_cast<const Tensor&>(values);
+  }
+  void operator=(Number value) &&;
+
+ private:
+  Tensor of_;
+  std::vector<TensorIndex> key_;
+};
+
+}  // namespace mica

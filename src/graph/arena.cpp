@@ -1,0 +1,120 @@
+#include "mica/graph/arena.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "mica/core/check.h"
+#include "mica/runtime/runtime.h"
+
+namespace mica {
+namespace {
+
+std::atomic<int> g_concurrent_runs{0};  // 0: as many as there are cores
+
+}  // namespace
+
+void set_max_concurrent_runs(int runs) {
+  check(runs >= 1 && runs <= ArenaSlot::kMost, "set_max_concurrent_runs: expected 1 to {}, got {}",
+        ArenaSlot::kMost, runs);
+  g_concurrent_runs = runs;
+}
+
+int max_concurrent_runs() {
+  static const int cores =
+      std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, ArenaSlot::kMost);
+  const int set = g_concurrent_runs.load(std::memory_order_relaxed);
+  return set > 0 ? set : cores;
+}
+
+void Arena::use_on(const Stream& stream) {
+  if (stream == last_stream) return;
+  Event done;
+  done.record(last_stream);
+  stream.wait(done);
+  const Device device = stream.device();
+  runtime(device).record_stream(storage->data(), device.index, stream.state());
+  last_stream = stream;
+}
+
+std::shared_ptr<Arena> new_arena(Device device, size_t bytes) {
+  auto arena = std::make_shared<Arena>();
+  arena->storage = make_ref<Storage>(bytes, device);
+  arena->last_stream = current_stream(device);
+  return arena;
+}
+
+/// Of one device; it outlives everything that runs while the program ends.
+struct ArenaSlot::Slots {
+  std::mutex mutex;
+  std::condition_variable any_free;
+  std::condition_variable first_free;
+  std::array<bool, kMost> busy{};
+  std::array<std::weak_ptr<Arena>, kMost> arenas;
+  int waiting_for_first = 0;
+
+  int take(bool first) {
+    std::unique_lock lock(mutex);
+    if (first) {
+      ++waiting_for_first;
+      first_free.wait(lock, [&] { return !busy[0]; });
+      --waiting_for_first;
+      busy[0] = true;
+      return 0;
+    }
+    for (;;) {
+      const int most = max_concurrent_runs();
+      for (int i = most > 1 && waiting_for_first > 0 ? 1 : 0; i < most; ++i)
+        if (!busy[static_cast<size_t>(i)]) {
+          busy[static_cast<size_t>(i)] = true;
+          return i;
+        }
+      any_free.wait(lock);
+    }
+  }
+
+  void give_back(int i) {
+    bool for_first = false;
+    {
+      const std::lock_guard lock(mutex);
+      busy[static_cast<size_t>(i)] = false;
+      for_first = i == 0 && waiting_for_first > 0;
+    }
+    (for_first ? first_free : any_free).notify_one();
+  }
+};
+
+ArenaSlot::Slots& ArenaSlot::slots_of(Device device) {
+  if (device.is_cpu()) {
+    static auto* const cpu = new Slots;
+    return *cpu;
+  }
+  static std::mutex mutex;
+  static auto* const all = new std::map<std::pair<DeviceKind, int>, Slots>;
+  const std::lock_guard lock(mutex);
+  return (*all)[{device.kind, device.index}];
+}
+
+ArenaSlot::ArenaSlot(Device device, bool first)
+    : slots_(slots_of(device)), index_(slots_.take(first || !device.is_cpu())) {}
+
+ArenaSlot::~ArenaSlot() { slots_.give_back(index_); }
+
+std::shared_ptr<Arena> ArenaSlot::arena(Device device, int slot, size_t bytes) {
+  Slots& slots = slots_of(device);
+  {
+    const std::lock_guard lock(slots.mutex);
+    auto arena = slots.arenas[static_cast<size_t>(slot)].lock();
+    if (arena && arena->storage->bytes() >= bytes) return arena;
+  }
+  auto arena = new_arena(device, bytes);
+  const std::lock_guard lock(slots.mutex);
+  slots.arenas[static_cast<size_t>(slot)] = arena;
+  return arena;
+}
+
+}  // namespace mica

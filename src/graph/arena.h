@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+
+#include "mica/core/storage.h"
+#include "mica/runtime/stream.h"
+
+namespace mica {
+
+/// Memory that plans of a device share: nothing in it outlives a run.
+struct Arena {
+  Ref<Storage> storage;
+  Stream last_stream;  ///< the one the last run went to; at first the one it was allocated on
+
+  /// The next run goes to this stream: after the last one, wherever that went.
+  void use_on(const Stream& stream);
+};
+
+/// Memory of its own.
+std::shared_ptr<Arena> new_arena(Device device, size_t bytes);
+
+/// The right to run a plan on a device while it lives: no two runs at once have the same slot, nor
+/// therefore the same arena.
+class ArenaSlot {
+ public:
+  static constexpr int kMost = 64;
+
+  /// Waits for a free one. Runs that write to tensors outside, and all on CUDA, where a stream is
+  /// an order anyway, share the first.
+  ArenaSlot(Device device, bool first);
+  ~ArenaSlot();
+  ArenaSlot(const ArenaSlot&) = delete;
+  ArenaSlot& operator=(const ArenaSlot&) = delete;
+
+  int index() const { return index_; }
+
+  /// The arena of one of a device's slots if it is large enough, else a new one; plans made before
+  /// keep theirs.
+  static std::shared_ptr<Arena> arena(Device device, int slot, size_t bytes);
+
+ private:
+  struct Slots;
+  static Slots& slots_of(Device device);
+
+  Slots& slots_;
+  int index_;
+};
+
+/// How many calls of compiled functions run at once on the CPU, each in memory of its own; more
+/// wait. As many as there are cores unless something else is set.
+void set_max_concurrent_runs(int runs);
+int max_concurrent_runs();
+
+}  // namespace mica

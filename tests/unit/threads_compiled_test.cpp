@@ -1,0 +1,210 @@
+// Compiled functions and gradients that threads share; also run under ThreadSanitizer (scripts/test
+// --tsan), where each has a thousand rounds.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "mica/mica.h"
+#include "mica/op/dispatch.h"
+#include "mica/op/op_def.h"
+
+namespace mica {
+namespace {
+
+using Floats = std::vector<float>;
+
+#if defined(__SANITIZE_THREAD__)
+constexpr int kRounds = 1000;
+#else
+constexpr int kRounds = 50;
+#endif
+
+/// Runs f(0), f(1), … in a thread each, and begins with all of them at once.
+template <class F>
+void at_once(int count, F&& f) {
+  std::barrier start(count);
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(count));
+  for (int t = 0; t < count; ++t)
+    threads.emplace_back([&, t] {
+      start.arrive_and_wait();
+      f(t);
+    });
+  for (std::thread& t : threads) t.join();
+}
+
+/// Lets so many compiled calls run at once, whatever the machine has.
+class ConcurrentRuns {
+ public:
+  explicit ConcurrentRuns(int runs) : before_(max_concurrent_runs()) {
+    set_max_concurrent_runs(runs);
+  }
+  ~ConcurrentRuns() { set_max_concurrent_runs(before_); }
+  ConcurrentRuns(const ConcurrentRuns&) = delete;
+  ConcurrentRuns& operator=(const ConcurrentRuns&) = delete;
+
+ private:
+  int before_;
+};
+
+TEST(ThreadsCompiled, MayAllBeTheFirstToCall) {
+  const ConcurrentRuns runs(4);
+  const Tensor w = full({3}, 2.0);
+  for (int round = 0; round < kRounds; ++round) {
+    const auto f = compile([&](const Tensor& x) { return mul(add(x, w), w); });
+    at_once(4, [&](int t) {
+      const auto v = static_cast<float>(t);
+      EXPECT_EQ(f(full({3}, v)).to_vector<float>(), Floats(3, (v + 2) * 2));
+    });
+    EXPECT_EQ(f.function()->captures(), 1);
+  }
+}
+
+TEST(ThreadsCompiled, RunBesideEachOther) {
+  const ConcurrentRuns runs(3);
+  const nn::Sequential net(nn::Linear({.in = 4, .out = 8}), nn::ReLU(),
+                           nn::Linear({.in = 8, .out = 2}));
+  net.eval();
+  const auto f = compile([&](const Tensor& x) {
+    const NoGrad guard;
+    return net(x);
+  });
+  at_once(5, [&](int t) {
+    for (int i = 0; i < kRounds; ++i) {
+      const NoGrad guard;
+      const Tensor x = full({1 + t % 2, 4}, static_cast<double>(t * kRounds + i));
+      EXPECT_EQ(f(x).to_vector<float>(), net(x).to_vector<float>());
+    }
+  });
+  EXPECT_EQ(f.function()->captures(), 2);
+  EXPECT_TRUE(f.function()->plan()->is_pure());
+}
+
+/// An op whose kernel waits until two are in it.
+struct Meeting {
+  std::mutex mutex;
+  std::condition_variable both_are_there;
+  int there = 0;
+  bool met = false;
+};
+Meeting& meeting() {
+  static Meeting m;
+  return m;
+}
+
+void meet(const NoParams&, const Call& call) {
+  Meeting& m = meeting();
+  std::unique_lock lock(m.mutex);
+  ++m.there;
+  m.both_are_there.notify_all();
+  m.met = m.both_are_there.wait_for(lock, std::chrono::seconds(20), [&] { return m.there >= 2; });
+  std::memcpy(call.out[0].data, call.in[0].data, sizeof(float));
+}
+
+TEST(ThreadsCompiled, AreInTheirRunsAtTheSameTime) {
+  const ConcurrentRuns runs(2);
+  const auto infer = [](const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+    out.add(in[0].shape, in[0].dtype);
+  };
+  const OpDef& op = register_op("meet", Op<NoParams>("meet")
+                                            .inputs({"x"})
+                                            .infer<+infer>()
+                                            .no_gradient("it is for a test")
+                                            .cpu({kernel<supports_all<NoParams>, meet>("direct")})
+                                            .build());
+  const auto f = compile([&](const Tensor& x) { return dispatch(op, NoParams{}, {x})[0]; });
+  at_once(2, [&](int) { f(ones({1})); });
+  EXPECT_TRUE(meeting().met);
+}
+
+TEST(ThreadsCompiled, TakeTurnsWhereTheyWrite) {
+  const ConcurrentRuns runs(4);
+  const Tensor total = zeros({2});
+  const auto f = compile([&](const Tensor& x) {
+    add_(total, x);
+    return mul(total, 1.0);
+  });
+  at_once(4, [&](int) {
+    for (int i = 0; i < kRounds; ++i) {
+      const Floats seen = f(ones({2})).to_vector<float>();
+      EXPECT_EQ(seen[0], seen[1]);
+    }
+  });
+  EXPECT_FALSE(f.function()->plan()->is_pure());
+  EXPECT_EQ(total.to_vector<float>(), Floats(2, static_cast<float>(4 * kRounds)));
+}
+
+TEST(ThreadsCompiled, DropPlansWhileOthersRunThem) {
+  const ConcurrentRuns runs(4);
+  const auto f = compile([](const Tensor& x) { return mul(x, 2); }, {.max_plans = 1});
+  set_log_callback([](LogLevel, const std::string&) {});
+  at_once(4, [&](int t) {
+    for (int i = 0; i < kRounds / 10; ++i) {
+      const int64_t n = 1 + (t + i) % 3;
+      EXPECT_EQ(f(ones({n})).to_vector<float>(), Floats(static_cast<size_t>(n), 2));
+    }
+  });
+  set_log_callback({});
+}
+
+TEST(ThreadsCompiled, RefreshWhatIsFoldedFromWeights) {
+  const ConcurrentRuns runs(4);
+  const Tensor w = ones({4, 4});
+  const auto f = compile([&](const Tensor& x) { return matmul(x, cast(w, DType::f64)); });
+  for (int round = 0; round < kRounds / 10; ++round) {
+    fill_(w, round);
+    at_once(4, [&](int) {
+      EXPECT_EQ(f(ones({1, 4}, {.dtype = DType::f64})).to_vector<double>(),
+                std::vector<double>(4, 4.0 * round));
+    });
+  }
+  EXPECT_GT(f.function()->plan()->prologue_steps(), 0U);
+}
+
+TEST(ThreadsCompiled, BackwardAddsToSharedParameters) {
+  const Tensor w = ones({3}).set_requires_grad();
+  at_once(4, [&](int) {
+    for (int i = 0; i < kRounds; ++i) sum(mul(w, 2.0)).backward();
+  });
+  EXPECT_EQ(w.grad().to_vector<float>(), Floats(3, static_cast<float>(8 * kRounds)));
+}
+
+TEST(ThreadsCompiled, BackwardThroughASharedFunction) {
+  const ConcurrentRuns runs(4);
+  const Tensor w = full({3}, 2.0).set_requires_grad();
+  const auto f = compile([&](const Tensor& x) { return mul(mul(w, w), x); });
+  at_once(4, [&](int t) {
+    for (int i = 0; i < kRounds; ++i) {
+      const Tensor x = full({3}, static_cast<double>(t + 1));
+      const Tensor y = f(x);
+      EXPECT_EQ(y.to_vector<float>(), Floats(3, 4 * static_cast<float>(t + 1)));
+      sum(y).backward();
+    }
+  });
+  // 2 w x, over the threads' x = 1, 2, 3, 4.
+  EXPECT_EQ(w.grad().to_vector<float>(), Floats(3, static_cast<float>(40 * kRounds)));
+}
+
+TEST(ThreadsCompiled, DrawDifferentNumbers) {
+  const ConcurrentRuns runs(4);
+  const auto f = compile([](const Tensor& x) { return add(uniform({8}), x); });
+  std::vector<Floats> drawn(4);
+  at_once(4, [&](int t) {
+    for (int i = 0; i < kRounds / 2; ++i)
+      for (const float v : f(zeros({8})).to_vector<float>())
+        drawn[static_cast<size_t>(t)].push_back(v);
+  });
+  Floats all;
+  for (const Floats& d : drawn) all.insert(all.end(), d.begin(), d.end());
+  std::ranges::sort(all);
+  const auto equal = static_cast<size_t>(all.end() - std::ranges::unique(all).begin());
+  EXPECT_LT(equal, all.size() / 100);  // a few by chance, not whole calls
+}
+
+}  // namespace
+}  // namespace mica
