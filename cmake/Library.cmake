@@ -96,6 +96,10 @@ endfunction()
 add_library(mica ${mica_library_kind} ${mica_sources})
 add_library(mica::mica ALIAS mica)
 mica_set_flags(mica)
+if(MICA_SHARED AND NOT MICA_WHEEL)  # a wheel holds no links
+  set_target_properties(mica PROPERTIES VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+endif()
 if(MICA_SHARED)
   target_link_options(mica PRIVATE LINKER:--wrap=__cxa_atexit)  # see src/core/exit.cpp
   # The library calls its own functions directly: an eager call is 6 % faster.
@@ -118,7 +122,13 @@ target_include_directories(mica PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_definitions(mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
-# {fmt} is compiled into src/core/format.cpp, so an installed mica does not need it.
+# {fmt} is compiled into src/core/format.cpp, so an installed mica does not need it. A shared libmica keeps it to itself: what
+# else is built here and uses {fmt} has that file too (mica_link_format).
+function(mica_link_format target)
+  if(MICA_SHARED)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src/core/format.cpp)
+  endif()
+endfunction()
 target_link_libraries(mica PRIVATE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS}
   $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)  # headers only, and in no header of ours
 if(mica_with_png)
@@ -143,6 +153,7 @@ if(mica_with_cuda)
   add_library(mica::mica_cuda ALIAS mica_cuda)
   mica_exports(mica_cuda)
   mica_set_flags(mica_cuda)
+  mica_link_format(mica_cuda)
   # The front end's templates take half a minute to optimise, and what they make runs once per plan.
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/conv/cuda_plans.cpp PROPERTIES COMPILE_OPTIONS -O1)
   target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})

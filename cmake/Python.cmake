@@ -21,6 +21,7 @@ endif()
 nanobind_add_module(_mica STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${mica_python_sources}
   ${PROJECT_SOURCE_DIR}/src/core/exit.cpp)
 mica_set_flags(_mica)
+mica_link_format(_mica)
 # GCC 12 is mistaken about std::optional in nanobind's argument tuples.
 target_compile_options(_mica PRIVATE -Wno-maybe-uninitialized)
 target_include_directories(_mica PRIVATE ${PROJECT_SOURCE_DIR})

@@ -9,6 +9,7 @@ find_package(nlohmann_json REQUIRED)
 add_executable(mica_tool ${mica_tool_sources})
 set_target_properties(mica_tool PROPERTIES OUTPUT_NAME mica)
 mica_set_flags(mica_tool)
+mica_link_format(mica_tool)
 target_compile_options(mica_tool PRIVATE -O1)  # it parses arguments and calls the library
 target_include_directories(mica_tool PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(mica_tool PRIVATE
