@@ -62,6 +62,7 @@ set(carrying_headers
   ops/matmul/cuda_thin.cuh
   ops/matmul/cuda_wgmma.cuh
   runtime/cuda/async_copy.cuh
+  runtime/cuda/basics.cuh
   runtime/cuda/cluster.cuh
   runtime/cuda/rtc.cuh
   runtime/cuda/tf32.cuh)

@@ -69,14 +69,14 @@ class OpNode final : public GradNode {
     // The gradient itself is looked at, not what it is made of.
     const AnomalyMode off(false);
     Tensors in(in_specs_.size());
-    Tensors out(out_specs_.size());
+    Tensors out(outputs());
     for (size_t i = 0; i < in_.size(); ++i) in[i] = in_[i].unpack(name());
     for (size_t i = 0; i < out_.size(); ++i) {
       out[i] = out_[i].unpack(name());
       if (out[i].defined()) out[i] = as_output(out[i], static_cast<int>(i));
     }
     return op_->vjp(*op_, params_.ref().data,
-                    {in, out, cotangents, in_specs_, out_specs_, needed_});
+                    {in, out, cotangents, in_specs_, out_specs_.span(), needed_});
   }
 
   bool drop_saved() override {
@@ -302,10 +302,9 @@ const std::shared_ptr<GradHooks>& GradNode::make_hooks(size_t output) {
 }
 
 void GradNode::produce(std::span<const Tensor> outputs) {
-  out_specs_.reserve(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& t = outputs[i];
-    out_specs_.push_back(t.spec());
+    out_specs_.add(t.spec());
     if (!is_floating(t.dtype())) continue;
     AutogradMeta& meta = meta_of(t);
     meta.node = Ref<GradNode>(this);

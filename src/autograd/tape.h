@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "mica/autograd/autograd.h"
+#include "mica/core/inline_vector.h"
 #include "mica/op/dispatch.h"
 
 namespace mica {
@@ -70,7 +71,7 @@ class GradNode : public RefCounted {
   /// Consumers of this node's outputs have higher numbers.
   uint64_t sequence() const { return sequence_; }
   const std::vector<GradEdge>& edges() const { return edges_; }
-  size_t outputs() const { return out_specs_.size(); }
+  size_t outputs() const { return static_cast<size_t>(out_specs_.size()); }
 
   /// One gradient per edge for one cotangent per output. Raises if a saved tensor was modified
   /// since, or freed by an earlier backward.
@@ -96,7 +97,7 @@ class GradNode : public RefCounted {
   virtual bool drop_saved() = 0;
 
   std::vector<GradEdge> edges_;
-  std::vector<TensorSpec> out_specs_;
+  InlineVector<TensorSpec, 1> out_specs_;
 
  private:
   uint64_t sequence_;

@@ -36,7 +36,7 @@ class CompiledNode final : public GradNode {
     for (const SavedTensor& s : read_) s.unpack(name());
     Tensors inputs;
     for (size_t i = 0; i < cotangents.size(); ++i) {
-      const TensorSpec& spec = out_specs_[i];
+      const TensorSpec& spec = out_specs_[static_cast<int>(i)];
       inputs.push_back(cotangents[i].defined() ? cast(cotangents[i], spec.dtype)
                                                : zeros(spec.shape, {spec.dtype, spec.device}));
     }

@@ -223,15 +223,11 @@ class AnyParams {
  public:
   static constexpr size_t kMaxBytes = 256;
 
-  explicit AnyParams(ParamsRef ref) { take(ref); }
+  explicit AnyParams(ParamsRef ref) : info_(ref.info) {
+    std::memcpy(bytes_, ref.data, info_->size);
+  }
   /// The defaults of a type of Params.
   explicit AnyParams(const ParamsInfo& info) : info_(&info) { info.make_default(bytes_); }
-  AnyParams(const AnyParams& other) { take(other.ref()); }
-  AnyParams& operator=(const AnyParams& other) {
-    if (this != &other) take(other.ref());
-    return *this;
-  }
-  ~AnyParams() = default;
 
   ParamsRef ref() const { return {bytes_, info_}; }
   template <class P>
@@ -247,12 +243,7 @@ class AnyParams {
   }
 
  private:
-  void take(ParamsRef ref) {
-    info_ = ref.info;
-    std::memcpy(bytes_, ref.data, info_->size);
-  }
-
-  alignas(8) std::byte bytes_[kMaxBytes];  ///< of which the first info_->size are meant
+  alignas(8) std::byte bytes_[kMaxBytes] = {};
   const ParamsInfo* info_;
 };
 

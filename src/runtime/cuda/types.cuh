@@ -1,6 +1,6 @@
 #pragma once
 
-// What our own CUDA kernels share: element types, 16-byte access, reductions, index arithmetic.
+// What kernels of nvcc share beside basics.cuh: element types, reductions, sizes of grids.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -12,6 +12,7 @@
 #include "mica/core/dtype.h"
 #include "mica/core/error.h"
 #include "mica/core/float8.h"
+#include "mica/runtime/cuda/basics.cuh"
 
 namespace mica::cuda {
 
@@ -133,30 +134,6 @@ decltype(auto) cuda_switch_all(DType t, F&& f) {
   return f.template operator()<bool>();
 }
 
-template <class T>
-__host__ __device__ constexpr T ceil_div(T a, T b) {
-  return (a + b - 1) / b;
-}
-
-/// N elements that are loaded and stored as one access, or as several of 16 bytes.
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
-  T v[N];
-};
-
-/// Elements of T in a 16-byte access.
-template <class T>
-inline constexpr int kVec16 = 16 / static_cast<int>(sizeof(T));
-
-template <int N, class T>
-__device__ inline Vec<T, N> load_vec(const T* p) {
-  return *reinterpret_cast<const Vec<T, N>*>(p);
-}
-template <int N, class T>
-__device__ inline void store_vec(T* p, const Vec<T, N>& v) {
-  *reinterpret_cast<Vec<T, N>*>(p) = v;
-}
-
 /// N computed values as T: halves are rounded two at a time, a third of the instructions.
 template <class T, int N>
 __device__ inline Vec<T, N> pack(const Compute<T> (&x)[N]) {
@@ -183,12 +160,6 @@ __host__ __device__ inline bool is_aligned(const void* p, size_t bytes) {
   return reinterpret_cast<uintptr_t>(p) % bytes == 0;
 }
 
-struct SumOf {
-  template <class T>
-  __device__ T operator()(T a, T b) const {
-    return a + b;
-  }
-};
 struct MaxOf {
   template <class T>
   __device__ T operator()(T a, T b) const {
@@ -196,17 +167,6 @@ struct MaxOf {
   }
 };
 
-/// Combines the values of a warp in a fixed order; every lane gets the result.
-template <class T, class F>
-__device__ inline T warp_reduce(T x, F combine) {
-  for (int offset = 16; offset > 0; offset /= 2)
-    x = combine(x, __shfl_xor_sync(0xffffffffU, x, offset));
-  return x;
-}
-template <class T>
-__device__ inline T warp_sum(T x) {
-  return warp_reduce(x, SumOf{});
-}
 template <class T>
 __device__ inline T warp_max(T x) {
   return warp_reduce(x, MaxOf{});
@@ -229,20 +189,6 @@ template <int kThreads, class T>
 __device__ inline T block_sum(T x) {
   return block_reduce<kThreads>(x, T(0), SumOf{});
 }
-
-/// Division of 32-bit numbers below 2^31 by a constant: one multiplication and a shift.
-struct Divider {
-  uint32_t divisor = 1;
-  uint32_t magic = 1;
-  uint32_t shift = 0;
-
-  Divider() = default;
-  explicit Divider(uint32_t d) : divisor(d) {
-    while (shift < 32 && (uint64_t{1} << shift) < d) ++shift;
-    magic = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
-  }
-  __device__ uint32_t quotient(uint32_t n) const { return (__umulhi(n, magic) + n) >> shift; }
-};
 
 /// Blocks of `per_block` elements for a loop that passes over memory once: as many as there are,
 /// since a GPU that takes them in order reads and writes 8 % faster than one whose blocks stride.
