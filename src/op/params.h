@@ -223,11 +223,18 @@ class AnyParams {
  public:
   static constexpr size_t kMaxBytes = 256;
 
-  explicit AnyParams(ParamsRef ref) : info_(ref.info) {
-    std::memcpy(bytes_, ref.data, info_->size);
-  }
+  explicit AnyParams(ParamsRef ref) { take(ref); }
   /// The defaults of a type of Params.
-  explicit AnyParams(const ParamsInfo& info) : info_(&info) { info.make_default(bytes_); }
+  explicit AnyParams(const ParamsInfo& info) : info_(&info) {
+    std::memset(bytes_, 0, info.size);
+    info.make_default(bytes_);
+  }
+  AnyParams(const AnyParams& other) { take(other.ref()); }
+  AnyParams& operator=(const AnyParams& other) {
+    if (this != &other) take(other.ref());
+    return *this;
+  }
+  ~AnyParams() = default;
 
   ParamsRef ref() const { return {bytes_, info_}; }
   template <class P>
@@ -243,7 +250,12 @@ class AnyParams {
   }
 
  private:
-  alignas(8) std::byte bytes_[kMaxBytes] = {};
+  void take(ParamsRef ref) {
+    info_ = ref.info;
+    std::memcpy(bytes_, ref.data, info_->size);
+  }
+
+  alignas(8) std::byte bytes_[kMaxBytes];  ///< of which the first info_->size are meant
   const ParamsInfo* info_;
 };
 
