@@ -5,12 +5,16 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND mica_codegen -march=x86-64-v3)
 endif()
 
-# MICA_HARDEN: what makes a fault harder to use for an attack. Protected stacks and jumps are compiled in; that all
+# MICA_HARDENED: what makes a fault harder to use for an attack. Protected stacks and jumps are compiled in; that all
 # symbols are bound when a library is loaded, in memory that is read-only from then on, is linked in always.
-option(MICA_HARDEN "stack protector, FORTIFY and CET in all of mica's code" OFF)
+# Sanitizers see more than these, and FORTIFY needs an optimising compiler.
+option(MICA_HARDENED "stack protector, FORTIFY and CET in all of mica's C++" ON)
 set(mica_hardening)
-if(MICA_HARDEN)
-  set(mica_hardening -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+if(MICA_HARDENED AND NOT MICA_SANITIZE)
+  set(mica_hardening -fstack-protector-strong)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    list(APPEND mica_hardening -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  endif()
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND mica_hardening -fcf-protection=full)
   endif()

@@ -113,10 +113,8 @@ bool is_stale(const Tensor& t) {
   return meta && meta->view && meta->view->seen != t.impl()->storage->histories();
 }
 
-/// The gradient state of a tensor, or null. A view whose memory has another history since gets it:
-/// as if it were made now.
-AutogradMeta* up_to_date(const Tensor& t) {
-  if (!is_stale(t)) return t.impl()->autograd.get();
+/// Gives a view whose memory has another history since that history: as if it were made now.
+[[gnu::noinline]] void catch_up(const Tensor& t) {
   std::vector<Tensor> stale;
   for (Tensor at = t; is_stale(at); at = at.impl()->autograd->view->of) stale.push_back(at);
   const uint32_t now = t.impl()->storage->histories();
@@ -130,6 +128,11 @@ AutogradMeta* up_to_date(const Tensor& t) {
     made.add(*it);
     record_on_tape(*meta.view->op, meta.view->params.ref(), {&meta.view->of, 1}, made);
   }
+}
+
+/// The gradient state of a tensor, or null.
+AutogradMeta* up_to_date(const Tensor& t) {
+  if (is_stale(t)) catch_up(t);
   return t.impl()->autograd.get();
 }
 

@@ -20,13 +20,17 @@ int64_t Tensor::size(int axis) const { return shape()[normalize_axis(axis, rank(
 
 bool Tensor::is_traced() const { return defined() && impl_->trace >= 0; }
 
+/// Apart, so that those who have a value need no protected stack.
+[[gnu::noinline, noreturn]] static void fail_traced(const Tensor& t) {
+  fail<Unsupported>(
+      "the value of a {} tensor{} was asked for while a graph is captured: it is computed when "
+      "the graph runs. Return it from the compiled function and read it afterwards",
+      t.spec(), traced_origin(t));
+}
+
 const Ref<Storage>& Tensor::storage() const {
   check(defined(), "an undefined tensor was used");
-  if (is_traced())
-    fail<Unsupported>(
-        "the value of a {} tensor{} was asked for while a graph is captured: it is computed when "
-        "the graph runs. Return it from the compiled function and read it afterwards",
-        impl_->spec, traced_origin(*this));
+  if (is_traced()) fail_traced(*this);
   return impl_->storage;
 }
 

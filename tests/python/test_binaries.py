@@ -1,5 +1,6 @@
 """What the linker put into the binaries, read from their ELF headers."""
 
+import platform
 import re
 import shutil
 import struct
@@ -46,6 +47,37 @@ def test_binaries_are_hardened(path):
     assert all(not (flags & 1 and flags & 2) for kind, flags, *_ in segments(file) if kind == 1)
 
 
+def symbols_of(path, *options):
+    """The dynamic symbols of a file: (address, kind, name)."""
+    if not shutil.which("nm"):
+        pytest.skip("nm is not installed")
+    command = ["nm", "-D", *options, path]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    split = [line.split() for line in lines]
+    return [(int(words[0], 16) if len(words) > 2 else 0, *words[-2:]) for words in split]
+
+
+@pytest.mark.parametrize("path", binaries(), ids=lambda p: p.name)
+def test_stacks_and_jumps_are_protected(path):
+    needed = {name.split("@")[0] for _, _, name in symbols_of(path, "--undefined-only")}
+    assert "__stack_chk_fail" in needed
+    if path.name == "libmica.so":
+        assert any(name.endswith("_chk") for name in needed), "FORTIFY"
+    if platform.machine() != "x86_64" or not path.name.startswith("libmica"):
+        return
+    # What lies in the room of an op comes of the C++ compiler in both libraries.
+    file, loads = path.read_bytes(), [s for s in segments(path.read_bytes()) if s[0] == 1]
+    starts = [
+        file[address - at + offset :][:4]
+        for address, kind, name in symbols_of(path, "--defined-only")
+        if kind == "T" and name.startswith("_ZN4mica")
+        for _, _, offset, length, at in loads
+        if at <= address < at + length
+    ]
+    marked = sum(start == b"\xf3\x0f\x1e\xfa" for start in starts)  # endbr64
+    assert starts and marked / len(starts) > (0.99 if path.name == "libmica.so" else 0.5)
+
+
 def test_there_are_binaries():
     names = {p.name for p in binaries()}
     assert any(n.startswith("libmica.so") for n in names) and any(n.startswith("_mica") for n in names)
@@ -61,10 +93,6 @@ EXPORTED = re.compile(
 def test_libraries_export_nothing_but_the_namespace_and_c_functions(path):
     if not path.name.startswith("libmica"):
         pytest.skip("a program, or Python's module")
-    if not shutil.which("nm"):
-        pytest.skip("nm is not installed")
-    command = ["nm", "-D", "--defined-only", path]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    symbols = [line.split(maxsplit=2)[2] for line in lines]
+    symbols = [name for _, _, name in symbols_of(path, "--defined-only")]
     assert any(s.startswith("_ZN4mica") for s in symbols)
     assert [s for s in symbols if not EXPORTED.match(s)] == []

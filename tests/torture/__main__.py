@@ -46,6 +46,7 @@ def main() -> int:
     parser.add_argument("groups", nargs="*", choices=[[], *GROUPS], default=[])
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "2")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # whose driver wants more memory than is left
     done = []
     for name in options.groups or GROUPS:
         goal = WHOLE.get(name) if options.whole else None

@@ -183,8 +183,11 @@ class CpuRuntime final : public DeviceRuntime {
 
 }  // namespace
 
+/// Apart, so that whoever asks for the runtime needs no protected stack.
+[[gnu::noinline]] static CpuRuntime* make_cpu_runtime() { return new CpuRuntime; }
+
 DeviceRuntime& cpu_runtime() {
-  static auto* const instance = new CpuRuntime;  // outlives every static tensor
+  static auto* const instance = make_cpu_runtime();  // outlives every static tensor
   return *instance;
 }
 
