@@ -173,6 +173,7 @@ def attack(seed, seconds):
 
     warnings.simplefilter("ignore")
     os.chdir(tempfile.mkdtemp())
+    mica.cuda.is_available()  # whose libraries take more than what is left then
     limit_memory(3 << 30)
     rng = random.Random(seed)
     pool, all_targets = values(mica, np), targets(mica)
