@@ -1,6 +1,6 @@
 #include "tests/unit/tensor_methods.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <set>
 #include <string_view>
