@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "mica/ops/fused/program.h"
 #include "mica/ops/activation.h"
+#include "mica/ops/fused/program.h"
 
 namespace mica {
 

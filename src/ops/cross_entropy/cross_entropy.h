@@ -2,8 +2,8 @@
 
 #include "mica/core/tensor.h"
 #include "mica/op/params.h"
-#include "mica/ops/loss/reduction.h"
 #include "mica/ops/activation.h"
+#include "mica/ops/loss/reduction.h"
 
 namespace mica {
 
