@@ -74,7 +74,7 @@ class Builder {
         return tensor(static_cast<size_t>(value.number));
       case Kind::global:
         // A dtype is told by its name, as a device is; any other name is a class or a function.
-        check<Unsupported>(value.text.starts_with("torch ") &&
+        check<Unsupported>(value.text.starts_with("torch ") && is_utf8(value.text) &&
                                value.text.find('.') == std::string::npos && value.text.size() < 40,
                            "{}: holds '{}'; only tensors and plain data are read, and no code is "
                            "run",

@@ -408,8 +408,8 @@ void ModuleImpl::check_name(const std::string& name) const {
 }
 
 void ModuleImpl::check_not_inside(const std::string& name, const Module& module) const {
-  check(!module.is_empty(), "nn::{}: '{}' is an empty handle; assign a module to it first",
-        type_name(), name);
+  check(!module.is_empty(), "nn::Module: '{}' is an empty handle; assign a module to it first",
+        name);
   const auto is_other = [&](const ModuleImpl& impl) {
     check(&impl != this, "nn::Module: '{}' would make a module a part of itself", name);
   };

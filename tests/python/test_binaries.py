@@ -65,7 +65,7 @@ def test_stacks_and_jumps_are_protected(path):
         assert any(name.endswith("_chk") for name in needed), "FORTIFY"
     if platform.machine() != "x86_64" or not path.name.startswith("libmica"):
         return
-    # What lies in the room of an op comes of the C++ compiler in both libraries.
+    # The host's part of .cu files, most of libmica_cuda, is compiled without it.
     file, loads = path.read_bytes(), [s for s in segments(path.read_bytes()) if s[0] == 1]
     starts = [
         file[address - at + offset :][:4]
@@ -75,7 +75,7 @@ def test_stacks_and_jumps_are_protected(path):
         if at <= address < at + length
     ]
     marked = sum(start == b"\xf3\x0f\x1e\xfa" for start in starts)  # endbr64
-    assert starts and marked / len(starts) > (0.99 if path.name == "libmica.so" else 0.5)
+    assert starts and marked / len(starts) > (0.99 if path.name == "libmica.so" else 0.3)
 
 
 def test_there_are_binaries():

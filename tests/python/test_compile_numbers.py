@@ -24,7 +24,11 @@ def test_a_number_that_keeps_changing_is_read(device, dtype, kind):
         k = kind(i) if kind is int else 0.1 + i / 3
         both = compiled(x, k, shift=kind(2 * i)), f(x, k, shift=kind(2 * i))
         for got, want in zip(*both, strict=True):
-            assert bits(got) == bits(want)
+            assert got.dtype is want.dtype
+            # One kernel multiplies and adds in one rounding on a GPU, two kernels do not.
+            assert bits(got) == bits(want) or (
+                device != "cpu" and bits(got)[2] == pytest.approx(bits(want)[2], rel=2e-7)
+            )
     assert compiled.captures <= 4
 
 
@@ -78,7 +82,8 @@ def test_steps_with_a_rate_of_the_callers(device):
         lr = 0.1 / (i + 1)
         step(g, lr)
         expected = expected - g * lr
-    assert w.tolist() == expected.tolist() and step.captures <= 4
+    same = w.tolist() if device == "cpu" else pytest.approx(w.tolist(), rel=1e-5)  # see above
+    assert same == expected.tolist() and step.captures <= 4
 
 
 def test_a_compiled_function_inside_another(device):

@@ -196,7 +196,7 @@ TEST(Module, RefusesBadNamesAndCycles) {
               HasSubstr("a part of itself"));
   const nn::Sequential outer{nn::ReLU(), model};
   EXPECT_THROW(impl.register_module("outer", outer), Error);
-  EXPECT_THROW(nn::Module(nullptr), Error);
+  EXPECT_THROW(impl.register_module("none", nn::Module(nullptr)), Error);
 }
 
 TEST(Module, ReplacingKeepsTheOrder) {

@@ -106,17 +106,19 @@ void meet(const NoParams&, const Call& call) {
   std::memcpy(call.out[0].data, call.in[0].data, sizeof(float));
 }
 
+void like_the_input(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  out.add(in[0].shape, in[0].dtype);
+}
+
 TEST(ThreadsCompiled, AreInTheirRunsAtTheSameTime) {
   const ConcurrentRuns runs(2);
-  const auto infer = [](const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
-    out.add(in[0].shape, in[0].dtype);
-  };
-  const OpDef& op = register_op("meet", Op<NoParams>("meet")
-                                            .inputs({"x"})
-                                            .infer<+infer>()
-                                            .no_gradient("it is for a test")
-                                            .cpu({kernel<supports_all<NoParams>, meet>("direct")})
-                                            .build());
+  const OpDef& op =
+      register_op("test_meet", Op<NoParams>("test_meet")
+                                   .inputs({"x"})
+                                   .infer<like_the_input>()
+                                   .no_gradient("it is for a test")
+                                   .cpu({kernel<supports_all<NoParams>, meet>("direct")})
+                                   .build());
   const auto f = compile([&](const Tensor& x) { return dispatch(op, NoParams{}, {x})[0]; });
   at_once(2, [&](int) { f(ones({1})); });
   EXPECT_TRUE(meeting().met);
