@@ -27,9 +27,9 @@ target_compile_options(_mica PRIVATE -Wno-maybe-uninitialized)
 target_include_directories(_mica PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(_mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(_mica PRIVATE mica::mica)
-# See python/src/exit.cpp.
+# See python/src/exit.cpp and lengths.cpp.
 foreach(function PyEval_SaveThread PyEval_RestoreThread PyGILState_Ensure PyObject_Vectorcall PyObject_VectorcallMethod PyObject_GetItem
-    PyObject_GetAttr __cxa_atexit)
+    PyObject_GetAttr PySequence_Size __cxa_atexit)
   target_link_options(_mica PRIVATE LINKER:--wrap=${function})
 endforeach()
 mica_precompile(_mica ${PROJECT_SOURCE_DIR}/python/src/bindings.h)

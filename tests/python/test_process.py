@@ -312,6 +312,9 @@ def test_sequences_that_lie():
         class Liar(list):
             def __len__(self): return 10
             def __getitem__(self, i): raise KeyError(i)
+        class Long:
+            def __len__(self): return 2**62
+            def __getitem__(self, i): return self if i < 100_000 else 1 / 0
         class NoNumber:
             def __float__(self): raise KeyError
             def __index__(self): raise KeyError
@@ -330,6 +333,8 @@ def test_sequences_that_lie():
             lambda: x.reshape(Liar([NoNumber()])),
             lambda: mica.nn.functional.max_pool2d(mica.zeros(1, 1, 4, 4), [NoNumber(), 2]),
             lambda: mica.tensor(values),
+            lambda: mica.optim.multi_step(Long(), 0.1),
+            lambda: mica.data.Subset([1], Long()),
         ):
             try:
                 print(call())
@@ -339,7 +344,7 @@ def test_sequences_that_lie():
     )
     assert out[0] == "[1, 2] (1, 2)"
     assert all(name in ("TypeError", "ShapeError", "ValueError", "IndexError") for name in out[1:])
-    assert len(out) == 8
+    assert len(out) == 10
 
 
 def test_a_long_tensor_of_nothing_is_shown_short():
