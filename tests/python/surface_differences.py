@@ -107,7 +107,7 @@ RENAMED = {
 CPP_ONLY = {
     "mica": {
         "words in Python: mode='reflect'": (
-            "Activation GeluForm GridMode GridPadding MeshIndexing PadMode UpsampleMode"
+            "GeluForm GridMode GridPadding MeshIndexing PadMode UpsampleMode"
         ),
         "tuples and lists in Python": "DTypeConstant DTypeOf Scale2 Tensors Unique dtype_of scalar",
         "operators that compiled functions use where they fit": (
@@ -119,6 +119,14 @@ CPP_ONLY = {
             "leave_autocast with_low"
         ),
         "mica.passes() has their names": "Pass",
+        "Python's own: x[1:, None, ...]": (
+            "Ellipsis EllipsisIndex IndexedTensor None NoneIndex Slice SliceBound TensorIndex"
+        ),
+        "NumPy shares memory and elements": "Accessor Deleter from_blob",
+        "tensor(values) reads lists": "tensor_from_values",
+        "warnings in Python": "LogCallback LogLevel log_message set_log_callback",
+        "__version__ in Python": "version",
+        "empty() by shape and dtype": "empty_from_spec",
         "the inside of compiled functions": (
             "BackwardPlan CallForm CallOutcome CompiledCall Constant PlacedNumber ResultForm"
         ),
@@ -147,6 +155,7 @@ CPP_ONLY = {
         "the inside of loaders": "BatchWalk LoaderState",
     },
     "mica::io": {
+        "what a file would hold, as the bytes": "safetensors_bytes",
         "Python has files of its own": ("ByteSpan File read_bytes read_file write_file_atomically"),
         "dictionaries in Python": "Measurements measured numbers_of",
         "decode_image tells them apart": "decode_jpeg decode_png",
@@ -157,6 +166,8 @@ CPP_ONLY = {
         ),
     },
     "mica::nn": {
+        "a class with a forward in Python": "Lambda",
+        "the inside of empty handles": "raise_empty_handle",
         "any callable in Python": "ForwardHook ForwardPreHook",
         "a word in Python: mode='row'": "DepthMode names_of",
         "another overload of its layer": "ConvBnAct2dParts",
@@ -342,7 +353,11 @@ MEMBERS_CPP_ONLY = {
         "the numbers that its sampler gives": "order",
     },
     "WorkerInfo": {"PyTorch's names: id and num_workers": "count index"},
-    "Module": {"a Python object knows its class": "as"},
+    "Module": {
+        "a Python object knows its class": "as",
+        "None in Python": "is_empty",
+        "mica.save(net.state_dict(), path) and mica.load": "load save",
+    },
     "ModuleDictImpl": {"forward in Python": "call"},
     "ModuleListImpl": {"forward in Python": "call"},
     "SequentialImpl": {"forward in Python": "call"},
@@ -353,6 +368,7 @@ MEMBERS_CPP_ONLY = {
         "the inside of compile's guards": "bind_buffer depend_on_parts note_change",
         "forward in Python": "Tensor call",
         "a Python object knows its class": "class_type",
+        "the inside of empty handles": "stands_for_none",
     },
     "Optimizer": {
         "the inside of schedulers": (
@@ -367,6 +383,8 @@ MEMBERS_CPP_ONLY = {
     "Tensor": {
         "None in Python": "defined",
         "the inside of tensors": "data_as is_traced spec storage",
+        "x[...] and NumPy in Python": "accessor index",
+        "Tensor.to in Python": "cast",
     },
 }
 
@@ -376,9 +394,9 @@ MEMBERS_PYTHON_ONLY = {
     "Tensor": {
         "PyTorch's names for what C++ calls otherwise": (
             "T amax amin bitwise_left_shift bitwise_right_shift broadcast_to data_ptr dim "
-            "element_size expand_as is_contiguous is_cuda is_floating_point mT nelement "
+            "element_size expand_as is_cuda is_floating_point mT nelement "
             "register_hook register_post_accumulate_grad_hook reshape_as retain_grad stride "
-            "take_along_dim type_as view view_as"
+            "take_along_dim type_as view_as"
         ),
         "one name for each cast, which C++ tells by an argument": (
             "bfloat16 bool byte cpu cuda double float half int long to_device"
@@ -392,7 +410,7 @@ MEMBERS_PYTHON_ONLY = {
         "clamp with one bound": "clamp_max clamp_min",
         "answers that a device or a dtype gives": "get_device is_complex",
         "in place; C++ writes `copy_(x, mul(x, y))`": (
-            "bernoulli_ detach_ div_ mul_ normal_ random_ sub_ uniform_ zero_"
+            "bernoulli_ detach_ normal_ random_ uniform_"
         ),
     },
     "autograd.Function": {"defined by one's own class": "apply backward forward"},
@@ -461,7 +479,6 @@ PARAMETERS_RENAMED = {
     "io.save": {"path": "f", "tree": "obj"},
     "optim.LBFGS": {"strong_wolfe": "line_search_fn"},
     "optim.Muon": {"scale": "adjust_lr_fn"},
-    "Tensor.add_": {"source": "other"},
     "Tensor.backward": {"cotangent": "gradient"},
     "Tensor.contiguous": {"format": "memory_format"},
     "atan2": {"y": "input", "x": "other"},
@@ -555,7 +572,9 @@ PARAMETERS_CPP_ONLY = {
         "Tensor.fill_.x Tensor.is_pinned.tensor Tensor.pin_memory.x Tensor.to.x"
     ),
     "another overload of C++ under the same Python name": (
-        "CompiledFunction.body arange.n autograd.checkpoint.input "
+        "Tensor.add_.source Tensor.index_put_.key Tensor.index_put_.value "
+        "Tensor.index_put_.values Tensor.view.shape io.load_safetensors.file "
+        "io.load_safetensors.name normal.deviation CompiledFunction.body arange.n autograd.checkpoint.input "
         "nn.LayerNorm.size nn.LayerNorm2d.channels nn.RMSNorm.size nn.functional.pad.after "
         "split.sizes tensordot.axes_a tensordot.axes_b"
     ),
@@ -596,6 +615,10 @@ PARAMETERS_CPP_ONLY = {
 
 # Parameters that C++ has not, with the reason.
 PARAMETERS_PYTHON_ONLY = {
+    "any number of them in Python": (
+        "Tensor.index_put_.args Tensor.index_put_.kwargs Tensor.view.args"
+    ),
+    "another method in C++: is_channels_last() of the spec": ("Tensor.is_contiguous.memory_format"),
     "modules among the options of C++": (
         "nn.SqueezeExcitation.activation nn.SqueezeExcitation.scale_activation"
     ),
@@ -616,7 +639,7 @@ PARAMETERS_PYTHON_ONLY = {
         "optim.Optimizer.defaults optim.Optimizer.params optim.Optimizer.state"
     ),
     "several overloads of C++ in one": (
-        "Tensor.to.args Tensor.to.copy Tensor.to.dtype Tensor.to.memory_format nn.Module.to.to"
+        "Tensor.to.args Tensor.to.copy Tensor.to.memory_format nn.Module.to.to"
     ),
     "the free function backward has them": (
         "Tensor.backward.create_graph Tensor.backward.retain_graph"

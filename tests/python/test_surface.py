@@ -34,7 +34,8 @@ MODULES = {scope.__name__: scope for scopes in SCOPES.values() for scope in scop
 
 
 def cpp_names():
-    return surface.read().names
+    names = surface.read().names
+    return {space: names[space] for space in names if not space.endswith("::detail")}
 
 
 def listed(table):
@@ -155,8 +156,8 @@ def parameter_names(function):
 def callables():
     """(path, names of the C++ parameters, Python function) of what can be called in both."""
     for (namespace, name), overloads in surface.read().functions.items():
-        if namespace == "mica::nn::function":
-            continue  # what layers call
+        if namespace == "mica::nn::function" or namespace not in SCOPES:
+            continue  # what layers call, and the inside of headers
         paths = [path_of(scope, name) for scope in SCOPES[namespace] if hasattr(scope, name)]
         renamed = differences.RENAMED.get(namespace, {}).get(name)
         if renamed and isinstance(

@@ -1,4 +1,5 @@
-// The operator mish(x, beta) = x tanh(log(1 + exp(beta x)) / beta) with its gradient, as a plugin.
+// The operator mish_beta(x, beta) = x tanh(log(1 + exp(beta x)) / beta) with its gradient, as a
+// plugin.
 #include <mica/mica.h>
 #include <mica/op/dispatch.h>
 #include <mica/op/op_def.h>
@@ -20,7 +21,7 @@ struct MishParams {
 
 /// Checks the arguments, and says what comes out.
 void infer(const MishParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
-  if (!(p.beta > 0)) throw Error("mish: beta must be positive, got " + std::to_string(p.beta));
+  if (!(p.beta > 0)) throw Error("mish_beta: beta must be positive, got " + std::to_string(p.beta));
   out.add(in[0].shape, in[0].dtype);
 }
 
@@ -52,13 +53,13 @@ Tensors gradient(const MishParams& p, const VjpArgs& a) {
 }
 
 const OpDef& mish_op() {
-  static const OpDef& op = register_op("mish", Op<MishParams>("mish")
-                                                   .inputs({"x"})
-                                                   .dtypes(kFloatDTypes)
-                                                   .infer<infer>()
-                                                   .vjp<gradient>({.in = {0}})
-                                                   .cpu({kernel<supports, run>("direct")})
-                                                   .build());
+  static const OpDef& op = register_op("mish_beta", Op<MishParams>("mish_beta")
+                                                        .inputs({"x"})
+                                                        .dtypes(kFloatDTypes)
+                                                        .infer<infer>()
+                                                        .vjp<gradient>({.in = {0}})
+                                                        .cpu({kernel<supports, run>("direct")})
+                                                        .build());
   return op;
 }
 
