@@ -574,7 +574,8 @@ PARAMETERS_CPP_ONLY = {
     "another overload of C++ under the same Python name": (
         "Tensor.add_.source Tensor.index_put_.key Tensor.index_put_.value "
         "Tensor.index_put_.values Tensor.view.shape io.load_safetensors.file "
-        "io.load_safetensors.name normal.deviation CompiledFunction.body arange.n autograd.checkpoint.input "
+        "io.load_safetensors.name normal.deviation "
+        "CompiledFunction.body arange.n autograd.checkpoint.input "
         "nn.LayerNorm.size nn.LayerNorm2d.channels nn.RMSNorm.size nn.functional.pad.after "
         "split.sizes tensordot.axes_a tensordot.axes_b"
     ),
