@@ -220,9 +220,9 @@ class Compiled {
   explicit Compiled(F function, CompileOptions options = {})
       : shared_(std::make_shared<Shared>(std::move(function), std::move(options))) {}
 
-  /// Where the function takes a tensor, a number stands for one of no axes (f32, integers i64):
-  /// that one may change from call to call. For each value of a number that the function takes as
-  /// such it is captured again.
+  /// Where the function takes a tensor, a number stands for one of no axes (f32, i64 or bool, where
+  /// the tensors among the arguments lie): that one may change from call to call. For each value of
+  /// a number that the function takes as such it is captured again.
   template <class... Arguments>
   auto operator()(const Arguments&... arguments) const {
     if constexpr (std::is_invocable_v<F&, const Arguments&...>) {
@@ -230,7 +230,9 @@ class Compiled {
     } else {
       static_assert(std::is_invocable_v<F&, const Given<Arguments>&...>,
                     "compile: the function does not take arguments of these types");
-      return run(1, given(arguments)...);
+      Device device;
+      (find_device(arguments, device), ...);
+      return run(1, given(arguments, device)...);
     }
   }
 
@@ -246,9 +248,16 @@ class Compiled {
   template <class T>
   using Given = std::conditional_t<std::is_arithmetic_v<T>, Tensor, T>;
   template <class T>
-  static Given<T> given(const T& argument) {
-    if constexpr (std::is_arithmetic_v<T>) {
-      return scalar(argument, {.dtype = std::is_integral_v<T> ? DType::i64 : DType::f32});
+  static void find_device(const T& argument, Device& device) {
+    if constexpr (std::is_same_v<T, Tensor>)
+      if (argument.defined()) device = argument.device();
+  }
+  template <class T>
+  static Given<T> given(const T& argument, Device device) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return scalar(argument, {DType::boolean, device});
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      return scalar(argument, {std::is_integral_v<T> ? DType::i64 : DType::f32, device});
     } else {
       return argument;
     }

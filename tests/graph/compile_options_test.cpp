@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "mica/mica.h"
+#include "tests/device.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {
@@ -66,6 +67,18 @@ TEST(CompileOptions, BucketsWantBatches) {
   expect_error<Error>("a bucket must have rows", [] {
     compile([](const Tensor& x) { return x; }, {.buckets = {0}})(ones({1}));
   });
+}
+
+TEST(CompileOptions, NumbersLieWhereTheTensorsDo) {
+  const Device device = test::device();
+  const auto f = compile([](const Tensor& x, const Tensor& k, const Tensor& turned) {
+    return where(turned, neg(x), x * k);
+  });
+  const Tensor x = ones({2}, {.device = device});
+  EXPECT_EQ(f(x, 3.0, false).to_vector<float>(), Floats(2, 3));
+  EXPECT_EQ(f(x, 4.0, false).to_vector<float>(), Floats(2, 4));
+  EXPECT_EQ(f(x, 4.0, true).to_vector<float>(), Floats(2, -1));
+  EXPECT_EQ(f.function()->captures(), 1);
 }
 
 TEST(CompileOptions, NumbersForTensorsDoNotCaptureAgain) {
