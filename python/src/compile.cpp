@@ -1,5 +1,6 @@
 #include <mutex>
 
+#include "mica/core/fork.h"
 #include "python/src/callback.h"
 #include "python/src/guards.h"
 #include "python/src/values.h"
@@ -237,9 +238,10 @@ class PythonCompiled {
                                const Numbers& numbers) {
     try {
       return without_gil([&] {
-        // Recursive: while this is captured, its body may call itself.
+        if (numbers.empty()) return compiled_.call(in, times, form);
+        // While this is captured, its body may call itself.
         const std::lock_guard lock(mutex_);
-        if (!numbers.empty()) {
+        {
           const nb::gil_scoped_acquire acquire;
           for (const auto& [place, number] : numbers) numbers_[nb::int_(place)] = number;
         }
@@ -262,7 +264,7 @@ class PythonCompiled {
   nb::dict numbers_;
   std::vector<std::weak_ptr<PythonCompanion>> companions_;
   CompiledFunction compiled_;
-  mutable std::recursive_mutex mutex_;
+  mutable LongMutex mutex_;  ///< of `numbers_`, and of calls that have some
 };
 
 PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(PythonCompiled::traverse)},

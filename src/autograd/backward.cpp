@@ -7,6 +7,7 @@
 #include "mica/autograd/anomaly.h"
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 #include "mica/core/interrupt.h"
 #include "mica/core/scope.h"
 #include "mica/op/autocast.h"
@@ -21,8 +22,8 @@ void accumulate(Tensor& sum, const Tensor& more) { sum = sum.defined() ? add(sum
 const GradHooks* hooks_of(const Tensor& leaf) { return leaf.impl()->autograd->hooks.get(); }
 
 /// Guards the `.grad` of a leaf while passes of several threads add to it.
-std::mutex& grad_mutex(const Tensor& leaf) {
-  static std::array<std::mutex, 64> mutexes;
+Mutex& grad_mutex(const Tensor& leaf) {
+  static auto& mutexes = *new std::array<Mutex, 64>;
   return mutexes[std::hash<const void*>()(leaf.impl()) / alignof(TensorImpl) % mutexes.size()];
 }
 

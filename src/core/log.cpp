@@ -4,11 +4,13 @@
 #include <memory>
 #include <mutex>
 
+#include "mica/core/fork.h"
+
 namespace mica {
 namespace {
 
 struct Log {
-  std::mutex mutex;
+  Mutex mutex;
   LogCallback callback;
 };
 

@@ -5,6 +5,8 @@
 #include <set>
 #include <vector>
 
+#include "mica/core/fork.h"
+
 namespace mica {
 
 constinit thread_local ScopeState t_scope;
@@ -32,7 +34,7 @@ std::string ModuleScope::path() const {
 }
 
 const std::string* kept_name(const std::string& name) {
-  static std::mutex mutex;
+  static auto& mutex = *new Mutex;
   static auto& names =
       *new std::set<std::string>;  // modules may outlive what is taken down at exit
   const std::lock_guard lock(mutex);

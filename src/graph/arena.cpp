@@ -7,8 +7,10 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -89,14 +91,19 @@ struct ArenaSlot::Slots {
 };
 
 ArenaSlot::Slots& ArenaSlot::slots_of(Device device) {
-  if (device.is_cpu()) {
-    static auto* const cpu = new Slots;
-    return *cpu;
-  }
-  static std::mutex mutex;
-  static auto* const all = new std::map<std::pair<DeviceKind, int>, Slots>;
+  // A child process has slots of its own: threads that it has not may hold its parent's.
+  thread_local struct {
+    Device device;
+    int forks = -1;
+    Slots* slots = nullptr;
+  } last;
+  if (last.device == device && last.forks == forks()) [[likely]]
+    return *last.slots;
+  static auto& mutex = *new Mutex;
+  static auto* const all = new std::map<std::tuple<DeviceKind, int, int>, Slots>;
   const std::lock_guard lock(mutex);
-  return (*all)[{device.kind, device.index}];
+  last = {device, forks(), &(*all)[{device.kind, device.index, forks()}]};
+  return *last.slots;
 }
 
 ArenaSlot::ArenaSlot(Device device, bool first)

@@ -170,14 +170,20 @@ void CompiledFunction::keep(const std::shared_ptr<Entry>& entry) {
 std::shared_ptr<CompiledFunction::Entry> CompiledFunction::find(const Key& key,
                                                                 std::span<const Tensor> arguments,
                                                                 bool pure) {
-  const std::shared_lock lock(entries_mutex_);
-  for (const auto& e : entries_) {
-    if (pure && !e->plan->is_pure()) continue;
-    if (e->key != key || !e->plan->accepts(arguments)) continue;
+  for (size_t i = 0;;) {
+    std::shared_ptr<Entry> e;
+    {
+      const std::shared_lock lock(entries_mutex_);
+      while (i < entries_.size() &&
+             ((pure && !entries_[i]->plan->is_pure()) || entries_[i]->key != key))
+        ++i;
+      if (i == entries_.size()) return nullptr;
+      e = entries_[i++];
+    }
+    if (!e->plan->accepts(arguments)) continue;  // which may wait for Python
     e->used.store(uses_.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return e;
   }
-  return nullptr;
 }
 
 CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <variant>
 
+#include "mica/core/fork.h"
 #include "mica/core/typed_values.h"
 #include "mica/graph/plan.h"
 #include "mica/op/autocast.h"
@@ -110,8 +110,8 @@ class CompiledFunction {
 
   Body body_;
   CompileOptions options_;
-  std::mutex one_by_one_;                    ///< held by captures, and by calls that are not pure
-  mutable std::shared_mutex entries_mutex_;  ///< of what follows
+  LongMutex one_by_one_;               ///< held by captures, and by calls that are not pure
+  mutable SharedMutex entries_mutex_;  ///< of what follows
   std::vector<std::shared_ptr<Entry>> entries_;
   std::atomic<uint64_t> uses_ = 0;
   std::atomic<int> captures_ = 0;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <shared_mutex>
 
+#include "mica/core/fork.h"
 #include "mica/graph/arena.h"
 #include "mica/graph/capture.h"
 #include "mica/graph/schedule.h"
@@ -100,6 +102,7 @@ class Plan {
   /// What every step reads and writes, in the order of the steps.
   std::vector<std::vector<Access>> accesses() const;
   bool is_refreshed() const;
+  void begin_child();
   /// Runs the prologue, where somebody wrote to what it depends on. What it made stays as it is
   /// while the lock is held.
   std::shared_lock<std::shared_mutex> refresh(Lane& lane);
@@ -145,6 +148,7 @@ class Plan {
   std::shared_mutex kept_mutex_;
   std::vector<Dependence> depends_on_;
   bool refreshed_ = false;
+  std::atomic<int> process_ = forks();  ///< the one that kept_mutex_ is of
   size_t planned_bytes_ = 0;
   size_t live_bytes_ = 0;
   std::unique_ptr<Replay> replay_;

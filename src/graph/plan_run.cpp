@@ -141,8 +141,19 @@ bool Plan::is_refreshed() const {
          });
 }
 
+/// Threads that a fork left behind may hold the lock, or have been amid the prologue.
+void Plan::begin_child() {
+  static auto& mutex = *new Mutex;
+  const std::lock_guard lock(mutex);
+  if (process_ == forks()) return;
+  std::construct_at(&kept_mutex_);
+  refreshed_ = false;
+  process_ = forks();
+}
+
 std::shared_lock<std::shared_mutex> Plan::refresh(Lane& lane) {
   if (!kept_) return {};
+  if (process_ != forks()) begin_child();
   std::shared_lock reading(kept_mutex_);
   if (captured_.device.is_cpu() && is_refreshed()) return reading;
   reading.unlock();

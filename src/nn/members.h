@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "mica/core/fork.h"
+
 namespace mica::nn {
 
 /// The parts of one kind that a module has, by name, in the order they were registered. Who reads
@@ -69,7 +71,7 @@ class Members {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::shared_ptr<List> list_;  ///< null while there are none
 };
 

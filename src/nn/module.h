@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "mica/autograd/autograd.h"
+#include "mica/core/fork.h"
 #include "mica/core/scope.h"
 #include "mica/core/state_dict.h"
 #include "mica/core/values.h"
@@ -162,7 +163,7 @@ struct ForwardHooks {
   std::map<uint64_t, ForwardPreHook> before;
   std::map<uint64_t, ForwardHook> after;
   uint64_t next = 0;
-  mutable std::mutex mutex;  ///< nothing is called or let go while it is held
+  mutable Mutex mutex;  ///< nothing is called or let go while it is held
 
   template <class Hook>
   std::map<uint64_t, Hook> copy_of(std::map<uint64_t, Hook> ForwardHooks::* list) const {
@@ -297,7 +298,7 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   Members<Module> children_;
   Members<Tensor> parameters_;
   Members<Tensor> buffers_;
-  mutable std::mutex mutex_;  ///< of the next two
+  mutable Mutex mutex_;  ///< of the next two
   std::vector<std::shared_ptr<Initial>> initials_;
   std::shared_ptr<ForwardHooks> hooks_;
   std::atomic<const std::string*> registered_name_ = nullptr;

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 #include "mica/core/log.h"
 #include "mica/op/choices.h"
 #include "mica/op/settings.h"
@@ -25,7 +26,7 @@ namespace {
 /// many.
 struct ChoosingKernels {
   using Prepare = decltype(Kernel::prepare);
-  std::shared_mutex mutex;
+  SharedMutex mutex;
   std::unordered_set<Prepare> all;
 };
 
@@ -326,7 +327,7 @@ class KernelCache {
     Key key;
     std::shared_ptr<const Prepared> prepared;
   };
-  std::mutex mutex_;
+  Mutex mutex_;
   std::unordered_multimap<uint64_t, Entry> entries_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 
 namespace mica {
 namespace {
@@ -78,7 +79,7 @@ struct Settings {
   std::atomic<bool> verbose_compile{false};
   std::atomic<int64_t> conv_workspace{int64_t{1} << 30};
   std::atomic<uint64_t> stamp{0};
-  std::mutex mutex;
+  Mutex mutex;
   std::map<std::string, std::string> forced = parse_forced(std::getenv("MICA_KERNEL"));
 
   Settings() {

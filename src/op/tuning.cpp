@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 #include "mica/runtime/disk_cache.h"
 
 namespace mica {
@@ -60,7 +61,7 @@ class Answers {
     }
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   bool loaded_ = false;
   std::filesystem::path file_;
   std::unordered_map<std::string, std::string> answers_;

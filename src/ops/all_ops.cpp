@@ -1,11 +1,14 @@
 // The operators and the kernels of every provider that was built.
+#include <pthread.h>
 #include <map>
 #include <memory>
+
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 #include "mica/op/function.h"
 #include "mica/op/op_def.h"
 #include "mica/op/pattern.h"
@@ -80,7 +83,7 @@ class OpTable {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<OpDef*> ops_;
   std::map<std::string, OpDef*> by_name_;
   std::vector<std::unique_ptr<OpDef>> added_;
@@ -88,6 +91,9 @@ class OpTable {
 
 /// Never destroyed: ops may be called until the process ends.
 OpTable& table() {
+  // A fork waits until the list is made: its child would wait for a thread that it has not.
+  [[maybe_unused]] static const int watched =
+      pthread_atfork([] { (void)table(); }, nullptr, nullptr);
   static auto* table = new OpTable;
   return *table;
 }

@@ -122,6 +122,36 @@ def test_fork_before_use():
     assert out == ["1000.0", "1000.0"]
 
 
+# A fork meets other threads that hold locks, run compiled functions or make the list of operators.
+FORK_BESIDE = """
+import os, signal, threading, time
+import mica
+mica.set_num_threads(1)
+x = mica.ones(4, 4)
+f = mica.compile(lambda x: (x * 2).relu().sum())
+f(x)
+def work(k):
+    while True:
+        (x + x).relu() if k % 2 else f(x)
+for k in range(4):
+    threading.Thread(target=work, args=(k,), daemon=True).start()
+for _ in range(60):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        (x @ x).sum().item()
+        assert f(x).item() == 32
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print("done", flush=True)
+os._exit(0)
+"""
+
+
+def test_fork_beside_threads_at_work():
+    assert run(FORK_BESIDE) == ["done"]
+
+
 def test_fork_with_a_walk_over_a_loader():
     out = run(
         """

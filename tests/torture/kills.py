@@ -74,11 +74,13 @@ def train(out, number):
 
 
 def end_alone(group, number):
-    """What the end of a run is known by that nobody disturbs, and how long it takes."""
+    """What the end of a run is known by that nobody disturbs, and how long it trains."""
     folder = tempfile.mkdtemp()
     try:
+        process = start(["kills.py", folder + "/run", number])
+        process.stdout.readline()
         begin = time.monotonic()
-        status, out, err = finish(start(["kills.py", folder + "/run", number]), 60)
+        status, out, err = finish(process, 60)
         if status == 0:
             return out.split()[-1], time.monotonic() - begin
         group.find(f"configuration {number}: {status}: {err[-500:]}")

@@ -8,6 +8,7 @@
 
 #include "mica/autograd/anomaly.h"
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 #include "mica/core/log.h"
 #include "mica/op/settings.h"
 
@@ -59,7 +60,7 @@ std::set<std::string> parse(const char* text) {
 }
 
 struct Switches {
-  std::mutex mutex;
+  Mutex mutex;
   std::set<std::string> off = parse(std::getenv("MICA_PASSES"));
 };
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 #include "mica/op/choices.h"
 #include "mica/op/composed.h"
 
@@ -206,7 +207,7 @@ AnchoredRef intern(Anchored anchored) {
         "anchored: there must be an anchor with as many operands and results as it names");
   check(!anchored.before.program || anchored.before->outputs.size() == 1,
         "anchored: a program before the anchor must have one result");
-  static std::mutex mutex;
+  static auto& mutex = *new Mutex;
   static auto* const known = new std::unordered_multimap<uint64_t, std::unique_ptr<const Anchored>>;
   const uint64_t hash = anchored.hash();
   const std::lock_guard lock(mutex);

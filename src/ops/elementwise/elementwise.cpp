@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "mica/core/fork.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
@@ -41,7 +42,7 @@ class Constants {
     Number value;
     Tensor tensor;
   };
-  std::mutex mutex_;
+  Mutex mutex_;
   /// By their bits: 0.0 and -0.0 are two.
   std::map<std::tuple<uint64_t, DType, DeviceKind, int>, Constant> constants_;
 };

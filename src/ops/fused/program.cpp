@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 
 namespace mica {
 namespace {
@@ -131,7 +132,7 @@ int Program::output_of(int instruction) const {
 
 ProgramRef intern(Program program) {
   check_program(program);
-  static std::mutex mutex;
+  static auto& mutex = *new Mutex;
   static auto* const known = new std::unordered_multimap<uint64_t, std::unique_ptr<const Program>>;
   const uint64_t hash = program.hash();
   const std::lock_guard lock(mutex);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numbers>
 
+#include "mica/core/fork.h"
 #include "mica/core/philox.h"
 #include "mica/core/switch_bytes.h"
 #include "mica/op/dispatch.h"
@@ -132,7 +133,7 @@ thread_local DrawScope* t_scope = nullptr;
 
 /// One generator per device; the states are tensors, so that captured graphs advance them.
 struct Generators {
-  std::mutex mutex;
+  Mutex mutex;
   int64_t seed = 0;
   std::map<std::pair<DeviceKind, int>, Tensor> states;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 #include "mica/runtime/cpu/parallel.h"
 #include "mica/runtime/host_waits.h"
 
@@ -174,7 +175,7 @@ class CpuRuntime final : public DeviceRuntime {
   }
 
   const size_t memory_ = properties(0).memory;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::array<std::vector<void*>, 128> free_;
   size_t cached_ = 0;
   size_t used_ = 0;  // of the allocated blocks
