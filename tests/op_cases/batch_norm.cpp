@@ -277,8 +277,9 @@ Sample program_sample(const char* name, const Shape& shape, bool training, bool 
 }
 
 /// The gradient of relu before that of batch norm: by the result, which gives what it is masked to
-/// as well, or by what x becomes.
-Sample masked_sample(const char* name, const Shape& shape, bool given, bool training, bool affine) {
+/// as well, of a sum of two too, or by what x becomes.
+Sample masked_sample(const char* name, const Shape& shape, bool given, bool training, bool affine,
+                     bool sum = false) {
   const int64_t channels = shape[1];
   const BatchNormParams p{.training = training};
   Sample sample{.name = std::string("batch_norm_grad, ") + name,
@@ -288,12 +289,17 @@ Sample masked_sample(const char* name, const Shape& shape, bool given, bool trai
                        : affine ? x({channels}).statistic()
                                 : absent()},
                 .call = nullptr};
+  if (sum) sample.in.push_back(x(shape));
   sample.call = [=](const Args& a) -> Tensors {
     Tensors in = {a[0], a[1], a[2], a[3], a[4]};
     Anchored whole{.op = &find_op("batch_norm_grad"), .params = AnyParams(ParamsRef::of(p))};
     if (given) {
-      whole.before = intern(Program{2, {elementwise("relu_grad", {0, 1})}, {0}});
+      whole.before =
+          sum ? intern(
+                    Program{3, {elementwise("add", {0, 1}), elementwise("relu_grad", {3, 2})}, {1}})
+              : intern(Program{2, {elementwise("relu_grad", {0, 1})}, {0}});
       whole.keeps_operand = true;
+      if (sum) in.push_back(a[6]);
       in.push_back(a[5]);
     } else {
       whole = batch_norm_grad_of_relu(p, a.dtype, affine, affine);
@@ -309,6 +315,7 @@ Sample masked_sample(const char* name, const Shape& shape, bool given, bool trai
           given ? in[5].values[i]
                 : (in[1].values[i] - in[3].values[k]) * in[4].values[k] * or_else(in[2], k, 1) +
                       or_else(in[5], k, 0);
+      if (sum) dz.values[i] += in[6].values[i];
       if (y <= 0) dz.values[i] = 0;
     });
     std::vector<HostArray> out = gradients({{dz, in[1], in[2], in[3], in[4]}}, p);
@@ -349,6 +356,12 @@ std::vector<Sample> batch_norm_carrying_samples() {
   samples.push_back(masked_sample("given, 37 channels", {3, 37, 2, 4}, true, true, true));
   samples.push_back(masked_sample("recomputed, inference", {4, 3, 4, 4}, false, false, true));
   samples.push_back(masked_sample("given, inference", {4, 3, 4, 4}, true, false, true));
+  samples.push_back(masked_sample("given, sum", {4, 3, 5, 6}, true, true, true, true));
+  samples.push_back(
+      masked_sample("given, sum, 16 channels", {3, 16, 4, 8}, true, true, true, true));
+  samples.push_back(
+      masked_sample("given, sum, 37 channels", {3, 37, 2, 4}, true, true, false, true));
+  samples.push_back(masked_sample("recomputed, 16 channels", {5, 16, 7, 8}, false, true, true));
   samples.push_back(masked_sample("no images", {0, 3, 4, 4}, true, true, true));
   samples.push_back(masked_sample("one element, inference", {1, 1, 1, 1}, false, false, true));
   return samples;

@@ -131,26 +131,42 @@ class Carrying {
     return put_instead(nodes, std::move(joined), whole);
   }
 
-  /// The call that makes the anchor's first operand.
+  /// The calls that make the anchor's first operand, each of the first operand of the one after it.
   void carry_before(int anchor) {
+    const ValueId operand = node(anchor).in[0];
+    std::vector<int> calls;  // the last first
+    for (ValueId value = operand; calls.size() < kMostCalls; value = node(calls.back()).in[0]) {
+      if (!maker(g_, value) || index_.ever(value)) break;
+      const bool alone = !index_.is_result(value) && index_.readers(value).size() == 1;
+      const int call = g_[value].node;
+      if ((value != operand && !alone) || !computes_like(call, operand)) break;
+      calls.push_back(call);
+    }
+    for (; !calls.empty(); calls.pop_back())
+      if (carry_before(anchor, calls)) return;
+  }
+
+  bool carry_before(int anchor, const std::vector<int>& calls) {
     const Node& own = node(anchor);
     const ValueId operand = own.in[0];
-    if (!maker(g_, operand) || index_.ever(operand)) return;
-    const int call = g_[operand].node;
-    const Node& before = node(call);
-    if (!computes_like(call, operand) || !lie_alike(g_[before.in[0]].spec, g_[operand].spec))
-      return;
-    Growing program(before.in[0]);
-    program.add(before);
+    const ValueId first = node(calls.back()).in[0];
+    if (!lie_alike(g_[first].spec, g_[operand].spec)) return false;
+    Growing program(first);
+    std::vector<int> nodes;
+    for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
+      if (!program.add(node(*call))) return false;
+      nodes.push_back(*call);
+    }
+    nodes.push_back(anchor);
     Anchored whole{.op = own.op, .params = own.params};
     whole.before = program.program();
     // Kernels may write it where nobody reads it too.
     whole.keeps_operand = true;
     Node joined = own;
-    joined.in[0] = before.in[0];
+    joined.in[0] = first;
     for (const ValueId id : program.others()) joined.in.push_back(id);
     joined.out.push_back(operand);
-    put_instead({call, anchor}, std::move(joined), whole);
+    return put_instead(nodes, std::move(joined), whole);
   }
 
   bool put_instead(const std::vector<int>& nodes, Node joined, const Anchored& whole) {

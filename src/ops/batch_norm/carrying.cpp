@@ -160,10 +160,16 @@ std::optional<BatchNormMask> batch_norm_mask(const AnchoredParams& params, const
   const Program& p = *a.before;
   const int first = a.op->inputs();
   if (a.keeps_operand) {
-    const bool masked = p.instructions.size() == 1 && p.instructions[0].op == &relu_grad_op() &&
-                        p.instructions[0].operands == std::vector<int>{0, 1};
-    if (!masked || !like(s.in[static_cast<size_t>(first)], s.in[0])) return std::nullopt;
-    return BatchNormMask{.y = first};
+    const auto calls = [&](size_t i, const OpDef& op, std::vector<int> operands) {
+      return p.instructions[i].op == &op && p.instructions[i].operands == operands;
+    };
+    const auto is_like = [&](int i) { return like(s.in[static_cast<size_t>(i)], s.in[0]); };
+    if (p.instructions.size() == 1 && calls(0, relu_grad_op(), {0, 1}) && is_like(first))
+      return BatchNormMask{.y = first};
+    if (p.instructions.size() == 2 && calls(0, add_op(), {0, 1}) &&
+        calls(1, relu_grad_op(), {3, 2}) && is_like(first) && is_like(first + 1))
+      return BatchNormMask{.y = first + 1, .added = first};
+    return std::nullopt;
   }
   const bool weight = s.in[2].defined;
   for (const bool bias : {false, true})

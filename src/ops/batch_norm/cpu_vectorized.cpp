@@ -435,7 +435,7 @@ void run_end(const AnchoredParams& params, const State& s, const Call& call) {
 
 Support supports_masked(const AnchoredParams& params, const Specs& specs) {
   const auto mask = batch_norm_mask(params, specs);
-  if (!mask) return Support::no("it carries relu_grad before batch_norm_grad");
+  if (!mask || mask->added >= 0) return Support::no("it carries relu_grad before batch_norm_grad");
   return supports_layouts(specs, mask->y < 0 ? 0b11 : 0b11 | 1U << mask->y);
 }
 

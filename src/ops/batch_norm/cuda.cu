@@ -108,20 +108,20 @@ template <class T, bool kLast, int V, bool kResidual>
 __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
     normalise(Geometry g, bool relu, const T* __restrict__ x, const T* __restrict__ residual,
               PerChannel<Compute<T>> weight, PerChannel<Compute<T>> bias,
-              const Compute<T>* __restrict__ mean, const Compute<T>* __restrict__ invstd,
-              T* __restrict__ y) {
+              PerChannel<Compute<T>> mean, PerChannel<Compute<T>> invstd, T* __restrict__ y) {
   using C = Compute<T>;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (group >= g.groups) return;
   C centre[V];
   C scale[V];
   C shift[V];
-  for (int j = 0; j < V; ++j) {
-    const int64_t c = channel_of<kLast, V>(group, j);
-    centre[j] = mean[c];
-    scale[j] = weight.get(c, C(1)) * invstd[c];
-    shift[j] = bias.get(c, C(0));
-  }
+  C inverse[V];
+  mean.template get<kLast, V>(centre, group, C(0));
+  invstd.template get<kLast, V>(inverse, group, C(1));
+  weight.template get<kLast, V>(scale, group, C(1));
+  bias.template get<kLast, V>(shift, group, C(0));
+#pragma unroll
+  for (int j = 0; j < V; ++j) scale[j] *= inverse[j];
   // Two tensors at once: half the items of a tile at a time, or registers do not suffice.
   constexpr int kItems = kResidual ? kDepth / 2 : kDepth;
   constexpr int kParts = kDepth / kItems;
@@ -152,20 +152,27 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
 
 std::shared_ptr<BatchNormState> prepare_end(const BatchNormParams& params, const Specs& specs,
                                             const BatchNormEnd& end) {
-  const size_t bytes =
-      specs.out[0].dtype == DType::f64 ? sizeof(Moments<double>) : sizeof(Moments<float>);
-  const bool aligned = specs.in[0].aligned && specs.out[0].aligned &&
+  const TensorSpec& out = specs.out[0];
+  const bool aligned = specs.in[0].aligned && out.aligned &&
                        (end.added < 0 || specs.in[static_cast<size_t>(end.added)].aligned);
-  return prepare_layout(specs, aligned, false, params.training ? bytes : 0,
-                        [&]<class T, bool kLast, int V>() {
-                          return reinterpret_cast<const void*>(partial_moments<T, kLast, V>);
-                        });
+  const Geometry g = plan_geometry(out, aligned);
+  const int processors = multiprocessors(out);
+  auto state = std::make_shared<BatchNormState>();
+  state->statistics = with_tiles(g, kDepth);
+  state->elementwise = with_sweeps(g, kDepth, kSweep, processors);
+  if (params.training)
+    switch_layout(out.dtype, g, [&]<class T, bool kLast, int V>() {
+      plan_statistics(*state, g, kDepth,
+                      reinterpret_cast<const void*>(partial_moments<T, kLast, V>),
+                      sizeof(Moments<Compute<T>>), processors);
+    });
+  return state;
 }
 
 /// Mean and 1/std, which the call's result `first` and the next are.
 void run_statistics(const BatchNormParams& params, const BatchNormState& state, const Call& call,
                     size_t first) {
-  const Geometry& g = state.geometry;
+  const Geometry& g = state.statistics;
   Encoder& encoder = *call.encoder;
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
@@ -190,7 +197,7 @@ void run_statistics(const BatchNormParams& params, const BatchNormState& state, 
 
 void run_end(const BatchNormParams& params, const BatchNormState& state, const Call& call,
              const BatchNormEnd& end) {
-  const Geometry& g = state.geometry;
+  const Geometry& g = state.elementwise;
   run_statistics(params, state, call, 1);
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
@@ -199,7 +206,8 @@ void run_end(const BatchNormParams& params, const BatchNormState& state, const C
                          elementwise_grid(g), block_of(g), 0, g, end.relu, call.in[0].as<const T>(),
                          adds ? call.in[static_cast<size_t>(end.added)].as<const T>() : nullptr,
                          per_channel<C>(call.in[1]), per_channel<C>(call.in[2]),
-                         call.out[1].as<const C>(), call.out[2].as<const C>(), call.out[0].as<T>());
+                         per_channel<C>(call.out[1]), per_channel<C>(call.out[2]),
+                         call.out[0].as<T>());
   });
 }
 

@@ -23,11 +23,7 @@ namespace mica::cuda::batch_norm {
 inline constexpr int kThreads = 256;
 /// Items of a thread in a tile, of which it has all loads under way together.
 inline constexpr int kDepth = 4;
-/// The gradient loads from two tensors; items of one element are small.
-constexpr int grad_depth(int width) { return width == 1 ? 4 : 2; }
 inline constexpr int kSweep = 8;  ///< most tiles of a block of an elementwise pass
-inline constexpr int kGradSweep =
-    4;  ///< shorter blocks stream better, until their start costs too much
 inline constexpr int kElementwiseBlocks =
     3;  ///< of an elementwise pass, on a multiprocessor at least
 inline constexpr int64_t kMostBlocksY = 65535;
@@ -45,10 +41,11 @@ struct Geometry {
   bool narrow = true;  ///< item numbers fit the divider
   bool last = false;
   int width = 1;
-  int block_x = 1;    ///< groups of a block; kThreads / block_x items at a time
-  int64_t tiles = 0;  ///< a tile is `depth` items for each thread of a block
-  int splits = 1;     ///< parts of a channel: a block of the statistics has each splits-th tile
-  int64_t sweep = 1;  ///< neighbouring tiles of a block of an elementwise pass
+  int block_x = 1;     ///< groups of a block; kThreads / block_x items at a time
+  int64_t tiles = 0;   ///< a tile is some items for each thread of a block
+  int splits = 1;      ///< parts of a channel: a block of the statistics has each splits-th tile
+  int64_t sweep = 1;   ///< neighbouring tiles of a block of an elementwise pass; 0: each blocks-th
+  int64_t blocks = 1;  ///< of an elementwise pass, for a group
 };
 
 template <bool kLast, int V>
@@ -77,8 +74,11 @@ __device__ void for_items(const Geometry& g, int64_t tile, int64_t group, F&& f)
 /// the statistics left off: what it read last may still be in the cache.
 template <class F>
 __device__ void for_tiles_backwards(const Geometry& g, F&& f) {
-  const int64_t from = int64_t{blockIdx.y} * g.sweep;
-  for (int64_t i = from; i < from + g.sweep && i < g.tiles; ++i) f(g.tiles - 1 - i);
+  const bool each = g.sweep > 0;
+  const int64_t step = each ? 1 : gridDim.y;
+  const int64_t from = each ? int64_t{blockIdx.y} * g.sweep : blockIdx.y;
+  const int64_t to = each ? min(from + g.sweep, g.tiles) : g.tiles;
+  for (int64_t i = from; i < to; i += step) f(g.tiles - 1 - i);
 }
 
 /// The channel of element j of a vector.
@@ -92,7 +92,25 @@ template <class C>
 struct PerChannel {
   C* data = nullptr;
   int64_t stride = 0;
+  bool aligned = false;  ///< its numbers can be loaded by vectors
   __device__ C get(int64_t c, C otherwise) const { return data ? data[c * stride] : otherwise; }
+
+  /// Of the channels of a vector.
+  template <bool kLast, int V>
+  __device__ void get(C (&numbers)[V], int64_t group, C otherwise) const {
+    constexpr int kWide = V % (16 / sizeof(C)) == 0 ? 16 / sizeof(C) : 1;
+    if (kLast && kWide > 1 && data && aligned) {
+#pragma unroll
+      for (int j = 0; j < V; j += kWide) {
+        const auto some = cuda::load_vec<kWide>(data + group * V + j);
+#pragma unroll
+        for (int k = 0; k < kWide; ++k) numbers[j + k] = some.v[k];
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; ++j) numbers[j] = get(kLast ? group * V + j : group, otherwise);
+    }
+  }
 };
 
 /// What x becomes before anything is added to it. One function, so that the gradient computes the
@@ -140,7 +158,8 @@ __device__ A combine_parts(int splits, const A* partial) {
 }
 
 struct BatchNormState : KernelState {
-  Geometry geometry;
+  Geometry statistics;
+  Geometry elementwise;
 };
 
 inline bool channels_innermost(const TensorSpec& out) {
@@ -149,7 +168,7 @@ inline bool channels_innermost(const TensorSpec& out) {
 
 inline int64_t blocks_x(const Geometry& g) { return cuda::ceil_div<int64_t>(g.groups, g.block_x); }
 
-inline Geometry plan_geometry(const TensorSpec& out, bool aligned, bool grad, int multiprocessors) {
+inline Geometry plan_geometry(const TensorSpec& out, bool aligned) {
   Geometry g;
   g.channels = out.shape[1];
   g.last = channels_innermost(out);
@@ -165,13 +184,31 @@ inline Geometry plan_geometry(const TensorSpec& out, bool aligned, bool grad, in
   if (g.narrow && g.plane > 0) g.by_plane = cuda::Divider(static_cast<uint32_t>(g.plane));
   if (g.last)
     while (g.block_x < 32 && g.block_x < g.groups) g.block_x *= 2;
-  const int depth = grad ? grad_depth(g.width) : kDepth;
+  return g;
+}
+
+inline Geometry with_tiles(Geometry g, int depth) {
   g.tiles = cuda::ceil_div<int64_t>(g.items * g.block_x, int64_t{kThreads} * depth);
-  // Fewer tiles at a time where blocks would be few, more where they would be more than a grid has.
+  return g;
+}
+
+/// An elementwise pass of blocks with `sweep` tiles each, fewer where blocks would be few, more
+/// where they would be more than a grid has.
+inline Geometry with_sweeps(Geometry g, int depth, int64_t sweep, int multiprocessors) {
+  g = with_tiles(g, depth);
   const int64_t all_tiles = g.tiles * blocks_x(g);
-  g.sweep = std::clamp<int64_t>(all_tiles / (int64_t{multiprocessors} * 16), 1,
-                                grad ? kGradSweep : kSweep);
+  g.sweep = std::clamp<int64_t>(all_tiles / (int64_t{multiprocessors} * 16), 1, sweep);
   g.sweep = std::max(g.sweep, cuda::ceil_div<int64_t>(g.tiles, kMostBlocksY));
+  g.blocks = cuda::ceil_div<int64_t>(g.tiles, g.sweep);
+  return g;
+}
+
+/// One of as many blocks as are resident at once.
+inline Geometry with_residents(Geometry g, int depth, int residents) {
+  g = with_tiles(g, depth);
+  g.sweep = 0;
+  g.blocks = std::clamp<int64_t>(residents / std::max<int64_t>(blocks_x(g), 1), 1,
+                                 std::clamp<int64_t>(g.tiles, 1, kMostBlocksY));
   return g;
 }
 
@@ -182,8 +219,7 @@ inline dim3 statistics_grid(const Geometry& g) {
   return {static_cast<unsigned>(blocks_x(g)), static_cast<unsigned>(g.splits)};
 }
 inline dim3 elementwise_grid(const Geometry& g) {
-  return {static_cast<unsigned>(blocks_x(g)),
-          static_cast<unsigned>(cuda::ceil_div<int64_t>(g.tiles, g.sweep))};
+  return {static_cast<unsigned>(blocks_x(g)), static_cast<unsigned>(g.blocks)};
 }
 
 /// Calls f.operator()<T, kLast, V>() for the dtype and the layout.
@@ -202,7 +238,9 @@ void switch_layout(DType dtype, const Geometry& g, F&& f) {
 template <class C>
 PerChannel<C> per_channel(const Arg& arg) {
   if (!arg.defined()) return {};
-  return {arg.as<C>(), arg.strides()[0]};
+  C* const data = arg.as<C>();
+  const int64_t stride = arg.strides()[0];
+  return {data, stride, stride == 1 && reinterpret_cast<uintptr_t>(data) % 16 == 0};
 }
 
 /// The inputs `big` have x's shape and are wanted as the first output lies.
@@ -214,28 +252,23 @@ inline Support supports_layout(const Specs& specs, uint32_t big) {
   return Support::no("the output is neither row-major nor channels_last");
 }
 
-/// The statistics are taken by the kernel that `statistics.operator()<T, kLast, V>()` returns, and
-/// a channel's part of them has `partial_bytes`.
-template <class F>
-std::shared_ptr<BatchNormState> prepare_layout(const Specs& specs, bool aligned, bool grad,
-                                               size_t partial_bytes, F&& statistics) {
-  auto state = std::make_shared<BatchNormState>();
-  Geometry& g = state->geometry;
-  const Encoder* encoder = runtime(DeviceKind::cuda).encoder(specs.out[0].device.index);
-  g = plan_geometry(specs.out[0], aligned, grad, encoder->multiprocessors());
-  if (partial_bytes == 0) return state;
-  // As many blocks as are resident at once: they stay together on their way through the tensor.
+/// The statistics are taken by `kernel`, and a channel's part of them has `partial_bytes`. As many
+/// blocks as are resident at once stay together on their way through the tensor.
+inline void plan_statistics(BatchNormState& state, const Geometry& g, int depth, const void* kernel,
+                            size_t partial_bytes, int multiprocessors) {
   int resident = 0;
-  switch_layout(specs.out[0].dtype, g, [&]<class T, bool kLast, int V>() {
-    const void* kernel = statistics.template operator()<T, kLast, V>();
-    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, 0));
-  });
-  const int64_t most = int64_t{resident} * encoder->multiprocessors();
+  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, 0));
+  state.statistics = with_tiles(g, depth);
+  const int64_t most = int64_t{resident} * multiprocessors;
   const int64_t wanted = most / std::max<int64_t>(blocks_x(g), 1);
-  g.splits = static_cast<int>(std::clamp<int64_t>(std::min(wanted, g.tiles), 1, kMostBlocksY));
-  state->workspace_bytes =
-      static_cast<size_t>(g.splits) * static_cast<size_t>(g.channels) * partial_bytes;
-  return state;
+  state.statistics.splits = static_cast<int>(
+      std::clamp<int64_t>(std::min(wanted, state.statistics.tiles), 1, kMostBlocksY));
+  state.workspace_bytes = static_cast<size_t>(state.statistics.splits) *
+                          static_cast<size_t>(g.channels) * partial_bytes;
+}
+
+inline int multiprocessors(const TensorSpec& spec) {
+  return runtime(DeviceKind::cuda).encoder(spec.device.index)->multiprocessors();
 }
 
 }  // namespace mica::cuda::batch_norm

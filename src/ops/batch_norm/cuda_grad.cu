@@ -1,7 +1,8 @@
 // The gradient of batch norm in three launches, as batch norm itself. Relu's gradient before it is
 // part of them: where y is given, the sums' pass writes the masked dy, which is the gradient of a
 // residual, and the last pass reads that; otherwise both compute the sign of y again, which costs
-// less than reading it.
+// less than reading it. Where dy is the sum of two, as below a residual, the pass that masks it
+// adds.
 #include "mica/ops/batch_norm/cuda_channels.cuh"
 
 namespace mica {
@@ -16,7 +17,18 @@ enum class Mask {
   none,        ///< everywhere
   recomputed,  ///< where what x becomes is positive
   given,       ///< where y is positive
+  given_sum,   ///< there, with something added to it
 };
+constexpr bool is_given(Mask mask) { return mask == Mask::given || mask == Mask::given_sum; }
+
+/// How many items of a thread have their loads under way together, and how many blocks are to share
+/// a multiprocessor at least, as they were fastest on an H200: each item is a load from every
+/// tensor that is read. Items of one element are small.
+constexpr int sums_depth(int width, Mask mask) { return width == 1 || !is_given(mask) ? 4 : 1; }
+constexpr int sums_blocks(Mask mask) { return is_given(mask) ? 1 : 2; }
+constexpr int input_depth(int width, bool recomputed) { return width == 1 || recomputed ? 4 : 2; }
+constexpr int input_blocks(bool recomputed) { return recomputed ? 2 : kElementwiseBlocks; }
+constexpr int64_t kGradSweep = 4;  // shorter blocks stream better, until their start costs too much
 
 /// Sums over a channel of dy and of dy · (x − mean).
 template <class C>
@@ -33,12 +45,14 @@ struct GradSums {
   }
 };
 
-/// What the mask is computed from; `dz` takes the masked dy where y is given.
+/// What the mask is computed from; `dz` takes the masked dy, with `more` added to it before, where
+/// y is given.
 template <class T>
 struct MaskArgs {
   PerChannel<Compute<T>> weight, invstd, bias;
-  const T* y;
-  T* dz;
+  const T* y = nullptr;
+  const T* more = nullptr;
+  T* dz = nullptr;
 };
 
 /// Whether an element of y that is computed again is positive, as it was kept.
@@ -48,38 +62,44 @@ __device__ bool is_positive(Compute<T> value) {
 }
 
 template <class T, bool kLast, int V, Mask kMask>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, sums_blocks(kMask))
     partial_grad_sums(Geometry g, const T* __restrict__ dy, const T* __restrict__ x,
                       PerChannel<Compute<T>> mean, MaskArgs<T> mask,
                       GradSums<Compute<T>>* partial) {
   using C = Compute<T>;
-  constexpr int kItems = grad_depth(V);
+  constexpr int kItems = sums_depth(V, kMask);
   constexpr bool kRecomputed = kMask == Mask::recomputed;
-  constexpr bool kGiven = kMask == Mask::given;
+  constexpr bool kGiven = is_given(kMask);
+  constexpr bool kSum = kMask == Mask::given_sum;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t tiles = group < g.groups ? g.tiles : 0;
   C centre[V];
-  C scale[kRecomputed ? V : 1];
-  C shift[kRecomputed ? V : 1];
+  C scale[V];
+  C shift[V];
   GradSums<C> lanes[V];
-  for (int j = 0; j < V; ++j) {
-    const int64_t c = channel_of<kLast, V>(group, j);
-    const bool inside = group < g.groups;
-    centre[j] = inside ? mean.get(c, C(0)) : C(0);
+#pragma unroll
+  for (int j = 0; j < V; ++j) lanes[j] = GradSums<C>::zero();
+  if (group < g.groups) {
+    mean.template get<kLast, V>(centre, group, C(0));
     if constexpr (kRecomputed) {
-      scale[j] = inside ? mask.weight.get(c, C(1)) * mask.invstd.get(c, C(1)) : C(0);
-      shift[j] = inside ? mask.bias.get(c, C(0)) : C(0);
+      C inverse[V];
+      mask.weight.template get<kLast, V>(scale, group, C(1));
+      mask.invstd.template get<kLast, V>(inverse, group, C(1));
+      mask.bias.template get<kLast, V>(shift, group, C(0));
+#pragma unroll
+      for (int j = 0; j < V; ++j) scale[j] *= inverse[j];
     }
-    lanes[j] = GradSums<C>::zero();
   }
   for (int64_t tile = blockIdx.y; tile < tiles; tile += gridDim.y) {
     Vec<T, V> d[kItems];
     Vec<T, V> v[kItems];
     Vec<T, V> y[kGiven ? kItems : 1];
+    Vec<T, V> more[kSum ? kItems : 1];
     for_items<kLast, V, kItems>(g, tile, group, [&](int k, int64_t at) {
       d[k] = cuda::load_vec<V>(dy + at);
       v[k] = cuda::load_vec<V>(x + at);
       if constexpr (kGiven) y[k] = cuda::load_vec<V>(mask.y + at);
+      if constexpr (kSum) more[k] = cuda::load_vec<V>(mask.more + at);
     });
     for_items<kLast, V, kItems>(g, tile, group, [&](int k, [[maybe_unused]] int64_t at) {
 #pragma unroll
@@ -89,6 +109,8 @@ __global__ void __launch_bounds__(kThreads)
         if constexpr (kRecomputed)
           if (!is_positive<T>(normalised(deviation, scale[j], shift[j]))) slope = C(0);
         if constexpr (kGiven) {
+          if constexpr (kSum)  // rounded as one that is kept
+            slope = cuda::to_compute(cuda::convert<T>(slope + cuda::to_compute(more[k].v[j])));
           if (!(cuda::to_compute(y[k].v[j]) > C(0))) slope = C(0);
           d[k].v[j] = cuda::convert<T>(slope);
         }
@@ -115,29 +137,32 @@ __global__ void __launch_bounds__(kThreads)
 /// dx = weight · invstd · (dy − dbias/n − x̂ · dweight/n); without the means when the statistics are
 /// constants.
 template <class T, bool kLast, int V, bool kRecomputed>
-__global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
+__global__ void __launch_bounds__(kThreads, input_blocks(kRecomputed))
     input_gradient(Geometry g, bool training, const T* __restrict__ dy, const T* __restrict__ x,
-                   PerChannel<Compute<T>> mean, MaskArgs<T> mask,
-                   const Compute<T>* __restrict__ dweight, const Compute<T>* __restrict__ dbias,
-                   T* __restrict__ dx) {
+                   PerChannel<Compute<T>> mean, MaskArgs<T> mask, PerChannel<Compute<T>> dweight,
+                   PerChannel<Compute<T>> dbias, T* __restrict__ dx) {
   using C = Compute<T>;
-  constexpr int kItems = grad_depth(V);
+  constexpr int kItems = input_depth(V, kRecomputed);
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (group >= g.groups) return;
   C centre[V];
   C scale[V];
   C mean_dy[V];
   C slope_x[V];
-  C shift[kRecomputed ? V : 1];
+  C shift[V];
+  C inverse[V];
+  mean.template get<kLast, V>(centre, group, C(0));
+  mask.weight.template get<kLast, V>(scale, group, C(1));
+  mask.invstd.template get<kLast, V>(inverse, group, C(1));
+  dbias.template get<kLast, V>(mean_dy, group, C(0));
+  dweight.template get<kLast, V>(slope_x, group, C(0));
+  if constexpr (kRecomputed) mask.bias.template get<kLast, V>(shift, group, C(0));
+  const C share = training ? C(1) / static_cast<C>(g.count) : C(0);
+#pragma unroll
   for (int j = 0; j < V; ++j) {
-    const int64_t c = channel_of<kLast, V>(group, j);
-    const C inverse = mask.invstd.get(c, C(1));
-    const C share = training ? C(1) / static_cast<C>(g.count) : C(0);
-    centre[j] = mean.get(c, C(0));
-    scale[j] = mask.weight.get(c, C(1)) * inverse;
-    mean_dy[j] = dbias[c] * share;
-    slope_x[j] = dweight[c] * share * inverse;
-    if constexpr (kRecomputed) shift[j] = mask.bias.get(c, C(0));
+    scale[j] *= inverse[j];
+    mean_dy[j] *= share;
+    slope_x[j] = slope_x[j] * share * inverse[j];
   }
   for_tiles_backwards(g, [&](int64_t tile) {
     Vec<T, V> d[kItems];
@@ -163,20 +188,30 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
 }
 
 template <Mask kMask>
-std::shared_ptr<BatchNormState> prepare_masked(const Specs& specs, size_t y = 0) {
-  const size_t bytes =
-      specs.out[0].dtype == DType::f64 ? sizeof(GradSums<double>) : sizeof(GradSums<float>);
-  bool aligned = specs.in[0].aligned && specs.in[1].aligned && specs.out[0].aligned;
-  if (kMask == Mask::given) aligned = aligned && specs.in[y].aligned && specs.out[3].aligned;
-  return prepare_layout(specs, aligned, true, bytes, [&]<class T, bool kLast, int V>() {
-    return reinterpret_cast<const void*>(partial_grad_sums<T, kLast, V, kMask>);
+void prepare_masked(BatchNormState& state, const Specs& specs, const BatchNormMask& given = {}) {
+  const TensorSpec& out = specs.out[0];
+  bool aligned = specs.in[0].aligned && specs.in[1].aligned && out.aligned;
+  if (is_given(kMask)) aligned = aligned && specs.out[3].aligned;
+  for (const int more : {given.y, given.added})
+    if (more >= 0) aligned = aligned && specs.in[static_cast<size_t>(more)].aligned;
+  const Geometry g = plan_geometry(out, aligned);
+  const int processors = multiprocessors(out);
+  constexpr bool kRecomputed = kMask == Mask::recomputed;
+  const int depth = input_depth(g.width, kRecomputed);
+  state.elementwise = kRecomputed ? with_residents(g, depth, input_blocks(kRecomputed) * processors)
+                                  : with_sweeps(g, depth, kGradSweep, processors);
+  switch_layout(out.dtype, g, [&]<class T, bool kLast, int V>() {
+    plan_statistics(state, g, sums_depth(V, kMask),
+                    reinterpret_cast<const void*>(partial_grad_sums<T, kLast, V, kMask>),
+                    sizeof(GradSums<Compute<T>>), processors);
   });
 }
 
 template <Mask kMask>
 void run_masked(const BatchNormParams& params, const BatchNormState& state, const Call& call,
                 const BatchNormMask& given = {}) {
-  const Geometry& g = state.geometry;
+  const Geometry& g = state.statistics;
+  const Geometry& each = state.elementwise;
   Encoder& encoder = *call.encoder;
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
@@ -184,10 +219,11 @@ void run_masked(const BatchNormParams& params, const BatchNormState& state, cons
     const auto* x = call.in[1].as<const T>();
     const auto mean = per_channel<C>(call.in[3]);
     const auto invstd = per_channel<C>(call.in[4]);
-    MaskArgs<T> mask{per_channel<C>(call.in[2]), invstd, {}, nullptr, nullptr};
+    MaskArgs<T> mask{.weight = per_channel<C>(call.in[2]), .invstd = invstd, .bias = {}};
     if (kMask == Mask::recomputed) mask.bias = per_channel<C>(input_or_none(call, given.bias));
-    if (kMask == Mask::given) {
+    if (is_given(kMask)) {
       mask.y = input_or_none(call, given.y).as<const T>();
+      if (kMask == Mask::given_sum) mask.more = input_or_none(call, given.added).as<const T>();
       mask.dz = call.out[3].as<T>();
     }
     auto* dweight = call.out[1].as<C>();
@@ -197,9 +233,10 @@ void run_masked(const BatchNormParams& params, const BatchNormState& state, cons
                    x, mean, mask, partial);
     encoder.launch(finish_grad_sums<C>, static_cast<unsigned>(g.channels), kThreads, 0, g, partial,
                    invstd, dweight, dbias);
-    encoder.launch(input_gradient < T, kLast, V, kMask == Mask::recomputed >, elementwise_grid(g),
-                   block_of(g), 0, g, params.training, kMask == Mask::given ? mask.dz : dy, x, mean,
-                   mask, dweight, dbias, call.out[0].as<T>());
+    encoder.launch(input_gradient < T, kLast, V, kMask == Mask::recomputed >,
+                   elementwise_grid(each), block_of(each), 0, each, params.training,
+                   is_given(kMask) ? mask.dz : dy, x, mean, mask, per_channel<C>(call.out[1]),
+                   per_channel<C>(call.out[2]), call.out[0].as<T>());
   });
 }
 
@@ -207,34 +244,39 @@ Support supports_grad(const BatchNormParams&, const Specs& specs) {
   return supports_layout(specs, 0b11);  // dy and x
 }
 std::shared_ptr<BatchNormState> prepare_grad(const BatchNormParams&, const Specs& specs) {
-  return prepare_masked<Mask::none>(specs);
+  auto state = std::make_shared<BatchNormState>();
+  prepare_masked<Mask::none>(*state, specs);
+  return state;
 }
 void run_grad(const BatchNormParams& params, const BatchNormState& state, const Call& call) {
   run_masked<Mask::none>(params, state, call);
 }
 
 struct CarryingState : BatchNormState {
-  explicit CarryingState(const BatchNormState& state) : BatchNormState(state) {}
   BatchNormMask mask;
 };
 
 Support supports_carrying(const AnchoredParams& params, const Specs& specs) {
   const auto mask = batch_norm_mask(params, specs);
-  if (!mask) return Support::no("it carries relu_grad before batch_norm_grad");
-  return supports_layout(specs, mask->y < 0 ? 0b11U : 0b11U | 1U << mask->y);
+  if (!mask) return Support::no("it carries relu_grad, of a sum too, before batch_norm_grad");
+  uint32_t big = 0b11;
+  for (const int more : {mask->y, mask->added})
+    if (more >= 0) big |= 1U << more;
+  return supports_layout(specs, big);
 }
 std::shared_ptr<CarryingState> prepare_carrying(const AnchoredParams& params, const Specs& specs) {
-  const BatchNormMask mask = *batch_norm_mask(params, specs);
-  auto state = std::make_shared<CarryingState>(
-      *(mask.recomputed ? prepare_masked<Mask::recomputed>(specs)
-                        : prepare_masked<Mask::given>(specs, static_cast<size_t>(mask.y))));
-  state->mask = mask;
+  auto state = std::make_shared<CarryingState>();
+  state->mask = *batch_norm_mask(params, specs);
+  state->mask.recomputed   ? prepare_masked<Mask::recomputed>(*state, specs)
+  : state->mask.added >= 0 ? prepare_masked<Mask::given_sum>(*state, specs, state->mask)
+                           : prepare_masked<Mask::given>(*state, specs, state->mask);
   return state;
 }
 void run_carrying(const AnchoredParams& params, const CarryingState& state, const Call& call) {
   const BatchNormParams& norm = batch_norm_params(params);
-  state.mask.recomputed ? run_masked<Mask::recomputed>(norm, state, call, state.mask)
-                        : run_masked<Mask::given>(norm, state, call, state.mask);
+  state.mask.recomputed   ? run_masked<Mask::recomputed>(norm, state, call, state.mask)
+  : state.mask.added >= 0 ? run_masked<Mask::given_sum>(norm, state, call, state.mask)
+                          : run_masked<Mask::given>(norm, state, call, state.mask);
 }
 
 }  // namespace

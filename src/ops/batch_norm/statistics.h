@@ -61,9 +61,11 @@ struct BatchNormPass {
 std::optional<BatchNormPass> batch_norm_pass(const AnchoredParams& params, const Specs& specs);
 
 /// Where the cotangent of a batch norm counts, if relu's gradient comes before: where `y`, an
-/// input, is positive; or where relu of the batch norm, computed again with the bias, is.
+/// input, is positive, with the input `added`, where there is one, added to it before; or where
+/// relu of the batch norm, computed again with the bias, is.
 struct BatchNormMask {
   int y = -1;
+  int added = -1;
   int bias = -1;
   bool recomputed = false;
 };

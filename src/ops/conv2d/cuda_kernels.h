@@ -16,4 +16,8 @@ Kernel conv2d_few_channels_kernel();
 Kernel conv2d_wgrad_few_channels_mma_kernel();
 Kernel conv2d_wgrad_few_channels_kernel();
 
+/// Of stride 2 and few channels by the library's of stride 1, the pixels of a square as channels.
+Kernel conv2d_space_to_depth_kernel();
+Kernel conv2d_wgrad_space_to_depth_kernel();
+
 }  // namespace mica

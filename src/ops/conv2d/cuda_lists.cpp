@@ -46,10 +46,13 @@ Kernel implicit_gemm_kernel() {
 }  // namespace
 
 KernelList conv2d_cuda_kernels() {
-  return {conv2d_few_channels_mma_kernel(), conv2d_few_channels_kernel(),
+  return {conv2d_few_channels_mma_kernel(),
+          conv2d_few_channels_kernel(),
           implicit_gemm_kernel<Conv2dParams, forward_problem, supports_forward, forward_candidates,
                                run_forward>(),
-          cudnn_forward_kernel<Conv2dParams>(), conv2d_direct_kernel()};
+          conv2d_space_to_depth_kernel(),
+          cudnn_forward_kernel<Conv2dParams>(),
+          conv2d_direct_kernel()};
 }
 
 KernelList conv2d_dgrad_cuda_kernels() {
@@ -59,10 +62,13 @@ KernelList conv2d_dgrad_cuda_kernels() {
 }
 
 KernelList conv2d_wgrad_cuda_kernels() {
-  return {conv2d_wgrad_few_channels_mma_kernel(), conv2d_wgrad_few_channels_kernel(),
+  return {conv2d_wgrad_few_channels_mma_kernel(),
+          conv2d_wgrad_few_channels_kernel(),
           implicit_gemm_kernel<Conv2dGradParams, wgrad_problem, supports_wgrad, wgrad_candidates,
                                run_wgrad>(),
-          cudnn_wgrad_kernel<Conv2dGradParams>(), conv2d_wgrad_direct_kernel()};
+          conv2d_wgrad_space_to_depth_kernel(),
+          cudnn_wgrad_kernel<Conv2dGradParams>(),
+          conv2d_wgrad_direct_kernel()};
 }
 
 }  // namespace mica
