@@ -3,7 +3,7 @@
 #include "mica/custom/kernel.h"
 #include "mica/runtime/stream.h"
 #include "python/src/arguments.h"
-#include "python/src/bindings.h"
+#include "python/src/custom.h"
 
 namespace mica::python {
 namespace {
@@ -11,7 +11,6 @@ namespace {
 using cuda::Elementwise;
 using cuda::Grid;
 using cuda::Kernel;
-using cuda::KernelArgument;
 using cuda::Reduction;
 
 uint32_t size_from(nb::handle value, const char* what) {
@@ -91,13 +90,15 @@ Launcher launcher(const Kernel& kernel, nb::handle key) {
   return launch;
 }
 
-std::vector<std::string> types_of(const Kernel& kernel) {
+template <class K>
+std::vector<std::string> types_of(const K& kernel) {
   std::vector<std::string> types;
   for (const KernelParameter& p : kernel.parameters()) types.push_back(p.type);
   return types;
 }
 
-std::string describe(const Kernel& kernel) {
+template <class K>
+std::string describe(const K& kernel) {
   std::string types;
   for (const std::string& type : types_of(kernel)) types += (types.empty() ? "" : ", ") + type;
   return fmt::format("<kernel {}({})>", kernel.name(), types);
@@ -113,10 +114,10 @@ void bind_kernel(nb::module_& m) {
            "Launches the kernel on tensors and numbers, one for each of its parameters.");
   nb::class_<Kernel>(m, "Kernel", "A CUDA kernel compiled from source: see kernel().")
       .def_prop_ro("name", &Kernel::name, "Its name in the source.")
-      .def_prop_ro("parameters", types_of, "The types of its parameters.")
+      .def_prop_ro("parameters", types_of<Kernel>, "The types of its parameters.")
       .def("__getitem__", launcher, "grid"_a,
            "kernel[grid, block] or kernel[grid, block, shared_bytes, stream]: what launches it.")
-      .def("__repr__", describe);
+      .def("__repr__", describe<Kernel>);
   m.def(
       "kernel",
       [](const std::string& source, const std::string& name, std::vector<std::string> options,
@@ -197,12 +198,45 @@ void bind_one_liners(nb::module_& m) {
       "post of the combined value a.");
 }
 
+/// mica.cpu: kernels from C source.
+void bind_cpu_kernel(nb::module_& m) {
+  nb::class_<cpu::Kernel>(m, "Kernel", "A function of C source: see kernel().")
+      .def_prop_ro("name", &cpu::Kernel::name, "Its name in the source.")
+      .def_prop_ro(
+          "parameters", [](const cpu::Kernel& k) { return types_of(k); },
+          "The types of its parameters.")
+      .def(
+          "__call__",
+          [](const cpu::Kernel& k, const nb::args& args) {
+            const std::vector<KernelArgument> all = arguments_from(args, k.name());
+            without_gil([&] { k.launch(all); });
+          },
+          "args"_a, "Calls it with tensors and numbers, one for each of its parameters.")
+      .def("__repr__", [](const cpu::Kernel& k) { return describe(k); });
+  m.def(
+      "kernel",
+      [](const std::string& source, const std::string& name, std::vector<std::string> options,
+         bool strided) {
+        return without_gil([&] {
+          return cpu::Kernel(source, name, {.options = std::move(options), .strided = strided});
+        });
+      },
+      "source"_a, "name"_a, nb::kw_only(), "options"_a = std::vector<std::string>(),
+      "strided"_a = false,
+      "A function of C or C++ source for tensors on the CPU, compiled by the system's compiler "
+      "($CXX, else c++, g++ or clang++) and kept on disk; options go to it. Pointers to const are "
+      "read, others are written to.");
+}
+
 }  // namespace
 
 void bind_kernels(nb::module_& m) {
   auto cuda = nb::cast<nb::module_>(m.attr("cuda"));
   bind_kernel(cuda);
   bind_one_liners(cuda);
+  nb::module_ cpu = add_submodule(m, "cpu");
+  bind_cpu_kernel(cpu);
+  bind_user_ops(m);
 }
 
 }  // namespace mica::python

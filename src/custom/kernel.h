@@ -12,12 +12,16 @@
 #include "mica/custom/compiler.h"
 #include "mica/custom/parameter.h"
 
-namespace mica::cuda {
+namespace mica {
 
 class UserKernel;
 
 /// A tensor, whose memory the kernel is given, or a number.
 using KernelArgument = std::variant<Tensor, Number>;
+
+}  // namespace mica
+
+namespace mica::cuda {
 
 struct KernelOptions {
   /// For NVRTC: "-DTILE=32", "--use_fast_math", "-I/some/folder". What is compiled with folders of
@@ -67,3 +71,36 @@ class Kernel {
 };
 
 }  // namespace mica::cuda
+
+namespace mica::cpu {
+
+/// A function of C or C++ source, compiled by the system's compiler ($CXX, else c++, g++ or
+/// clang++) and kept on disk:
+///
+///     cpu::Kernel scale("void scale(float* x, float a, long n) { for (…) x[i] *= a; }", "scale");
+///     scale(x, 2.0, x.numel());
+///
+/// It is compiled as C++, where `restrict` is known, and called with tensors and numbers as a
+/// cuda::Kernel is.
+class Kernel {
+ public:
+  /// `options.options` go to the compiler, "-fopenmp". Raises Unsupported where there is none.
+  Kernel(const std::string& source, const std::string& name,
+         const cuda::KernelOptions& options = {});
+
+  const std::string& name() const;
+  const std::vector<KernelParameter>& parameters() const;
+
+  void launch(std::span<const KernelArgument> arguments) const;
+  template <class... A>
+  void operator()(A&&... arguments) const {
+    const std::array<KernelArgument, sizeof...(A)> all = {
+        KernelArgument(std::forward<A>(arguments))...};
+    launch(all);
+  }
+
+ private:
+  const UserKernel* kernel_;
+};
+
+}  // namespace mica::cpu

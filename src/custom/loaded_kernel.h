@@ -13,7 +13,7 @@ namespace mica::cuda {
 class LoadedKernel {
  public:
   explicit LoadedKernel(KernelSource source) : source_(std::move(source)) {}
-  /// The code for the first GPU, or for sm_90 where there is none.
+  /// The code for the first GPU, or for sm_90a where there is none.
   const KernelCode& code() { return code_for(first_architecture()); }
   /// What a launch on a device takes; compiled and loaded once.
   void* on(int device);

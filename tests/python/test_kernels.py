@@ -179,7 +179,7 @@ def test_values():
     shared[1, 512, 100_000, stream](w, 512)
     stream.synchronize()
     assert w.tolist() == list(range(511, -1, -1))
-    with pytest.raises(mica.DeviceError, match="launching turn with grid"):
+    with pytest.raises(mica.DeviceError, match="launching kernel turn with grid"):
         shared[1, 4096](w, 512)
     assert w.sum().item() == 511 * 256
 
