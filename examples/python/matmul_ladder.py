@@ -37,16 +37,16 @@ def launches(a, b, c):
         "3_registers": ((n // 128, m // 128), 256),
         "4_tensor_cores": ((n // 128, m // 128), 256),
     }
+    device = mica.cuda.get_device_properties()
     for path in sorted(STEPS.glob("*.cu")):
+        if path.stem not in grids and device["compute_capability"] != 90:
+            continue
         kernel = mica.cuda.kernel(path.read_text(), "product")
         if path.stem in grids:
             launch, operands = kernel[grids[path.stem]], (a, b)
-        elif mica.cuda.is_available() and mica.cuda.get_device_properties()["compute_capability"] == 90:
-            blocks = mica.cuda.get_device_properties()["multiprocessors"]
-            launch = kernel[blocks, 384, 4 * (128 + 256) * 128 + 1024]
-            operands = (tensor_map(a, 128), tensor_map(b, 256))
         else:
-            continue
+            launch = kernel[device["multiprocessors"], 384, 4 * (128 + 256) * 128 + 1024]
+            operands = (tensor_map(a, 128), tensor_map(b, 256))
         yield path.stem, lambda launch=launch, operands=operands: launch(*operands, c, m, n, k)
 
 
@@ -79,8 +79,8 @@ def plot(rates):
 
 def main():
     if not mica.cuda.is_available():
-        names = [mica.cuda.kernel(p.read_text(), "product").name for p in sorted(STEPS.glob("*.cu"))]
-        print(f"compiled {len(names)} kernels; to run them: {mica.cuda.unavailable_reason()}")
+        kernels = [mica.cuda.kernel(p.read_text(), "product") for p in sorted(STEPS.glob("*.cu"))]
+        print(f"compiled {len(kernels)} kernels; to run them: {mica.cuda.unavailable_reason()}")
         return
     mica.manual_seed(0)
     a, b = (mica.randn(SIZE, SIZE, device="cuda").to(mica.bfloat16) for _ in range(2))

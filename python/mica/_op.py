@@ -23,7 +23,8 @@ def _value_type(parameter: inspect.Parameter) -> type | None:
 def _check_value(op: str, name: str, value: Any) -> Any:
     plain = value is None or isinstance(value, bool | int | float | str)
     if not plain and not isinstance(value, tuple):
-        raise TypeError(f"{op}: {name} must be a number, a string or a tuple of them, got {value!r}")
+        expected = "a number, a string or a tuple of them"
+        raise TypeError(f"{op}: {name} must be {expected}, got {value!r}")
     if isinstance(value, tuple):
         for entry in value:
             _check_value(op, name, entry)
@@ -197,7 +198,9 @@ class Op:
     def _check_names(self, names: list[str], known: list[str], what: str) -> None:
         for name in names:
             if name not in known:
-                raise ValueError(f"{self.name}: its {what} takes '{name}', which is none of {known}")
+                raise ValueError(
+                    f"{self.name}: its {what} takes '{name}', which is none of {known}"
+                )
 
     def __repr__(self) -> str:
         return f"<op {self.name}({', '.join(p.name for p in self._parameters)})>"

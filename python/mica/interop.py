@@ -163,7 +163,7 @@ def _module_class() -> Any:
 
 
 def TorchModule(net: mica.nn.Module, *, compiled: bool = False) -> Any:  # noqa: N802
-    """A mica module as a torch.nn.Module whose parameters and buffers are the same memory, under the
-    same names: torch's optimizers, state_dict, train() and to() work on it. Gradients flow to its
-    parameters and inputs; a second derivative raises. `compiled` runs mica.compile(net)."""
+    """A mica module as a torch.nn.Module whose parameters and buffers are the same memory, under
+    the same names: torch's optimizers, state_dict, train() and to() work on it. Gradients flow to
+    its parameters and inputs; a second derivative raises. `compiled` runs mica.compile(net)."""
     return _module_class()(net, compiled)

@@ -219,9 +219,8 @@ class _Check:
             if args[i].grad is None:
                 self.expect("is missing", f"{self.name}, gradient of argument {i}")
             else:
-                self.expect(
-                    _difference(args[i].grad, wide[i].grad), f"{self.name}, gradient of argument {i}"
-                )
+                different = _difference(args[i].grad, wide[i].grad)
+                self.expect(different, f"{self.name}, gradient of argument {i}")
 
 
 def check_op(
@@ -232,10 +231,11 @@ def check_op(
     Every kernel of the arguments' device computes what `reference` computes in f64 on the CPU (a
     function of the same arguments; without one, what the last kernel of the list computes), from
     dense, strided and channels_last inputs, into outputs between guard zones that it must not
-    write to, and it leaves inputs alone that it does not say it writes to. Compiled it gives what it
-    gives eagerly, twice. Without elements it computes or raises. Its gradient is checked by
+    write to, and it leaves inputs alone that it does not say it writes to. Compiled it gives what
+    it gives eagerly, twice. Without elements it computes or raises. Its gradient is checked by
     differences in f64 along a random cotangent, or against the reference's where no kernel takes
-    f64. Raises AssertionError with all that was found, and gives the kernels that took the arguments.
+    f64. Raises AssertionError with all that was found, and gives the kernels that took the
+    arguments.
     """
     check = _Check(op, args, reference)
     check.values(check.wanted())

@@ -52,6 +52,10 @@ Definition& open_definition(const OpDef& op) {
 
 void infer(const OpDef& op, const UserParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   definition_of(op).op.infer(p.values, in, out);
+  // Kernels see row-major memory, but for what the op says follows the images.
+  for (int i = 0; i < out.size() && i < static_cast<int>(op.out.size()); ++i)
+    if (op.out[static_cast<size_t>(i)].format == Format::none)
+      out[i].strides = contiguous_strides(out[i].shape);
 }
 
 bool mutates(const OpDef& op, const UserParams&, int input, int) {

@@ -122,10 +122,10 @@ def test_calls_and_gradients_through_ctypes(c):
 
 def test_errors_through_ctypes(c):
     x = tensor_of(c, [1.0, 2.0], [2])
-    with pytest.raises(AssertionError, match="no signature|expected|relu"):
+    with pytest.raises(AssertionError, match=r"no signature|expected|relu"):
         call(c, "relu", ("nothing", x))
     a, b = tensor_of(c, [1.0] * 6, [2, 3]), tensor_of(c, [1.0] * 4, [2, 2])
-    array = (Argument * 2)(Argument(None, TENSOR, 0, Value(a.value)), Argument(None, TENSOR, 0, Value(b.value)))
+    array = (Argument * 2)(*[Argument(None, TENSOR, 0, Value(t.value)) for t in (a, b)])
     results, count = (ctypes.c_void_p * 1)(), ctypes.c_size_t(1)
     status = c.mica_call(b"matmul", array, ctypes.c_size_t(2), results, ctypes.byref(count))
     assert status == 2 and b"matmul" in c.mica_last_error()

@@ -167,7 +167,7 @@ def test_faults_are_found():
         return made
 
     wrong = make("wrong_values", lambda x, y: y.copy_(x * 2))
-    with pytest.raises(AssertionError, match="output 0: differs most at element 2: 6.0, expected 3"):
+    with pytest.raises(AssertionError, match="differs most at element 2"):
         mica.testing.check_op(wrong, mica.tensor([1.0, 2, 3]), reference=lambda x: x)
     writes = make("writes_input", lambda x, y: (y.copy_(x), x.fill_(0)))
     with pytest.raises(AssertionError, match="writes to input 0"):
@@ -180,7 +180,7 @@ def test_faults_are_found():
         mica.testing.check_op(slope, mica.tensor([1.0, 2.0]), reference=lambda x: x * x)
     none = make("without_gradient", lambda x, y: y.copy_(x))
     mica.testing.check_op(none, mica.ones(3))
-    with pytest.raises(mica.Unsupported, match="op.gradient was not given one"):
+    with pytest.raises(mica.Unsupported, match=r"op\.gradient was not given one"):
         none(mica.ones(3, requires_grad=True))
     bare = mica.op(lambda x: x, name="without_kernel")
     with pytest.raises(AssertionError, match="without_kernel has no kernel on cpu"):
@@ -229,7 +229,7 @@ def test_libraries_that_are_none(tmp_path):
     with pytest.raises(mica.IoError, match="No such file"):
         mica.load_ops(tmp_path / "none.so")
     (tmp_path / "text.so").write_text("nothing")
-    with pytest.raises(mica.IoError, match="text.so"):
+    with pytest.raises(mica.IoError, match=r"text\.so"):
         mica.load_ops(tmp_path / "text.so")
 
 
