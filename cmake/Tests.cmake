@@ -74,6 +74,23 @@ foreach(source ${examples})
   add_test(NAME example_${name} COMMAND example_${name} 1280)
 endforeach()
 
+# A program in C11, of c.h alone.
+enable_language(C)
+add_executable(mica_test_c ${PROJECT_SOURCE_DIR}/examples/c/tour.c)
+set_target_properties(mica_test_c PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+target_compile_options(mica_test_c PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+target_link_libraries(mica_test_c PRIVATE mica::mica m)
+add_test(NAME c COMMAND mica_test_c ${PROJECT_BINARY_DIR}/c_tour.safetensors)
+
+# The plugin, which tests of Python open; tests/install builds it as a project of its own.
+if(MICA_SHARED)
+  add_library(mica_plugin MODULE ${PROJECT_SOURCE_DIR}/examples/cpp/plugin/mish.cpp)
+  mica_set_flags(mica_plugin)
+  set_target_properties(mica_plugin PROPERTIES PREFIX "" OUTPUT_NAME mish
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  target_link_libraries(mica_plugin PRIVATE mica::mica)
+endif()
+
 # Without optimization inline functions stand in every file.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT MICA_SANITIZE)
   add_test(NAME avx512_symbols COMMAND_EXPAND_LISTS

@@ -15,6 +15,7 @@
 #include "mica/core/tensor.h"
 #include "mica/core/tensor_index.h"
 #include "mica/core/version.h"
+#include "mica/custom/custom.h"
 #include "mica/data/collate.h"
 #include "mica/data/csv.h"
 #include "mica/data/idx.h"

@@ -5,12 +5,13 @@ Everything is computed in C++; this package gives it Python's names.
 
 from math import e, inf, nan, pi
 
-from mica import amp, autograd, cuda, data, io, models, nn, optim, train
+from mica import amp, autograd, cpu, cuda, data, interop, io, models, nn, optim, testing, train
 from mica._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Tensors and their types
 from mica._mica import (
     Tensor,
+    TensorSpec,
     __version__,
     bfloat16,
     bool,
@@ -65,6 +66,7 @@ from mica._mica import (
     is_autocast_enabled,
     is_grad_enabled,
 )
+from mica._op import Op, load_ops, op
 from mica.amp import autocast
 
 # isort: split

@@ -46,6 +46,7 @@ void bind_io(nb::module_& m);
 void bind_models(nb::module_& m);
 void bind_settings(nb::module_& m);
 void bind_cuda(nb::module_& m);
+void bind_kernels(nb::module_& m);
 void bind_caller();
 
 /// Other Python threads run while an operator does.

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "python/src/arguments.h"
+#include "python/src/custom.h"
 
 namespace mica::python {
 namespace {
@@ -241,6 +242,10 @@ void add_function(nb::module_& m, nb::module_& functional, const Function& f, co
 }
 
 }  // namespace
+
+nb::object function_object(const Function& function) {
+  return make_function(function, function.name, "mica", false);
+}
 
 void bind_functions(nb::module_& m, nb::module_& functional) {
   m.attr("ValuesIndices") =

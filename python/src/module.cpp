@@ -57,6 +57,7 @@ NB_MODULE(_mica, m) {
   bind_models(m);
   bind_settings(m);
   bind_cuda(m);
+  bind_kernels(m);
   bind_caller();
   nanobind::module_::import_("atexit").attr("register")(nanobind::cpp_function(&note_exit));
 }

@@ -1,6 +1,10 @@
 #include "mica/op/function.h"
 
+#include <deque>
+#include <mutex>
+
 #include "mica/core/check.h"
+#include "mica/op/added_functions.h"
 
 namespace mica {
 namespace {
@@ -254,13 +258,47 @@ Precision precision_of(const Function& function) {
   return function.precision;
 }
 
-const Function* find_function(std::string_view name) {
-  for (const Function& f : all_functions()) {
-    if (name == f.name) return &f;
-    for (const char* second : f.second_names)
-      if (name == second) return &f;
+namespace {
+
+bool is_called(const Function& f, std::string_view name) {
+  if (name == f.name) return true;
+  for (const char* second : f.second_names)
+    if (name == second) return true;
+  return false;
+}
+
+/// Functions that were added only come.
+struct AddedFunctions {
+  std::mutex mutex;
+  std::deque<Function> all;
+
+  const Function* find(std::string_view name) {
+    const std::lock_guard lock(mutex);
+    for (const Function& f : all)
+      if (is_called(f, name)) return &f;
+    return nullptr;
   }
-  return nullptr;
+};
+
+AddedFunctions& added_functions() {
+  static auto* const added = new AddedFunctions;
+  return *added;
+}
+
+}  // namespace
+
+const Function* find_function(std::string_view name) {
+  for (const Function& f : all_functions())
+    if (is_called(f, name)) return &f;
+  return added_functions().find(name);
+}
+
+const Function& register_function(Function function) {
+  check<Unsupported>(!find_function(function.name), "a function named '{}' is there already",
+                     function.name);
+  AddedFunctions& added = added_functions();
+  const std::lock_guard lock(added.mutex);
+  return added.all.emplace_back(std::move(function));
 }
 
 }  // namespace mica

@@ -6,6 +6,7 @@
 namespace mica {
 
 class DeviceRuntime;
+struct CudaCompiler;  // custom/compiler.h
 
 /// What libmica_cuda brings.
 struct CudaLibrary {
@@ -21,6 +22,9 @@ struct CudaLibrary {
   void (*order_streams)(int index, void* earlier, void* later) = nullptr;
   /// The block at `data` is used on a stream of somebody else, which lives as long as the process.
   void (*record_use)(int index, void* data, void* stream) = nullptr;
+
+  /// Compiles and launches sources of users. It is there without a GPU too.
+  const CudaCompiler* compiler = nullptr;
 };
 
 /// The handle of CUDA's default stream, which exists without being made; other libraries work on it
@@ -30,9 +34,14 @@ inline void* cuda_default_stream() { return reinterpret_cast<void*>(1); }
 /// Opens libmica_cuda when first called. Raises DeviceError with the reason when CUDA cannot be
 /// used. The library is $MICA_CUDA_LIBRARY, a path from the root, else the one beside libmica.
 const CudaLibrary& cuda_library();
+/// Its compiler, which needs no GPU. Raises DeviceError with the reason when the library cannot be
+/// opened.
+const CudaCompiler& cuda_compiler();
 
 /// Implemented in ops/all_ops_cuda.cpp.
 void attach_cuda_kernels();
+/// Implemented in custom/cuda_compiler.cpp.
+const CudaCompiler& own_cuda_compiler();
 
 }  // namespace mica
 

@@ -87,6 +87,12 @@ const CudaLibrary& cuda_library() {
   return o.library;
 }
 
+const CudaCompiler& cuda_compiler() {
+  const Opened& o = opened();
+  check<DeviceError>(o.library.compiler != nullptr, "cuda: {}", o.reason);
+  return *o.library.compiler;
+}
+
 std::string cuda_unavailable_reason() { return opened().reason; }
 
 bool cuda_available() { return opened().reason.empty(); }

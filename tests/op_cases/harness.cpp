@@ -8,7 +8,7 @@
 
 #include "mica/autograd/gradcheck.h"
 #include "mica/core/check.h"
-#include "tests/op_cases/guard.h"
+#include "mica/op/guarded_run.h"
 #include "tests/op_cases/tolerance.h"
 
 namespace mica::cases {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tests/op_cases/guard.h"
+#include "mica/op/guarded_run.h"
 #include "tests/op_cases/values.h"
 
 namespace mica::cases {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "mica/core/check.h"
-#include "tests/op_cases/guard.h"
+#include "mica/op/guarded_run.h"
 #include "tests/op_cases/harness.h"
 
 namespace mica::cases {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "mica/custom/load_ops.h"
 #include "mica/op/op_def.h"
 #include "mica/runtime/runtime.h"
 #include "tools/mica/command.h"
@@ -121,11 +122,14 @@ void add_ops(CLI::App& app) {
   auto* command = app.add_subcommand(
       "ops", "List the operators with their kernels on each device, in the order they are tried");
   auto json = std::make_shared<bool>(false);
+  auto libraries = std::make_shared<std::vector<std::string>>();
+  command->add_option("--load", *libraries, "Libraries of operators to open first");
   command->add_flag("--json", *json, "Print one JSON array");
   command->footer(
-      "Examples:\n  mica ops\n  mica ops --json\n\n"
+      "Examples:\n  mica ops\n  mica ops --json\n  mica ops --load ./mish.so\n\n"
       "MICA_VERBOSE=dispatch shows each choice in a run, MICA_KERNEL=conv2d:reference forces one.");
-  command->callback([json] {
+  command->callback([json, libraries] {
+    for (const std::string& path : *libraries) load_ops(path);
     const bool cuda = cuda_available();
     *json ? print_json(cuda) : print_table(cuda);
   });

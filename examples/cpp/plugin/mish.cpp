@@ -1,8 +1,10 @@
-// The operator mish_beta(x, beta) = x tanh(log(1 + exp(beta x)) / beta) with its gradient, as a
-// plugin.
+// The operator mish_beta(x, beta) = x tanh(log(1 + exp(beta x)) / beta) with its gradient and
+// kernels for the CPU and for CUDA, as a plugin: a library that mica::load_ops and mica.load_ops
+// open.
+#include <mica/custom/kernel.h>
+#include <mica/custom/load_ops.h>
 #include <mica/mica.h>
 #include <mica/op/dispatch.h>
-#include <mica/op/op_def.h>
 
 #include <cmath>
 
@@ -52,21 +54,57 @@ Tensors gradient(const MishParams& p, const VjpArgs& a) {
   return {a.grad[0] * (t + x * (1 - square(t)) * sigmoid(x * p.beta))};
 }
 
-const OpDef& mish_op() {
-  static const OpDef& op = register_op("mish_beta", Op<MishParams>("mish_beta")
-                                                        .inputs({"x"})
-                                                        .dtypes(kFloatDTypes)
-                                                        .infer<infer>()
-                                                        .vjp<gradient>({.in = {0}})
-                                                        .cpu({kernel<supports, run>("direct")})
-                                                        .build());
-  return op;
+/// On CUDA a kernel from source, so that the plugin needs no CUDA compiler. One of nvcc would be
+/// launched on `call.encoder`'s stream alike.
+constexpr const char* kSource = R"(
+extern "C" __global__ void mish_beta(const float* x, float* y, float beta, long long n) {
+  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * tanhf(log1pf(expf(beta * x[i])) / beta);
+})";
+
+struct CudaState : KernelState {
+  cuda::Kernel kernel{kSource, "mish_beta"};
+};
+
+Support supports_cuda(const MishParams&, const Specs& specs) {
+  if (specs.in[0].dtype != DType::f32) return Support::no("computes f32");
+  return Support::yes().with_contiguous(1);
+}
+
+std::shared_ptr<CudaState> prepare_cuda(const MishParams&, const Specs&) {
+  return std::make_shared<CudaState>();
+}
+
+void run_cuda(const MishParams& p, const CudaState& state, const Call& call) {
+  const int64_t n = call.out[0].numel();
+  const auto blocks = static_cast<uint32_t>((n + 255) / 256);
+  const auto at = [](const Arg& arg) {
+    return from_blob(arg.as<float>(), arg.shape(), arg.strides(), {}, arg.spec->device);
+  };
+  state.kernel({{blocks}, {256}}, at(call.in[0]), at(call.out[0]), p.beta, n);
+}
+
+const OpDef* g_mish = nullptr;
+
+Tensor mish_beta(const Tensor& x, double beta) {
+  return dispatch(*g_mish, MishParams{beta}, {x})[0];
 }
 
 }  // namespace
 
-/// What the program asks for by name.
-extern "C" __attribute__((visibility("default"))) void plugin_mish(const Tensor& x, double beta,
-                                                                   Tensor& result) {
-  result = dispatch(mish_op(), MishParams{beta}, {x})[0];
+MICA_REGISTER_OPS(registry) {
+  OpDef def = Op<MishParams>("mish_beta")
+                  .inputs({"x"})
+                  .dtypes(kFloatDTypes)
+                  .infer<infer>()
+                  .vjp<gradient>({.in = {0}})
+                  .cpu({kernel<supports, run>("direct")})
+                  .build();
+  def.kernels[static_cast<size_t>(DeviceKind::cuda)] = {
+      kernel<supports_cuda, prepare_cuda, run_cuda>("source")};
+  g_mish = &registry.add(std::move(def));
+  // What programs call by name, Python among them.
+  registry.add(Function{.name = "mish_beta",
+                        .doc = "input * tanh(softplus(beta * input) / beta) of each element.",
+                        .signatures = {{mish_beta, {"input", {"beta", 1.0}}}}});
 }

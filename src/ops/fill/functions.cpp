@@ -1,3 +1,4 @@
+#include "mica/op/dispatch.h"
 #include "mica/op/function.h"
 #include "mica/ops/fill/fill.h"
 
@@ -15,6 +16,15 @@ TensorOptions options_of(MaybeDType dtype, MaybeDevice device, TensorOptions def
 Tensor leaf(Tensor t, bool requires_grad) {
   if (requires_grad) t.set_requires_grad();
   return t;
+}
+
+// In a captured function memory of its own would be one piece for all runs: there it is a value of
+// the graph, which a fill makes.
+Tensor empty_value(const Shape& shape, TensorOptions options) {
+  return current_recorder() ? zeros(shape, options) : empty(shape, options);
+}
+Tensor empty_value_like(const Tensor& x) {
+  return current_recorder() ? zeros_like(x) : empty_like(x);
 }
 
 template <Tensor (*make)(const Shape&, TensorOptions)>
@@ -84,18 +94,20 @@ Functions fill_functions() {
       filled<zeros>("zeros",
                     "A tensor of zeros of this shape, float32 unless dtype says otherwise."),
       filled<ones>("ones", "A tensor of ones of this shape, float32 unless dtype says otherwise."),
-      filled<empty>("empty",
-                    "A tensor of this shape, float32 unless dtype says otherwise, whose values are "
-                    "undefined."),
+      filled<empty_value>(
+          "empty",
+          "A tensor of this shape, float32 unless dtype says otherwise, whose values are "
+          "undefined."),
       filled_like<zeros_like, zeros>(
           "zeros_like",
           "Zeros with input's shape, and its dtype and device unless others are named."),
       filled_like<ones_like, ones>(
           "ones_like",
           "Ones with input's shape, and its dtype and device unless others are named."),
-      filled_like<empty_like, empty>("empty_like",
-                                     "A tensor of undefined values with input's shape, and its "
-                                     "dtype and device unless others are named."),
+      filled_like<empty_value_like, empty_value>(
+          "empty_like",
+          "A tensor of undefined values with input's shape, and its "
+          "dtype and device unless others are named."),
       {.name = "full",
        .doc =
            "A tensor of this shape with fill_value everywhere: bool for a bool, float32 for other "

@@ -47,6 +47,7 @@ void record_use(int index, void* data, void* stream) {
 
 extern "C" bool mica_cuda_open(mica::CudaLibrary* out, char* reason, size_t reason_size) {
   try {
+    out->compiler = &mica::own_cuda_compiler();
     int count = 0;
     const std::string why = mica::find_devices(count);
     if (!why.empty()) {
@@ -60,7 +61,8 @@ extern "C" bool mica_cuda_open(mica::CudaLibrary* out, char* reason, size_t reas
             .architectures = MICA_CUDA_ARCHITECTURES,
             .current_stream = &mica::current_stream,
             .order_streams = &mica::order_streams,
-            .record_use = &mica::record_use};
+            .record_use = &mica::record_use,
+            .compiler = &mica::own_cuda_compiler()};
     return true;
   } catch (const std::exception& e) {
     std::snprintf(reason, reason_size, "%s", e.what());

@@ -6,7 +6,7 @@
 
 #include "mica/op/dispatch.h"
 
-namespace mica::cases {
+namespace mica {
 
 /// While it lives, ops of this thread run with a guard zone before and after every output and
 /// workspace, and outputs start out as NaN. What a kernel did that it must not do is kept in
@@ -31,4 +31,4 @@ class GuardedRun : public Recorder {
   Recorder* before_;
 };
 
-}  // namespace mica::cases
+}  // namespace mica

@@ -1,4 +1,4 @@
-#include "tests/op_cases/guard.h"
+#include "mica/op/guarded_run.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "mica/op/select.h"
 #include "mica/runtime/runtime.h"
 
-namespace mica::cases {
+namespace mica {
 namespace {
 
 constexpr size_t kGuard = 256;  // keeps what follows aligned as an allocation is
@@ -131,4 +131,4 @@ Tensors GuardedRun::run(const OpDef& op, ParamsRef params, std::span<const Tenso
   return results;
 }
 
-}  // namespace mica::cases
+}  // namespace mica

@@ -1,0 +1,163 @@
+#include "mica/custom/user_kernel.h"
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+
+namespace mica {
+
+UserKernel::UserKernel(std::string name, DeviceKind device, bool strided,
+                       std::unique_ptr<KernelProvider> provider)
+    : name_(std::move(name)),
+      op_name_("kernel " + name_),
+      device_(device),
+      strided_(strided),
+      provider_(std::move(provider)) {
+  parameters_ = parse_parameters(provider_->signature(), name_);
+  size_t values = 0;
+  Op<LaunchParams> op(op_name_.c_str());
+  OpDef def = op.outputs({})
+                  .infer<infer>()
+                  .mutates<mutates>()
+                  .dtypes(kAllDTypes)
+                  .no_gradient(
+                      "it is a kernel from source; mica.op and Function give one a "
+                      "gradient")
+                  .build();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].pointer) {
+      ++values;
+      continue;
+    }
+    def.in.push_back({"argument " + std::to_string(i), true});
+    written_.push_back(parameters_[i].written);
+  }
+  check<Unsupported>(!written_.empty(),
+                     "{}: a kernel without a pointer among its parameters has "
+                     "no effect",
+                     name_);
+  check<Unsupported>(values <= KernelValues::kMost, "{}: at most {} numbers, the kernel has {}",
+                     name_, KernelValues::kMost, values);
+  def.kernels[static_cast<int>(device_)] = {kernel<supports, prepare, run>("source")};
+  // Lives as long as the process, as it does itself.
+  def.data = std::shared_ptr<const void>(this, [](const void*) {});
+  op_ = std::move(def);
+}
+
+bool UserKernel::mutates(const OpDef& op, const LaunchParams&, int input, int) {
+  return of(op).written_[static_cast<size_t>(input)];
+}
+
+Support UserKernel::supports(const OpDef& op, const LaunchParams&, const Specs& specs) {
+  const UserKernel& self = of(op);
+  IndexSet dense;
+  for (size_t i = 0; i < specs.in.size(); ++i)
+    if (!self.strided_ && !self.written_[i]) dense.insert(static_cast<int>(i));
+  return Support::yes().with_contiguous(dense);
+}
+
+std::shared_ptr<UserKernel::State> UserKernel::prepare(const OpDef& op, const LaunchParams&,
+                                                       const Specs& specs) {
+  int device = 0;
+  for (const TensorSpec& s : specs.in)
+    if (s.defined) device = s.device.index;
+  auto state = std::make_shared<State>();
+  state->kernel = of(op).provider_->on(device);
+  return state;
+}
+
+void UserKernel::run(const OpDef& op, const LaunchParams& p, const State& state, const Call& call) {
+  const std::vector<KernelParameter>& parameters = of(op).parameters_;
+  const size_t n = parameters.size();
+  constexpr size_t kFew = 32;
+  std::array<uint64_t, kFew> few_words;
+  std::array<const void*, kFew> few_pointers;
+  std::vector<uint64_t> many_words(n > kFew ? n : 0);
+  std::vector<const void*> many_pointers(n > kFew ? n : 0);
+  uint64_t* const words = n > kFew ? many_words.data() : few_words.data();
+  const void** const pointers = n > kFew ? many_pointers.data() : few_pointers.data();
+  size_t tensor = 0;
+  size_t value = 0;
+  for (size_t i = 0; i < n; ++i) {
+    words[i] = parameters[i].pointer ? reinterpret_cast<uint64_t>(call.in[tensor++].data)
+                                     : element_bits(p.values[value++], *parameters[i].dtype);
+    pointers[i] = &words[i];
+  }
+  of(op).provider_->launch(call, state.kernel, p, pointers, op.name);
+}
+
+void UserKernel::check_tensor(size_t i, const Tensor& t) const {
+  const KernelParameter& p = parameters_[i];
+  const Device at = t.device();
+  check<DeviceError>(at.kind == device_ || at.is_null(),
+                     "{}: argument {} is on {}; the kernel takes tensors on {}", name_, i,
+                     at.is_cpu() ? "the CPU" : to_string(at),
+                     device_ == DeviceKind::cpu ? "the CPU" : "CUDA devices");
+  check<DTypeError>(!p.dtype || t.dtype() == *p.dtype,
+                    "{}: argument {} must be a tensor of {} for the parameter {}, got {}", name_, i,
+                    p.dtype ? name_of(*p.dtype) : "", p.type, t.spec());
+  check<ShapeError>(strided_ || t.is_contiguous(),
+                    "{}: argument {} is not dense in row-major order ({}), and the kernel sees its "
+                    "memory alone; give it .contiguous(), or make the kernel with strided=True",
+                    name_, i, t.spec());
+}
+
+Tensor UserKernel::tensor_for(size_t i, const KernelArgument& argument) const {
+  const Tensor* t = std::get_if<Tensor>(&argument);
+  check<DTypeError>(t != nullptr, "{}: argument {} must be a tensor for the parameter {}, got {}",
+                    name_, i, parameters_[i].type, t ? "" : to_string(std::get<Number>(argument)));
+  if (t->defined()) check_tensor(i, *t);
+  return *t;
+}
+
+Number UserKernel::number_for(size_t i, const KernelArgument& argument) const {
+  const KernelParameter& p = parameters_[i];
+  const Number* n = std::get_if<Number>(&argument);
+  check<DTypeError>(n != nullptr,
+                    "{}: argument {} must be a number for the parameter {}, got a "
+                    "tensor",
+                    name_, i, p.type);
+  check<DTypeError>(is_floating(*p.dtype) || !n->is_floating(),
+                    "{}: argument {} must be an integer for the parameter {}, got {}", name_, i,
+                    p.type, *n);
+  check<DTypeError>(fits(*n, *p.dtype), "{}: argument {} is {}, which the parameter {} cannot hold",
+                    name_, i, *n, p.type);
+  return *n;
+}
+
+void UserKernel::launch(LaunchParams params, std::span<const KernelArgument> arguments) const {
+  check(arguments.size() == parameters_.size(), "{}: expected {} argument{}, got {}", name_,
+        parameters_.size(), parameters_.size() == 1 ? "" : "s", arguments.size());
+  InlineVector<Tensor, 4> tensors;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (parameters_[i].pointer) {
+      tensors.add(tensor_for(i, arguments[i]));
+    } else {
+      params.values.add(number_for(i, arguments[i]));
+    }
+  }
+  dispatch(op_, ParamsRef::of(params), std::as_const(tensors).span());
+}
+
+const UserKernel& interned_kernel(
+    const KernelSource& source, DeviceKind device, bool strided,
+    const std::function<std::unique_ptr<KernelProvider>(const KernelSource&)>& provider) {
+  using Key = std::tuple<KernelSource, DeviceKind, bool>;
+  static std::mutex mutex;
+  static auto* const kernels = new std::map<Key, std::unique_ptr<UserKernel>>;
+  const Key key(source, device, strided);
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto known = kernels->find(key); known != kernels->end()) return *known->second;
+  }
+  // Compiles: not under the lock.
+  auto made = std::make_unique<UserKernel>(source.name, device, strided, provider(source));
+  const std::lock_guard lock(mutex);
+  return *kernels->emplace(key, std::move(made)).first->second;
+}
+
+}  // namespace mica

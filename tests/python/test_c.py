@@ -1,0 +1,156 @@
+"""The C interface: through ctypes, and the list of its symbols."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import mica
+import pytest
+from mica import _mica
+
+ROOT = Path(__file__).parents[2]
+HEADER = ROOT / "src" / "c.h"
+SYMBOLS = Path(__file__).parent / "c_symbols.txt"
+
+
+def library_path():
+    extension = Path(_mica.__file__)
+    for folder in (extension.parent, extension.parents[2] / "lib"):
+        for name in ("libmica.so",):
+            if (folder / name).exists():
+                return folder / name
+    pytest.skip("libmica.so is not beside the package")
+    return None
+
+
+class Device(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int32), ("index", ctypes.c_int32)]
+
+
+class Value(ctypes.Union):
+    _fields_ = [
+        ("tensor", ctypes.c_void_p),
+        ("boolean", ctypes.c_bool),
+        ("integer", ctypes.c_int64),
+        ("number", ctypes.c_double),
+        ("integers", ctypes.POINTER(ctypes.c_int64)),
+        ("text", ctypes.c_char_p),
+        ("device", Device),
+    ]
+
+
+class Argument(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_int),
+        ("count", ctypes.c_size_t),
+        ("value", Value),
+    ]
+
+
+TENSOR, INT, FLOAT, TEXT = 1, 4, 5, 7
+F64, CPU = 0, Device(0, 0)
+
+
+@pytest.fixture(scope="module")
+def c():
+    library = ctypes.CDLL(str(library_path()))
+    library.mica_last_error.restype = ctypes.c_char_p
+    library.mica_library_version.restype = ctypes.c_char_p
+    library.mica_function_name.restype = ctypes.c_char_p
+    library.mica_function_name.argtypes = [ctypes.c_size_t]
+    return library
+
+
+def must(c, status):
+    assert status == 0, c.mica_last_error().decode()
+
+
+def tensor_of(c, values, shape):
+    data = (ctypes.c_double * len(values))(*values)
+    sizes = (ctypes.c_int64 * len(shape))(*shape)
+    t = ctypes.c_void_p()
+    must(c, c.mica_tensor_from_host(data, sizes, len(shape), F64, CPU, ctypes.byref(t)))
+    return t
+
+
+def values_of(c, t, n):
+    out = (ctypes.c_double * n)()
+    must(c, c.mica_tensor_to_host(t, out, ctypes.c_size_t(8 * n)))
+    return list(out)
+
+
+def call(c, name, *arguments):
+    array = (Argument * len(arguments))()
+    for slot, (parameter, value) in zip(array, arguments, strict=True):
+        slot.name = parameter.encode() if parameter else None
+        if isinstance(value, ctypes.c_void_p):
+            slot.kind, slot.value.tensor = TENSOR, value.value
+        elif isinstance(value, int):
+            slot.kind, slot.value.integer = INT, value
+        elif isinstance(value, float):
+            slot.kind, slot.value.number = FLOAT, value
+        else:
+            slot.kind, slot.value.text = TEXT, value.encode()
+    results, count = (ctypes.c_void_p * 4)(), ctypes.c_size_t(4)
+    status = c.mica_call(
+        name.encode(), array, ctypes.c_size_t(len(arguments)), results, ctypes.byref(count)
+    )
+    must(c, status)
+    return [ctypes.c_void_p(results[i]) for i in range(count.value)]
+
+
+def test_calls_and_gradients_through_ctypes(c):
+    assert c.mica_library_version().decode() == mica.__version__
+    x = tensor_of(c, [0.5, -1.0, 2.0], [3])
+    must(c, c.mica_tensor_set_requires_grad(x, True))
+    (y,) = call(c, "gelu", (None, x), ("approximate", "tanh"))
+    (z,) = call(c, "sum", ("input", y))
+    must(c, c.mica_backward(z, None))
+    g = ctypes.c_void_p()
+    must(c, c.mica_tensor_grad(x, ctypes.byref(g)))
+    own = mica.tensor([0.5, -1.0, 2.0], dtype=mica.float64, requires_grad=True)
+    expected = mica.nn.functional.gelu(own, approximate="tanh")
+    expected.sum().backward()
+    assert values_of(c, y, 3) == expected.tolist()
+    assert values_of(c, g, 3) == own.grad.tolist()
+    for t in (x, y, z, g):
+        c.mica_tensor_free(t)
+
+
+def test_errors_through_ctypes(c):
+    x = tensor_of(c, [1.0, 2.0], [2])
+    with pytest.raises(AssertionError, match=r"no signature|expected|relu"):
+        call(c, "relu", ("nothing", x))
+    a, b = tensor_of(c, [1.0] * 6, [2, 3]), tensor_of(c, [1.0] * 4, [2, 2])
+    array = (Argument * 2)(*[Argument(None, TENSOR, 0, Value(t.value)) for t in (a, b)])
+    results, count = (ctypes.c_void_p * 1)(), ctypes.c_size_t(1)
+    status = c.mica_call(b"matmul", array, ctypes.c_size_t(2), results, ctypes.byref(count))
+    assert status == 2 and b"matmul" in c.mica_last_error()
+    for t in (x, a, b):
+        c.mica_tensor_free(t)
+
+
+def test_every_function_of_mica_is_there(c):
+    names = []
+    while name := c.mica_function_name(len(names)):
+        names.append(name.decode())
+    assert names == [f["name"] for f in _mica._functions()]
+
+
+def test_the_list_of_symbols_is_held():
+    """A symbol that was once given out stays; a new one is put into the list."""
+    if not shutil.which("nm"):
+        pytest.skip("nm is not installed")
+    lines = subprocess.run(
+        ["nm", "-D", "--defined-only", library_path()], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    found = {line.split()[-1] for line in lines}
+    exported = {s for s in found if re.fullmatch(r"mica_[a-z0-9_]+", s)}
+    listed = set(SYMBOLS.read_text().split())
+    assert exported == listed
+    if HEADER.exists():
+        declared = set(re.findall(r"\b(mica_[a-z0-9_]+)\(", HEADER.read_text()))
+        assert declared == listed
