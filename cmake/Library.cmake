@@ -156,7 +156,8 @@ if(mica_with_cuda)
   mica_set_flags(mica_cuda)
   mica_link_format(mica_cuda)
   # The front end's templates take half a minute to optimise, and what they make runs once per plan.
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/conv/cuda_plans.cpp PROPERTIES COMPILE_OPTIONS -O1)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/conv/cuda_plans.cpp
+    ${PROJECT_SOURCE_DIR}/src/ops/attention/cuda_cudnn.cpp PROPERTIES COMPILE_OPTIONS -O1)
   target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})
   string(REGEX REPLACE "([0-9]+[a-z]?)(-real)?" "sm_\\1" architectures "${CMAKE_CUDA_ARCHITECTURES}")
   list(JOIN architectures ", " architectures)

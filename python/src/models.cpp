@@ -4,6 +4,7 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 
+#include "mica/models/gpt2.h"
 #include "mica/models/resnet.h"
 #include "mica/nn/summary.h"
 #include "python/src/module_handle.h"
@@ -87,6 +88,24 @@ void def_image_models(nb::module_& scope) {
       "enlarges by interpolation instead of transposed convolutions.");
 }
 
+void def_language_models(nb::module_& scope) {
+  const models::GPT2Options o;
+  scope.def(
+      "gpt2",
+      [](int64_t vocabulary, int64_t positions, int64_t width, int64_t layers, int64_t heads,
+         double dropout) {
+        const models::GPT2Options options{vocabulary, positions, width, layers, heads, dropout};
+        return module_to_python(without_gil([&] { return nn::Module(models::GPT2(options)); }));
+      },
+      "vocab_size"_a = o.vocabulary, "n_positions"_a = o.positions, "n_embd"_a = o.width,
+      "n_layer"_a = o.layers, "n_head"_a = o.heads, "dropout"_a = o.dropout,
+      "GPT-2: tokens (B, L) to logits (B, L, vocab_size) of the token after each. The keys are "
+      "those of transformers' GPT2LMHeadModel; weights of linear layers are (out, in).");
+  scope.def("gpt2_from_huggingface", models::gpt2_from_huggingface, "state"_a, ReleaseGil(),
+            "The state of transformers' GPT-2 as gpt2's own: weights of its layers turned round, "
+            "constants left out.");
+}
+
 }  // namespace
 
 void bind_models(nb::module_& m) {
@@ -101,6 +120,7 @@ void bind_models(nb::module_& m) {
     scope.def(name, [f = make] { return module_to_python(without_gil(f)); }, doc);
   }
   def_image_models(scope);
+  def_language_models(scope);
   scope.def(
       "resnet",
       [](std::array<int64_t, 4> blocks, bool bottleneck, int64_t in, int64_t classes,

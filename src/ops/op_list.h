@@ -153,6 +153,8 @@ MICA_OP(searchsorted)
 MICA_OP(matmul)
 MICA_OP(linear)
 MICA_OP(linear_wgrad)
+MICA_OP(attention)
+MICA_OP(attention_grad)
 
 // convolution and pooling
 MICA_OP(conv2d)

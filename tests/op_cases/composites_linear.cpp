@@ -162,14 +162,54 @@ OpCase attention_case() {
           return attention(in, 1 / std::sqrt(static_cast<double>(e)), causal);
         });
   };
+  Sample single = sample("one element", 1, 1, 1, false);
+  single.gradient = false;  // of query and key it is 0 but for rounding
   return {.op = "scaled_dot_product_attention",
-          .samples = {sample("all keys", 4, 5, 2, false), sample("causal", 4, 4, 3, true),
-                      sample("one element", 1, 1, 1, false), sample("empty", 0, 3, 2, false)},
+          .samples = {sample("all keys", 4, 5, 2, false), sample("causal", 4, 4, 3, true), single,
+                      sample("empty", 0, 3, 2, false)},
           .bad = {bad<ShapeError>("scaled_dot_product_attention: expected query (…, L, E)",
                                   [](Device d) {
                                     const Tensor v = zeros({2}, {.device = d});
                                     scaled_dot_product_attention(v, v, v);
                                   })},
+          .tolerance = kSeveralRoundings};
+}
+
+OpCase packed_attention_case() {
+  const auto sample = [](const char* name, int64_t batch, int64_t length) {
+    return composite_sample(
+        name, {x({batch, length, 12})},
+        [](const Args& in) { return packed_attention(in[0], 2, {.causal = true}, 1); },
+        [=](const HostArgs& in) {
+          HostArray out{{batch, length, 6}, {}};
+          for (int64_t b = 0; b < batch; ++b) {
+            HostArray rows[2];
+            for (int64_t h = 0; h < 2; ++h) {
+              HostArgs parts;
+              for (const int64_t part : {h, int64_t{2}, int64_t{3}}) {
+                HostArray one{{length, 3}, {}};
+                for (int64_t i = 0; i < length; ++i)
+                  for (int64_t e = 0; e < 3; ++e)
+                    one.values.push_back(at(in[0], {b, i, part * 3 + e}));
+                parts.in.push_back(one);
+              }
+              rows[h] = attention(parts, 1 / std::sqrt(3.0), true)[0];
+            }
+            for (int64_t i = 0; i < length; ++i)
+              for (const HostArray& row : rows)
+                for (int64_t e = 0; e < 3; ++e) out.values.push_back(at(row, {i, e}));
+          }
+          return std::vector{out};
+        });
+  };
+  Sample single = sample("one token", 1, 1);
+  single.gradient = false;  // of query and key it is 0 but for rounding
+  return {.op = "packed_attention",
+          .samples = {sample("grouped heads", 2, 5), single, sample("empty", 0, 3)},
+          .bad = {bad<ShapeError>(
+              "packed_attention: expected (B, L, 6 E), got [1, 2, 4]",
+              [](Device d) { packed_attention(zeros({1, 2, 4}, {.device = d}), 2); })},
+          .no_single = "a token has queries, keys and values",
           .tolerance = kSeveralRoundings};
 }
 
@@ -310,6 +350,7 @@ const Room kRoom([] {
   cases.push_back(add_product_case("baddbmm", baddbmm, {2, 3, 4}, {2, 4, 5}, {2, 3, 5}));
   cases.push_back(tensordot_case());
   cases.push_back(attention_case());
+  cases.push_back(packed_attention_case());
   cases.push_back(normalize_case());
   cases.push_back(pairwise_distance_case());
   cases.push_back(median_case());

@@ -322,7 +322,12 @@ OpCase cross_entropy_with_grad_case() {
   nan.oracle = [](const HostArgs&) {
     return std::vector{HostArray{{}, {NAN}}, HostArray{{1, 3}, {NAN, NAN, NAN}}};
   };
-  for (Sample* s : {&none, &nan}) {
+  Sample many = sample("many classes", x({5, 4104}).in(-4, 4),
+                       x({5}).of({4103, 0, -100, 17, 2000}).as<DType::i64>(), {});
+  Sample smoothed = sample("many classes, smoothed", x({3, 4120}).in(-4, 4),
+                           x({3}).of({1, 4119, 7}).as<DType::i64>(), {.label_smoothing = 0.2});
+  for (Sample* s : {&many, &smoothed}) s->dtypes = {DType::f32, DType::bf16};
+  for (Sample* s : {&none, &nan, &many, &smoothed}) {
     s->gradient = false;
     c.samples.push_back(*s);
   }

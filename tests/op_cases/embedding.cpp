@@ -22,6 +22,7 @@ std::vector<Setup> setups() {
           {"padding from the end", {3, 3}, 4, 3, -4},
           {"one element", {1}, 1, 1},
           {"no words", {0}, 3, 2},
+          {"words that come often", {200}, 6, 72, 5, {DType::f32, DType::bf16}},
           {"several threads", {300}, 40, 300, std::nullopt, {DType::f32}},
           {"few long rows", {2}, 3, 70000, 1, {DType::f32}}};
 }

@@ -110,10 +110,51 @@ Sample before_sample(const Setup& s) {
   return sample;
 }
 
+/// The gradient of a layer norm of rows of n, and a sum after it; dx, dweight and dbias.
+Sample grad_sample(const char* name, int64_t rows, int64_t n) {
+  Sample sample{.name = std::string("layer_norm_grad, and a sum, ") + name,
+                .in = {x({rows, n}), x({rows, n}), x({n}),
+                       x({rows, 1}).in(-0.5, 0.5).statistic(), x({rows, 1}).in(0.5, 2).statistic(),
+                       x({rows, n})},
+                .call = nullptr};
+  sample.call = [n](const Args& a) {
+    return call_carrying("layer_norm_grad", LayerNormGradParams{{n}, true},
+                         Program{2, {elementwise("add", {1, 0})}, {0}}, a.in);
+  };
+  sample.oracle = [=](const HostArgs& in) {
+    HostArray dx = in[5];
+    HostArray dweight = zeros_of({n});
+    HostArray dbias = zeros_of({n});
+    const auto width = static_cast<size_t>(n);
+    for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
+      const double rstd = in[4].values[r];
+      double sum = 0;
+      double product = 0;
+      const auto normal = [&](size_t i) {
+        return (in[1].values[r * width + i] - in[3].values[r]) * rstd;
+      };
+      for (size_t i = 0; i < width; ++i) {
+        const double d = in[0].values[r * width + i];
+        sum += d * in[2].values[i] / static_cast<double>(n);
+        product += d * in[2].values[i] * normal(i) / static_cast<double>(n);
+        dweight.values[i] += d * normal(i);
+        dbias.values[i] += d;
+      }
+      for (size_t i = 0; i < width; ++i)
+        dx.values[r * width + i] +=
+            (in[0].values[r * width + i] * in[2].values[i] - sum - normal(i) * product) * rstd;
+    }
+    return std::vector{dx, dweight, dbias};
+  };
+  return sample;
+}
+
 }  // namespace
 
 std::vector<Sample> row_norm_carrying_samples() {
-  std::vector<Sample> samples;
+  std::vector<Sample> samples = {grad_sample("short rows", 5, 7),
+                                 grad_sample("whole vectors", 40, 72),
+                                 grad_sample("more loads", 9, 320)};
   for (const Setup& s : std::vector<Setup>{
            {"short rows", {5, 7}, 7},
            {"whole vectors", {3, 4, 64}, 64},

@@ -533,6 +533,14 @@ PARAMETERS_RENAMED = {
     "nn.functional.scaled_dot_product_attention": {
         "causal": "is_causal",
         "dropout": "dropout_p",
+        "grouped": "enable_gqa",
+        "mask": "attn_mask",
+    },
+    "nn.functional.packed_attention": {
+        "causal": "is_causal",
+        "dropout": "dropout_p",
+        "heads": "num_heads",
+        "kv_heads": "num_kv_heads",
         "mask": "attn_mask",
     },
     "nn.functional.threshold": {"limit": "threshold"},

@@ -164,13 +164,13 @@ void report(const Options& options, const Workload& workload, Device device, int
             const char* variant, double seconds, double loss,
             const std::optional<CompileTimes>& compile_times = {}) {
   const std::string name = workload.name_at(batch);
-  const double rate = static_cast<double>(batch) / seconds;
+  const double rate = static_cast<double>(workload.items(batch)) / seconds;
   if (options.json) {
     nlohmann::ordered_json line = {{"peer", "mica"},
                                    {"workload", name},
                                    {"variant", variant},
                                    {"value", std::round(rate * 1e4) / 1e4},
-                                   {"unit", "images/s"},
+                                   {"unit", workload.unit()},
                                    {"batch", batch},
                                    {"us_per_step", std::round(seconds * 1e8) / 1e2},
                                    {"device", to_string(device)},
@@ -182,8 +182,8 @@ void report(const Options& options, const Workload& workload, Device device, int
     }
     fmt::print("{}\n", line.dump());
   } else {
-    fmt::print("{:<22} {:<9} {:>10.1f} µs/step {:>12.0f} images/s  loss {:.4f}\n", name, variant,
-               seconds * 1e6, rate, loss);
+    fmt::print("{:<22} {:<9} {:>10.1f} µs/step {:>12.0f} {}  loss {:.4f}\n", name, variant,
+               seconds * 1e6, rate, workload.unit(), loss);
     if (compile_times)
       fmt::print("{:<22} first call {:.3f} s, {:.3f} s from the disk cache\n", name,
                  compile_times->cold, compile_times->warm);

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "mica/models/gpt2.h"
+
 namespace mica::tool {
 namespace {
 
@@ -33,6 +35,15 @@ const Workload kWorkloads[] = {
      0.1,
      DType::bf16,
      MemoryFormat::channels_last},
+    {"gpt2_124m_train",
+     [] { return nn::Module(models::GPT2(models::GPT2Options{.vocabulary = 50304})); },
+     {1024},
+     16,
+     true,
+     3e-4,
+     DType::bf16,
+     MemoryFormat::contiguous,
+     50304},
 };
 
 nn::Module seeded_model(const Workload& w, Device device) {
@@ -54,6 +65,16 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Workload& w, const nn::Mo
   return std::make_unique<optim::SGD>(model.parameters(), optim::SGDOptions{.lr = w.lr});
 }
 
+Tensor random_classes(const Shape& shape, int64_t classes, Device device) {
+  return to(cast(mul(uniform(shape), static_cast<double>(classes)), DType::i64), device);
+}
+
+Tensor random_input(const Workload& w, int64_t batch, Device device) {
+  if (w.of_tokens()) return random_classes({batch, w.image[0]}, w.classes, device);
+  const Tensor images = uniform({batch, w.image[0], w.image[1], w.image[2]});
+  return contiguous(cast(to(images, device), w.dtype), w.format);
+}
+
 }  // namespace
 
 std::string Workload::name_at(int64_t n) const {
@@ -65,9 +86,8 @@ std::span<const Workload> workloads() { return kWorkloads; }
 Training::Training(const Workload& w, int64_t batch, Device device)
     : model_(seeded_model(w, device)),
       optimizer_(make_optimizer(w, model_)),
-      x_(contiguous(cast(to(uniform({batch, w.image[0], w.image[1], w.image[2]}), device), w.dtype),
-                    w.format)),
-      y_(to(cast(mul(uniform({batch}), 10.0), DType::i64), device)),
+      x_(random_input(w, batch, device)),
+      y_(random_classes({w.items(batch)}, w.classes, device)),
       loss_(zeros({}, {.device = device})),
       first_weights_(cloned(model_.state_dict())),
       first_state_(cloned(optimizer_->state_dict())),
@@ -81,7 +101,8 @@ void Training::restart() {
 
 void Training::step() {
   optimizer_->zero_grad();
-  const Tensor loss = cross_entropy(model_(x_), y_);
+  const Tensor logits = model_(x_);
+  const Tensor loss = cross_entropy(reshape(logits, {y_.size(0), -1}), y_);
   loss.backward();
   optimizer_->step();
   copy_(loss_, loss.detach());

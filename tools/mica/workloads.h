@@ -13,18 +13,25 @@ namespace mica::tool {
 struct Workload {
   const char* name;
   nn::Module (*model)();
-  Shape image;    ///< (C, H, W)
+  Shape image;    ///< (C, H, W); (L) of a model of tokens
   int64_t batch;  ///< at this one the name stands alone
   bool adam;
   double lr;
   DType dtype = DType::f32;
   MemoryFormat format = MemoryFormat::contiguous;  ///< of the images
+  int64_t classes = 10;
+
+  bool of_tokens() const { return image.rank() == 1; }
+  /// What a step goes through, and how it is counted.
+  int64_t items(int64_t n) const { return of_tokens() ? n * image[0] : n; }
+  const char* unit() const { return of_tokens() ? "tokens/s" : "images/s"; }
 
   std::string name_at(int64_t n) const;
 };
 std::span<const Workload> workloads();
 
-/// A network on one batch of random images and labels; two of them start with the same numbers.
+/// A network on one batch of random images and labels, or of tokens; two of them start with the
+/// same numbers.
 class Training {
  public:
   Training(const Workload& workload, int64_t batch, Device device);

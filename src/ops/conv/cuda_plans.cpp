@@ -1,4 +1,4 @@
-// Convolutions of two and three axes as graphs of cuDNN. The only file that includes
+// Convolutions of two and three axes as graphs of cuDNN. This file and attention's alone include
 // cudnn-frontend, which is slow to compile.
 #include "mica/ops/conv/cuda_plans.h"
 

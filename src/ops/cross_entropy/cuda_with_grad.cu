@@ -2,6 +2,7 @@
 // it knows how many rows count.
 #include "mica/ops/cross_entropy/composed.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
+#include "mica/ops/cross_entropy/cuda_shared_rows.h"
 #include "mica/ops/cross_entropy/cuda_targets.cuh"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/programmatic_launch.cuh"
@@ -81,7 +82,8 @@ void run(const CrossEntropyParams& p, const Call& c) {
 }  // namespace
 
 KernelList cross_entropy_with_grad_cuda_kernels() {
-  return {kernel<supports, run>("one_block"), cross_entropy_with_grad_composed_kernel()};
+  return {kernel<supports, run>("one_block"), cross_entropy_with_grad_shared_kernel(),
+          cross_entropy_with_grad_composed_kernel()};
 }
 
 }  // namespace mica

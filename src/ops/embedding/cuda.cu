@@ -1,3 +1,4 @@
+#include "mica/ops/embedding/cuda_buckets.h"
 #include "mica/ops/embedding/embedding.h"
 #include "mica/ops/gather/cuda_indexed.cuh"
 
@@ -107,6 +108,7 @@ KernelList embedding_cuda_kernels() {
 }
 KernelList embedding_grad_cuda_kernels() {
   return {
+      embedding_grad_buckets_kernel(),
       kernel<supports_atomic, prepare_grad<AddPlan>, run_grad<AddPlan>>("atomic"),
       kernel<supports_ordered, prepare_grad<OrderedAddPlan>, run_grad<OrderedAddPlan>>("ordered")};
 }

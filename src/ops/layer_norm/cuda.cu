@@ -5,6 +5,7 @@
 
 #include "mica/op/kernel.h"
 #include "mica/ops/layer_norm/cuda_parameter.cuh"
+#include "mica/ops/layer_norm/cuda_warp_rows.h"
 #include "mica/ops/layer_norm/layer_norm.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/rows.cuh"
@@ -357,7 +358,8 @@ void run_grad(const LayerNormGradParams& p, const NormState& s, const Call& c) {
 KernelList layer_norm_cuda_kernels() { return {kernel<supports, prepare, run<true>>("rows")}; }
 KernelList rms_norm_cuda_kernels() { return {kernel<supports, prepare, run<false>>("rows")}; }
 KernelList layer_norm_grad_cuda_kernels() {
-  return {kernel<supports_grad, prepare_grad, run_grad<true>>("rows")};
+  return {layer_norm_grad_warp_kernel(),
+          kernel<supports_grad, prepare_grad, run_grad<true>>("rows")};
 }
 KernelList rms_norm_grad_cuda_kernels() {
   return {kernel<supports_grad, prepare_grad, run_grad<false>>("rows")};

@@ -2,6 +2,7 @@
 #include "mica/ops/anchored/cuda_carried.h"
 #include "mica/ops/group_norm/group_norm.h"
 #include "mica/ops/layer_norm/cuda_row_norm.cuh"
+#include "mica/ops/layer_norm/cuda_warp_rows.h"
 #include "mica/ops/layer_norm/layer_norm.h"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/programmatic_launch.h"
@@ -133,7 +134,8 @@ void run(const AnchoredParams& params, const RowNormState& state, const Call& ca
 }  // namespace
 
 KernelList layer_norm_carrying_cuda_kernels() {
-  return {kernel<supports, prepare, run>("row_norm")};
+  return {layer_norm_carrying_sum_kernel(), layer_norm_grad_carrying_sum_kernel(),
+          kernel<supports, prepare, run>("row_norm")};
 }
 
 }  // namespace mica

@@ -146,6 +146,7 @@ const OpDef& layer_norm_grad_op() {
       Op<LayerNormGradParams>("layer_norm_grad")
           .inputs({"dy", "x", "weight?", "mean", "rstd"})
           .outputs({"dx", "dweight?", "dbias?"})
+          .carries({}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer_grad<true>>()
           .vjp<vjp_by<compose_grad<true>, LayerNormGradParams>>({.in = {0, 1, 2, 3, 4}})

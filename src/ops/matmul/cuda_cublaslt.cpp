@@ -166,6 +166,7 @@ KernelList linear_cuda_kernels() {
 KernelList matmul_carrying_cuda_kernels() {
   KernelList first = product_carrying_small_kernels();
   first.push_back(linear_carrying_cudnn_kernel());
+  first.push_back(product_carrying_gelu_kernel());
   first.push_back(product_carrying_wgmma_kernel());
   return list(std::move(first), linear_carrying_cublaslt_kernel(), linear_carrying_tiled_kernel());
 }

@@ -146,6 +146,12 @@ LtState describe(const LtProduct& product) {
   if (product.vector.defined)
     set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         fake_pointer(alignment_of(product.vector, {})));
+  if (product.beside.defined) {
+    check(p.batch.empty(), "cublaslt: an epilogue with another matrix is for one product");
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+        fake_pointer(alignment_of(product.beside, {})));
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+  }
   return state;
 }
 
@@ -226,12 +232,13 @@ std::vector<LtAnswer> find_lt_answers(const LtProduct& product, const CandidateR
 }
 
 void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b, void* vector,
-            void* out, void* workspace) {
+            void* out, void* workspace, void* beside) {
   auto operation = state.operation;
   auto a_layout = state.a;
   auto b_layout = state.b;
   auto out_layout = state.out;
   if (vector) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+  if (beside) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside);
   const auto element = static_cast<int64_t>(size_of(state.dtype));
   const float one_f32 = 1;
   const float zero_f32 = 0;

@@ -14,6 +14,9 @@ struct LtProduct {
   TensorSpec a, b, out;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   TensorSpec vector = {};  ///< dense: the bias that the epilogue adds, or the sum that it writes
+  /// Dense, of the result's shape: what the epilogue writes before an activation, or reads for the
+  /// gradient of one. For a single matrix.
+  TensorSpec beside = {};
 
   /// The inputs of `problem` that do not have a unit stride in their rows or columns: bit 0 is a,
   /// bit 1 is b.
@@ -41,8 +44,8 @@ struct LtAnswer {
 /// Empty where there is none.
 std::vector<LtAnswer> find_lt_answers(const LtProduct& product, const CandidateRequest& request);
 
-/// `vector` is null for an epilogue without one.
+/// `vector` and `beside` are null for an epilogue without them.
 void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b, void* vector,
-            void* out, void* workspace);
+            void* out, void* workspace, void* beside = nullptr);
 
 }  // namespace mica

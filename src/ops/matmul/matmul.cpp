@@ -15,6 +15,7 @@
 
 namespace mica {
 
+const OpDef& matmul_op();
 const OpDef& linear_wgrad_op();
 
 namespace {
@@ -81,7 +82,11 @@ Tensors linear_gradients(const Tensor& dy, const VjpArgs& args) {
   const Shape& w = args.in_specs[1].shape;
   const int64_t rows = numel(leading(args.in_specs[0].shape, 1));
   Tensors grads(3);
-  if (args.needs(0)) grads[0] = matmul(dy, args.in[1]);
+  // Of dy's own axes, so that an activation's gradient can follow in one kernel.
+  if (args.needs(0) && dy.rank() > 1)
+    grads[0] = dispatch(matmul_op(), NoParams{}, {dy, args.in[1]})[0];
+  else if (args.needs(0))
+    grads[0] = matmul(dy, args.in[1]);
   if (!args.needs(1) && !args.needs(2)) return grads;
   const Tensor g = reshape(dy, {rows, w[0]});
   if (args.needs(1) && args.needs(2)) {

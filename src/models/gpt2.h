@@ -1,0 +1,86 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mica/nn/embedding.h"
+#include "mica/nn/linear.h"
+#include "mica/nn/module.h"
+#include "mica/nn/norms.h"
+
+// GPT-2 with the names that Hugging Face's transformers gives its parts.
+namespace mica::models {
+
+struct GPT2Options {
+  int64_t vocabulary = 50257;
+  int64_t positions = 1024;
+  int64_t width = 768;
+  int64_t layers = 12;
+  int64_t heads = 12;
+  double dropout = 0;  ///< of embeddings, weights of attention and what blocks add
+};
+/// "gpt2", "gpt2-medium", "gpt2-large" or "gpt2-xl": 124, 355, 774 and 1558 million parameters.
+GPT2Options gpt2_options(const std::string& name);
+
+struct GPT2AttentionImpl : nn::ModuleImpl {
+  explicit GPT2AttentionImpl(const GPT2Options& options);
+  Tensor forward(const Tensor& x);  // (B, L, width)
+
+ private:
+  GPT2Options options_;
+  nn::Linear qkv_, out_;
+};
+
+struct GPT2MLPImpl : nn::ModuleImpl {
+  explicit GPT2MLPImpl(const GPT2Options& options);
+  Tensor forward(const Tensor& x);
+
+ private:
+  double dropout_;
+  nn::Linear in_, out_;
+};
+
+struct GPT2BlockImpl : nn::ModuleImpl {
+  explicit GPT2BlockImpl(const GPT2Options& options);
+  Tensor forward(const Tensor& x);
+
+ private:
+  nn::LayerNorm norm1_;
+  nn::Handle<GPT2AttentionImpl> attention_;
+  nn::LayerNorm norm2_;
+  nn::Handle<GPT2MLPImpl> mlp_;
+};
+
+/// The network without its last layer; that has the weights of `wte`.
+struct GPT2ModelImpl : nn::ModuleImpl {
+  explicit GPT2ModelImpl(const GPT2Options& options);
+  /// Tokens (B, L) of an integer dtype, L at most `positions`, to (B, L, width).
+  Tensor forward(const Tensor& tokens);
+
+  nn::Embedding wte, wpe;
+
+ private:
+  GPT2Options options_;
+  std::vector<nn::Handle<GPT2BlockImpl>> blocks_;
+  nn::LayerNorm norm_;
+};
+
+struct GPT2Impl : nn::ModuleImpl {
+  explicit GPT2Impl(const GPT2Options& options);
+  /// Logits (B, L, vocabulary) of the token after each of tokens (B, L).
+  Tensor forward(const Tensor& tokens);
+  /// The mean loss of `targets` (B, L), the tokens after each.
+  Tensor loss(const Tensor& tokens, const Tensor& targets);
+
+  const GPT2Options options;
+  nn::Handle<GPT2ModelImpl> transformer;
+};
+/// `GPT2(gpt2_options("gpt2"))`. Its keys are those of GPT2LMHeadModel,
+/// "transformer.h.0.ln_1.weight"; weights of linear layers are (out, in), as everywhere in mica.
+using GPT2 = nn::Handle<GPT2Impl>;
+
+/// Hugging Face's state as GPT2's own: with or without "transformer." in front of the keys, the
+/// weights (in, out) of its layers turned round, the constants it keeps left out.
+nn::StateDict gpt2_from_huggingface(const nn::StateDict& state);
+
+}  // namespace mica::models

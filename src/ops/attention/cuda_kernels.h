@@ -1,0 +1,17 @@
+#pragma once
+
+#include "mica/op/kernel.h"
+
+namespace mica {
+
+/// cuDNN's attention: f16 and bf16.
+Kernel attention_cudnn_kernel();
+Kernel attention_grad_cudnn_kernel();
+/// Tiles of scores in registers, by tensor cores: f32, f16 and bf16, heads of up to 128.
+Kernel attention_tiles_kernel();
+Kernel attention_grad_tiles_kernel();
+/// A warp for a query, or for a key: every call, every dtype.
+Kernel attention_direct_kernel();
+Kernel attention_grad_direct_kernel();
+
+}  // namespace mica

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "mica/op/kernel.h"
+
+namespace mica {
+
+/// Of many classes: a row of logits stays in shared memory.
+Kernel cross_entropy_with_grad_shared_kernel();
+
+}  // namespace mica
