@@ -203,6 +203,10 @@ MICA_OP(group_norm_grad)
 MICA_OP(binary_cross_entropy)
 MICA_OP(binary_cross_entropy_with_logits)
 
+// recurrent layers
+MICA_OP(recurrent)
+MICA_OP(recurrent_grad)
+
 // indexing
 MICA_OP(gather)
 MICA_OP(scatter)
@@ -303,6 +307,7 @@ MICA_FUNCTIONS(random)
 MICA_FUNCTIONS(fill)
 MICA_FUNCTIONS(copy)
 MICA_FUNCTIONS(attention)
+MICA_FUNCTIONS(recurrent)
 MICA_FUNCTIONS(likelihood)
 MICA_FUNCTIONS(normalize)
 MICA_FUNCTIONS(channel_dropout)

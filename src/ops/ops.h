@@ -47,6 +47,7 @@
 #include "mica/ops/pool/pool.h"
 #include "mica/ops/random/multinomial.h"
 #include "mica/ops/random/random.h"
+#include "mica/ops/recurrent/recurrent.h"
 #include "mica/ops/reduce/normalize.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/repeat/repeat.h"

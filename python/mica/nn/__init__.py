@@ -50,6 +50,14 @@ Embedding = _nn.Embedding
 Linear = _nn.Linear
 SqueezeExcitation = _nn.SqueezeExcitation
 
+# Recurrent
+GRU = _nn.GRU
+GRUCell = _nn.GRUCell
+LSTM = _nn.LSTM
+LSTMCell = _nn.LSTMCell
+RNN = _nn.RNN
+RNNCell = _nn.RNNCell
+
 # Normalisation and dropout
 BatchNorm1d = _nn.BatchNorm1d
 BatchNorm2d = _nn.BatchNorm2d

@@ -1,0 +1,212 @@
+// Recurrent layers, their cells and packed sequences, with PyTorch's arguments.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "mica/nn/nn.h"
+#include "python/src/layer.h"
+#include "python/src/words.h"
+
+namespace mica::python {
+namespace {
+
+using namespace mica::nn;
+
+constexpr const char* kLayerDoc =
+    "Layers over input (T, N, input_size), or (N, T, input_size) with batch_first; (T, input_size) "
+    "is one sequence. lengths, int64 (N), say where sequences end: outputs are zero from there on, "
+    "and the last states are those of the last step of each.";
+
+RecurrentLayerOptions options_of(int64_t in, int64_t hidden, int64_t layers, bool bias,
+                                 bool batch_first, double dropout, bool bidirectional,
+                                 int64_t projection) {
+  return {.in = in,
+          .hidden = hidden,
+          .layers = layers,
+          .bias = bias,
+          .batch_first = batch_first,
+          .dropout = dropout,
+          .bidirectional = bidirectional,
+          .projection = projection};
+}
+
+Nonlinearity parse_nonlinearity(const char* name, const std::string& word) {
+  return parse_word<Nonlinearity>(name, word,
+                                  {{"tanh", Nonlinearity::tanh}, {"relu", Nonlinearity::relu}});
+}
+
+/// What layers of all kinds have beside forward, and forward itself.
+template <class Impl, class State>
+Layer<Impl> add_recurrent(nb::module_& nn, const char* name) {
+  Layer<Impl> layer(nn, name, nb::type_slots(module_slots), kLayerDoc);
+  allow_copies<Impl>();
+  layer.def(
+      "forward",
+      [](const Impl& self, const Tensor& input, const std::optional<State>& hx,
+         const std::optional<Tensor>& lengths) { return self.forward(input, hx, lengths); },
+      "input"_a, "hx"_a = nb::none(), "lengths"_a = nb::none(), ReleaseGil(), kLayerDoc);
+  layer.def(
+      "forward",
+      [](const Impl& self, const PackedSequence& input, const std::optional<State>& hx) {
+        return self.forward_packed(input, hx);
+      },
+      "input"_a, "hx"_a = nb::none(), ReleaseGil(), kLayerDoc);
+  const auto option = [&](const char* attribute, auto member, const char* doc) {
+    layer.def_prop_ro(attribute, [member](const Impl& self) { return self.options.*member; }, doc);
+  };
+  option("input_size", &RecurrentLayerOptions::in, "Features of a step.");
+  option("hidden_size", &RecurrentLayerOptions::hidden, "Units of a layer.");
+  option("num_layers", &RecurrentLayerOptions::layers, "Layers, one above the other.");
+  option("bias", &RecurrentLayerOptions::bias, "Whether sums have biases.");
+  option("batch_first", &RecurrentLayerOptions::batch_first, "Inputs are (N, T, input_size).");
+  option("dropout", &RecurrentLayerOptions::dropout, "Between layers, in training.");
+  option("bidirectional", &RecurrentLayerOptions::bidirectional, "Also from the last step.");
+  option("proj_size", &RecurrentLayerOptions::projection, "What an LSTM's state is projected to.");
+  return layer;
+}
+
+template <class Impl, class State>
+Layer<Impl> add_cell(nb::module_& nn, const char* name, const char* doc) {
+  Layer<Impl> layer(nn, name, nb::type_slots(module_slots), doc);
+  allow_copies<Impl>();
+  layer.def(
+      "forward",
+      [](const Impl& self, const Tensor& input, const std::optional<State>& hx) {
+        return self.forward(input, hx);
+      },
+      "input"_a, "hx"_a = nb::none(), ReleaseGil(), doc);
+  const auto option = [&](const char* attribute, auto member, const char* about) {
+    layer.def_prop_ro(
+        attribute, [member](const Impl& self) { return self.options.*member; }, about);
+  };
+  option("input_size", &RecurrentCellOptions::in, "Features of a step.");
+  option("hidden_size", &RecurrentCellOptions::hidden, "Units.");
+  option("bias", &RecurrentCellOptions::bias, "Whether sums have biases.");
+  return layer;
+}
+
+void bind_packed(nb::module_& nn) {
+  nb::class_<PackedSequence> packed(
+      nn, "PackedSequence",
+      "Sequences of several lengths without their padding: step by step, of each step those that "
+      "are not over, the longest sequence first.");
+  packed
+      .def(
+          "__init__",
+          [](PackedSequence* self, const Tensor& data, const std::optional<Tensor>& sizes,
+             const std::optional<Tensor>& sorted, const std::optional<Tensor>& unsorted) {
+            new (self) PackedSequence{data, sizes.value_or(Tensor()), sorted.value_or(Tensor()),
+                                      unsorted.value_or(Tensor())};
+          },
+          "data"_a, "batch_sizes"_a = nb::none(), "sorted_indices"_a = nb::none(),
+          "unsorted_indices"_a = nb::none())
+      .def_ro("data", &PackedSequence::data, "(sum of lengths, …).")
+      .def_ro("batch_sizes", &PackedSequence::batch_sizes,
+              "int64 (T), on the CPU: sequences at each step.");
+  const auto optional = [](Tensor PackedSequence::* member) {
+    return [member](const PackedSequence& self) -> std::optional<Tensor> {
+      if ((self.*member).defined()) return self.*member;
+      return std::nullopt;
+    };
+  };
+  packed.def_prop_ro("sorted_indices", optional(&PackedSequence::sorted_indices),
+                     "int64 (N): which sequence is the first, and so on; None where in order.");
+  packed.def_prop_ro("unsorted_indices", optional(&PackedSequence::unsorted_indices),
+                     "The inverse of sorted_indices.");
+
+  const auto lengths_of = [](nb::handle lengths) {
+    return nb::cast<std::vector<int64_t>>(nb::hasattr(lengths, "tolist") ? lengths.attr("tolist")()
+                                                                         : nb::borrow(lengths));
+  };
+  nn.def(
+      "pack_padded_sequence",
+      [lengths_of](const Tensor& input, nb::handle lengths, bool batch_first, bool enforce_sorted) {
+        return pack_padded_sequence(input, lengths_of(lengths), batch_first, enforce_sorted);
+      },
+      "input"_a, "lengths"_a, "batch_first"_a = false, "enforce_sorted"_a = true,
+      "Packs padded sequences (T, N, …), or (N, T, …) with batch_first. With enforce_sorted they "
+      "come longest first.");
+  nn.def(
+      "pad_packed_sequence",
+      [](const PackedSequence& sequence, bool batch_first, double padding_value,
+         std::optional<int64_t> total_length) {
+        return pad_packed_sequence(sequence, batch_first, padding_value, total_length.value_or(0));
+      },
+      "sequence"_a, "batch_first"_a = false, "padding_value"_a = 0.0, "total_length"_a = nb::none(),
+      ReleaseGil(), "The sequences padded, and their lengths.");
+  nn.def("pad_sequence", &pad_sequence, "sequences"_a, "batch_first"_a = false,
+         "padding_value"_a = 0.0, ReleaseGil(),
+         "Sequences (L, …) padded to the longest: (T, N, …), or (N, T, …) with batch_first.");
+  nn.def(
+      "unpad_sequence",
+      [lengths_of](const Tensor& padded, nb::handle lengths, bool batch_first) {
+        return unpad_sequence(padded, lengths_of(lengths), batch_first);
+      },
+      "padded_sequences"_a, "lengths"_a, "batch_first"_a = false, "The inverse of pad_sequence.");
+  nn.def("pack_sequence", &pack_sequence, "sequences"_a, "enforce_sorted"_a = true, ReleaseGil(),
+         "Packs a list of sequences (L, …).");
+  nn.def("unpack_sequence", &unpack_sequence, "packed_sequences"_a, ReleaseGil(),
+         "The list of sequences in a packed one.");
+}
+
+}  // namespace
+
+void bind_recurrent_layers(nb::module_& nn) {
+  bind_packed(nn);
+  add_recurrent<LSTMImpl, LstmState>(nn, "LSTM")
+      .def(
+          "__init__",
+          [](LSTMImpl* self, int64_t in, int64_t hidden, int64_t layers, bool bias,
+             bool batch_first, double dropout, bool bidirectional, int64_t projection) {
+            construct(self, options_of(in, hidden, layers, bias, batch_first, dropout,
+                                       bidirectional, projection));
+          },
+          "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "bias"_a = true,
+          "batch_first"_a = false, "dropout"_a = 0.0, "bidirectional"_a = false, "proj_size"_a = 0);
+  add_recurrent<GRUImpl, Tensor>(nn, "GRU").def(
+      "__init__",
+      [](GRUImpl* self, int64_t in, int64_t hidden, int64_t layers, bool bias, bool batch_first,
+         double dropout, bool bidirectional) {
+        construct(self,
+                  options_of(in, hidden, layers, bias, batch_first, dropout, bidirectional, 0));
+      },
+      "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "bias"_a = true, "batch_first"_a = false,
+      "dropout"_a = 0.0, "bidirectional"_a = false);
+  add_recurrent<RNNImpl, Tensor>(nn, "RNN").def(
+      "__init__",
+      [](RNNImpl* self, int64_t in, int64_t hidden, int64_t layers, const std::string& word,
+         bool bias, bool batch_first, double dropout, bool bidirectional) {
+        construct(self, RNNOptions{options_of(in, hidden, layers, bias, batch_first, dropout,
+                                              bidirectional, 0),
+                                   parse_nonlinearity("RNN: nonlinearity", word)});
+      },
+      "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "nonlinearity"_a = "tanh",
+      "bias"_a = true, "batch_first"_a = false, "dropout"_a = 0.0, "bidirectional"_a = false);
+
+  add_cell<LSTMCellImpl, LstmState>(nn, "LSTMCell",
+                                    "One step: (N, input_size) and (h, c) to the next (h, c).")
+      .def(
+          "__init__",
+          [](LSTMCellImpl* self, int64_t in, int64_t hidden, bool bias) {
+            construct(self, RecurrentCellOptions{.in = in, .hidden = hidden, .bias = bias});
+          },
+          "input_size"_a, "hidden_size"_a, "bias"_a = true);
+  add_cell<GRUCellImpl, Tensor>(nn, "GRUCell", "One step: (N, input_size) and h to the next h.")
+      .def(
+          "__init__",
+          [](GRUCellImpl* self, int64_t in, int64_t hidden, bool bias) {
+            construct(self, RecurrentCellOptions{.in = in, .hidden = hidden, .bias = bias});
+          },
+          "input_size"_a, "hidden_size"_a, "bias"_a = true);
+  add_cell<RNNCellImpl, Tensor>(nn, "RNNCell", "One step: (N, input_size) and h to the next h.")
+      .def(
+          "__init__",
+          [](RNNCellImpl* self, int64_t in, int64_t hidden, bool bias, const std::string& word) {
+            construct(self, RNNCellOptions{{.in = in, .hidden = hidden, .bias = bias},
+                                           parse_nonlinearity("RNNCell: nonlinearity", word)});
+          },
+          "input_size"_a, "hidden_size"_a, "bias"_a = true, "nonlinearity"_a = "tanh");
+}
+
+}  // namespace mica::python
