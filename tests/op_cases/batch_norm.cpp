@@ -276,10 +276,24 @@ Sample program_sample(const char* name, const Shape& shape, bool training, bool 
   return sample;
 }
 
+/// As a tensor of that dtype keeps it.
+double rounded(double value, DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return static_cast<float>(BFloat16(static_cast<float>(value)));
+    case DType::f16:
+      return static_cast<float>(Half(static_cast<float>(value)));
+    case DType::f32:
+      return static_cast<float>(value);
+    default:
+      return value;
+  }
+}
+
 /// The gradient of relu before that of batch norm: by the result, which gives what it is masked to
 /// as well, of a sum of two too, or by what x becomes.
 Sample masked_sample(const char* name, const Shape& shape, bool given, bool training, bool affine,
-                     bool sum = false) {
+                     bool sum = false, DType dtype = DType::f64) {
   const int64_t channels = shape[1];
   const BatchNormParams p{.training = training};
   Sample sample{.name = std::string("batch_norm_grad, ") + name,
@@ -315,13 +329,14 @@ Sample masked_sample(const char* name, const Shape& shape, bool given, bool trai
           given ? in[5].values[i]
                 : (in[1].values[i] - in[3].values[k]) * in[4].values[k] * or_else(in[2], k, 1) +
                       or_else(in[5], k, 0);
-      if (sum) dz.values[i] += in[6].values[i];
+      if (sum) dz.values[i] = rounded(dz.values[i] + in[6].values[i], dtype);
       if (y <= 0) dz.values[i] = 0;
     });
     std::vector<HostArray> out = gradients({{dz, in[1], in[2], in[3], in[4]}}, p);
     if (given) out.push_back(dz);
     return out;
   };
+  if (sum) sample.dtypes = {dtype};
   // In f16 and bf16 what is computed again in several steps may have the other sign near zero.
   if (!given) sample.dtypes = {DType::f64, DType::f32};
   return sample;
@@ -356,11 +371,13 @@ std::vector<Sample> batch_norm_carrying_samples() {
   samples.push_back(masked_sample("given, 37 channels", {3, 37, 2, 4}, true, true, true));
   samples.push_back(masked_sample("recomputed, inference", {4, 3, 4, 4}, false, false, true));
   samples.push_back(masked_sample("given, inference", {4, 3, 4, 4}, true, false, true));
-  samples.push_back(masked_sample("given, sum", {4, 3, 5, 6}, true, true, true, true));
-  samples.push_back(
-      masked_sample("given, sum, 16 channels", {3, 16, 4, 8}, true, true, true, true));
-  samples.push_back(
-      masked_sample("given, sum, 37 channels", {3, 37, 2, 4}, true, true, false, true));
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    samples.push_back(masked_sample("given, sum", {4, 3, 5, 6}, true, true, true, true, dtype));
+    samples.push_back(
+        masked_sample("given, sum, 16 channels", {3, 16, 4, 8}, true, true, true, true, dtype));
+    samples.push_back(
+        masked_sample("given, sum, 37 channels", {3, 37, 2, 4}, true, true, false, true, dtype));
+  }
   samples.push_back(masked_sample("recomputed, 16 channels", {5, 16, 7, 8}, false, true, true));
   samples.push_back(masked_sample("no images", {0, 3, 4, 4}, true, true, true));
   samples.push_back(masked_sample("one element, inference", {1, 1, 1, 1}, false, false, true));

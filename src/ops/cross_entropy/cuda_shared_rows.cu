@@ -1,5 +1,6 @@
-// The loss and its gradient of many classes: a block keeps a row of logits in shared memory, so that
-// it is read once. Two blocks share a multiprocessor: while one computes, the other reads or writes.
+// The loss and its gradient of many classes: a block keeps a row of logits in shared memory, so
+// that it is read once. Two blocks share a multiprocessor: while one computes, the other reads or
+// writes.
 #include "mica/ops/cross_entropy/cross_entropy.h"
 #include "mica/ops/cross_entropy/cuda_shared_rows.h"
 #include "mica/ops/cross_entropy/cuda_targets.cuh"
