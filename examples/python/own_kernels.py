@@ -62,7 +62,7 @@ void mean_filter(const float* x, float* y, int images, int h, int w) {
 
 
 @mica.op
-def mean_filter(x: mica.Tensor) -> mica.TensorSpec:
+def mean_filter(x: mica.Tensor) -> mica.Tensor:
     """The mean of each pixel of images (N, C, H, W) and its eight neighbours."""
     if x.ndim != 4:
         raise mica.ShapeError(f"mean_filter: expected (N, C, H, W), got {tuple(x.shape)}")
