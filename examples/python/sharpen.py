@@ -43,10 +43,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--photo", help="a PNG or JPEG file")
 parser.add_argument("--device", default="cpu")
 arguments = parser.parse_args()
-if arguments.photo:
-    before = mica.io.read_image(arguments.photo).float() / 255
-else:
-    before = drawn()
+before = mica.io.read_image(arguments.photo).float() / 255 if arguments.photo else drawn()
 before = before.to(arguments.device)
 after = sharpened(before)
 print(f"mean step between neighbours: {contrast(before):.4f}, sharpened {contrast(after):.4f}")
