@@ -56,18 +56,17 @@ def milliseconds(run: Callable[[], object]) -> float:
 
 def main() -> None:
     x = mica.linspace(0, 1, N, device="cuda")
+    y = mica.zeros(N, device="cuda")
+    launches(x, y)  # compiles and loads the kernel
+    compiled = mica.compile(lambda: launches(x, y))
+    ways: dict[str, Callable[[], object]] = {
+        "one by one": lambda: launches(x, y),
+        "graph by hand": by_hand(x, y),
+        "mica.compile": lambda: compiled(),
+    }
     results = {}
-    for name in ("one by one", "graph by hand", "mica.compile"):
-        y = mica.zeros(N, device="cuda")
-        launches(x, y)  # compiles and loads the kernel
+    for name, run in ways.items():
         y.zero_()
-        if name == "graph by hand":
-            run = by_hand(x, y)
-        elif name == "mica.compile":
-            compiled = mica.compile(lambda y=y: launches(x, y))
-            run = lambda compiled=compiled: compiled()  # noqa: E731
-        else:
-            run = lambda y=y: launches(x, y)  # noqa: E731
         run()
         results[name] = y.clone()
         print(f"{name:14} {1000 * milliseconds(run):8.1f} µs for {STEPS} launches")

@@ -84,7 +84,8 @@ def _(x: mica.Tensor, y: mica.Tensor) -> None:
 
 @mean_filter.gradient
 def _(grad: mica.Tensor) -> mica.Tensor:
-    return mean_filter(grad)  # the weights are the same from either side
+    result: mica.Tensor = mean_filter(grad)  # the weights are the same from either side
+    return result
 
 
 def mean_by_convolution(x: mica.Tensor) -> mica.Tensor:

@@ -85,9 +85,7 @@ cotangent = torch.randn_like(x)
 theirs.to(memory_format=torch.channels_last)
 
 worst = 0.0
-for ours, want in zip(
-    gradients(fused, x, cotangent), gradients(theirs, x, cotangent), strict=True
-):
+for ours, want in zip(gradients(fused, x, cotangent), gradients(theirs, x, cotangent), strict=True):
     error = (ours.float() - want.float()).abs().max() / want.float().abs().max()
     worst = max(worst, error.item())
 print(f"largest difference of values and gradients: {worst:.2g} of the largest value")
