@@ -92,7 +92,7 @@ class Op:
                 f"{self.name}: its rule gave {len(results)} specs for {len(self.outputs)} outputs"
             )
         return [
-            (r.shape, r.dtype) if isinstance(r, _mica.TensorSpec) else (tuple(r[0]), r[1])
+            (r.shape, r.dtype) if isinstance(r, _mica._TensorSpec) else (tuple(r[0]), r[1])
             for r in results
         ]
 

@@ -420,6 +420,7 @@ MEMBERS_PYTHON_ONLY = {
         ),
     },
     "autograd.Function": {"defined by one's own class": "apply backward forward"},
+    "cuda.Stream": {"PyTorch's name for CUDA's handle": "cuda_stream"},
     "data.DataLoader": {"of its options": "batch_size drop_last"},
     "data.WorkerInfo": {"PyTorch's names for index and count": "dataset id num_workers"},
     "nn.Linear": {"of its options": "in_features out_features"},
