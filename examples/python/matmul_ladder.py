@@ -5,15 +5,18 @@ Without a GPU the kernels are compiled, and that is all.
 """
 
 import ctypes
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import mica
 
 STEPS = Path(__file__).parent / "matmul"
 SIZE = 4096
+Launch = Callable[..., None]
+Operands = tuple[mica.Tensor, ...]
 
 
-def tensor_map(x, rows):
+def tensor_map(x: mica.Tensor, rows: int) -> mica.Tensor:
     """What the copy engine must know of a (n, k) matrix of bfloat16 to bring tiles (rows, 64)."""
     n, k = x.shape
     driver, map_ = ctypes.CDLL("libcuda.so.1"), ctypes.create_string_buffer(192)
@@ -28,7 +31,9 @@ def tensor_map(x, rows):
     return mica.tensor(list(ctypes.string_at(at, 128)), dtype=mica.uint8, device="cuda")
 
 
-def launches(a, b, c):
+def launches(
+    a: mica.Tensor, b: mica.Tensor, c: mica.Tensor
+) -> Iterator[tuple[str, Callable[[], None]]]:
     """The name of each step, and what runs it."""
     m, n, k = a.shape[0], b.shape[0], a.shape[1]
     grids = {
@@ -47,10 +52,14 @@ def launches(a, b, c):
         else:
             launch = kernel[device["multiprocessors"], 384, 4 * (128 + 256) * 128 + 1024]
             operands = (tensor_map(a, 128), tensor_map(b, 256))
-        yield path.stem, lambda launch=launch, operands=operands: launch(*operands, c, m, n, k)
+
+        def run(launch: Launch = launch, operands: Operands = operands) -> None:
+            launch(*operands, c, m, n, k)
+
+        yield path.stem, run
 
 
-def milliseconds(run, times=20):
+def milliseconds(run: Callable[[], object], times: int = 20) -> float:
     run()
     begin, end = mica.cuda.Event(), mica.cuda.Event()
     begin.record(mica.cuda.current_stream())
@@ -60,7 +69,7 @@ def milliseconds(run, times=20):
     return begin.elapsed_time(end) / times
 
 
-def plot(rates):
+def plot(rates: dict[str, float]) -> str:
     """The ladder as an SVG."""
     top, lines = max(rates.values()), []
     for i, (name, rate) in enumerate(rates.items()):
@@ -77,7 +86,7 @@ def plot(rates):
     )
 
 
-def main():
+def main() -> None:
     if not mica.cuda.is_available():
         kernels = [mica.cuda.kernel(p.read_text(), "product") for p in sorted(STEPS.glob("*.cu"))]
         print(f"compiled {len(kernels)} kernels; to run them: {mica.cuda.unavailable_reason()}")

@@ -62,7 +62,7 @@ void mean_filter(const float* x, float* y, int images, int h, int w) {
 
 
 @mica.op
-def mean_filter(x: mica.Tensor) -> mica.TensorSpec:
+def mean_filter(x: mica.Tensor) -> mica.Tensor:
     """The mean of each pixel of images (N, C, H, W) and its eight neighbours."""
     if x.ndim != 4:
         raise mica.ShapeError(f"mean_filter: expected (N, C, H, W), got {tuple(x.shape)}")
@@ -84,7 +84,8 @@ def _(x: mica.Tensor, y: mica.Tensor) -> None:
 
 @mean_filter.gradient
 def _(grad: mica.Tensor) -> mica.Tensor:
-    return mean_filter(grad)  # the weights are the same from either side
+    result: mica.Tensor = mean_filter(grad)  # the weights are the same from either side
+    return result
 
 
 def mean_by_convolution(x: mica.Tensor) -> mica.Tensor:

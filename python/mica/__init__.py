@@ -11,7 +11,6 @@ from mica._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabl
 # Tensors and their types
 from mica._mica import (
     Tensor,
-    TensorSpec,
     __version__,
     bfloat16,
     bool,
@@ -66,7 +65,7 @@ from mica._mica import (
     is_autocast_enabled,
     is_grad_enabled,
 )
-from mica._op import Op, load_ops, op
+from mica._op import load_ops, op
 from mica.amp import autocast
 
 # isort: split

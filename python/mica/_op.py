@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, overload
 
 from mica import _mica
 
@@ -67,9 +67,7 @@ class Op:
                     raise ValueError(f"{self.name}: there is no tensor '{each}' among {known}")
         optional = {p.name for p in self._parameters if p.default is None}
         self._defaults = {
-            p.name: p.default
-            for p in self._parameters
-            if p.default is not inspect.Parameter.empty
+            p.name: p.default for p in self._parameters if p.default is not inspect.Parameter.empty
         }
         self._handle = _mica._make_op(
             self.name,
@@ -94,7 +92,7 @@ class Op:
                 f"{self.name}: its rule gave {len(results)} specs for {len(self.outputs)} outputs"
             )
         return [
-            (r.shape, r.dtype) if isinstance(r, _mica.TensorSpec) else (tuple(r[0]), r[1])
+            (r.shape, r.dtype) if isinstance(r, _mica._TensorSpec) else (tuple(r[0]), r[1])
             for r in results
         ]
 
@@ -206,6 +204,19 @@ class Op:
         return f"<op {self.name}({', '.join(p.name for p in self._parameters)})>"
 
 
+@overload
+def op(rule: Callable[..., Any]) -> Op: ...
+@overload
+def op(
+    rule: None = None,
+    *,
+    name: str | None = None,
+    outputs: str | Sequence[str] = "y",
+    mutates: Sequence[str] = (),
+    dtypes: Sequence[Any] | None = None,
+    precision: str = "any",
+    images: Sequence[str] = (),
+) -> Callable[[Callable[..., Any]], Op]: ...
 def op(
     rule: Callable[..., Any] | None = None,
     *,

@@ -2,5 +2,4 @@
 
 from mica._mica import cpu as _cpu
 
-Kernel = _cpu.Kernel
 kernel = _cpu.kernel

@@ -2,11 +2,7 @@
 
 from mica._mica import cuda as _cuda
 
-Elementwise = _cuda.Elementwise
 Event = _cuda.Event
-Kernel = _cuda.Kernel
-KernelLauncher = _cuda.KernelLauncher
-Reduction = _cuda.Reduction
 Stream = _cuda.Stream
 current_device = _cuda.current_device
 current_stream = _cuda.current_stream

@@ -6,12 +6,13 @@ torch is imported when a function of this module is first called, and by nothing
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import mica
 
-__all__ = ["TorchModule", "from_torch", "to_torch", "torch_function"]
+__all__ = ["TorchModule", "from_torch", "one_stream", "to_torch", "torch_function"]
 
 
 def from_torch(tensor: Any) -> mica.Tensor:
@@ -26,6 +27,23 @@ def to_torch(tensor: mica.Tensor) -> Any:
     import torch
 
     return torch.from_dlpack(tensor.detach())
+
+
+@contextmanager
+def one_stream(device: int = 0) -> Iterator[None]:
+    """`with one_stream():` torch sends its work for a CUDA device to mica's current stream. Nothing
+    has to wait then where tensors change hands, and memory is used again at once."""
+    import torch
+
+    before = torch.cuda.current_stream(device)
+    handle = mica.cuda.current_stream(f"cuda:{device}").cuda_stream
+    shared = torch.cuda.ExternalStream(handle, device=device)
+    shared.wait_stream(before)
+    try:
+        with torch.cuda.stream(shared):
+            yield
+    finally:
+        before.wait_stream(shared)
 
 
 def _is_floating(tensor: Any) -> bool:

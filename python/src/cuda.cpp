@@ -3,6 +3,7 @@
 
 #include "mica/core/memory.h"
 #include "mica/ops/copy/copy.h"
+#include "mica/runtime/cuda_library.h"
 #include "mica/runtime/runtime.h"
 #include "mica/runtime/stream.h"
 #include "python/src/bindings.h"
@@ -46,6 +47,16 @@ void bind_streams(nb::module_& m) {
           },
           "device"_a = nb::none())
       .def_prop_ro("device", &Stream::device, "Whose work it orders.")
+      .def_prop_ro(
+          "cuda_stream",
+          [](const Stream& self) {
+            return without_gil([&] {
+              const StreamGuard guard(self);
+              return reinterpret_cast<uintptr_t>(
+                  cuda_library().current_stream(self.device().index));
+            });
+          },
+          "CUDA's own handle of it, a number, for other libraries.")
       .def("synchronize", &Stream::synchronize, ReleaseGil(),
            "Waits until everything sent to it is done.")
       .def("query", &Stream::query, "Whether everything sent to it is done.")

@@ -94,8 +94,10 @@ void wait_for_us(const Tensor& t, nb::handle stream) {
         "-1 for no order");
   const int index = t.device().index;
   const CudaLibrary& cuda = cuda_library();
-  cuda.order_streams(index, cuda.current_stream(index),
-                     reinterpret_cast<void*>(static_cast<intptr_t>(handle)));
+  void* const ours = cuda.current_stream(index);
+  void* const theirs = reinterpret_cast<void*>(static_cast<intptr_t>(handle));
+  if (theirs == ours) return;  // one order of work, also when they let the memory go
+  cuda.order_streams(index, ours, theirs);
   // When the consumer lets the memory go, its last work may still be on the way.
   cuda.record_use(index, t.storage()->data(), cuda_default_stream());
 }

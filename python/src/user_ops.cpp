@@ -170,7 +170,7 @@ nb::tuple load(nb::handle path) {
 }  // namespace
 
 void bind_user_ops(nb::module_& m) {
-  nb::class_<TensorSpec>(m, "TensorSpec", "What is known of a tensor before it has values.")
+  nb::class_<TensorSpec>(m, "_TensorSpec", "What is known of a tensor before it has values.")
       .def_prop_ro(
           "shape", [](const TensorSpec& s) { return s.shape; }, "Its sizes.")
       .def_prop_ro("ndim", &TensorSpec::rank, "How many axes it has.")

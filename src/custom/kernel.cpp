@@ -21,13 +21,12 @@ const KernelCode& LoadedKernel::code_for(const std::string& architecture) {
 }
 
 void* LoadedKernel::on(int device) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto known = handles_.find(device); known != handles_.end()) return known->second;
-  }
+  std::atomic<void*>& place = handles_.at(static_cast<size_t>(device));
+  if (void* const known = place.load(std::memory_order_acquire)) return known;
   void* const kernel = cuda_compiler().load(code_for(cuda_compiler().architecture(device)));
-  const std::lock_guard lock(mutex_);
-  return handles_.emplace(device, kernel).first->second;
+  void* none = nullptr;
+  // Of two threads that loaded it one keeps its own: both stay.
+  return place.compare_exchange_strong(none, kernel) ? kernel : none;
 }
 
 namespace {

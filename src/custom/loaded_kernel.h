@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -26,7 +28,8 @@ class LoadedKernel {
   KernelSource source_;
   std::mutex mutex_;
   std::map<std::string, KernelCode> codes_;
-  std::map<int, void*> handles_;
+  static constexpr int kMostDevices = 64;
+  std::array<std::atomic<void*>, kMostDevices> handles_{};
 };
 
 }  // namespace mica::cuda

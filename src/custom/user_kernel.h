@@ -41,7 +41,8 @@ class UserKernel {
   const std::vector<KernelParameter>& parameters() const { return parameters_; }
 
  private:
-  Tensor tensor_for(size_t i, const KernelArgument& argument) const;
+  bool launch_now(const LaunchParams& params, std::span<const KernelArgument> arguments) const;
+  const Tensor& tensor_for(size_t i, const KernelArgument& argument) const;
   Number number_for(size_t i, const KernelArgument& argument) const;
   void check_tensor(size_t i, const Tensor& t) const;
 

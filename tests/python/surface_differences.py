@@ -226,6 +226,9 @@ PYTHON_ONLY = {
             "int16 int32 int64 int8 uint16 uint32 uint64 uint8"
         ),
         "NumPy and DLPack": "from_dlpack from_numpy",
+        "operators of one's own, which C++ defines with mica/op and mica/custom/load_ops.h": (
+            "load_ops op"
+        ),
         "the array API's names": ("asarray broadcast_to can_cast finfo iinfo result_type"),
     },
     "mica.nn.functional": {"PyTorch's names": "interpolate logsigmoid unfold"},
@@ -242,6 +245,9 @@ PYTHON_ONLY = {
         "PyTorch's names for memory_stats() and the like of the first CUDA device": (
             "current_device manual_seed_all max_memory_allocated max_memory_reserved mem_get_info "
             "memory_allocated memory_reserved reset_peak_memory_stats"
+        ),
+        "mica::cuda::Kernel, Elementwise and Reduction, which C++ constructs": (
+            "elementwise kernel reduction"
         ),
     },
     "mica.nn": {
@@ -414,6 +420,7 @@ MEMBERS_PYTHON_ONLY = {
         ),
     },
     "autograd.Function": {"defined by one's own class": "apply backward forward"},
+    "cuda.Stream": {"PyTorch's name for CUDA's handle": "cuda_stream"},
     "data.DataLoader": {"of its options": "batch_size drop_last"},
     "data.WorkerInfo": {"PyTorch's names for index and count": "dataset id num_workers"},
     "nn.Linear": {"of its options": "in_features out_features"},

@@ -27,7 +27,7 @@ def squeezed(text):
     return re.sub(r"\s+", "", text)
 
 
-@pytest.mark.parametrize("text", blocks("cpp"))
+@pytest.mark.parametrize("text", blocks("cpp") + blocks("c"))
 def test_cpp_block_stands_in_the_file_it_names(text):
     first, rest = text.split("\n", 1)
     path = ROOT / first.removeprefix("// ")

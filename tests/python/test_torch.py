@@ -60,6 +60,20 @@ def test_streams_are_in_order(where):
     torch.testing.assert_close(u, want, rtol=1e-3, atol=1e-3 * want.abs().max().item())
 
 
+def test_one_stream(where):
+    if where != "cuda":
+        pytest.skip("streams are CUDA's")
+    before = torch.cuda.current_stream().cuda_stream
+    x = torch.randn(1 << 20, device="cuda")
+    with interop.one_stream():
+        assert torch.cuda.current_stream().cuda_stream == mica.cuda.current_stream().cuda_stream
+        for _ in range(50):  # memory goes round at once, and nobody reads what another wrote
+            y = interop.to_torch(interop.from_torch(x) * 2)
+            x = (y + 1) / 3
+    assert torch.cuda.current_stream().cuda_stream == before
+    torch.testing.assert_close(x, torch.full_like(x, 1.0), rtol=0, atol=1e-4)
+
+
 def net_of(where, dtype=mica.float32):
     mica.manual_seed(3)
     net = mica.nn.Sequential(

@@ -94,7 +94,7 @@ def test_its_calls_are_checked():
     with pytest.raises(TypeError, match="the argument 'x' is missing"):
         softsign(a=1)
     with pytest.raises(mica.Unsupported, match="an operator named 'softsign' is there already"):
-        mica.op(lambda x: x, name="softsign")
+        mica.op(name="softsign")(lambda x: x)
     with pytest.raises(ValueError, match="its kernel takes 'z'"):
         softsign.kernel("cpu", name="other")(lambda z: None)
     with pytest.raises(mica.Unsupported, match="there is a kernel 'composed' already"):
@@ -182,7 +182,7 @@ def test_faults_are_found():
     mica.testing.check_op(none, mica.ones(3))
     with pytest.raises(mica.Unsupported, match=r"op\.gradient was not given one"):
         none(mica.ones(3, requires_grad=True))
-    bare = mica.op(lambda x: x, name="without_kernel")
+    bare = mica.op(name="without_kernel")(lambda x: x)
     with pytest.raises(AssertionError, match="without_kernel has no kernel on cpu"):
         mica.testing.check_op(bare, mica.ones(3))
 

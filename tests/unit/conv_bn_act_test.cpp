@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "mica/autograd/gradcheck.h"
 #include "mica/graph/compile.h"
 #include "mica/nn/nn.h"
+#include "mica/ops/batch_norm/batch_norm_relu.h"
 #include "mica/ops/ops.h"
 #include "tests/unit/expect_error.h"
 
@@ -80,6 +82,46 @@ TEST(ConvBnAct2d, SharesTheLayersItIsMadeOf) {
                            [&] { nn::ConvBnAct2d(conv, nn::BatchNorm2d(4)); });
   expect_error<ShapeError>("the residual must have the result's shape",
                            [&] { fused(ones({2, 2, 4, 4}), ones({2, 3, 2, 2})); });
+}
+
+TEST(BatchNormRelu, IsTheTwoCalls) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    const DType own = dtype == DType::f64 ? dtype : DType::f32;  // of weights and statistics
+    const auto of = [&](const Shape& shape, uint64_t seed, DType as) {
+      return drawn(shape, seed).detach().to(as).set_requires_grad();
+    };
+    const Tensor x = of({3, 4, 5, 2}, 1, dtype);
+    const Tensor weight = of({4}, 2, own);
+    const Tensor bias = of({4}, 3, own);
+    const Tensor g = of({3, 4, 5, 2}, 4, dtype).detach();
+    Tensors all[2];
+    for (const bool one : {false, true}) {
+      const Tensor mean = zeros({4}, {.dtype = own});
+      const Tensor variance = ones({4}, {.dtype = own});
+      const BatchNormParams params{.eps = 1e-3, .momentum = 0.3};
+      const Tensor y = one ? batch_norm_relu(x, weight, bias, mean, variance, params)
+                           : relu(batch_norm(x, weight, bias, mean, variance, params));
+      all[one] = grad({y}, {x, weight, bias}, {g});
+      all[one].insert(all[one].end(), {y.detach(), mean, variance});
+    }
+    const double tolerance = dtype == DType::f64    ? 1e-12
+                             : dtype == DType::f32  ? 1e-5
+                             : dtype == DType::bf16 ? 1e-2
+                                                    : 2e-3;
+    for (size_t i = 0; i < all[0].size(); ++i)
+      EXPECT_TRUE(all[0][i].allclose(all[1][i], tolerance, tolerance)) << name_of(dtype) << i;
+  }
+}
+
+TEST(BatchNormRelu, CanBeDifferentiatedTwice) {
+  const Tensor x = drawn({3, 2, 4, 1}, 1);
+  const Tensor weight = drawn({2}, 2);
+  const Tensor bias = drawn({2}, 3);
+  const auto f = [](const Tensors& in) {
+    return Tensors{batch_norm_relu(in[0], in[1], in[2], {}, {}, {})};
+  };
+  EXPECT_TRUE(gradcheck(f, {x, weight, bias}).ok) << "first";
+  EXPECT_TRUE(gradgradcheck(f, {x, weight, bias}).ok) << "second";
 }
 
 }  // namespace

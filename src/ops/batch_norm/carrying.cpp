@@ -138,12 +138,16 @@ Anchored batch_norm_grad_of_relu(const BatchNormParams& params, DType dtype, boo
     p.instructions.push_back({&op, own, std::move(operands)});
     return p.inputs + static_cast<int>(p.instructions.size()) - 1;
   };
-  int y = add(sub_op(), {1, 2});
+  const DType statistics = batch_norm_statistics_dtype(dtype);
+  const auto cast_to = [&](DType to, int value) {
+    return add(copy_op(), {value}, AnyParams(ParamsRef::of(CopyParams{.dtype = to})));
+  };
+  int y = dtype == statistics ? 1 : cast_to(statistics, 1);
+  y = add(sub_op(), {y, 2});
   y = add(mul_op(), {y, 3});
   if (weight) y = add(mul_op(), {y, 4});
   if (bias) y = add(add_op(), {y, p.inputs - 1});
-  if (dtype != batch_norm_statistics_dtype(dtype))
-    y = add(copy_op(), {y}, AnyParams(ParamsRef::of(CopyParams{.dtype = dtype})));
+  if (dtype != statistics) y = cast_to(dtype, y);
   y = add(relu_op(), {y});
   add(relu_grad_op(), {0, y});
   p.outputs = {static_cast<int>(p.instructions.size()) - 1};
