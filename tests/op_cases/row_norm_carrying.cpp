@@ -113,9 +113,8 @@ Sample before_sample(const Setup& s) {
 /// The gradient of a layer norm of rows of n, and a sum after it; dx, dweight and dbias.
 Sample grad_sample(const char* name, int64_t rows, int64_t n) {
   Sample sample{.name = std::string("layer_norm_grad, and a sum, ") + name,
-                .in = {x({rows, n}), x({rows, n}), x({n}),
-                       x({rows, 1}).in(-0.5, 0.5).statistic(), x({rows, 1}).in(0.5, 2).statistic(),
-                       x({rows, n})},
+                .in = {x({rows, n}), x({rows, n}), x({n}), x({rows, 1}).in(-0.5, 0.5).statistic(),
+                       x({rows, 1}).in(0.5, 2).statistic(), x({rows, n})},
                 .call = nullptr};
   sample.call = [n](const Args& a) {
     return call_carrying("layer_norm_grad", LayerNormGradParams{{n}, true},

@@ -3,11 +3,10 @@ reference in float64. MICA_ATTENTION_CASES is how many; what is default is soon 
 
 import os
 
-import numpy as np
-import pytest
-
 import mica
 import mica.nn.functional as F
+import numpy as np
+import pytest
 
 CASES = int(os.environ.get("MICA_ATTENTION_CASES", "16"))
 KERNELS = {"cpu": ("tiled", "reference"), "cuda": ("cudnn", "tiles", "direct")}

@@ -10,8 +10,8 @@ namespace mica {
 namespace {
 
 models::GPT2 small() {
-  return models::GPT2(models::GPT2Options{
-      .vocabulary = 19, .positions = 12, .width = 8, .layers = 2, .heads = 2});
+  return models::GPT2(
+      models::GPT2Options{.vocabulary = 19, .positions = 12, .width = 8, .layers = 2, .heads = 2});
 }
 
 TEST(GPT2, HasTheNamesOfHuggingFace) {
@@ -107,9 +107,8 @@ TEST(Attention, TakesMemoryInProportionToTheLength) {
     Tensor k = uniform({1, 1, length, 16});
     Tensor v = uniform({1, 1, length, 16});
     for (Tensor* t : {&q, &k, &v}) t->set_requires_grad();
-    return peak_of([&] {
-      sum(scaled_dot_product_attention(q, k, v, {.causal = true})).backward();
-    });
+    return peak_of(
+        [&] { sum(scaled_dot_product_attention(q, k, v, {.causal = true})).backward(); });
   };
   const int64_t least = peak(2048);
   EXPECT_LT(peak(8192), 6 * least);
