@@ -4,8 +4,8 @@
 #include "mica/runtime/cuda/types.cuh"
 
 // Operands of the tensor cores' products of 16 by 8, from shared memory and from sums of other
-// products. With g = lane / 4 and t = lane % 4, a lane holds of sums c the rows g and g + 8, columns
-// 2t and 2t + 1 (c[0], c[1] and c[2], c[3]).
+// products. With g = lane / 4 and t = lane % 4, a lane holds of sums c the rows g and g + 8,
+// columns 2t and 2t + 1 (c[0], c[1] and c[2], c[3]).
 namespace mica::attention {
 
 __device__ inline int lane_of() { return static_cast<int>(threadIdx.x % 32); }

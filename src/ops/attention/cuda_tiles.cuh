@@ -62,8 +62,7 @@ __device__ void multiply_rows(float (&c)[N][4], const typename M::T* a, int row0
 
 /// to (16, D) += c (16, 8 N) times the rows of b.
 template <class M, int D, int N>
-__device__ void add_product(float (&to)[D / 8][4], const float (&c)[N][4],
-                            const typename M::T* b) {
+__device__ void add_product(float (&to)[D / 8][4], const float (&c)[N][4], const typename M::T* b) {
 #pragma unroll
   for (int k = 0; k < N * 8 / M::kDepth; ++k) {
     const typename M::A left = M::left(c, k);
@@ -180,8 +179,8 @@ __global__ void __launch_bounds__(kTileThreads)
           weight = exp2f(weight - from);
           total[half] += weight;
           if (p.dropout > 0)
-            weight *= dropped<float>(
-                terms, p.weight(b, h, row, j0 + n * 8 + lane_of() % 4 * 2 + e), dropping);
+            weight *= dropped<float>(terms, p.weight(b, h, row, j0 + n * 8 + lane_of() % 4 * 2 + e),
+                                     dropping);
         }
     }
     cuda::wait_copies<1>();
@@ -289,9 +288,8 @@ __global__ void __launch_bounds__(kTileThreads)
           const int column = n * 8 + lane_of() % 4 * 2 + e % 2;
           const int64_t query = i0 + column;
           const int64_t key = first + warp_row + lane_of() / 4 + e / 2 * 8;
-          weigh<T>(p, terms, dropping, b, h, query, key,
-                   query >= low[e / 2] && query < high[e / 2], lses[column], deltas[column],
-                   weights[n][e], dscores[n][e]);
+          weigh<T>(p, terms, dropping, b, h, query, key, query >= low[e / 2] && query < high[e / 2],
+                   lses[column], deltas[column], weights[n][e], dscores[n][e]);
         }
       add_product<M, D, N>(dv, weights, sdy);
       add_product<M, D, N>(dk, dscores, sq);
@@ -407,11 +405,11 @@ void differentiate(const TileGrad& g, const float* deltas, const Call& call) {
   const Dropping dropping = dropping_of(p);
   const auto batch = static_cast<unsigned>(p.batch);
   call.encoder->launch(grad_key_tiles<M, D, kOthers>,
-                       {tile_count(p.keys), static_cast<unsigned>(p.kv_heads), batch},
-                       kTileThreads, shared, g, terms, dropping, t);
+                       {tile_count(p.keys), static_cast<unsigned>(p.kv_heads), batch}, kTileThreads,
+                       shared, g, terms, dropping, t);
   call.encoder->launch(grad_query_tiles<M, D, kOthers>,
-                       {tile_count(p.queries), static_cast<unsigned>(p.heads), batch},
-                       kTileThreads, shared, g, terms, dropping, t);
+                       {tile_count(p.queries), static_cast<unsigned>(p.heads), batch}, kTileThreads,
+                       shared, g, terms, dropping, t);
 }
 
 /// Calls f<D>() for the width of heads.

@@ -4,7 +4,7 @@
 namespace mica::attention {
 
 void differentiate_float(const TileGrad& g, Products products, const float* deltas,
-                      const Call& call) {
+                         const Call& call) {
   switch_width(g.problem, [&]<int D>() {
     if (products == Products::tf32)
       differentiate<FloatProduct<false>, D>(g, deltas, call);

@@ -4,7 +4,7 @@
 namespace mica::attention {
 
 void differentiate_half(const TileGrad& g, Products products, const float* deltas,
-                      const Call& call) {
+                        const Call& call) {
   switch_width(g.problem, [&]<int D>() {
     if (products == Products::half)
       differentiate<HalfProduct<__half>, D>(g, deltas, call);

@@ -89,11 +89,13 @@ __global__ void __launch_bounds__(kThreads, 1)
     float largest = -kMost;
     float total = 0;
     if (first < vectors) {
-      Vec<Pair<T>, V / 2> most = load_vec<V / 2>(reinterpret_cast<const Pair<T>*>(x) + first * V / 2);
+      Vec<Pair<T>, V / 2> most =
+          load_vec<V / 2>(reinterpret_cast<const Pair<T>*>(x) + first * V / 2);
       for (int j = first + kThreads; j < vectors; j += kThreads) {
         const auto v = load_vec<V / 2>(reinterpret_cast<const Pair<T>*>(x) + j * V / 2);
 #pragma unroll
-        for (int e = 0; e < V / 2; ++e) most.v[e] = larger(most.v[e], v.v[e]);  // a NaN is in the sum
+        for (int e = 0; e < V / 2; ++e)
+          most.v[e] = larger(most.v[e], v.v[e]);  // a NaN is in the sum
       }
 #pragma unroll
       for (int e = 0; e < V / 2; ++e)
@@ -106,8 +108,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int j = first; j < vectors; j += kThreads) {
       const Vec<T, V> v = load_vec<V>(x + j * V);
 #pragma unroll
-      for (int e = 0; e < V; ++e)
-        sum += power_of_2(fmaf(to_compute(v.v[e]), kLog2E, -shift));
+      for (int e = 0; e < V; ++e) sum += power_of_2(fmaf(to_compute(v.v[e]), kLog2E, -shift));
       if (smoothing != 0) {
 #pragma unroll
         for (int e = 0; e < V; ++e) total += to_compute(v.v[e]);
@@ -173,8 +174,8 @@ void run(const CrossEntropyParams& p, const State& s, const Call& c) {
   const CudaTargets targets{c.in[1].data, c.in[1].dtype(), p.ignore_index};
   auto* count = static_cast<int64_t*>(c.workspace);
   auto* losses = reinterpret_cast<float*>(count + 1);
-  const auto blocks = static_cast<unsigned>(
-      std::min<int64_t>(s.rows, c.encoder->multiprocessors()));
+  const auto blocks =
+      static_cast<unsigned>(std::min<int64_t>(s.rows, c.encoder->multiprocessors()));
   c.encoder->launch(count_targets, 1, kThreads, 0, targets, s.rows, count);
   const auto launch = [&]<class T>() {
     const int64_t classes = c.in[0].shape()[1];

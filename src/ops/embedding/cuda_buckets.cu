@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kThreads)
   if (row >= 0) atomicAdd(counts + row, 1);
 }
 
-/// starts[r]: where the places of row r begin, a range for each row in no fixed order; `cursors` is a
-/// copy, `taken` how many have been given out. A warp takes what its rows need at once.
+/// starts[r]: where the places of row r begin, a range for each row in no fixed order; `cursors` is
+/// a copy, `taken` how many have been given out. A warp takes what its rows need at once.
 __global__ void __launch_bounds__(kThreads)
     place_rows(const int32_t* counts, int64_t rows, int32_t* taken, int32_t* starts,
                int32_t* cursors) {
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
     sum_rows(int64_t rows, int width, const int32_t* __restrict__ starts,
-             const int32_t* __restrict__ counts, const int32_t* __restrict__ places, const T* __restrict__ dy,
-             T* __restrict__ dweight) {
+             const int32_t* __restrict__ counts, const int32_t* __restrict__ places,
+             const T* __restrict__ dy, T* __restrict__ dweight) {
   using C = Compute<T>;
   __shared__ C shared[kWarps][32 * V];
   wait_for_inputs();

@@ -177,8 +177,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         Vec<T, V> result = pack<T>(v);
         if (added) {  // to what was rounded, as the op's own result is
 #pragma unroll
-          for (int e = 0; e < V; ++e)
-            v[e] = to_compute(result.v[e]) + to_compute(more[k].v[e]);
+          for (int e = 0; e < V; ++e) v[e] = to_compute(result.v[e]) + to_compute(more[k].v[e]);
           result = pack<T>(v);
         }
         store_vec<V>(dx + start + column_of<V>(k), result);
@@ -203,8 +202,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   write(sum_bias, dbias);
 }
 
-/// Adds up `parts` rows of n sums: of dweight, and behind them of dbias. A block has 32 columns, and
-/// 32 warps share the parts; blockIdx.y tells which gradient.
+/// Adds up `parts` rows of n sums: of dweight, and behind them of dbias. A block has 32 columns,
+/// and 32 warps share the parts; blockIdx.y tells which gradient.
 __global__ void __launch_bounds__(1024)
     add_blocks(int n, int parts, const float* __restrict__ partial, float* __restrict__ dweight,
                float* __restrict__ dbias) {
@@ -228,9 +227,8 @@ __global__ void __launch_bounds__(1024)
 int loads_of(int64_t n, DType dtype) {
   const auto v = static_cast<int64_t>(16 / size_of(dtype));
   const int64_t loads = ceil_div<int64_t>(n, 32 * v);
-  return dtype != DType::f64 && n > 0 && n % v == 0 && loads <= kMostLoads
-             ? static_cast<int>(loads)
-             : 0;
+  return dtype != DType::f64 && n > 0 && n % v == 0 && loads <= kMostLoads ? static_cast<int>(loads)
+                                                                           : 0;
 }
 
 /// Calls f<T, K>() for the element type and the loads of a row.
@@ -307,12 +305,11 @@ std::shared_ptr<State> prepare_sum(const AnchoredParams& params, const Specs& s)
 void run_sum(const AnchoredParams& params, const State& s, const Call& c) {
   const ProgrammaticLaunch overlap;
   switch_loads(c.in[0].dtype(), s.loads, [&]<class T, int K>() {
-    c.encoder->launch(add_and_normalise<T, K>, grid_over(s.count, kWarps), kThreads, 0, s.count,
-                      static_cast<int>(s.n),
-                      static_cast<float>(params.call->params.as<LayerNormParams>().eps),
-                      c.in[0].as<const T>(), c.in[3].as<const T>(), c.in[1].as<const T>(),
-                      c.in[2].as<const T>(), c.out.back().as<T>(), c.out[0].as<T>(),
-                      c.out[1].as<float>(), c.out[2].as<float>());
+    c.encoder->launch(
+        add_and_normalise<T, K>, grid_over(s.count, kWarps), kThreads, 0, s.count,
+        static_cast<int>(s.n), static_cast<float>(params.call->params.as<LayerNormParams>().eps),
+        c.in[0].as<const T>(), c.in[3].as<const T>(), c.in[1].as<const T>(), c.in[2].as<const T>(),
+        c.out.back().as<T>(), c.out[0].as<T>(), c.out[1].as<float>(), c.out[2].as<float>());
   });
 }
 
@@ -349,8 +346,8 @@ void run_rows(const LayerNormGradParams&, const State& s, const Call& c) {
   });
   const ProgrammaticLaunch overlap;
   c.encoder->launch(add_blocks, dim3(static_cast<unsigned>(ceil_div<int64_t>(s.n, 32)), 2),
-                    dim3(32, 32), 0, static_cast<int>(s.n), s.parts, partial,
-                    c.out[1].as<float>(), c.out[2].as<float>());
+                    dim3(32, 32), 0, static_cast<int>(s.n), s.parts, partial, c.out[1].as<float>(),
+                    c.out[2].as<float>());
 }
 
 // The same with a sum after it.

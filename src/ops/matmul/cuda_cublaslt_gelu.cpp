@@ -28,7 +28,8 @@ std::optional<int> carried(const AnchoredParams& params) {
   const auto known = known_after(params, layer ? linear_op() : matmul_op());
   if (!known || known->activation != Activation::gelu_tanh || known->added >= 0)
     return std::nullopt;
-  if (known->saved >= 0) return params.call->keeps_result ? std::nullopt : std::optional(known->saved);
+  if (known->saved >= 0)
+    return params.call->keeps_result ? std::nullopt : std::optional(known->saved);
   return layer && params.call->keeps_result ? std::optional(-1) : std::nullopt;
 }
 
