@@ -88,6 +88,27 @@ entry(
 )
 
 
+def draw_packed(d):
+    batch, length, heads, e = (d.integer(1, 5) for _ in range(4))
+    return Call([d.values((batch, length, 3 * heads * e))], {"heads": heads, "causal": d.flag()})
+
+
+def jax_packed(qkv, heads, causal):
+    batch, length, _ = qkv.shape
+    split = jnp.reshape(qkv, (batch, length, 3, heads, -1))
+    q, k, v = (jnp.swapaxes(split[:, :, i], 1, 2) for i in range(3))
+    return jnp.reshape(jnp.swapaxes(jax_attention(q, k, v, causal), 1, 2), (batch, length, -1))
+
+
+entry(
+    "packed_attention",
+    draw_packed,
+    lambda qkv, heads, causal: F.packed_attention(qkv, heads, is_causal=causal),
+    jax_packed,
+    tolerance=8,
+)
+
+
 # Products.
 def draw_product(*letters):
     def draw(d):

@@ -30,11 +30,11 @@ LEFT_OUT = {
     ),
     "not in PyTorch": (
         "allow_tf32 autotune clipped_relu conv_workspace_limit deterministic devices empty_cache "
-        "force_kernel forced_kernel linear_scan memory_stats num_threads pass_is_on passes "
-        "reset_peak rng_state set_allow_tf32 set_autotune set_conv_workspace_limit "
-        "set_deterministic set_memory_limit set_num_threads set_pass set_verbose_compile "
-        "set_verbose_dispatch strides to_device verbose_compile verbose_dispatch "
-        "__array_namespace__ __copy__ __divmod__"
+        "force_kernel forced_kernel linear_scan memory_stats num_threads packed_attention "
+        "pass_is_on passes reset_peak rng_state set_allow_tf32 set_autotune "
+        "set_conv_workspace_limit set_deterministic set_memory_limit set_num_threads set_pass "
+        "set_verbose_compile set_verbose_dispatch strides to_device verbose_compile "
+        "verbose_dispatch __array_namespace__ __copy__ __divmod__"
     ),
     "a setting or a mode, not values": (
         "compile get_autocast_dtype get_num_threads is_autocast_enabled is_grad_enabled manual_seed"

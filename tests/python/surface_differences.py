@@ -231,6 +231,7 @@ PYTHON_ONLY = {
         ),
         "the array API's names": ("asarray broadcast_to can_cast finfo iinfo result_type"),
     },
+    "mica.models": {"mica/models/gpt2.h has GPT2(options)": "gpt2 gpt2_from_huggingface"},
     "mica.nn.functional": {"PyTorch's names": "interpolate logsigmoid unfold"},
     "mica.autograd": {
         "PyTorch's names": (
@@ -598,6 +599,9 @@ PARAMETERS_CPP_ONLY = {
         "bernoulli.device bernoulli.dtype bernoulli.p bernoulli.shape"
     ),
     "hardtanh and relu6 say it": "clamp.open",
+    "num_kv_heads says it, and there are as many keys as queries": (
+        "nn.functional.packed_attention.bottom_right nn.functional.packed_attention.grouped"
+    ),
     "what a shared handle of C++ points to": "data.Dataset.impl nn.Module.impl",
     "data.TensorDataset(x, y)": "data.Dataset.class_names data.Dataset.tensors",
     "`dataset` may be one": "data.DataLoader.stream",

@@ -41,6 +41,7 @@ MISSING = {
     "fused": "what compiled functions make of elementwise chains",
     "fused_reduce": "what compiled functions make of elementwise chains and a reduction",
     "nonzero_ends": "a part of nonzero",
+    "attention": "what scaled_dot_product_attention and packed_attention are made of",
     "rng_take": "what random operators draw from",
     "schedule_lr": "a part of an optimizer's step",
     "sgd_update": "a step of mica.optim.SGD",

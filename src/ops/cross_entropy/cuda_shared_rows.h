@@ -4,7 +4,7 @@
 
 namespace mica {
 
-/// Of many classes: a row of logits stays in shared memory.
+/// Of many classes: rows of logits stay in shared memory.
 Kernel cross_entropy_with_grad_shared_kernel();
 
 }  // namespace mica

@@ -1,5 +1,5 @@
-// The gradient of an embedding without atomics on its elements: the indices are put in the order of
-// the rows they name, by counting, and each row of the gradient is the sum of its own. A row that
+// The gradient of an embedding without atomics on its elements: the indices are put together by the
+// rows they name, by counting, and each row of the gradient is the sum of its own. A row that
 // many indices name is a block's, whose warps share them.
 #include "mica/op/settings.h"
 #include "mica/ops/embedding/cuda_buckets.h"
@@ -15,7 +15,6 @@ using namespace mica::cuda;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kScanThreads = 1024;
 constexpr int kMany = 16;  // indices of a row that a warp takes alone
 
 /// counts[r]: how many indices name row r.
@@ -28,34 +27,26 @@ __global__ void __launch_bounds__(kThreads)
   if (row >= 0) atomicAdd(counts + row, 1);
 }
 
-/// starts[r]: the sum of the counts before row r; starts[rows]: of all. `cursors` is a copy. One
-/// block, whose threads take neighbouring rows.
-__global__ void __launch_bounds__(kScanThreads)
-    sum_counts(const int32_t* counts, int64_t rows, int32_t* starts, int32_t* cursors) {
-  __shared__ int32_t warps[32];
+/// starts[r]: where the places of row r begin, a range for each row in no fixed order; `cursors` is
+/// a copy, `taken` how many have been given out. A warp takes what its rows need at once.
+__global__ void __launch_bounds__(kThreads)
+    place_rows(const int32_t* counts, int64_t rows, int32_t* taken, int32_t* starts,
+               int32_t* cursors) {
   wait_for_inputs();
-  const int64_t each = ceil_div<int64_t>(rows, kScanThreads);
-  const int64_t first = each * threadIdx.x;
-  const int64_t last = first + each < rows ? first + each : rows;
-  int32_t own = 0;
-  for (int64_t r = first; r < last; ++r) own += counts[r];
+  const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const auto lane = static_cast<int>(threadIdx.x % 32);
-  const auto warp = static_cast<int>(threadIdx.x / 32);
+  const int32_t own = row < rows ? counts[row] : 0;
   int32_t sum = own;
   for (int offset = 1; offset < 32; offset *= 2) {
     const int32_t before = __shfl_up_sync(0xffffffffU, sum, offset);
     if (lane >= offset) sum += before;
   }
-  if (lane == 31) warps[warp] = sum;
-  __syncthreads();
-  int32_t before = sum - own;
-  for (int w = 0; w < warp; ++w) before += warps[w];
-  for (int64_t r = first; r < last; ++r) {
-    starts[r] = before;
-    cursors[r] = before;
-    before += counts[r];
-  }
-  if (threadIdx.x == kScanThreads - 1) starts[rows] = before;
+  int32_t first = 0;
+  if (lane == 31) first = atomicAdd(taken, sum);
+  first = __shfl_sync(0xffffffffU, first, 31) + sum - own;
+  if (row >= rows) return;
+  starts[row] = first;
+  cursors[row] = first;
 }
 
 /// places: the indices' numbers, row after row.
@@ -73,8 +64,8 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
     sum_rows(int64_t rows, int width, const int32_t* __restrict__ starts,
-             const int32_t* __restrict__ places, const T* __restrict__ dy,
-             T* __restrict__ dweight) {
+             const int32_t* __restrict__ counts, const int32_t* __restrict__ places,
+             const T* __restrict__ dy, T* __restrict__ dweight) {
   using C = Compute<T>;
   __shared__ C shared[kWarps][32 * V];
   wait_for_inputs();
@@ -91,7 +82,7 @@ __global__ void __launch_bounds__(kThreads)
   };
   const int64_t own = row0 + warp;
   const int32_t begin = own < rows ? starts[own] : 0;
-  const int32_t end = own < rows ? starts[own + 1] : 0;
+  const int32_t end = own < rows ? begin + counts[own] : 0;
   for (int column = lane * V; own < rows && end - begin <= kMany && column < width;
        column += 32 * V) {
     C sums[V] = {};
@@ -99,9 +90,9 @@ __global__ void __launch_bounds__(kThreads)
     store_vec<V>(dweight + own * width + column, pack<T>(sums));
   }
   for (int64_t row = row0; row < row0 + kWarps && row < rows; ++row) {
+    if (counts[row] <= kMany) continue;
     const int32_t first = starts[row];
-    const int32_t last = starts[row + 1];
-    if (last - first <= kMany) continue;
+    const int32_t last = first + counts[row];
     for (int column0 = 0; column0 < width; column0 += 32 * V) {
       const int column = column0 + lane * V;
       C sums[V] = {};
@@ -127,14 +118,13 @@ struct State : KernelState {
 };
 
 Support supports(const EmbeddingGradParams& p, const Specs& s) {
-  constexpr int64_t kMostRows = 1 << 18;  // that one block adds up
-  constexpr int64_t kMostIndices = 1 << 30;
+  constexpr int64_t kMost = 1 << 30;
   constexpr int64_t kFew = 1 << 16;  // elements that atomics take as fast
   if (s.out[0].dtype == DType::f64) return Support::no("computes f32, f16 and bf16");
   if (deterministic()) return Support::no("the order of a row's sum is not fixed");
   const int64_t n = s.in[0].numel();
   if (n == 0 || s.out[0].numel() == 0) return Support::no("there is nothing to add up");
-  if (p.rows > kMostRows || n > kMostIndices) return Support::no("too many rows or indices");
+  if (p.rows > kMost || n > kMost) return Support::no("too many rows or indices");
   Support support = n * s.out[0].shape[1] < kFew ? Support::possible() : Support::yes();
   return std::move(support).with_contiguous(0b11);
 }
@@ -156,21 +146,23 @@ void run(const EmbeddingGradParams& p, const State& s, const Call& c) {
   IndexReader index = index_reader({"embedding_grad", 0, p.rows}, c.in[0], 1, c.encoder->fault());
   index.skipped = p.padding;
   auto* counts = static_cast<int32_t*>(c.workspace);
-  int32_t* starts = counts + s.rows;
-  int32_t* cursors = starts + s.rows + 1;
+  int32_t* taken = counts + s.rows;
+  int32_t* starts = taken + 1;
+  int32_t* cursors = starts + s.rows;
   int32_t* places = cursors + s.rows;
-  check_cuda(cudaMemsetAsync(counts, 0, static_cast<size_t>(s.rows) * sizeof(int32_t),
+  check_cuda(cudaMemsetAsync(counts, 0, static_cast<size_t>(s.rows + 1) * sizeof(int32_t),
                              c.encoder->stream()));
   c.encoder->launch(count_rows, grid_over(s.indices, kThreads), kThreads, 0, index, s.indices,
                     counts);
   const ProgrammaticLaunch overlap;
-  c.encoder->launch(sum_counts, 1, kScanThreads, 0, counts, s.rows, starts, cursors);
+  c.encoder->launch(place_rows, grid_over(s.rows, kThreads), kThreads, 0, counts, s.rows, taken,
+                    starts, cursors);
   c.encoder->launch(fill_rows, grid_over(s.indices, kThreads), kThreads, 0, index, s.indices,
                     cursors, places);
   cuda_switch_float(c.out[0].dtype(), "embedding_grad", [&]<class T>() {
     const auto kernel = s.vector > 1 ? sum_rows<T, kVec16<T>> : sum_rows<T, 1>;
     c.encoder->launch(kernel, grid_over(s.rows, kWarps), kThreads, 0, s.rows, s.width, starts,
-                      places, c.in[1].as<const T>(), c.out[0].as<T>());
+                      counts, places, c.in[1].as<const T>(), c.out[0].as<T>());
   });
 }
 

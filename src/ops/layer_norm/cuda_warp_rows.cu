@@ -202,6 +202,27 @@ __global__ void __launch_bounds__(kThreads, 2)
   write(sum_bias, dbias);
 }
 
+/// Adds up `parts` rows of n sums: of dweight, and behind them of dbias. A block has 32 columns,
+/// and 32 warps share the parts; blockIdx.y tells which gradient.
+__global__ void __launch_bounds__(1024)
+    add_blocks(int n, int parts, const float* __restrict__ partial, float* __restrict__ dweight,
+               float* __restrict__ dbias) {
+  __shared__ float sums[32][33];
+  wait_for_inputs();
+  const int column = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
+  const float* from = partial + int64_t{blockIdx.y} * parts * n + column;
+  float sum = 0;
+  if (column < n) {
+#pragma unroll 4
+    for (int i = static_cast<int>(threadIdx.y); i < parts; i += 32) sum += from[int64_t{i} * n];
+  }
+  sums[threadIdx.x][threadIdx.y] = sum;
+  __syncthreads();
+  sum = warp_sum(sums[threadIdx.y][threadIdx.x]);
+  const int own = static_cast<int>(blockIdx.x * 32 + threadIdx.y);
+  if (threadIdx.x == 0 && own < n) (blockIdx.y == 0 ? dweight : dbias)[own] = sum;
+}
+
 /// Loads of a row of n that a thread makes; 0 where a warp does not hold it.
 int loads_of(int64_t n, DType dtype) {
   const auto v = static_cast<int64_t>(16 / size_of(dtype));
@@ -323,8 +344,9 @@ void run_rows(const LayerNormGradParams&, const State& s, const Call& c) {
                       c.in[2].as<const T>(), c.in[3].as<const float>(), c.in[4].as<const float>(),
                       added, c.out[0].as<T>(), partial, partial + s.parts * s.n);
   });
-  c.encoder->launch(add_parts<float>, dim3(static_cast<unsigned>(ceil_div<int64_t>(s.n, 32)), 2),
-                    dim3(32, 8), 0, s.n, s.parts, partial, c.out[1].as<float>(),
+  const ProgrammaticLaunch overlap;
+  c.encoder->launch(add_blocks, dim3(static_cast<unsigned>(ceil_div<int64_t>(s.n, 32)), 2),
+                    dim3(32, 32), 0, static_cast<int>(s.n), s.parts, partial, c.out[1].as<float>(),
                     c.out[2].as<float>());
 }
 
