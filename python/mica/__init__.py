@@ -5,7 +5,7 @@ Everything is computed in C++; this package gives it Python's names.
 
 from math import e, inf, nan, pi
 
-from mica import amp, autograd, cuda, data, io, models, nn, optim, train
+from mica import amp, autograd, cuda, data, io, models, nn, optim, text, train
 from mica._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Tensors and their types

@@ -139,6 +139,9 @@ CPP_ONLY = {
             "view_of"
         ),
         "Tensor.pin_memory makes pinned tensors": "empty_pinned",
+        "one layer in one direction; lstm, gru and the like are made of them": (
+            "RecurrentMode RecurrentResult RecurrentWeights gates_of recurrent recurrent_cell"
+        ),
         "DataLoader(shuffle=seed) uses it; mica.manual_seed with mica.randperm else": (
             "seeded_randperm"
         ),
@@ -165,8 +168,14 @@ CPP_ONLY = {
             "SafetensorsEntry SafetensorsHeader parse_safetensors_header safetensors_header_end"
         ),
     },
+    "mica::models": {"an embedding, an LSTM and a linear layer in Python": "CharLm"},
     "mica::nn": {
         "a class with a forward in Python": "Lambda",
+        "a tuple in Python": "LstmState",
+        "a word in Python: nonlinearity='relu'": "Nonlinearity",
+        "the inside of layers that are given packed sequences": (
+            "lengths_in_order packed_like padded_in_order"
+        ),
         "the inside of empty handles": "raise_empty_handle",
         "any callable in Python": "ForwardHook ForwardPreHook",
         "a word in Python: mode='row'": "DepthMode names_of",
@@ -377,6 +386,10 @@ MEMBERS_CPP_ONLY = {
         "param_groups[group]['lr'] sets it": "set_current_lr",
     },
     "OptimizerWith": {"param_groups sets them": "set_options"},
+    "LSTMImpl": {"forward takes packed sequences too": "forward_packed"},
+    "PlainRecurrentImpl": {"forward takes packed sequences too": "forward_packed"},
+    "RecurrentCellImpl": {"its class says it": "mode"},
+    "RecurrentLayerImpl": {"its class says it": "mode", "parameters() in Python": "weights"},
     "Schedule": {"what it is in device memory": "pieces"},
     "Stream": {"the inside of streams": "defined state"},
     "Summary": {"nn.SummaryRow": "Row"},
@@ -417,6 +430,18 @@ MEMBERS_PYTHON_ONLY = {
     "data.DataLoader": {"of its options": "batch_size drop_last"},
     "data.WorkerInfo": {"PyTorch's names for index and count": "dataset id num_workers"},
     "nn.Linear": {"of its options": "in_features out_features"},
+    **{
+        f"nn.{name}": {
+            "of its options": (
+                "batch_first bias bidirectional dropout hidden_size input_size num_layers proj_size"
+            )
+        }
+        for name in ("GRU", "LSTM", "RNN")
+    },
+    **{
+        f"nn.{name}Cell": {"of its options": "bias hidden_size input_size"}
+        for name in ("GRU", "LSTM", "RNN")
+    },
     "nn.Module": {
         "PyTorch's names": (
             "add_module bfloat16 buffers cpu cuda double extra_repr float get_buffer get_parameter "
