@@ -15,6 +15,7 @@
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/reference.h"
 #include "mica/ops/view/view.h"
+#include "mica/ops/where/where.h"
 #include "mica/runtime/cpu/parallel.h"
 
 namespace mica {
