@@ -4,7 +4,8 @@
 
 One JSON line for each: milliseconds of a forward pass and of a forward and backward pass, the
 shortest of several groups. 512 steps, 4 layers of 512, unless --steps, --layers and --units say
-otherwise; --device cpu compares on the CPU, in f32.
+otherwise; --device cpu compares on the CPU. Where the two want different versions of cuDNN,
+--peers mica and --peers torch run them one by one.
 """
 
 import argparse
@@ -101,8 +102,10 @@ def main():
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--units", type=int, default=512)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--peers", nargs="+", default=["mica", "torch"])
     a = parser.parse_args()
-    sides = [by_mica] + ([by_torch] if importlib.util.find_spec("torch") else [])
+    peers = {"mica": by_mica, "torch": by_torch}
+    sides = [peers[name] for name in a.peers if importlib.util.find_spec(name)]
     for precision in a.precision:
         for batch in a.batch:
             for side in sides:

@@ -20,8 +20,7 @@ std::vector<std::string> all_bytes() {
   return bytes;
 }
 
-}  // namespace
-
+/// One after the other. Raises where it is not UTF-8.
 std::vector<std::string_view> characters_of(std::string_view text) {
   check(is_utf8(text), "text: expected UTF-8");
   std::vector<std::string_view> all;
@@ -32,6 +31,8 @@ std::vector<std::string_view> characters_of(std::string_view text) {
   }
   return all;
 }
+
+}  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> entries) : entries_(std::move(entries)) {
   is_bytes_ = entries_ == all_bytes();

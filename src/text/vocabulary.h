@@ -36,7 +36,4 @@ class Vocabulary {
   bool is_bytes_ = false;
 };
 
-/// The characters of a UTF-8 text, one after the other. Raises where it is not UTF-8.
-std::vector<std::string_view> characters_of(std::string_view text);
-
 }  // namespace mica::text

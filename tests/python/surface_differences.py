@@ -324,6 +324,7 @@ MEMBERS_RENAMED = {
     "ModuleListImpl": {"push_back": "append"},
     "Optimizer": {"set_schedule": "schedule"},
     "Stream": {"create": "__init__", "wait": "wait_event"},
+    "Vocabulary": {"size": "__len__"},
     "Tensor": {
         "offset": "storage_offset",
         "rank": "ndim",
@@ -496,8 +497,27 @@ PARAMETER_WORDS = {
     "x": "input",
 }
 
+_STACK = {
+    "bias": "has_biases",
+    "h": "hx",
+    "layers": "num_layers",
+    "training": "train",
+    "weights": "params",
+}
+_LAYER = {"hidden": "hidden_size", "in": "input_size", "layers": "num_layers"}
+
 # The same for one Python function.
 PARAMETERS_RENAMED = {
+    **{name: _STACK for name in ("gru", "lstm", "rnn_relu", "rnn_tanh")},
+    **{f"nn.{name}": _LAYER for name in ("GRU", "RNN")},
+    "nn.LSTM": {**_LAYER, "projection": "proj_size"},
+    **{
+        f"nn.{name}{end}.forward": {"state": "hx"}
+        for name in ("GRU", "LSTM", "RNN")
+        for end in ("", "Cell")
+    },
+    "nn.utils.rnn.unpad_sequence": {"padded": "padded_sequences"},
+    "nn.utils.rnn.unpack_sequence": {"sequence": "packed_sequences"},
     "amp.GradScaler.scale": {"loss": "outputs"},
     **{f"optim.{name}.add_param_group": {"group": "param_group"} for name in OPTIMIZERS},
     "io.load": {"path": "f"},
@@ -591,6 +611,8 @@ WITHOUT_EFFECT = {"inplace": "results are tensors of their own; a compiled step 
 
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
+    "only an LSTM projects": "nn.GRU.projection nn.RNN.projection",
+    "a tuple (h, c) in Python": "lstm.c",
     "its step is not compiled": "optim.LBFGS.step.where",
     "the tensor itself": (
         "Tensor.add_.destination Tensor.contiguous.x Tensor.copy_.destination "
@@ -641,6 +663,11 @@ PARAMETERS_CPP_ONLY = {
 
 # Parameters that C++ has not, with the reason.
 PARAMETERS_PYTHON_ONLY = {
+    "options of C++'s cells, whose handles are made of any arguments": (
+        "nn.GRUCell.bias nn.GRUCell.hidden_size nn.GRUCell.input_size nn.LSTMCell.bias "
+        "nn.LSTMCell.hidden_size nn.LSTMCell.input_size nn.RNNCell.bias nn.RNNCell.hidden_size "
+        "nn.RNNCell.input_size nn.RNNCell.nonlinearity"
+    ),
     "any number of them in Python": (
         "Tensor.index_put_.args Tensor.index_put_.kwargs Tensor.view.args"
     ),
