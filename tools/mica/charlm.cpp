@@ -244,7 +244,7 @@ void train_charlm(CharLmRun r) {
   check(!r.data.empty(), "mica train charlm: --data FILE names the text to learn");
   if (r.threads > 0) set_num_threads(r.threads);
   if (r.precision.empty()) r.precision = device.is_cuda() ? "bf16" : "f32";
-  if (r.epochs == 0) r.epochs = 10;
+  if (r.epochs == 0) r.epochs = 12;
   if (r.batch == 0) r.batch = device.is_cuda() ? 128 : 32;
   if (r.lr == 0) r.lr = 0.003;
   if (r.clip == 0) r.clip = 1;

@@ -23,9 +23,9 @@ struct CharLmRun {
   int64_t sequence = 128;
   int64_t embedding = 128;
   int64_t hidden = 512;
-  int64_t layers = 2;
-  double dropout = 0.4;
-  double weight_dropout = 0.3;
+  int64_t layers = 3;
+  double dropout = 0.2;
+  double weight_dropout = 0;
   double seconds = 0;  ///< ends earlier where an epoch would take longer
   bool bytes = false;
 };
