@@ -50,6 +50,7 @@ void infer(const CtcParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
 }
 
 Tensors vjp(const CtcParams&, const VjpArgs& a) {
+  check<Unsupported>(!a.grad[1].defined(), "ctc_loss: its gradient is not differentiated again");
   Tensors grads(4);
   if (a.needs(kLogProbs)) grads[0] = a.out[1] * reshape(a.grad[0], {1, -1, 1});
   return grads;
@@ -73,9 +74,9 @@ class Sequence {
         alpha_(alpha) {
     for (int64_t s = 1; s < states_; s += 2) {
       const int64_t c = label(s);
-      check<IndexError>(c >= 0 && c < classes() && c != blank_,
-                        "ctc_loss: targets must be classes in [0, {}) but {}, the blank, got {}",
-                        classes(), blank_, c);
+      check(c >= 0 && c < classes() && c != blank_,
+            "ctc_loss: targets must be classes in [0, {}) but {}, the blank, got {}", classes(),
+            blank_, c);
     }
   }
 
