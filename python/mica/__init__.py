@@ -5,7 +5,21 @@ Everything is computed in C++; this package gives it Python's names.
 
 from math import e, inf, nan, pi
 
-from mica import amp, autograd, cpu, cuda, data, interop, io, models, nn, optim, testing, train
+from mica import (
+    amp,
+    autograd,
+    cpu,
+    cuda,
+    data,
+    interop,
+    io,
+    models,
+    nn,
+    optim,
+    testing,
+    text,
+    train,
+)
 from mica._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Tensors and their types

@@ -2,6 +2,7 @@
 
 #include "mica/nn/op_layer.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
+#include "mica/ops/ctc/ctc.h"
 #include "mica/ops/loss/likelihood.h"
 #include "mica/ops/loss/loss.h"
 
@@ -65,6 +66,9 @@ using GaussianNLLLoss = Loss<gaussian_nll_loss, GaussianNLLOptions>;
 using CosineEmbeddingLoss = Loss<cosine_embedding_loss, MarginOptions>;
 using MarginRankingLoss = Loss<margin_ranking_loss, MarginOptions>;
 using TripletMarginLoss = Loss<triplet_margin_loss, TripletMarginOptions>;
+
+/// Of log-probabilities, targets and the lengths of both.
+using CTCLoss = Loss<ctc_loss, CtcOptions>;
 
 // No losses, but called alike: `CosineSimilarity({.axis = 1})(a, b)`.
 using CosineSimilarity = Loss<cosine_similarity, CosineOptions>;

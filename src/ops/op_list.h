@@ -206,6 +206,7 @@ MICA_OP(binary_cross_entropy_with_logits)
 // recurrent layers
 MICA_OP(recurrent)
 MICA_OP(recurrent_grad)
+MICA_OP(ctc)
 
 // indexing
 MICA_OP(gather)
@@ -308,6 +309,7 @@ MICA_FUNCTIONS(fill)
 MICA_FUNCTIONS(copy)
 MICA_FUNCTIONS(attention)
 MICA_FUNCTIONS(recurrent)
+MICA_FUNCTIONS(ctc)
 MICA_FUNCTIONS(likelihood)
 MICA_FUNCTIONS(normalize)
 MICA_FUNCTIONS(channel_dropout)

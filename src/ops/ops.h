@@ -17,6 +17,7 @@
 #include "mica/ops/conv3d/conv3d.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
+#include "mica/ops/ctc/ctc.h"
 #include "mica/ops/dropout/dropout.h"
 #include "mica/ops/einsum/einsum.h"
 #include "mica/ops/elementwise/compositions.h"

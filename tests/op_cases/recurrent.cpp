@@ -128,6 +128,22 @@ std::vector<Setup> setups() {
   return all;
 }
 
+/// Sizes that the kernels for f16 and bf16 take.
+std::vector<Setup> half_setups() {
+  std::vector<Setup> all;
+  for (const RecurrentMode mode : {RecurrentMode::lstm, RecurrentMode::gru})
+    all.push_back({.name = "128 units",
+                   .mode = mode,
+                   .steps = 4,
+                   .batch = 3,
+                   .inputs = 8,
+                   .units = 128,
+                   .reverse = mode == RecurrentMode::gru,
+                   .lengths = {4, 1, 3},
+                   .scale = 0.1});
+  return all;
+}
+
 OpCase forward_case() {
   OpCase c{.op = "recurrent",
            .samples = {},
@@ -146,6 +162,12 @@ OpCase forward_case() {
     large.dtypes = {DType::f32, DType::f16};
     large.gradient = false;
     c.samples.push_back(large);
+  }
+  for (const Setup& s : half_setups()) {
+    Sample half = sample_of(s);
+    half.dtypes = {DType::f16, DType::bf16};
+    half.gradient = false;
+    c.samples.push_back(half);
   }
   const auto call = [](Device d, const Shape& x, const Shape& w_ih, const Shape& w_hh,
                        const Shape& h, DType dtype = DType::f32) {
@@ -182,7 +204,9 @@ OpCase backward_case() {
            .second_order = false,
            .no_empty = "a layer has at least one step, sequence, feature and unit",
            .tolerance = Tolerances{{1e-13, 1e-5, 8e-3, 6.4e-2}, {0, 0, 0, 0}}};
-  for (const Setup& s : setups()) {
+  std::vector<Setup> all = setups();
+  for (const Setup& s : half_setups()) all.push_back(s);
+  for (const Setup& s : all) {
     const int64_t outputs = s.projected ? s.projected : s.units;
     const int64_t slots = s.mode == RecurrentMode::lstm || s.mode == RecurrentMode::gru ? 4 : 1;
     const std::vector<Input> layer = inputs_of(s);
@@ -204,14 +228,26 @@ OpCase backward_case() {
     sample.in.push_back(x({s.batch, outputs}));
     sample.in.push_back(s.cells() ? x({s.batch, s.units}) : absent());
     sample.gradient = false;
+    if (s.units == 128) sample.dtypes = {DType::f16, DType::bf16};
     c.samples.push_back(sample);
   }
   c.bad = {bad<ShapeError>("recurrent_grad: y must be [2, 1, 1], got [1, 1, 1]", [](Device d) {
     const Tensor one = ones({2, 1, 1}, {.device = d});
     const Tensor w = ones({1, 1}, {.device = d});
-    call_op(
-        "recurrent_grad", RecurrentGradParams{RecurrentMode::rnn_tanh},
-        {one, w, w, {}, w, {}, {}, ones({1, 1, 1}, {.device = d}), one, zeros({0}), one, w, {}});
+    call_op("recurrent_grad", RecurrentGradParams{RecurrentMode::rnn_tanh},
+            {one,
+             w,
+             w,
+             {},
+             w,
+             {},
+             {},
+             ones({1, 1, 1}, {.device = d}),
+             one,
+             zeros({0}, {.device = d}),
+             one,
+             w,
+             {}});
   })};
   return c;
 }

@@ -139,6 +139,9 @@ CPP_ONLY = {
             "view_of"
         ),
         "Tensor.pin_memory makes pinned tensors": "empty_pinned",
+        "one layer in one direction; lstm, gru and the like are made of them": (
+            "RecurrentMode RecurrentResult RecurrentWeights gates_of recurrent recurrent_cell"
+        ),
         "DataLoader(shuffle=seed) uses it; mica.manual_seed with mica.randperm else": (
             "seeded_randperm"
         ),
@@ -165,8 +168,14 @@ CPP_ONLY = {
             "SafetensorsEntry SafetensorsHeader parse_safetensors_header safetensors_header_end"
         ),
     },
+    "mica::models": {"an embedding, an LSTM and a linear layer in Python": "CharLm"},
     "mica::nn": {
         "a class with a forward in Python": "Lambda",
+        "a tuple in Python": "LstmState",
+        "a word in Python: nonlinearity='relu'": "Nonlinearity",
+        "the inside of layers that are given packed sequences": (
+            "lengths_in_order packed_like padded_in_order"
+        ),
         "the inside of empty handles": "raise_empty_handle",
         "any callable in Python": "ForwardHook ForwardPreHook",
         "a word in Python: mode='row'": "DepthMode names_of",
@@ -322,6 +331,7 @@ MEMBERS_RENAMED = {
     "ModuleListImpl": {"push_back": "append"},
     "Optimizer": {"set_schedule": "schedule"},
     "Stream": {"create": "__init__", "wait": "wait_event"},
+    "Vocabulary": {"size": "__len__"},
     "Tensor": {
         "offset": "storage_offset",
         "rank": "ndim",
@@ -384,6 +394,10 @@ MEMBERS_CPP_ONLY = {
         "param_groups[group]['lr'] sets it": "set_current_lr",
     },
     "OptimizerWith": {"param_groups sets them": "set_options"},
+    "LSTMImpl": {"forward takes packed sequences too": "forward_packed"},
+    "PlainRecurrentImpl": {"forward takes packed sequences too": "forward_packed"},
+    "RecurrentCellImpl": {"its class says it": "mode"},
+    "RecurrentLayerImpl": {"its class says it": "mode", "parameters() in Python": "weights"},
     "Schedule": {"what it is in device memory": "pieces"},
     "Stream": {"the inside of streams": "defined state"},
     "Summary": {"nn.SummaryRow": "Row"},
@@ -425,6 +439,18 @@ MEMBERS_PYTHON_ONLY = {
     "data.DataLoader": {"of its options": "batch_size drop_last"},
     "data.WorkerInfo": {"PyTorch's names for index and count": "dataset id num_workers"},
     "nn.Linear": {"of its options": "in_features out_features"},
+    **{
+        f"nn.{name}": {
+            "of its options": (
+                "batch_first bias bidirectional dropout hidden_size input_size num_layers proj_size"
+            )
+        }
+        for name in ("GRU", "LSTM", "RNN")
+    },
+    **{
+        f"nn.{name}Cell": {"of its options": "bias hidden_size input_size"}
+        for name in ("GRU", "LSTM", "RNN")
+    },
     "nn.Module": {
         "PyTorch's names": (
             "add_module bfloat16 buffers cpu cuda double extra_repr float get_buffer get_parameter "
@@ -479,8 +505,27 @@ PARAMETER_WORDS = {
     "x": "input",
 }
 
+_STACK = {
+    "bias": "has_biases",
+    "h": "hx",
+    "layers": "num_layers",
+    "training": "train",
+    "weights": "params",
+}
+_LAYER = {"hidden": "hidden_size", "in": "input_size", "layers": "num_layers"}
+
 # The same for one Python function.
 PARAMETERS_RENAMED = {
+    **{name: _STACK for name in ("gru", "lstm", "rnn_relu", "rnn_tanh")},
+    **{f"nn.{name}": _LAYER for name in ("GRU", "RNN")},
+    "nn.LSTM": {**_LAYER, "projection": "proj_size"},
+    **{
+        f"nn.{name}{end}.forward": {"state": "hx"}
+        for name in ("GRU", "LSTM", "RNN")
+        for end in ("", "Cell")
+    },
+    "nn.utils.rnn.unpad_sequence": {"padded": "padded_sequences"},
+    "nn.utils.rnn.unpack_sequence": {"sequence": "packed_sequences"},
     "amp.GradScaler.scale": {"loss": "outputs"},
     **{f"optim.{name}.add_param_group": {"group": "param_group"} for name in OPTIMIZERS},
     "io.load": {"path": "f"},
@@ -582,6 +627,8 @@ WITHOUT_EFFECT = {"inplace": "results are tensors of their own; a compiled step 
 
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
+    "only an LSTM projects": "nn.GRU.projection nn.RNN.projection",
+    "a tuple (h, c) in Python": "lstm.c",
     "its step is not compiled": "optim.LBFGS.step.where",
     "the tensor itself": (
         "Tensor.add_.destination Tensor.contiguous.x Tensor.copy_.destination "
@@ -635,6 +682,11 @@ PARAMETERS_CPP_ONLY = {
 
 # Parameters that C++ has not, with the reason.
 PARAMETERS_PYTHON_ONLY = {
+    "options of C++'s cells, whose handles are made of any arguments": (
+        "nn.GRUCell.bias nn.GRUCell.hidden_size nn.GRUCell.input_size nn.LSTMCell.bias "
+        "nn.LSTMCell.hidden_size nn.LSTMCell.input_size nn.RNNCell.bias nn.RNNCell.hidden_size "
+        "nn.RNNCell.input_size nn.RNNCell.nonlinearity"
+    ),
     "any number of them in Python": (
         "Tensor.index_put_.args Tensor.index_put_.kwargs Tensor.view.args"
     ),

@@ -21,11 +21,12 @@ SCOPES = {
     "mica::data": [mica.data],
     "mica::io": [mica.io],
     "mica::models": [mica.models],
-    "mica::nn": [mica.nn],
+    "mica::nn": [mica.nn, mica.nn.utils.rnn],
     "mica::nn::function": [mica.nn.functional],
     "mica::nn::init": [mica.nn.init],
     "mica::amp": [mica.amp],
     "mica::optim": [mica.optim],
+    "mica::text": [mica.text],
     "mica::train": [mica.train],
 }
 MODULES = {scope.__name__: scope for scopes in SCOPES.values() for scope in scopes[:1]} | {

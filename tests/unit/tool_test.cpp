@@ -137,5 +137,26 @@ TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
               HasSubstr("\\x1b[2J\\xff.png: cannot be opened"));
 }
 
+TEST(Tool, ALanguageModelLearnsAndWrites) {
+  const TemporaryDirectory directory;
+  std::string lines;
+  for (int i = 0; i < 400; ++i) lines += "abc ab abd. ";
+  const std::string text = directory.write("text", lines);
+  const std::string run = directory.file("run");
+  const std::string log = output_of(fmt::format(
+      "train charlm --data {} --device cpu --threads 1 --hidden 16 --layers 1 --epochs 3 "
+      "--embedding 8 --batch 8 --sequence 32 --dropout 0 --lr 0.02 --json --out {}",
+      text, run));
+  if (log.empty()) GTEST_SKIP() << "the mica command was not built";
+  EXPECT_THAT(log, HasSubstr(R"("test_bits_per_character")"));
+  const std::string written =
+      output_of(fmt::format("generate {} --device cpu --prompt ab --length 40 --top-k 2", run));
+  EXPECT_EQ(written.size(), 43U);
+  EXPECT_THAT(written, testing::StartsWith("ab"));
+  EXPECT_EQ(written.find_first_not_of("abcd. \n"), std::string::npos);
+  EXPECT_EQ(written, output_of(fmt::format(
+                         "generate {} --device cpu --prompt ab --length 40 --top-k 2", run)));
+}
+
 }  // namespace
 }  // namespace mica

@@ -235,7 +235,7 @@ void add_bench(CLI::App& app) {
       "bench",
       "Time a training step, eager and compiled, operators alone, compiling, or a server's calls");
   auto o = std::make_shared<Options>();
-  std::vector<std::string> names = {"ops", "compile", "server"};
+  std::vector<std::string> names = {"ops", "compile", "server", "lstm"};
   for (const Workload& w : workloads()) names.emplace_back(w.name);
   command->add_option("workload", o->workloads, "What to time; several may be given")
       ->required()
@@ -272,7 +272,8 @@ void add_bench(CLI::App& app) {
       "  mica bench ops --device cpu\n"
       "  mica bench ops --only conv2d\n"
       "  mica bench compile\n"
-      "  mica bench server");
+      "  mica bench server\n"
+      "  mica bench lstm --batch 32,256");
   command->callback([o] {
     const Device device = choose_device(o->device);
     set_allow_tf32(o->tf32);
@@ -281,6 +282,7 @@ void add_bench(CLI::App& app) {
       if (name == "ops") bench_ops(device, o->only, o->json);
       if (name == "compile") bench_compile(device, o->json);
       if (name == "server") bench_server(o->json);
+      if (name == "lstm") bench_lstm(device, o->batches, o->json);
       for (const Workload& w : workloads()) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;

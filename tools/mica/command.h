@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "mica/core/device.h"
 
@@ -16,6 +17,7 @@ namespace mica::tool {
 void add_train(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_predict(CLI::App& app);
+void add_generate(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_devices(CLI::App& app);
 void add_ops(CLI::App& app);
@@ -24,6 +26,8 @@ void add_ops(CLI::App& app);
 void bench_ops(Device device, const std::string& only, bool json);
 void bench_compile(Device device, bool json);
 void bench_server(bool json);
+/// Of the batches given, or of its own.
+void bench_lstm(Device device, const std::vector<int64_t>& batches, bool json);
 
 /// "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any. A CUDA device that cannot be had
 /// raises with the reason.

@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/core/text.h"
 #include "mica/mica.h"
+#include "tools/mica/charlm.h"
 #include "tools/mica/command.h"
 #include "tools/mica/run.h"
 
@@ -239,12 +240,65 @@ void apply_resume(CLI::App& command, Options& o) {
 
 }  // namespace
 
+namespace {
+
+constexpr const char* kCharLm = "charlm";
+
+/// A language model has data and options of its own; of the others it has those that mean the same.
+void run_charlm(const CLI::App& command, const Options& o, CharLmRun run) {
+  for (const char* name : {"--optimizer", "--schedule", "--momentum", "--patience", "--augment",
+                           "--until-accuracy", "--resume", "--steps-per-launch", "--deterministic"})
+    check(command.count(name) == 0, "mica train charlm: it has no {}", name);
+  const RunConfig& c = o.config;
+  run.data = c.data;
+  run.device = c.device;
+  run.out = o.out;
+  run.precision = c.precision;
+  if (command.count("--epochs") > 0) run.epochs = c.epochs;
+  if (command.count("--batch") > 0) run.batch = c.batch;
+  run.lr = c.lr;
+  run.clip = c.clip;
+  run.weight_decay = c.weight_decay;
+  run.seed = c.seed;
+  run.threads = c.threads;
+  run.compile = c.compile;
+  run.json = o.json;
+  run.limit = c.limit;
+  train_charlm(run);
+}
+
+void add_charlm_options(CLI::App& command, CharLmRun& run) {
+  const auto add = [&](const char* name, auto& value, const char* doc) {
+    return command.add_option(name, value, doc)->capture_default_str()->group("Options of charlm");
+  };
+  add("--sequence", run.sequence, "Characters of a sequence that a step goes back through")
+      ->check(at_least_one());
+  add("--embedding", run.embedding, "Size of a character's vector")->check(at_least_one());
+  add("--hidden", run.hidden, "Units of a layer")->check(at_least_one());
+  add("--layers", run.layers, "Layers of LSTM")->check(at_least_one());
+  add("--dropout", run.dropout, "Between layers")->check(CLI::Range(0.0, 0.95));
+  add("--weight-dropout", run.weight_dropout, "Of weights from state to state")
+      ->check(CLI::Range(0.0, 0.95));
+  command.add_option("--seconds", run.seconds, "End before an epoch that would take longer")
+      ->check(CLI::PositiveNumber)
+      ->group("Options of charlm");
+  command.add_flag("--bytes", run.bytes, "Bytes instead of characters")->group("Options of charlm");
+}
+
+}  // namespace
+
 void add_train(CLI::App& app) {
-  auto* command = app.add_subcommand("train", "Train a network on Fashion-MNIST");
+  auto* command = app.add_subcommand(
+      "train", "Train a network on Fashion-MNIST, or a language model on a text");
   auto o = std::make_shared<Options>();
+  auto text = std::make_shared<CharLmRun>();
   RunConfig& c = o->config;
-  command->add_option("model", c.model, "The network")->check(CLI::IsMember(models::names()));
-  command->add_option("--data", c.data, "Directory with the IDX files (else $MICA_DATA)");
+  std::vector<std::string> names = models::names();
+  names.emplace_back(kCharLm);
+  command->add_option("model", c.model, "The network")->check(CLI::IsMember(names));
+  command->add_option("--data", c.data,
+                      "Directory with the IDX files (else $MICA_DATA); of charlm, a file of text");
+  add_charlm_options(*command, *text);
   command->add_option("--device", c.device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
       ->capture_default_str();
   command->add_option("--epochs", c.epochs, "Passes over the images")
@@ -305,10 +359,13 @@ void add_train(CLI::App& app) {
       "  mica train mnist_net --optimizer adam --epochs 5 --augment\n"
       "  mica train lenet --device cuda --batch 256 --precision bf16\n"
       "  mica train lenet --epochs 50 --schedule constant --until-accuracy 0.9\n"
+      "  mica train charlm --data book.txt --epochs 20\n"
       "  mica train --resume runs/lenet\n\n"
       "The directory of a run holds report.html, metrics.jsonl, TensorBoard's events, and the\n"
       "checkpoints best.safetensors and last.safetensors. Ctrl-C finishes the batch and saves.");
-  command->callback([o, command] {
+  command->callback([o, text, command] {
+    if (command->count("model") > 0 && o->config.model == kCharLm)
+      return run_charlm(*command, *o, *text);
     if (o->resume.empty() && command->count("model") == 0) throw CLI::RequiredError("model");
     if (!o->resume.empty()) apply_resume(*command, *o);
     train(*o);

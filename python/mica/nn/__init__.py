@@ -11,6 +11,7 @@ from mica.nn.losses import BCEWithLogitsLoss as BCEWithLogitsLoss
 from mica.nn.losses import CosineEmbeddingLoss as CosineEmbeddingLoss
 from mica.nn.losses import CosineSimilarity as CosineSimilarity
 from mica.nn.losses import CrossEntropyLoss as CrossEntropyLoss
+from mica.nn.losses import CTCLoss as CTCLoss
 from mica.nn.losses import GaussianNLLLoss as GaussianNLLLoss
 from mica.nn.losses import HingeEmbeddingLoss as HingeEmbeddingLoss
 from mica.nn.losses import HuberLoss as HuberLoss

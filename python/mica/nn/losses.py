@@ -61,6 +61,17 @@ class CrossEntropyLoss(_Loss):
         )
 
 
+class CTCLoss(_Loss):
+    """Of log-probabilities (T, N, C), targets (N, S) and the lengths of both."""
+
+    _function = _f.ctc_loss
+
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
+        super().__init__(blank=blank, reduction=reduction, zero_infinity=zero_infinity)
+
+
 class NLLLoss(_Loss):
     """Of log-probabilities (N, C, …) and classes (N, …)."""
 

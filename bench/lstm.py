@@ -1,0 +1,119 @@
+"""Layers of LSTM in mica, by each of its kernels, beside PyTorch's (cuDNN), on one CUDA device.
+
+    PYTHONPATH=build/cuda/python python bench/lstm.py [--batch 32 64 128 256] [--precision f16 …]
+
+One JSON line for each: milliseconds of a forward pass and of a forward and backward pass, the
+shortest of several groups. 512 steps, 4 layers of 512, unless --steps, --layers and --units say
+otherwise; --device cpu compares on the CPU. Where the two want different versions of cuDNN,
+--peers mica and --peers torch run them one by one.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import time
+
+
+def best(call, wait, groups=5, calls=3):
+    call()
+    call()
+    wait()
+    seconds = []
+    for _ in range(groups):
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        wait()
+        seconds.append((time.perf_counter() - start) / calls)
+    return 1e3 * min(seconds)
+
+
+def by_torch(a, batch, precision):
+    import torch
+
+    cuda = a.device == "cuda"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}.get(precision, torch.float32)
+    lstm = torch.nn.LSTM(a.units, a.units, a.layers).to(a.device, dtype)
+    x = torch.rand(a.steps, batch, a.units, device=a.device, dtype=dtype) * 2 - 1
+    dy = torch.rand_like(x) * 2 - 1
+    wait = torch.cuda.synchronize if cuda else lambda: None
+
+    def forward():
+        with torch.no_grad():
+            lstm(x)
+
+    grown = x.clone().requires_grad_()
+
+    def train():
+        y, _ = lstm(grown)
+        torch.autograd.grad(y, [grown, *lstm.parameters()], dy)
+
+    times = best(forward, wait), best(train, wait)
+    return [("PyTorch " + torch.__version__, *times)]
+
+
+def times_in_mica(a, batch, dtype):
+    import mica
+
+    wait = mica.cuda.synchronize if a.device == "cuda" else lambda: None
+    lstm = mica.nn.LSTM(a.units, a.units, a.layers)
+    lstm.to(a.device).to(dtype)
+    x = (mica.rand(a.steps, batch, a.units, device=a.device) * 2 - 1).to(dtype)
+    dy = (mica.rand(a.steps, batch, a.units, device=a.device) * 2 - 1).to(dtype)
+    grown = x.clone()
+    grown.requires_grad = True
+
+    @mica.compile
+    def forward(x):
+        with mica.no_grad():
+            return lstm(x)[0]
+
+    @mica.compile
+    def train(dy):
+        y, _ = lstm(grown)
+        return mica.autograd.grad([y], [grown, *lstm.parameters()], [dy])
+
+    return best(lambda: forward(x), wait), best(lambda: train(dy), wait)
+
+
+def by_mica(a, batch, precision):
+    import mica
+
+    mica.set_allow_tf32(precision == "tf32")
+    dtype = {"f16": mica.float16, "bf16": mica.bfloat16}.get(precision, mica.float32)
+    rows = []
+    for kernel in ["persistent", "gemm"]:
+        mica.force_kernel("recurrent", kernel)
+        mica.force_kernel("recurrent_grad", kernel)
+        with contextlib.suppress(mica.Unsupported):  # not of this precision
+            rows.append(("mica " + kernel, *times_in_mica(a, batch, dtype)))
+    mica.force_kernel("recurrent", "")
+    mica.force_kernel("recurrent_grad", "")
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--batch", type=int, nargs="+", default=[32, 64, 128, 256])
+    parser.add_argument("--precision", nargs="+", default=["f16", "bf16", "tf32", "f32"])
+    parser.add_argument("--steps", type=int, default=512)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--units", type=int, default=512)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--peers", nargs="+", default=["mica", "torch"])
+    a = parser.parse_args()
+    peers = {"mica": by_mica, "torch": by_torch}
+    sides = [peers[name] for name in a.peers if importlib.util.find_spec(name)]
+    for precision in a.precision:
+        for batch in a.batch:
+            for side in sides:
+                for name, forward, training in side(a, batch, precision):
+                    line = {"peer": name, "precision": precision, "batch": batch}
+                    times = {"forward_ms": round(forward, 3), "training_ms": round(training, 3)}
+                    print(json.dumps(line | times), flush=True)
+
+
+if __name__ == "__main__":
+    main()

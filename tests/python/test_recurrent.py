@@ -1,0 +1,229 @@
+"""Recurrent layers: PyTorch's values, states that go on, lengths, packed sequences, compiled."""
+
+from __future__ import annotations
+
+import copy
+
+import compare_recurrent as compare
+import mica
+import numpy as np
+import pytest
+from mica import nn
+from mica.nn.utils import rnn
+
+EXPECTED = compare.read(compare.GOLDEN) if compare.GOLDEN.exists() else {}
+
+
+@pytest.mark.skipif(not EXPECTED, reason="the golden files are not here")
+@pytest.mark.parametrize("kernel", ["gemm", "reference"])
+def test_values_and_gradients_are_pytorchs(kernel: str) -> None:
+    mica.force_kernel("recurrent", kernel)
+    mica.force_kernel("recurrent_grad", kernel)
+    try:
+        for seed, values in EXPECTED.items():
+            c = compare.configuration(seed)
+            assert compare.largest_error(values, compare.by_mica(c)) < 1e-11, c
+    finally:
+        mica.force_kernel("recurrent", "")
+        mica.force_kernel("recurrent_grad", "")
+
+
+def test_keys_are_pytorchs() -> None:
+    lstm = nn.LSTM(3, 4, num_layers=2, bidirectional=True, proj_size=2)
+    names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"]
+    ends = ["l0", "l0_reverse", "l1", "l1_reverse"]
+    assert list(lstm.state_dict()) == [f"{name}_{end}" for end in ends for name in names]
+    assert lstm.weight_ih_l1.shape == (16, 4)
+    assert list(nn.GRUCell(3, 4).state_dict()) == [
+        "weight_ih",
+        "weight_hh",
+        "bias_ih",
+        "bias_hh",
+    ]
+    assert repr(nn.RNN(3, 4)).startswith("RNN(")
+
+
+def array(t: mica.Tensor) -> np.ndarray:
+    return t.detach().numpy()
+
+
+def test_a_state_goes_on_where_it_was() -> None:
+    mica.manual_seed(0)
+    x = mica.randn(6, 2, 3)
+    for layer in (nn.LSTM(3, 4, num_layers=2), nn.GRU(3, 4), nn.RNN(3, 4, nonlinearity="relu")):
+        y, last = layer(x)
+        first, state = layer(x[:2])
+        second, end = layer(x[2:], state)
+        np.testing.assert_allclose(array(mica.cat([first, second])), array(y), rtol=1e-5)
+        for a, b in zip(*(s if isinstance(s, tuple) else (s,) for s in (end, last)), strict=True):
+            np.testing.assert_allclose(array(a), array(b), rtol=1e-5)
+
+
+def test_one_sequence_needs_no_batch() -> None:
+    lstm = nn.LSTM(3, 4, batch_first=True)
+    x = mica.randn(5, 3)
+    y, (h, c) = lstm(x)
+    batched, _ = lstm(x.unsqueeze(0))
+    assert (y.shape, h.shape, c.shape) == ((5, 4), (1, 4), (1, 4))
+    np.testing.assert_array_equal(array(y), array(batched[0]))
+
+
+def test_cells_compute_what_layers_do() -> None:
+    x = mica.randn(4, 2, 3)
+    for kind in ("LSTM", "GRU", "RNN"):
+        layer, cell = getattr(nn, kind)(3, 5), getattr(nn, kind + "Cell")(3, 5)
+        cell.load_state_dict({k.removesuffix("_l0"): v for k, v in layer.state_dict().items()})
+        y, _ = layer(x)
+        state = None
+        for t in range(4):
+            state = cell(x[t], state)
+            h = state[0] if kind == "LSTM" else state
+            np.testing.assert_allclose(array(h), array(y[t]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_sequence_does_not_see_its_padding() -> None:
+    mica.manual_seed(1)
+    gru = nn.GRU(3, 4, num_layers=2, bidirectional=True)
+    x = mica.randn(6, 3, 3)
+    lengths = [6, 1, 4]
+    y, h = gru(x, lengths=mica.tensor(lengths))
+    for n, length in enumerate(lengths):
+        alone, state = gru(x[:length, n])
+        np.testing.assert_allclose(array(y[:length, n]), array(alone), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(array(h[:, n]), array(state), rtol=1e-5, atol=1e-6)
+        assert not array(y[length:, n]).any()
+
+
+def test_lengths_of_zero_are_refused() -> None:
+    with pytest.raises(mica.Error, match=r"lengths must be in \[1, 4\]"):
+        nn.GRU(3, 4)(mica.randn(4, 2, 3), lengths=mica.tensor([4, 0]))
+    with pytest.raises(mica.Error, match=r"lengths must be in \[1, 4\], got 0"):
+        rnn.pack_padded_sequence(mica.randn(4, 2, 3), [4, 0])
+
+
+def test_packed_sequences_come_back() -> None:
+    parts = [mica.randn(n, 2) for n in (2, 5, 3)]
+    padded = rnn.pad_sequence(parts, batch_first=True, padding_value=-1.0)
+    assert padded.shape == (3, 5, 2)
+    assert padded[0, 3, 0].item() == -1
+    packed = rnn.pack_sequence(parts, enforce_sorted=False)
+    assert packed.batch_sizes.tolist() == [3, 3, 2, 1, 1]
+    assert packed.sorted_indices is not None
+    assert packed.sorted_indices.tolist() == [1, 2, 0]
+    back, lengths = rnn.pad_packed_sequence(packed, batch_first=True, padding_value=-1.0)
+    assert lengths.tolist() == [2, 5, 3]
+    np.testing.assert_array_equal(array(back), array(padded))
+    for a, b in zip(rnn.unpack_sequence(packed), parts, strict=True):
+        np.testing.assert_array_equal(array(a), array(b))
+    with pytest.raises(mica.Error, match="the longest sequence comes first"):
+        rnn.pack_sequence(parts)
+
+
+def test_dropout_is_between_layers_and_in_training_alone() -> None:
+    lstm = nn.LSTM(3, 32, num_layers=2, dropout=0.5)
+    x = mica.randn(4, 2, 3)
+    assert not np.array_equal(array(lstm(x)[0]), array(lstm(x)[0]))
+    lstm.eval()
+    np.testing.assert_array_equal(array(lstm(x)[0]), array(lstm(x)[0]))
+    one = nn.LSTM(3, 4, dropout=0.5)
+    np.testing.assert_array_equal(array(one(x)[0]), array(one(x)[0]))
+
+
+def test_copies_have_weights_of_their_own() -> None:
+    gru = nn.GRU(3, 4)
+    other = copy.deepcopy(gru)
+    x = mica.randn(4, 2, 3)
+    before = array(gru(x)[0])
+    with mica.no_grad():
+        other.weight_hh_l0.fill_(0)
+    np.testing.assert_array_equal(array(gru(x)[0]), before)
+    assert not np.array_equal(array(other(x)[0]), before)
+
+
+def test_a_compiled_step_carries_its_state() -> None:
+    mica.manual_seed(3)
+    lstm = nn.LSTM(3, 4)
+    optimizer = mica.optim.SGD(lstm.parameters(), lr=0.1)
+    h, c = mica.zeros(1, 2, 4), mica.zeros(1, 2, 4)
+
+    def step(x: mica.Tensor, lengths: mica.Tensor) -> mica.Tensor:
+        y, (h1, c1) = lstm(x, (h, c), lengths=lengths)
+        loss = y.square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        h.copy_(h1.detach())
+        c.copy_(c1.detach())
+        return loss.detach()
+
+    state = {k: v.clone() for k, v in lstm.state_dict().items()}
+    xs = [mica.randn(5, 2, 3) for _ in range(4)]
+    lengths = [mica.tensor(n) for n in ([5, 2], [1, 5], [3, 3], [5, 5])]
+    eager = [step(x, n).item() for x, n in zip(xs, lengths, strict=True)]
+    lstm.load_state_dict(state)
+    h.fill_(0)
+    c.fill_(0)
+    compiled = mica.compile(step)
+    found = [compiled(x, n).item() for x, n in zip(xs, lengths, strict=True)]
+    assert compiled.captures == 1
+    np.testing.assert_allclose(found, eager, rtol=1e-5)
+
+
+def test_a_layer_learns_to_remember() -> None:
+    mica.manual_seed(0)
+    lstm, out = nn.LSTM(2, 16), nn.Linear(16, 2)
+    optimizer = mica.optim.Adam([*lstm.parameters(), *out.parameters()], lr=0.05)
+    rng = np.random.default_rng(0)
+
+    def batch() -> tuple[mica.Tensor, mica.Tensor]:
+        bits = rng.integers(0, 2, (5, 32))
+        x = np.eye(2, dtype=np.float32)[bits]
+        return mica.tensor(x), mica.tensor(bits[0])
+
+    for _ in range(150):
+        x, y = batch()
+        loss = nn.functional.cross_entropy(out(lstm(x)[0][-1]), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.1
+
+
+def test_autocast_runs_layers_in_the_low_dtype() -> None:
+    gru = nn.GRU(8, 16)
+    x = mica.randn(4, 2, 8)
+    with mica.autocast("cpu", dtype=mica.bfloat16):
+        y, h = gru(x)
+    assert y.dtype == h.dtype == mica.bfloat16
+    np.testing.assert_allclose(array(y.float()), array(gru(x)[0]), atol=0.03)
+
+
+def test_ctc_loss_is_pytorchs() -> None:
+    logits = mica.tensor(2 * np.sin(np.arange(72) * 0.7).reshape(6, 3, 4), requires_grad=True)
+    targets = mica.tensor([[1, 2, 2], [3, 1, 1], [2, 0, 0]])
+    lengths = mica.tensor([6, 5, 3]), mica.tensor([3, 2, 1])
+    losses = nn.CTCLoss(reduction="none")(logits.log_softmax(-1), targets, *lengths)
+    expected = [5.595790927350488, 4.135275964130205, 2.454389184506018]
+    np.testing.assert_allclose(array(losses), expected, rtol=1e-12)
+    losses.sum().backward()
+    sizes = [6.19546389284461, 3.78156939158554, 3.1282306413560867]
+    np.testing.assert_allclose(np.abs(array(logits.grad)).sum((0, 2)), sizes, rtol=1e-12)
+    mean = nn.functional.ctc_loss(logits.log_softmax(-1), targets, *lengths)
+    np.testing.assert_allclose(mean.item(), 2.129096936340428, rtol=1e-12)
+    alone = nn.functional.ctc_loss(
+        logits[:, 0].log_softmax(-1), targets[0], lengths[0][0], lengths[1][0], reduction="sum"
+    )
+    np.testing.assert_allclose(alone.item(), expected[0], rtol=1e-12)
+
+
+def test_a_vocabulary_comes_back() -> None:
+    text = mica.text.Vocabulary.characters("häß, b")
+    assert len(text) == 6
+    assert text.decode(text.encode("bäh")) == "bäh"
+    with pytest.raises(mica.Error, match="has no 'x'"):
+        text.encode("x")
+    again = mica.text.Vocabulary.from_entries(text.entries)
+    assert again.encode("ß") == text.encode("ß")
+    every = mica.text.Vocabulary.bytes()
+    assert every.encode("ä") == [0xC3, 0xA4]
+    assert every.decode([0xC3, 0xA4, 0xFF]) == "ä\ufffd"

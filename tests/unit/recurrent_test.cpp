@@ -1,0 +1,72 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mica/mica.h"
+#include "tests/unit/expect_error.h"
+
+namespace mica {
+namespace {
+
+TEST(Recurrent, LayersGiveTypedResults) {
+  manual_seed(1);
+  const nn::LSTM lstm({.in = 3, .hidden = 4, .layers = 2, .projection = 2});
+  const Tensor x = normal({5, 2, 3});
+  const auto [y, state] = lstm(x);
+  const auto [h, c] = state;
+  EXPECT_EQ(y.shape(), Shape({5, 2, 2}));
+  EXPECT_EQ(h.shape(), Shape({2, 2, 2}));
+  EXPECT_EQ(c.shape(), Shape({2, 2, 4}));
+  const auto [again, last] = lstm(x, std::optional(state));
+  EXPECT_FALSE(allclose(again, y));
+  const auto [all, end] = nn::GRU({.in = 3, .hidden = 4, .bidirectional = true})(x);
+  EXPECT_EQ(all.shape(), Shape({5, 2, 8}));
+  EXPECT_EQ(end.shape(), Shape({2, 2, 4}));
+}
+
+TEST(Recurrent, PackedSequencesSkipTheirPadding) {
+  manual_seed(2);
+  const nn::RNN rnn({.in = 3, .hidden = 4}, nn::Nonlinearity::relu);
+  const Tensor x = normal({5, 3, 3});
+  const nn::PackedSequence packed = nn::pack_padded_sequence(x, {2, 5, 1}, false, false);
+  const auto [out, h] = rnn->forward_packed(packed);
+  const auto [y, lengths] = nn::pad_packed_sequence(out);
+  EXPECT_EQ(lengths.to_vector<int64_t>(), (std::vector<int64_t>{2, 5, 1}));
+  const auto [alone, end] = rnn(select(x, 1, 0).slice(0, 0, 2));
+  EXPECT_TRUE(allclose(select(y, 1, 0).slice(0, 0, 2), alone));
+  EXPECT_TRUE(allclose(select(h, 1, 0), end));
+  expect_error<Error>("lengths must be in [1, 5], got 0",
+                      [&] { nn::pack_padded_sequence(x, {5, 0, 1}); });
+}
+
+TEST(Recurrent, LayersRefuseWhatTheyAreNot) {
+  expect_error<Error>("nn::GRU: projection must be 0 or, of an LSTM",
+                      [&] { nn::GRU({.in = 3, .hidden = 4, .projection = 2}); });
+  expect_error<Error>("nn::LSTM: in, hidden and layers must be at least 1",
+                      [&] { nn::LSTM({.in = 0, .hidden = 4}); });
+  expect_error<ShapeError>("nn::GRUCell: h must be [2, 4], got [2, 3]", [&] {
+    nn::GRUCell(nn::RecurrentCellOptions{.in = 3, .hidden = 4})(zeros({2, 3}),
+                                                                std::optional(zeros({2, 3})));
+  });
+}
+
+TEST(Recurrent, TheGradientIsNotDifferentiatedAgain) {
+  const nn::GRU gru({.in = 2, .hidden = 3});
+  const Tensor x = normal({2, 1, 2}).set_requires_grad();
+  const Tensor y = std::get<0>(gru(x));
+  expect_error<Error>("is not differentiated again",
+                      [&] { grad({sum(square(y))}, {x}, {}, {.create_graph = true}); });
+}
+
+TEST(Vocabulary, HasCharactersOrBytes) {
+  const auto characters = text::Vocabulary::characters("häß, b");
+  EXPECT_EQ(characters.size(), 6);
+  EXPECT_EQ(characters.decode(characters.encode("bäh")), "bäh");
+  expect_error<Error>("the vocabulary has no 'x'", [&] { characters.encode("x"); });
+  expect_error<Error>("expected UTF-8", [&] { text::Vocabulary::characters("\xff"); });
+  expect_error<IndexError>("token 6 is not in [0, 6)",
+                           [&] { characters.decode(std::vector<int64_t>{6}); });
+  EXPECT_EQ(text::Vocabulary::bytes().encode("\xff"), std::vector<int64_t>{255});
+}
+
+}  // namespace
+}  // namespace mica

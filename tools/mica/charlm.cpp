@@ -1,0 +1,352 @@
+// `mica train charlm` and `mica generate`: a language model over characters.
+#include "tools/mica/charlm.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "mica/core/check.h"
+#include "mica/core/text.h"
+#include "mica/io/checkpoint.h"
+#include "mica/io/file.h"
+#include "mica/mica.h"
+#include "mica/models/charlm.h"
+#include "mica/text/vocabulary.h"
+#include "tools/mica/command.h"
+
+namespace mica::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kTestPart = 0.05;  ///< the end of the text
+constexpr int64_t kTestStreams = 8;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// A text as `streams` parts beside each other, (steps, streams): each goes on where it was at the
+/// last step.
+Tensor as_streams(std::span<const int64_t> tokens, int64_t streams, Device device) {
+  const int64_t steps = static_cast<int64_t>(tokens.size()) / streams;
+  check(steps >= 2, "mica train charlm: {} characters are too few for {} sequences", tokens.size(),
+        streams);
+  const Tensor rows = tensor(tokens.first(static_cast<size_t>(steps * streams)), {streams, steps});
+  return to(contiguous(swapaxes(rows, 0, 1)), device);
+}
+
+nn::LstmState first_state(const models::CharLmOptions& o, int64_t streams, Device device) {
+  const Shape shape = {o.layers, streams, o.hidden};
+  return {zeros(shape, {.device = device}), zeros(shape, {.device = device})};
+}
+
+/// The low dtype of a precision; none for f32 and tf32.
+std::optional<DType> low_dtype(const std::string& precision) {
+  if (precision == "bf16") return DType::bf16;
+  if (precision == "f16") return DType::f16;
+  return std::nullopt;
+}
+
+/// A compiled or eager pass over streams with the state carried along.
+class Walk {
+ public:
+  Walk(models::CharLm model, std::optional<DType> low, int64_t streams, Device device,
+       optim::Optimizer* optimizer, double clip, bool compiled)
+      : model_(std::move(model)),
+        low_(low),
+        optimizer_(optimizer),
+        clip_(clip),
+        state_(first_state(model_->options, streams, device)),
+        total_(zeros({}, {.device = device})),
+        compiled_(compiled),
+        step_([this](const Tensor& x, const Tensor& y) { return run(x, y); }) {}
+
+  /// From the start of the streams.
+  void begin() {
+    fill_(std::get<0>(state_), 0);
+    fill_(std::get<1>(state_), 0);
+  }
+  void step(const Tensor& x, const Tensor& y) {
+    compiled_ ? step_(x, y) : run(x, y);
+    tokens_ += x.numel();
+  }
+  /// Of all tokens since it was last asked.
+  double mean_loss() {
+    const double mean = total_.item<double>() / static_cast<double>(tokens_);
+    fill_(total_, 0);
+    tokens_ = 0;
+    return mean;
+  }
+
+ private:
+  Tensor run(const Tensor& x, const Tensor& y) {
+    Tensor loss;
+    nn::LstmState next = state_;
+    {
+      const Autocast region(x.device().kind, low_, low_.has_value());
+      const auto [logits, after] = model_(x, state_);
+      loss = cross_entropy(reshape(logits, {-1, model_->options.tokens}), reshape(y, {-1}));
+      next = after;
+    }
+    if (optimizer_) {
+      optimizer_->zero_grad();
+      loss.backward();
+      if (clip_ > 0) optim::clip_grad_norm_(model_.parameters(), clip_);
+      optimizer_->step();
+    }
+    const NoGrad guard;
+    copy_(std::get<0>(state_), std::get<0>(next).detach());
+    copy_(std::get<1>(state_), std::get<1>(next).detach());
+    add_(total_, loss.detach() * static_cast<double>(x.numel()));
+    return loss.detach();
+  }
+
+  models::CharLm model_;
+  std::optional<DType> low_;
+  optim::Optimizer* optimizer_;
+  double clip_;
+  nn::LstmState state_;
+  Tensor total_;
+  int64_t tokens_ = 0;
+  bool compiled_;
+  decltype(compile(std::function<Tensor(const Tensor&, const Tensor&)>())) step_;
+};
+
+/// One pass over streams (steps, N) by `sequence` steps, from step `first` on; `f` after each.
+template <class F>
+void walk_over(Walk& walk, const Tensor& streams, int64_t first, int64_t sequence, bool all,
+               F&& f) {
+  walk.begin();
+  const int64_t last = streams.size(0) - 1;
+  for (int64_t at = first; at < last; at += sequence) {
+    const int64_t end = std::min(at + sequence, last);
+    if (end - at < sequence && !all) break;
+    walk.step(slice(streams, 0, at, end), slice(streams, 0, at + 1, end + 1));
+    if (!f()) return;
+  }
+}
+
+nlohmann::ordered_json config_of(const CharLmRun& r, const text::Vocabulary& vocabulary) {
+  std::vector<std::vector<int>> entries;  // bytes may not be UTF-8
+  for (const std::string& e : vocabulary.entries()) {
+    entries.emplace_back();
+    for (const char c : e) entries.back().push_back(static_cast<unsigned char>(c));
+  }
+  return {{"model", "charlm"},
+          {"data", r.data},
+          {"embedding", r.embedding},
+          {"hidden", r.hidden},
+          {"layers", r.layers},
+          {"dropout", r.dropout},
+          {"weight_dropout", r.weight_dropout},
+          {"sequence", r.sequence},
+          {"batch", r.batch},
+          {"epochs", r.epochs},
+          {"precision", r.precision},
+          {"vocabulary", entries}};
+}
+
+std::string free_directory() {
+  for (int i = 1;; ++i) {
+    const fs::path path = fs::path("runs") / (i == 1 ? "charlm" : fmt::format("charlm-{}", i));
+    if (!fs::exists(path)) return path.string();
+  }
+}
+
+struct Loaded {
+  models::CharLm model;
+  text::Vocabulary vocabulary;
+};
+
+Loaded load_charlm(const std::string& run, Device device) {
+  fs::path file = run;
+  if (fs::is_directory(file)) {
+    file = fs::path(run) / "best.safetensors";
+    if (!fs::exists(file)) file = fs::path(run) / "last.safetensors";
+  }
+  const io::Checkpoint checkpoint = io::load_checkpoint(file.string());
+  const auto it = checkpoint.metadata.find("config");
+  const auto config =
+      nlohmann::json::parse(it == checkpoint.metadata.end() ? "{}" : it->second, nullptr, false);
+  check<IoError>(config.is_object() && config.value("model", "") == "charlm",
+                 "mica generate: '{}' is no run of charlm", printable(file.string()));
+  try {
+    std::vector<std::string> entries;
+    for (const auto& bytes : config.at("vocabulary")) {
+      entries.emplace_back();
+      for (const auto& b : bytes) entries.back() += static_cast<char>(b.get<int>());
+    }
+    auto vocabulary = text::Vocabulary::from_entries(std::move(entries));
+    models::CharLm model(models::CharLmOptions{.tokens = vocabulary.size(),
+                                               .embedding = config.at("embedding"),
+                                               .hidden = config.at("hidden"),
+                                               .layers = config.at("layers")});
+    model.load_state_dict(checkpoint.model);
+    model.to(device);
+    model.eval();
+    return {model, std::move(vocabulary)};
+  } catch (const nlohmann::json::exception& e) {
+    fail<IoError>("mica generate: '{}' has a configuration that cannot be read: {}",
+                  printable(file.string()), e.what());
+  }
+}
+
+struct GenerateOptions {
+  std::string run;
+  std::string prompt = "\n";
+  std::string device = "auto";
+  int64_t length = 500;
+  double temperature = 0.8;
+  int64_t top_k = 0;
+  uint64_t seed = 0;
+};
+
+/// The number of the next character.
+Tensor drawn(const Tensor& logits, const GenerateOptions& o) {
+  if (o.temperature == 0) return argmax(logits, -1, true);
+  Tensor scores = logits / o.temperature;
+  if (o.top_k > 0 && o.top_k < scores.size(-1)) {
+    const Tensor least = slice(topk(scores, o.top_k).values, -1, o.top_k - 1, o.top_k);
+    scores = where(lt(scores, least), -1e30, scores);
+  }
+  return multinomial(softmax(scores, -1), 1);
+}
+
+void generate(const GenerateOptions& o) {
+  const Device device = choose_device(o.device);
+  const Loaded loaded = load_charlm(o.run, device);
+  manual_seed(o.seed);
+  check(!o.prompt.empty(), "mica generate: the prompt must have a character");
+  const std::vector<int64_t> prompt = loaded.vocabulary.encode(o.prompt);
+  const NoGrad guard;
+  Tensor x = to(reshape(tensor(prompt), {-1, 1}), device);
+  std::optional<nn::LstmState> state;
+  say("{}", o.prompt);
+  for (int64_t i = 0; i < o.length; ++i) {
+    const auto [logits, next] = loaded.model(x, state);
+    state = next;
+    x = drawn(select(logits, 0, logits.size(0) - 1), o);  // (1, 1)
+    const int64_t token = x.item<int64_t>();
+    say("{}", loaded.vocabulary.decode({&token, 1}));
+    std::fflush(stdout);
+  }
+  say("\n");
+}
+
+}  // namespace
+
+void train_charlm(CharLmRun r) {
+  const Device device = choose_device(r.device);
+  check(!r.data.empty(), "mica train charlm: --data FILE names the text to learn");
+  if (r.threads > 0) set_num_threads(r.threads);
+  if (r.precision.empty()) r.precision = device.is_cuda() ? "bf16" : "f32";
+  if (r.epochs == 0) r.epochs = 12;
+  if (r.batch == 0) r.batch = device.is_cuda() ? 128 : 32;
+  if (r.lr == 0) r.lr = 0.003;
+  if (r.clip == 0) r.clip = 1;
+  set_allow_tf32(r.precision != "f32");
+  manual_seed(r.seed);
+
+  std::string text = io::read_file(r.data);
+  if (r.limit > 0) text.resize(std::min(text.size(), static_cast<size_t>(r.limit)));
+  const auto vocabulary =
+      r.bytes || !is_utf8(text) ? text::Vocabulary::bytes() : text::Vocabulary::characters(text);
+  const std::vector<int64_t> tokens = vocabulary.encode(text);
+  const auto test_size = static_cast<size_t>(static_cast<double>(tokens.size()) * kTestPart);
+  const std::span<const int64_t> all(tokens);
+  const Tensor train_streams = as_streams(all.first(all.size() - test_size), r.batch, device);
+  const Tensor test_streams = as_streams(all.last(test_size), kTestStreams, device);
+
+  const models::CharLm model(models::CharLmOptions{.tokens = vocabulary.size(),
+                                                   .embedding = r.embedding,
+                                                   .hidden = r.hidden,
+                                                   .layers = r.layers,
+                                                   .dropout = r.dropout,
+                                                   .weight_dropout = r.weight_dropout});
+  model.to(device);
+  optim::AdamW optimizer(model.parameters(), {.lr = r.lr, .weight_decay = r.weight_decay});
+  const int64_t per_epoch = std::max<int64_t>(1, (train_streams.size(0) - 1) / r.sequence);
+  optimizer.set_schedule(optim::cosine({.steps = per_epoch * r.epochs}).warmup(20));
+  const std::optional<DType> low = low_dtype(r.precision);
+  Walk train(model, low, r.batch, device, &optimizer, r.clip, r.compile);
+  Walk test(model, low, kTestStreams, device, nullptr, 0, r.compile);
+  if (r.out.empty()) r.out = free_directory();
+  fs::create_directories(r.out);
+  const std::string config = config_of(r, vocabulary).dump();
+  if (!r.json)
+    note("charlm on {}, {} characters of {} kinds, {} × {} at a step, {}; results in {}\n", device,
+         tokens.size(), vocabulary.size(), r.sequence, r.batch, r.precision, printable(r.out));
+
+  const Clock::time_point start = Clock::now();
+  double best = INFINITY;
+  double training = 0;
+  for (int64_t epoch = 1; epoch <= r.epochs; ++epoch) {
+    const Clock::time_point begun = Clock::now();
+    model.train();
+    // Each epoch cuts the text elsewhere.
+    const int64_t first = (epoch - 1) * 37 % r.sequence;
+    walk_over(train, train_streams, first, r.sequence, false, [] { return true; });
+    const double loss = train.mean_loss();
+    training += seconds_since(begun);
+    model.eval();
+    {
+      const NoGrad guard;
+      walk_over(test, test_streams, 0, r.sequence, true, [] { return true; });
+    }
+    const double bits = test.mean_loss() / std::numbers::ln2;
+    const io::Checkpoint checkpoint{
+        model.state_dict(), optimizer.state_dict(), {{"config", config}}};
+    io::save_checkpoint((fs::path(r.out) / "last.safetensors").string(), checkpoint);
+    if (bits < best) {
+      best = bits;
+      io::save_checkpoint((fs::path(r.out) / "best.safetensors").string(), checkpoint);
+    }
+    const double total = seconds_since(start);
+    if (r.json) {
+      const nlohmann::ordered_json line = {{"model", "charlm"},
+                                           {"epoch", epoch},
+                                           {"bits_per_character", loss / std::numbers::ln2},
+                                           {"test_bits_per_character", bits},
+                                           {"seconds", training},
+                                           {"total_seconds", total},
+                                           {"device", to_string(device)}};
+      say("{}\n", line.dump());
+    } else {
+      say("epoch {}/{}: {:.4f} bits per character, test {:.4f}, {:.1f} s\n", epoch, r.epochs,
+          loss / std::numbers::ln2, bits, total);
+    }
+    std::fflush(stdout);
+    if (r.seconds > 0 &&
+        total * static_cast<double>(epoch + 1) / static_cast<double>(epoch) > r.seconds)
+      break;
+  }
+  if (!r.json) say("best: {:.4f} bits per character on the last 5 % of the text\n", best);
+}
+
+void add_generate(CLI::App& app) {
+  auto* command = app.add_subcommand("generate", "Write text with a trained language model");
+  auto o = std::make_shared<GenerateOptions>();
+  command->add_option("run", o->run, "Directory of a run of charlm, or a checkpoint")->required();
+  command->add_option("--prompt", o->prompt, "What the text begins with");
+  command->add_option("--length", o->length, "Characters to write")
+      ->check(at_least_one())
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", o->temperature,
+                   "Below 1 likely characters become likelier; 0 takes the likeliest")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--top-k", o->top_k, "Choose among so many characters only")
+      ->check(at_least_one());
+  command->add_option("--seed", o->seed, "Of the choice")->capture_default_str();
+  command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
+      ->capture_default_str();
+  command->footer("Example:\n  mica generate runs/charlm --prompt 'In the beginning' --top-k 20");
+  command->callback([o] { generate(*o); });
+}
+
+}  // namespace mica::tool
