@@ -16,6 +16,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(readability-identifier-naming): C's names */
+
 /* Grows when a function or a value is added. Nothing is taken away or changed. */
 #define MICA_C_VERSION 1
 /* That of the library. */
@@ -234,6 +236,8 @@ void mica_trainer_free(mica_trainer* trainer);
 mica_status mica_trainer_step(mica_trainer* trainer, const mica_tensor* input,
                               const mica_tensor* target, double* loss);
 mica_status mica_trainer_set_lr(mica_trainer* trainer, double lr);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }

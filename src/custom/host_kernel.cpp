@@ -52,9 +52,10 @@ std::string find_compiler() {
   for (const std::string& name : names) {
     if (name.find('/') != std::string::npos && access(name.c_str(), X_OK) == 0) return name;
     std::istringstream folders(path ? path : "");
-    for (std::string folder; std::getline(folders, folder, ':');)
-      if (!folder.empty() && access((folder + "/" + name).c_str(), X_OK) == 0)
-        return folder + "/" + name;
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      const std::string file = fmt::format("{}/{}", folder, name);
+      if (!folder.empty() && access(file.c_str(), X_OK) == 0) return file;
+    }
   }
   fail<Unsupported>("cpu.kernel: {}; kernels from source for the CPU need a C++ compiler",
                     wanted && *wanted ? fmt::format("there is no '{}', which CXX names", wanted)

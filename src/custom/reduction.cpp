@@ -199,11 +199,12 @@ void ReductionOp::run(const OpDef& op, const NoParams&, const State& s, const Ca
   if (s.rows == 0) return;
   std::array<const void*, kMostInputs + 4> pointers;
   size_t n = 0;
-  for (const Arg& in : call.in) pointers[n++] = &in.data;
-  pointers[n++] = &call.out[0].data;
-  pointers[n++] = &call.workspace;
-  pointers[n++] = &s.columns;
-  pointers[n++] = &s.parts;
+  const auto at = [](const auto& value) { return static_cast<const void*>(&value); };
+  for (const Arg& in : call.in) pointers[n++] = at(in.data);
+  pointers[n++] = at(call.out[0].data);
+  pointers[n++] = at(call.workspace);
+  pointers[n++] = at(s.columns);
+  pointers[n++] = at(s.parts);
   const auto launch = [&](void* kernel, int64_t blocks, const void* const* arguments) {
     cuda_compiler().launch(*call.encoder,
                            {kernel, {static_cast<uint32_t>(blocks)}, {kThreads}, 0, arguments},
@@ -211,7 +212,7 @@ void ReductionOp::run(const OpDef& op, const NoParams&, const State& s, const Ca
   };
   launch(s.parts_kernel, s.rows * s.parts, pointers.data());
   if (s.parts == 1) return;
-  const void* finish[] = {&call.out[0].data, &call.workspace, &s.parts};
+  const void* finish[] = {at(call.out[0].data), at(call.workspace), at(s.parts)};
   launch(s.finish_kernel, s.rows, finish);
 }
 

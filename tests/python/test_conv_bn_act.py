@@ -170,3 +170,22 @@ def test_what_does_not_fit_raises():
         nn.ConvBnAct2d(3, 4, 3)(mica.zeros(2, 3, 5, 5), mica.zeros(2, 4, 5, 5))
     with pytest.raises(mica.Error, match="activation must be one of 'relu'"):
         nn.ConvBnAct2d(3, 4, 3, activation="rely")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_gradients_in_lower_precision(device, dtype):
+    """Of the layer called eagerly, beside those of its parts."""
+    mica.manual_seed(5)
+    fused = nn.ConvBnAct2d(8, 8, 3, padding=1).to(device, dtype=dtype)
+    x = mica.randn(4, 8, 9, 9, device=device).to(dtype)
+    cotangent = mica.randn(4, 8, 9, 9, device=device).to(dtype)
+    results = []
+    for layer in (fused, lambda t: fused.act(fused.bn(fused.conv(t)))):
+        own = x.detach()
+        own.requires_grad = True
+        y = layer(own)
+        results.append([y, *mica.grad([y], [own, *fused.parameters()], [cotangent])])
+    bound = {"float32": 1e-4, "bfloat16": 3e-2, "float16": 5e-3}[dtype]
+    for got, want in zip(*results, strict=True):
+        scale = want.float().abs().max().item()
+        assert (got.float() - want.float()).abs().max().item() <= bound * max(scale, 1e-3)

@@ -139,6 +139,26 @@ def test_an_operator_with_two_outputs_that_writes():
         assert limits(x.detach(), mica.zeros(1))[0].dtype == mica.float32  # it writes: left alone
 
 
+def test_autocast_and_formats_if_it_says_so():
+    seen = []
+
+    @mica.op(precision="low", images=["x", "y"])
+    def through(x):
+        return x
+
+    @through.kernel("cpu")
+    def _(x, y):
+        seen.append(x.is_contiguous(memory_format=mica.channels_last))
+        y.copy_(x)
+
+    x = mica.randn(2, 3, 4, 5).contiguous(memory_format=mica.channels_last)
+    y = through(x)
+    assert seen == [True] and y.is_contiguous(memory_format=mica.channels_last)
+    assert (y == x).all().item()
+    with mica.autocast("cpu", dtype=mica.bfloat16):
+        assert through(x).dtype == mica.bfloat16
+
+
 @needs_compiler
 def test_an_overrun_is_found():
     overrun = mica.cpu.kernel(C, "overrun")
