@@ -91,6 +91,23 @@ TEST(GPT2, LearnsASequence) {
   EXPECT_LT(step().item(), 0.3);
 }
 
+TEST(GPT2, GeneratesWhatTheWholeSequenceGives) {
+  manual_seed(4);
+  const models::GPT2 net = small();
+  for (const Tensor& p : net.parameters()) nn::init::normal_(p, 0, 0.5);
+  const Tensor prompt = randint(0, 19, {2, 4});
+  const Tensor found = net->generate(prompt, 6);
+  const NoGrad guard;
+  Tensor expected = prompt;
+  for (int i = 0; i < 6; ++i) {
+    const Tensor logits = net(expected);
+    const Tensor next = argmax(select(logits, 1, expected.size(1) - 1), -1);
+    expected = concat({expected, unsqueeze(next, 1)}, 1);
+  }
+  EXPECT_EQ(found.to_vector<int64_t>(), expected.to_vector<int64_t>());
+  EXPECT_THROW(net->generate(prompt, 9), ShapeError);
+}
+
 /// What the largest state of memory was while f ran, beside what was there before.
 template <class F>
 int64_t peak_of(F&& f) {
