@@ -228,7 +228,9 @@ PYTHON_ONLY = {
         "NumPy and DLPack": "from_dlpack from_numpy",
         "the array API's names": ("asarray broadcast_to can_cast finfo iinfo result_type"),
     },
-    "mica.models": {"mica/models/gpt2.h has GPT2(options)": "gpt2 gpt2_from_huggingface gpt2_generate"},
+    "mica.models": {
+        "mica/models/gpt2.h has GPT2(options)": "gpt2 gpt2_from_huggingface gpt2_generate"
+    },
     "mica.nn.functional": {
         "PyTorch's names": "interpolate logsigmoid unfold",
         "in mica/ops/cross_entropy/chunked.h": "chunked_cross_entropy",
