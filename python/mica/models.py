@@ -10,6 +10,7 @@ efficientnet_b0 = _models.efficientnet_b0
 efficientnet_lite0 = _models.efficientnet_lite0
 gpt2 = _models.gpt2
 gpt2_from_huggingface = _models.gpt2_from_huggingface
+gpt2_generate = _models.gpt2_generate
 lenet = _models.lenet
 lenet6 = _models.lenet6
 make = _models.make

@@ -101,6 +101,17 @@ void def_language_models(nb::module_& scope) {
       "n_layer"_a = o.layers, "n_head"_a = o.heads, "dropout"_a = o.dropout,
       "GPT-2: tokens (B, L) to logits (B, L, vocab_size) of the token after each. The keys are "
       "those of transformers' GPT2LMHeadModel; weights of linear layers are (out, in).");
+  scope.def(
+      "gpt2_generate",
+      [](nb::handle model, const Tensor& tokens, int64_t count) {
+        const nn::Module net = module_from(model);
+        models::GPT2Impl* const gpt2 = net.as<models::GPT2>();
+        return without_gil([&] { return gpt2->generate(tokens, count); });
+      },
+      "model"_a, "tokens"_a, "max_new_tokens"_a,
+      "tokens (B, L) and so many more, each the likeliest, by one compiled step for each token "
+      "that "
+      "keeps keys and values.");
   scope.def("gpt2_from_huggingface", models::gpt2_from_huggingface, "state"_a, ReleaseGil(),
             "The state of transformers' GPT-2 as gpt2's own: weights of its layers turned round, "
             "constants left out.");

@@ -4,17 +4,23 @@
 #include <cmath>
 
 #include "mica/core/check.h"
+#include "mica/graph/compile.h"
 #include "mica/nn/containers.h"
 #include "mica/nn/init.h"
 #include "mica/ops/activation/activation.h"
 #include "mica/ops/attention/attention.h"
+#include "mica/ops/compare/compare.h"
+#include "mica/ops/concat/concat.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
 #include "mica/ops/dropout/dropout.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/matmul/matmul.h"
+#include "mica/ops/reduce/reduce.h"
 #include "mica/ops/view/view.h"
+#include "mica/ops/where/where.h"
 
 namespace mica::models {
 namespace {
@@ -28,6 +34,21 @@ nn::Linear linear_layer(int64_t in, int64_t out, double deviation) {
   nn::init::zeros_(layer->bias);
   return layer;
 }
+/// Evaluation while it lives.
+class Evaluating {
+ public:
+  explicit Evaluating(const nn::Module& module) : module_(module), training_(module.training()) {
+    module_.eval();
+  }
+  ~Evaluating() { module_.train(training_); }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  nn::Module module_;
+  bool training_;
+};
+
 /// What adds to the residual stream starts smaller, the more layers add to it.
 double residual_deviation(const GPT2Options& o) {
   return kDeviation / std::sqrt(2 * static_cast<double>(o.layers));
@@ -60,6 +81,24 @@ Tensor GPT2AttentionImpl::forward(const Tensor& x) {
   return dropout(out_(y), options_.dropout, training());
 }
 
+Tensor GPT2AttentionImpl::step(const Tensor& x, const GPT2Cache& cache, size_t layer) {
+  const int64_t batch = x.size(0);
+  const int64_t heads = options_.heads;
+  const Tensor qkv = reshape(qkv_(x), {batch, 1, 3, heads, options_.width / heads});
+  const Tensor places = arange(options_.positions, {DType::i64, x.device()});
+  const Tensor here = reshape(eq(places, cache.length), {1, options_.positions, 1, 1});
+  const Tensor* caches[] = {&cache.keys[layer], &cache.values[layer]};
+  Tensor all[2];
+  for (int i = 0; i < 2; ++i) {
+    copy_(*caches[i], where(here, select(qkv, 2, i + 1), *caches[i]));
+    all[i] = transpose(*caches[i], 1, 2);
+  }
+  const Tensor lengths = expand(cast(cache.length + 1, DType::i32), {batch});
+  const Tensor y = scaled_dot_product_attention(transpose(select(qkv, 2, 0), 1, 2), all[0], all[1],
+                                                {.lengths = contiguous(lengths)});
+  return out_(reshape(transpose(y, 1, 2), {batch, 1, options_.width}));
+}
+
 GPT2MLPImpl::GPT2MLPImpl(const GPT2Options& o)
     : dropout_(o.dropout),
       in_(add("c_fc", linear_layer(o.width, 4 * o.width, kDeviation))),
@@ -77,6 +116,11 @@ GPT2BlockImpl::GPT2BlockImpl(const GPT2Options& o)
 
 Tensor GPT2BlockImpl::forward(const Tensor& x) {
   const Tensor y = x + attention_(norm1_(x));
+  return y + mlp_(norm2_(y));
+}
+
+Tensor GPT2BlockImpl::step(const Tensor& x, const GPT2Cache& cache, size_t layer) {
+  const Tensor y = x + attention_->step(norm1_(x), cache, layer);
   return y + mlp_(norm2_(y));
 }
 
@@ -106,6 +150,13 @@ Tensor GPT2ModelImpl::forward(const Tensor& tokens) {
   return norm_(x);
 }
 
+Tensor GPT2ModelImpl::step(const Tensor& tokens, const GPT2Cache& cache) {
+  Tensor x = unsqueeze(wte(tokens) + wpe(cache.length), 1);
+  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->step(x, cache, i);
+  copy_(cache.length, cache.length + 1);
+  return norm_(x);
+}
+
 GPT2Impl::GPT2Impl(const GPT2Options& o)
     : options(o), transformer(add("transformer", nn::Handle<GPT2ModelImpl>(o))) {}
 
@@ -116,6 +167,43 @@ Tensor GPT2Impl::forward(const Tensor& tokens) {
 Tensor GPT2Impl::loss(const Tensor& tokens, const Tensor& targets) {
   const Tensor logits = forward(tokens);
   return cross_entropy(reshape(logits, {-1, options.vocabulary}), reshape(targets, {-1}));
+}
+
+GPT2Cache GPT2Impl::make_cache(int64_t batch) const {
+  const Tensor& weight = transformer->wte->weight;
+  const Shape shape = {batch, options.positions, options.heads, options.width / options.heads};
+  GPT2Cache cache;
+  for (int64_t i = 0; i < options.layers; ++i) {
+    cache.keys.push_back(zeros(shape, {weight.dtype(), weight.device()}));
+    cache.values.push_back(zeros(shape, {weight.dtype(), weight.device()}));
+  }
+  cache.length = zeros({1}, {DType::i64, weight.device()});
+  return cache;
+}
+
+Tensor GPT2Impl::step(const Tensor& tokens, const GPT2Cache& cache) {
+  return squeeze(linear(transformer->step(tokens, cache), transformer->wte->weight), {1});
+}
+
+Tensor GPT2Impl::generate(const Tensor& tokens, int64_t count) {
+  check<ShapeError>(tokens.rank() == 2 && tokens.size(0) > 0 && tokens.size(1) > 0 && count >= 0 &&
+                        tokens.size(1) + count <= options.positions,
+                    "gpt2: expected tokens (B, L) and at most {} with those to come, got {} and "
+                    "{} more",
+                    options.positions, tokens.shape(), count);
+  const NoGrad guard;
+  const Evaluating evaluating{nn::Module(shared_from_this())};
+  const GPT2Cache cache = make_cache(tokens.size(0));
+  auto next_token =
+      compile([&](const Tensor& token) { return argmax(this->step(token, cache), -1); });
+  Tensors all = {cast(tokens, DType::i64)};
+  Tensor next;
+  const int64_t given = tokens.size(1);
+  for (int64_t i = 0; i + 1 < given + count; ++i) {
+    next = next_token(i < given ? select(all[0], 1, i) : next);
+    if (i + 1 >= given) all.push_back(unsqueeze(next, 1));
+  }
+  return concat(all, 1);
 }
 
 nn::StateDict gpt2_from_huggingface(const nn::StateDict& state) {

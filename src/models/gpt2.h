@@ -22,9 +22,17 @@ struct GPT2Options {
 /// "gpt2", "gpt2-medium", "gpt2-large" or "gpt2-xl": 124, 355, 774 and 1558 million parameters.
 GPT2Options gpt2_options(const std::string& name);
 
+/// What generation keeps of the tokens so far, in memory for all positions.
+struct GPT2Cache {
+  std::vector<Tensor> keys, values;  ///< of each layer, (B, positions, heads, width / heads)
+  Tensor length;                     ///< tokens so far, i64 [1]
+};
+
 struct GPT2AttentionImpl : nn::ModuleImpl {
   explicit GPT2AttentionImpl(const GPT2Options& options);
   Tensor forward(const Tensor& x);  // (B, L, width)
+  /// Of one token more, x (B, 1, width), whose key and value are written to the cache.
+  Tensor step(const Tensor& x, const GPT2Cache& cache, size_t layer);
 
  private:
   GPT2Options options_;
@@ -43,6 +51,7 @@ struct GPT2MLPImpl : nn::ModuleImpl {
 struct GPT2BlockImpl : nn::ModuleImpl {
   explicit GPT2BlockImpl(const GPT2Options& options);
   Tensor forward(const Tensor& x);
+  Tensor step(const Tensor& x, const GPT2Cache& cache, size_t layer);
 
  private:
   nn::LayerNorm norm1_;
@@ -56,6 +65,8 @@ struct GPT2ModelImpl : nn::ModuleImpl {
   explicit GPT2ModelImpl(const GPT2Options& options);
   /// Tokens (B, L) of an integer dtype, L at most `positions`, to (B, L, width).
   Tensor forward(const Tensor& tokens);
+  /// The next tokens, (B), to (B, 1, width); the cache is one token longer then.
+  Tensor step(const Tensor& tokens, const GPT2Cache& cache);
 
   nn::Embedding wte, wpe;
 
@@ -71,6 +82,14 @@ struct GPT2Impl : nn::ModuleImpl {
   Tensor forward(const Tensor& tokens);
   /// The mean loss of `targets` (B, L), the tokens after each.
   Tensor loss(const Tensor& tokens, const Tensor& targets);
+  /// An empty one for `batch` sequences, where the weights are.
+  GPT2Cache make_cache(int64_t batch) const;
+  /// Logits (B, vocabulary) of what follows when `tokens` (B) come next. Nothing of it depends on
+  /// numbers that the host knows: compiled, each step is one plan.
+  Tensor step(const Tensor& tokens, const GPT2Cache& cache);
+  /// `tokens` (B, L) and `count` more, each the likeliest: i64 (B, L + count), at most `positions`.
+  /// One compiled step takes a token after the other.
+  Tensor generate(const Tensor& tokens, int64_t count);
 
   const GPT2Options options;
   nn::Handle<GPT2ModelImpl> transformer;

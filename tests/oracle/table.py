@@ -64,6 +64,7 @@ WITHOUT = {
         "what compiled functions make of ops that have entries; compared with those in its case",
     ),
     "nonzero_ends": "a part of nonzero",
+    "chunked_cross_entropy": "compared with linear and cross_entropy in its case",
     **dict.fromkeys(("attention", "attention_grad"), "compared as scaled_dot_product_attention"),
     "schedule_lr": "a part of an optimizer's step; compared in its own tests",
     "adam_update": "a step of an optimizer; compared in its own tests",

@@ -30,7 +30,8 @@ LEFT_OUT = {
     ),
     "in test_recurrent.py": "ctc_loss gru lstm rnn_relu rnn_tanh",
     "not in PyTorch": (
-        "allow_tf32 autotune clipped_relu conv_workspace_limit deterministic devices empty_cache "
+        "allow_tf32 autotune chunked_cross_entropy clipped_relu "
+        "conv_workspace_limit deterministic devices empty_cache "
         "force_kernel forced_kernel linear_scan memory_stats num_threads packed_attention "
         "pass_is_on passes reset_peak rng_state set_allow_tf32 set_autotune "
         "set_conv_workspace_limit set_deterministic set_memory_limit set_num_threads set_pass "

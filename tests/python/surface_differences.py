@@ -240,8 +240,13 @@ PYTHON_ONLY = {
         ),
         "the array API's names": ("asarray broadcast_to can_cast finfo iinfo result_type"),
     },
-    "mica.models": {"mica/models/gpt2.h has GPT2(options)": "gpt2 gpt2_from_huggingface"},
-    "mica.nn.functional": {"PyTorch's names": "interpolate logsigmoid unfold"},
+    "mica.models": {
+        "mica/models/gpt2.h has GPT2(options)": "gpt2 gpt2_from_huggingface gpt2_generate"
+    },
+    "mica.nn.functional": {
+        "PyTorch's names": "interpolate logsigmoid unfold",
+        "in mica/ops/cross_entropy/chunked.h": "chunked_cross_entropy",
+    },
     "mica.autograd": {
         "PyTorch's names": (
             "Function FunctionCtx enable_grad is_anomaly_enabled is_grad_enabled no_grad"
