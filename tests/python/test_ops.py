@@ -10,6 +10,7 @@ from mica import _mica
 
 # What has another name than the operator.
 RENAMED = {
+    "ctc": "ctc_loss",
     "col2im": "fold",
     "copy": "to",
     "copy_into": "copy_",
@@ -42,6 +43,7 @@ MISSING = {
     "fused_reduce": "what compiled functions make of elementwise chains and a reduction",
     "nonzero_ends": "a part of nonzero",
     "attention": "what scaled_dot_product_attention and packed_attention are made of",
+    "recurrent": "one layer in one direction of lstm, gru, rnn_tanh and rnn_relu",
     "rng_take": "what random operators draw from",
     "schedule_lr": "a part of an optimizer's step",
     "sgd_update": "a step of mica.optim.SGD",

@@ -50,7 +50,8 @@ void infer(const CtcParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
 }
 
 Tensors vjp(const CtcParams&, const VjpArgs& a) {
-  check<Unsupported>(!a.grad[1].defined(), "ctc_loss: its gradient is not differentiated again");
+  check<Unsupported>(!grad_wanted(Tensors{a.out[1], a.grad[0]}),
+                     "ctc_loss: its gradient is not differentiated again");
   Tensors grads(4);
   if (a.needs(kLogProbs)) grads[0] = a.out[1] * reshape(a.grad[0], {1, -1, 1});
   return grads;
