@@ -155,7 +155,7 @@ const OpDef& recurrent_op() {
   using namespace recurrent_io;
   static OpDef def =
       Op<RecurrentParams>("recurrent")
-          .inputs({"x", "w_ih", "w_hh", "b_ih?", "b_hh?", "w_hr?", "h0", "c0?", "lengths?"})
+          .inputs({"x", "w_ih", "w_hh", "b_ih?", "b_hh?", "w_hr?", "h", "c?", "lengths?"})
           .outputs({"y", "hn", "cn", "gates", "cells"})
           .precision(Precision::low)
           .dtypes(kFloatDTypes)
@@ -170,9 +170,9 @@ const OpDef& recurrent_op() {
 const OpDef& recurrent_grad_op() {
   static OpDef def =
       Op<RecurrentGradParams>("recurrent_grad")
-          .inputs({"x", "w_ih", "w_hh", "w_hr?", "h0", "c0?", "lengths?", "y", "gates", "cells",
+          .inputs({"x", "w_ih", "w_hh", "w_hr?", "h", "c?", "lengths?", "y", "gates", "cells",
                    "dy?", "dhn?", "dcn?"})
-          .outputs({"dx", "dw_ih", "dw_hh", "db_ih", "db_hh", "dw_hr", "dh0", "dc0"})
+          .outputs({"dx", "dw_ih", "dw_hh", "db_ih", "db_hh", "dw_hr", "dh", "dc"})
           .dtypes(kFloatDTypes)
           .infer<infer_grad>()
           .no_gradient("the gradient of a layer's steps is not differentiated again: cells can be")
