@@ -245,6 +245,14 @@ Tensor from_dlpack(nb::handle array, nb::handle device, std::optional<bool> copy
 
 }  // namespace
 
+/// NumPy would read a sequence that says it has more elements than there can be until the memory is
+/// full (lengths.cpp).
+static void check_length(nb::handle data) {
+  if (!PySequence_Check(data.ptr()) || PySequence_Size(data.ptr()) >= 0) return;
+  if (PyErr_ExceptionMatches(PyExc_OverflowError)) nb::raise_python_error();
+  PyErr_Clear();
+}
+
 Tensor tensor_from(nb::handle data, nb::handle dtype, nb::handle device) {
   const auto wanted = dtype.is_none() ? std::nullopt : std::optional(parse_dtype(dtype));
   Tensor t;
@@ -258,6 +266,7 @@ Tensor tensor_from(nb::handle data, nb::handle dtype, nb::handle device) {
   } else if (!nb::hasattr(data, "dtype") && reader.read(data)) {
     t = reader.tensor(wanted);
   } else {
+    check_length(data);
     t = copy_array(nb::module_::import_("numpy").attr("asarray")(data));
   }
   const Device target = device.is_none() ? t.device() : parse_device(device);

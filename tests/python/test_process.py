@@ -377,5 +377,21 @@ def test_sequences_that_lie():
     assert len(out) == 10
 
 
+def test_a_sequence_without_end_is_refused_at_once():
+    out = run(
+        """
+        import mica
+        class Endless:
+            def __len__(self): return 2**62
+            def __getitem__(self, i): return 1.0
+        for call in (mica.tensor, mica.as_tensor, mica.zeros(3).copy_):
+            try: call(Endless())
+            except OverflowError as e: print(e)
+        """,
+        timeout=20,
+    )
+    assert out == ["a sequence says that it has 4611686018427387904 elements"] * 3
+
+
 def test_a_long_tensor_of_nothing_is_shown_short():
     assert run("import mica; print(len(repr(mica.zeros(2**62, 0, 3))) < 200)") == ["True"]
