@@ -20,7 +20,8 @@ class RowReader(nn.Module):
 
     def forward(self, x: mica.Tensor) -> mica.Tensor:
         _, h = self.rows(x.reshape(-1, 28, 28))
-        return self.out(h[-1])
+        classes: mica.Tensor = self.out(h[-1])
+        return classes
 
 
 net = RowReader().to(args.device)

@@ -27,7 +27,8 @@ class Labeller(nn.Module):
 
     def forward(self, x: mica.Tensor, lengths: mica.Tensor) -> mica.Tensor:
         y, _ = self.lstm(self.embedding(x), lengths=lengths)
-        return self.out(y)
+        labels: mica.Tensor = self.out(y)
+        return labels
 
 
 def draw() -> tuple[mica.Tensor, mica.Tensor, mica.Tensor]:
