@@ -43,7 +43,7 @@
 #include "mica/op/settings.h"
 #include "mica/ops/ops.h"
 #include "mica/optim/optim.h"
-#include "mica/runtime/runtime.h"
+#include "mica/runtime/devices.h"
 #include "mica/runtime/stream.h"
 #include "mica/text/vocabulary.h"
 #include "mica/train/evaluate.h"

@@ -16,6 +16,7 @@ from mica import (
     models,
     nn,
     optim,
+    profiler,
     testing,
     text,
     train,

@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
   mica::tool::add_predict(app);
   mica::tool::add_generate(app);
   mica::tool::add_bench(app);
+  mica::tool::add_profile(app);
   mica::tool::add_devices(app);
   mica::tool::add_ops(app);
   try {
