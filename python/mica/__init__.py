@@ -11,6 +11,7 @@ from mica import (
     cpu,
     cuda,
     data,
+    inference,
     interop,
     io,
     models,
