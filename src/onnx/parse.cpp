@@ -161,7 +161,8 @@ class Parser {
       default:
         return;
     }
-    to = {.kind = kind};
+    to = TypeProto();
+    to.kind = kind;
     if (kind == Kind::opaque) return;
     const bool is_tensor = kind == Kind::tensor || kind == Kind::sparse_tensor;
     WireMessage inner(bytes_of(f), file_);
