@@ -161,7 +161,7 @@ class Parser {
       default:
         return;
     }
-    to = {};
+    to = TypeProto();
     to.kind = kind;
     if (kind == Kind::opaque) return;
     const bool is_tensor = kind == Kind::tensor || kind == Kind::sparse_tensor;
