@@ -113,7 +113,7 @@ Network capture_network(const ValuesFunction& function, const Values& example,
                      "inference: the network writes to tensors outside, as layers in training mode "
                      "and random numbers do; an engine computes its results and nothing else");
   run_passes(captured.graph,
-             {"dead_nodes", "casts", "views", "identities", "fold_batch_norm", "dead_nodes"});
+             {"dead_nodes", "casts", "identities", "fold_batch_norm", "dead_nodes"});
   return Extract(captured.graph).run();
 }
 
