@@ -15,6 +15,7 @@ from mica import (
     io,
     models,
     nn,
+    onnx,
     optim,
     testing,
     text,

@@ -45,6 +45,7 @@ void bind_train(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_models(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_onnx(nb::module_& m);
 void bind_settings(nb::module_& m);
 void bind_cuda(nb::module_& m);
 void bind_kernels(nb::module_& m);

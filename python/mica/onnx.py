@@ -1,0 +1,8 @@
+"""Models of ONNX."""
+
+from mica._mica import onnx as _onnx
+
+input_names = _onnx.input_names
+load = _onnx.load
+loads = _onnx.loads
+output_names = _onnx.output_names
