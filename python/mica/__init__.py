@@ -16,6 +16,7 @@ from mica import (
     io,
     models,
     nn,
+    onnx,
     optim,
     testing,
     text,

@@ -9,8 +9,7 @@
 namespace mica::python {
 
 void bind_onnx_export(nb::module_& m) {
-  nb::module_ scope =
-      nb::hasattr(m, "onnx") ? nb::borrow<nb::module_>(m.attr("onnx")) : add_submodule(m, "onnx");
+  nb::module_ scope = nb::borrow<nb::module_>(m.attr("onnx"));  // that bind_onnx made
   scope.def(
       "export",
       [](nb::handle net, nb::handle example, const std::filesystem::path& path,
