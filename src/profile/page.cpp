@@ -15,7 +15,7 @@ void write_report(const Profile& profile, const std::string& path) {
   for (const char c : to_json(profile))
     data += c == '<' ? std::string("\\u003c") : std::string(1, c);
   page.replace(page.find(kPlace), kPlace.size(), data);
-  io::write_file_atomically(path, page);
+  io::write_file_atomically(path, [&](io::File& file) { file.write(page); });
 }
 
 }  // namespace mica::profiler

@@ -72,8 +72,7 @@ By by_of(const std::string& name) {
   static const std::map<std::string, By> names = {
       {"op", By::op}, {"kernel", By::kernel}, {"module", By::module}, {"shape", By::shape}};
   const auto at = names.find(name);
-  check<ValueError>(at != names.end(),
-                    "profiler: a table is by op, kernel, module or shape, got '{}'", name);
+  check(at != names.end(), "profiler: a table is by op, kernel, module or shape, got '{}'", name);
   return at->second;
 }
 

@@ -60,7 +60,8 @@ void export_chrome_trace(const Profile& profile, const std::string& path) {
                       {"args", {{"allocated", r.allocated}}}});
   }
   const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  io::write_file_atomically(path, trace.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const std::string text = trace.dump(-1, ' ', false, Json::error_handler_t::replace);
+  io::write_file_atomically(path, [&](io::File& file) { file.write(text); });
 }
 
 std::string to_json(const Profile& profile) {
