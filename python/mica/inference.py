@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mica import nn
@@ -24,11 +24,16 @@ def optimize(
     precision: str | dtype = "f32",
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     profiles: Sequence[Mapping[str, int]] = (),
+    calibration: Iterable[Any] = (),
+    calibrate: str = "entropy",
+    percentile: float = 99.99,
 ) -> Engine:
     """An engine of a module in evaluation mode, or of a function, for arguments like the example: a
     tensor, a tuple of several, a dict by name.
 
-    precision: "f32", "f16" or "bf16"; inputs and results keep their dtypes.
+    precision: "f32", "f16", "bf16" or "int8"; inputs and results keep their dtypes. int8 wants
+    calibration, batches like the example that tell the ranges of what layers read; calibrate says
+    how: "minmax", "percentile" or "entropy".
     dynamic: {"x": {0: "batch"}} names axes whose sizes may change, of inputs as the function names
     them. profiles: [{"batch": 1}, {"batch": 128}] are sizes to be ready for; without any, those of
     the example.
@@ -40,6 +45,9 @@ def optimize(
         dynamic=None if dynamic is None else {k: dict(v) for k, v in dynamic.items()},
         profiles=[dict(p) for p in profiles],
         input_names=input_names(net, example),
+        calibration=calibration,
+        calibrate=calibrate,
+        percentile=percentile,
     )
 
 

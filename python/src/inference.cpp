@@ -30,13 +30,26 @@ std::vector<inference::DynamicAxis> dynamic_axes(const nb::handle& value) {
   return axes;
 }
 
+inference::Calibration calibration_of(const std::string& word) {
+  if (word == "minmax") return inference::Calibration::min_max;
+  if (word == "percentile") return inference::Calibration::percentile;
+  check(word == "entropy",
+        "inference.optimize: expected \"minmax\", \"percentile\" or \"entropy\", got '{}'", word);
+  return inference::Calibration::entropy;
+}
+
 Engine optimize(nb::handle net, nb::handle example, nb::handle precision, nb::handle dynamic,
-                std::vector<inference::Profile> profiles, std::vector<std::string> input_names) {
-  inference::OptimizeOptions options{.precision = precision_of(precision),
-                                     .input_names = std::move(input_names),
-                                     .dynamic = dynamic_axes(dynamic),
-                                     .profiles = std::move(profiles)};
+                std::vector<inference::Profile> profiles, std::vector<std::string> input_names,
+                nb::handle calibration, const std::string& calibrate, double percentile) {
+  inference::OptimizeOptions options{
+      .precision = precision_of(precision),
+      .quantize = {.calibration = calibration_of(calibrate), .percentile = percentile},
+      .input_names = std::move(input_names),
+      .dynamic = dynamic_axes(dynamic),
+      .profiles = std::move(profiles)};
   const Values in = values_from(example, ValuesPath("example"));
+  for (const nb::handle batch : nb::iter(calibration))
+    options.calibration.push_back(values_from(batch, ValuesPath("calibration")));
   if (nb::isinstance<nn::ModuleImpl>(net)) {
     const nn::Module module = module_from(net);
     return without_gil([&] { return inference::optimize(module, in, std::move(options)); });
@@ -119,7 +132,8 @@ void bind_inference(nb::module_& m) {
           "The network, one line per call.");
   scope.def("optimize", &optimize, "net"_a, "example"_a, nb::kw_only(), "precision"_a = "f32",
             "dynamic"_a = nb::none(), "profiles"_a = std::vector<inference::Profile>(),
-            "input_names"_a = std::vector<std::string>(),
+            "input_names"_a = std::vector<std::string>(), "calibration"_a = nb::tuple(),
+            "calibrate"_a = "entropy", "percentile"_a = 99.99,
             "An engine of a module in evaluation mode, or of a function, for arguments like the "
             "example: a tensor, a tuple of several, a dict by name. precision: \"f32\", \"f16\" or "
             "\"bf16\". dynamic: {\"x\": {0: \"batch\"}} names axes whose sizes may change; "

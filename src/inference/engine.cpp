@@ -215,16 +215,23 @@ Network network_of(const nn::Module& module, const Values& example, const TraceO
 namespace {
 
 Engine engine_of(Network network, const Values& example, OptimizeOptions options) {
-  check<DTypeError>(options.precision == DType::f32 || options.precision == DType::f16 ||
-                        options.precision == DType::bf16,
-                    "inference: expected f32, f16 or bf16 as precision, got {}", options.precision);
+  const DType precision = options.precision;
+  check<DTypeError>(precision == DType::f32 || precision == DType::f16 ||
+                        precision == DType::bf16 || precision == DType::i8,
+                    "inference: expected f32, f16, bf16 or i8 as precision, got {}", precision);
+  check(precision == DType::i8 || options.calibration.empty(),
+        "inference: only i8 wants batches to calibrate with");
   const Tensors leaves = flatten(example);
   const Device device = leaves[0].device();
   // The engine's weights are its own.
   for (Network::Constant& c : network.constants) c.tensor = clone(c.tensor);
-  if (options.precision != DType::f32) {
+  if (precision == DType::i8) {
+    std::vector<Tensors> batches;
+    for (const Values& batch : options.calibration) batches.push_back(flatten(batch));
+    network = quantize(network, batches, options.quantize);
+  } else if (precision != DType::f32) {
     const Quiet quiet;
-    network = in_low_precision(network, options.precision, example);
+    network = in_low_precision(network, precision, example);
   }
   if (options.profiles.empty()) {
     Profile& profile = options.profiles.emplace_back();
@@ -257,14 +264,10 @@ Engine load(const std::string& path, Device device) {
   EngineFile file = load_engine(path);
   try {
     return Engine(std::move(file.network), device, std::move(file.profiles));
-  } catch (const IoError&) {
-    throw;
-  } catch (const OutOfMemory&) {
-    throw;
   } catch (const DeviceError&) {
-    throw;
-  } catch (const Unsupported&) {
-    throw;
+    throw;  // of this machine, not of the file
+  } catch (const Unsupported& e) {
+    fail<Unsupported>("{}: {}", path, e.what());
   } catch (const Error& e) {
     fail<IoError>("{}: what it holds cannot be computed: {}", path, e.what());
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "mica/inference/quantize.h"
 #include "mica/inference/trace.h"
 #include "mica/nn/module.h"
 
@@ -14,9 +15,11 @@ namespace mica::inference {
 using Profile = std::map<std::string, int64_t>;
 
 struct OptimizeOptions {
-  /// What products are computed in: f32, f16 or bf16, as under Autocast. Inputs and results keep
-  /// the dtypes they have.
+  /// What products are computed in: f32; f16 or bf16, as under Autocast; i8, for which there are
+  /// batches to calibrate with. Inputs and results keep the dtypes they have.
   DType precision = DType::f32;
+  std::vector<Values> calibration = {};  ///< like the example
+  QuantizeOptions quantize = {};
   std::vector<std::string> input_names = {};
   std::vector<DynamicAxis> dynamic = {};
   /// Sizes that plans are made for at once; others get theirs when they come. Without any, those of

@@ -150,6 +150,8 @@ Tensors Network::run(std::span<const Tensor> given, const Look& look) const {
     }
     if (call.in.empty()) set_device(params, device);
     promote_operands(*call.op, in);
+    // What was captured of row-major images may be given others, of which a reshape is no view.
+    if (call.op->view_absorbs) in[0] = contiguous(in[0]);
     const ModuleScope scope(call.scope.empty() ? nullptr : &call.scope);
     const Outputs out = dispatch(*call.op, params.ref(), std::span<const Tensor>(in));
     check(out.size() == call.outputs, "{}: expected {} results, got {}", call.op->name,

@@ -258,7 +258,8 @@ class Reader {
 
   Call call(const Json& json) {
     const std::string op = text(member(json, "op"), "an operator");
-    Call made{.op = &find(op), .params = AnyParams(*find(op).params_info)};
+    const OpDef& def = find(op);
+    Call made{.op = &def, .params = AnyParams(*def.params_info)};
     made.in = ids(member(json, "in"), true);
     const int n = static_cast<int>(made.in.size());
     const Json& params = member(json, "params");
@@ -282,7 +283,13 @@ class Reader {
     values_ += static_cast<size_t>(made.outputs);
     return made;
   }
-  static const OpDef& find(const std::string& op) { return find_op(op); }
+  const OpDef& find(const std::string& op) const {
+    try {
+      return find_op(op);
+    } catch (const Unsupported&) {
+      fail<Unsupported>("{}: the network calls '{}', which this library has not", name_, op);
+    }
+  }
 
   void set(Call& call, const std::string& name, const Json& value) const {
     const FieldValue now = call.params.get(name);

@@ -9,6 +9,7 @@
 #include "mica/graph/capture.h"
 #include "mica/inference/engine.h"
 #include "mica/onnx/exporter.h"
+#include "mica/onnx/to_model.h"
 #include "mica/onnx/write_model.h"
 #include "mica/ops/copy/copy.h"
 

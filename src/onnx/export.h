@@ -5,7 +5,6 @@
 
 #include "mica/inference/trace.h"
 #include "mica/nn/module.h"
-#include "mica/onnx/model.h"
 
 namespace mica::onnx {
 
@@ -24,8 +23,5 @@ struct ExportOptions {
 /// operators for, before anything is written.
 void export_model(const nn::Module& module, const Values& example, const std::string& path,
                   const ExportOptions& options = {});
-
-/// A network as an ONNX model, which refers to its constants' memory: on the CPU, row-major.
-ModelProto to_model(const inference::Network& network, int64_t opset = ExportOptions::kFirstOpset);
 
 }  // namespace mica::onnx

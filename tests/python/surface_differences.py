@@ -101,6 +101,7 @@ RENAMED = {
         "upsample_nearest": "nn.UpsamplingNearest2d",
     },
     "mica::nn::init": {"gain": "nn.init.calculate_gain"},
+    "mica::onnx": {"export_model": "onnx.export"},
 }
 
 # C++ names that Python has not, with the reason.
@@ -195,6 +196,10 @@ CPP_ONLY = {
             "constant fan_in_uniform"
         ),
     },
+    "mica::inference": {
+        "a dictionary in Python": "Profile",
+        "networks as data, which engines and ONNX files are made of": "network_of",
+    },
     "mica::optim": {
         "a dictionary in Python": "ParameterGroup",
         "words in Python": "CyclicMode MuonScale",
@@ -282,6 +287,11 @@ PYTHON_ONLY = {
             "ChainDataset IterableDataset WorkerInfo get_worker_info"
         ),
     },
+    "mica.onnx": {
+        "export is a keyword of C++": "export",
+        "an overload of load in C++": "loads",
+        "members of what load gives in C++": "input_names output_names",
+    },
     "mica.train": {
         "accuracy_metric() and the like in C++": (
             "Accuracy BitsPerCharacter MeanAbsoluteError MeanIoU MeanSquaredError Perplexity "
@@ -360,6 +370,7 @@ MEMBERS_CPP_ONLY = {
         "a call gives what is in it": "call",
     },
     "Callback": {"whether it defines on_step_end": "wants_steps"},
+    "Engine": {"engine(…), and what engine.inputs and engine.dump() tell": "network run"},
     "Evaluation": {"evaluation.accuracy, evaluation.metrics": "metric"},
     "Meter": {"what it was made of": "metric"},
     "Device": {
@@ -416,6 +427,7 @@ MEMBERS_CPP_ONLY = {
 
 # Members of a Python class that C++ has under another name or not at all, with the reason.
 MEMBERS_PYTHON_ONLY = {
+    "inference.Engine": {"of its network": "dump inputs outputs"},
     "CompiledFunction": {"of its plan": "is_one_launch kernels"},
     "Tensor": {
         "PyTorch's names for what C++ calls otherwise": (
@@ -632,6 +644,11 @@ WITHOUT_EFFECT = {"inplace": "results are tensors of their own; a compiled step 
 
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
+    "a module or a function is `net` in Python, and has the names": (
+        "inference.optimize.function inference.optimize.input_names inference.optimize.module "
+        "inference.optimize.name_of"
+    ),
+    "mica.onnx.loads": "onnx.load.bytes onnx.load.name",
     "only an LSTM projects": "nn.GRU.projection nn.RNN.projection",
     "a tuple (h, c) in Python": "lstm.c",
     "its step is not compiled": "optim.LBFGS.step.where",
@@ -687,6 +704,8 @@ PARAMETERS_CPP_ONLY = {
 
 # Parameters that C++ has not, with the reason.
 PARAMETERS_PYTHON_ONLY = {
+    "`module` or `function` in C++": "inference.optimize.net",
+    "a part of C++'s QuantizeOptions": "inference.optimize.calibrate",
     "options of C++'s cells, whose handles are made of any arguments": (
         "nn.GRUCell.bias nn.GRUCell.hidden_size nn.GRUCell.input_size nn.LSTMCell.bias "
         "nn.LSTMCell.hidden_size nn.LSTMCell.input_size nn.RNNCell.bias nn.RNNCell.hidden_size "

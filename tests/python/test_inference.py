@@ -243,3 +243,83 @@ def test_damaged_files_say_so(tmp_path: Path) -> None:
         mica.inference.load(path)
     with pytest.raises(mica.IoError, match="cannot be opened"):
         mica.inference.load(tmp_path / "none.mica")
+
+
+def stripes(count: int, seed: int) -> tuple[mica.Tensor, np.ndarray]:
+    """Noisy images of stripes in four directions."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, count)
+    i, j = np.mgrid[:12, :12]
+    directions = np.stack([i, j, i + j, i - j])
+    phase = rng.uniform(0, 6, (count, 1, 1))
+    images = np.sin(directions[labels] * 1.3 + phase) + rng.normal(0, 1.1, (count, 12, 12))
+    return mica.tensor(images[:, None].astype(np.float32)), labels
+
+
+@pytest.fixture(scope="module")
+def classifier() -> nn.Module:
+    mica.manual_seed(3)
+    net = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 9, 64),
+        nn.ReLU(),
+        nn.Linear(64, 4),
+    )
+    optimizer = mica.optim.Adam(net.parameters(), lr=2e-3)
+    for seed in range(60):
+        x, labels = stripes(64, seed)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), mica.tensor(labels)).backward()
+        optimizer.step()
+    return net
+
+
+@pytest.mark.parametrize("calibrate", ["minmax", "percentile", "entropy"])
+def test_int8_keeps_the_accuracy(classifier: nn.Module, calibrate: str, tmp_path: Path) -> None:
+    x, labels = stripes(4000, 1000)
+    batches = [stripes(64, seed)[0] for seed in range(200, 204)]
+    exact = mica.inference.optimize(classifier, x)
+    engine = mica.inference.optimize(
+        classifier,
+        batches[0],
+        precision="int8",
+        calibration=batches,
+        calibrate=calibrate,
+        dynamic={"input": {0: "batch"}},
+    )
+    assert engine.dump().count(" = quantized_") == 4
+    assert " i8[16, 1, 3, 3]" in engine.dump()
+
+    def accuracy(e: mica.inference.Engine) -> float:
+        return float((e(x).numpy().argmax(1) == labels).mean())
+
+    assert accuracy(exact) > 0.9
+    assert abs(accuracy(engine) - accuracy(exact)) <= 0.005
+    engine.save(tmp_path / "net.mica")
+    assert mica.inference.load(tmp_path / "net.mica")(x).tolist() == engine(x).tolist()
+
+
+def test_int8_wants_calibration(classifier: nn.Module) -> None:
+    x = stripes(2, 0)[0]
+    with pytest.raises(mica.Error, match="int8 wants batches to calibrate with"):
+        mica.inference.optimize(classifier, x, precision="int8")
+    with pytest.raises(mica.Error, match='expected "minmax", "percentile" or "entropy"'):
+        mica.inference.optimize(
+            classifier, x, precision="int8", calibration=[x], calibrate="median"
+        )
+
+
+def test_images_in_another_memory_format() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(64, 2))
+    x = mica.randn(2, 3, 6, 6)
+    engine = mica.inference.optimize(net, x)
+    last = x.contiguous(memory_format=mica.channels_last)
+    np.testing.assert_allclose(engine(last).numpy(), engine(x).numpy(), atol=1e-6)
