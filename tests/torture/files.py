@@ -13,7 +13,18 @@ import zlib
 
 from child import HERE, in_child, limit_memory
 
-READERS = ["png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint", "saved", "torch"]
+READERS = [
+    "png",
+    "jpeg",
+    "idx",
+    "gzip",
+    "csv",
+    "safetensors",
+    "checkpoint",
+    "saved",
+    "torch",
+    "onnx",
+]
 GOLDEN = os.path.join(HERE, "../golden")
 
 
@@ -37,6 +48,11 @@ def seeds(reader):
     if reader == "torch":
         names = ("torch_archive.pt", "torch_legacy.pt", "torch_module.pt")
         return [contents(os.path.join(GOLDEN, name)) for name in names]
+    if reader == "onnx":
+        sys.path.insert(0, os.path.join(HERE, "../onnx"))
+        import write
+
+        return [write.classifier(), write.branches()]
     tensors = {"a": mica.ones(2, 3), "b": mica.zeros(4, dtype=mica.bool)}
     trees = [
         {"weights": {"a": mica.ones(3, 4), "b": [mica.zeros(2), None, 1.5]}, "epoch": 3},
@@ -136,6 +152,7 @@ def attack(reader, seed, seconds):
         "checkpoint": mica.io.load_checkpoint,
         "saved": mica.load,
         "torch": mica.load,
+        "onnx": mica.onnx.load,
     }[reader]
     count, end = 0, time.monotonic() + seconds
     begin = time.monotonic()
