@@ -16,7 +16,7 @@ from child import HERE, in_child, limit_memory
 
 READERS = [
     *("png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint", "saved", "torch"),
-    "engine",
+    *("engine", "onnx"),
 ]
 GOLDEN = os.path.join(HERE, "../golden")
 
@@ -43,6 +43,11 @@ def seeds(reader):
         return [contents(os.path.join(GOLDEN, name)) for name in names]
     if reader == "engine":
         return engines()
+    if reader == "onnx":
+        sys.path.insert(0, os.path.join(HERE, "../onnx"))
+        import write
+
+        return [write.classifier(), write.branches()]
     tensors = {"a": mica.ones(2, 3), "b": mica.zeros(4, dtype=mica.bool)}
     trees = [
         {"weights": {"a": mica.ones(3, 4), "b": [mica.zeros(2), None, 1.5]}, "epoch": 3},
@@ -202,6 +207,7 @@ def attack(reader, seed, seconds):
         "saved": mica.load,
         "torch": mica.load,
         "engine": mica.inference.load,
+        "onnx": mica.onnx.load,
     }[reader]
     count, end = 0, time.monotonic() + seconds
     begin = time.monotonic()
