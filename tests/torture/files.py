@@ -1,6 +1,7 @@
 """Readers of files: whatever the bytes, a value, an IoError or an Unsupported that names the file,
 within 1 GB and 5 s."""
 
+import contextlib
 import gzip
 import os
 import random
@@ -14,6 +15,8 @@ import zlib
 from child import HERE, in_child, limit_memory
 
 READERS = ["png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint", "saved", "torch"]
+READERS += ["tokenizer", "vocab"]
+SUFFIXES = {"gzip": ".gz", "tokenizer": ".json", "vocab": ".txt"}
 GOLDEN = os.path.join(HERE, "../golden")
 
 
@@ -37,6 +40,11 @@ def seeds(reader):
     if reader == "torch":
         names = ("torch_archive.pt", "torch_legacy.pt", "torch_module.pt")
         return [contents(os.path.join(GOLDEN, name)) for name in names]
+    if reader in ("tokenizer", "vocab"):
+        vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\nwort\n"
+        pieces = mica.text.Tokenizer.from_wordpiece(vocab).to_json().encode()
+        pairs = mica.text.Tokenizer.train_bpe(["aa ab aab"], 260, special_tokens=["<e>"])
+        return [vocab.encode()] if reader == "vocab" else [pieces, pairs.to_json().encode()]
     tensors = {"a": mica.ones(2, 3), "b": mica.zeros(4, dtype=mica.bool)}
     trees = [
         {"weights": {"a": mica.ones(3, 4), "b": [mica.zeros(2), None, 1.5]}, "epoch": 3},
@@ -114,6 +122,14 @@ def repaired(png):
     return bytes(data)
 
 
+def tokenize(path):
+    import mica
+
+    tokenizer = mica.text.Tokenizer.load(path)
+    with contextlib.suppress(mica.Error):  # a byte may have no token
+        tokenizer.encode("a wort ab")
+
+
 def attack(reader, seed, seconds):
     import mica
 
@@ -122,7 +138,7 @@ def attack(reader, seed, seconds):
     begun = seeds(reader)
     idx = seeds("idx")
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    path = os.path.join(folder, "file" + (".gz" if reader == "gzip" else ""))
+    path = os.path.join(folder, "file" + SUFFIXES.get(reader, ""))
     limit_memory(1 << 30)
     read = {
         "png": mica.io.read_image,
@@ -136,6 +152,8 @@ def attack(reader, seed, seconds):
         "checkpoint": mica.io.load_checkpoint,
         "saved": mica.load,
         "torch": mica.load,
+        "tokenizer": tokenize,
+        "vocab": tokenize,
     }[reader]
     count, end = 0, time.monotonic() + seconds
     begin = time.monotonic()
