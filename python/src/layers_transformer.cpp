@@ -110,8 +110,7 @@ void bind_attention(nb::module_& nn) {
   def_member(layer, "v_proj_weight", &Impl::v_proj_weight, "(embed_dim, vdim), or None.");
   def_member(layer, "in_proj_bias", &Impl::in_proj_bias, "(3 embed_dim), or None.");
   const auto option = [&](const char* name, auto member, const char* doc) {
-    layer.def_prop_ro(
-        name, [member](const Impl& self) { return self.options.*member; }, doc);
+    layer.def_prop_ro(name, [member](const Impl& self) { return self.options.*member; }, doc);
   };
   option("embed_dim", &MultiheadAttentionOptions::width, "Of queries and results.");
   option("num_heads", &MultiheadAttentionOptions::heads, "How many.");

@@ -114,8 +114,7 @@ void bind_models(nb::module_& m) {
         {"lenet6", models::lenet6, "LeNet with 6 and 16 channels, 120 hidden units."},
         {"simple_cnn", models::simple_cnn, "One convolution, pooling, one linear layer."},
         {"mnist_net", models::mnist_net, "Convolutions of 32 and 64 channels, dropout."}}) {
-    scope.def(
-        name, [f = make] { return module_to_python(without_gil(f)); }, doc);
+    scope.def(name, [f = make] { return module_to_python(without_gil(f)); }, doc);
   }
   def_image_models(scope);
   bind_language_models(scope);

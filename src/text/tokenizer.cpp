@@ -113,8 +113,7 @@ class Encoder {
         text,
         [&](std::string_view piece) {
           if (t_.cleaning) piece = texts_.emplace_back(cleaned(piece, *t_.cleaning));
-          normalized_.split(
-              piece, [&](std::string_view plain) { encode_plain(plain); }, add);
+          normalized_.split(piece, [&](std::string_view plain) { encode_plain(plain); }, add);
         },
         add);
   }

@@ -39,7 +39,7 @@ const ClassRanges kClasses[] = {{kLetter, kLetterRanges},
 
 /// The last of sorted entries that does not begin behind c; null where there is none.
 template <class Entry>
-const Entry* entry_before(std::span<const Entry> entries, char32_t c, char32_t Entry::*first) {
+const Entry* entry_before(std::span<const Entry> entries, char32_t c, char32_t Entry::* first) {
   const auto it = std::ranges::upper_bound(entries, c, {}, first);
   return it == entries.begin() ? nullptr : &*std::prev(it);
 }

@@ -72,9 +72,8 @@ TEST(Transformer, RefusesWhatCannotBe) {
   expect_error<Error>("layers must be at least 1, got 0", [] {
     nn::TransformerEncoder({.layer = {.width = 4, .heads = 2}, .layers = 0});
   });
-  expect_error<ShapeError>("expected (…, L, 4), got [3, 5]", [] {
-    nn::RotaryEmbedding(4)(zeros({3, 5}));
-  });
+  expect_error<ShapeError>("expected (…, L, 4), got [3, 5]",
+                           [] { nn::RotaryEmbedding(4)(zeros({3, 5})); });
 }
 
 TEST(Llama, GenerationGoesOnFromWhatItSaw) {

@@ -223,7 +223,7 @@ void train(Options o) {
 void apply_resume(CLI::App& command, Options& o) {
   const RunConfig given = o.config;
   o.config = config_of_run(o.resume);
-  const auto keep = [&](const char* name, auto RunConfig::*member) {
+  const auto keep = [&](const char* name, auto RunConfig::* member) {
     if (command.count(name) > 0) o.config.*member = given.*member;
   };
   check(command.count("model") == 0 || given.model == o.config.model,
