@@ -9,6 +9,7 @@
 
 #include "mica/core/check.h"
 #include "mica/mica.h"
+#include "mica/op/op_def.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/tool.h"
 
