@@ -18,6 +18,7 @@ from mica import (
     nn,
     onnx,
     optim,
+    profiler,
     testing,
     text,
     train,

@@ -45,6 +45,7 @@ void bind_train(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_models(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_profiler(nb::module_& m);
 void bind_onnx(nb::module_& m);
 void bind_inference(nb::module_& m);
 void bind_onnx_export(nb::module_& m);

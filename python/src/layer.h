@@ -71,5 +71,6 @@ void bind_pooling_layers(nb::module_& nn);
 void bind_image_layers(nb::module_& nn);
 void bind_joined_layers(nb::module_& nn);
 void bind_recurrent_layers(nb::module_& nn);
+void bind_transformer_layers(nb::module_& nn);
 
 }  // namespace mica::python

@@ -126,6 +126,7 @@ void bind_layers(nb::module_& nn) {
   bind_image_layers(nn);
   bind_joined_layers(nn);
   bind_recurrent_layers(nn);
+  bind_transformer_layers(nn);
 }
 
 }  // namespace mica::python

@@ -7,6 +7,7 @@
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
 #include "mica/graph/compile.h"
+#include "mica/graph/plan.h"
 #include "mica/inference/engine_file.h"
 #include "mica/nn/eval_mode.h"
 #include "mica/op/autocast.h"

@@ -23,6 +23,10 @@ struct Built {
     int slot = 0;
     Tensor tensor;
     bool trained = true;  ///< else it is a running statistic
+    // Where the module that runs it has it: modules below it, then its own name and place there.
+    std::vector<std::string> modules = {};
+    std::string member = {};
+    size_t index = 0;
   };
   Program program;
   std::vector<Input> inputs;

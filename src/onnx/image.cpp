@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mica/core/make_tensor.h"
+#include "mica/io/image.h"
 #include "mica/onnx/broadcast.h"
 #include "mica/onnx/call.h"
 #include "mica/ops/compare/compare.h"
@@ -11,6 +12,7 @@
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
+#include "mica/ops/flip/flip.h"
 #include "mica/ops/gather/gather.h"
 #include "mica/ops/grid_sample/grid_sample.h"
 #include "mica/ops/math/math_ops.h"
@@ -374,13 +376,40 @@ Results grid_sample_of(const Call& c) {
   return grid_sample(x, grid, params);
 }
 
+/// The bytes of a PNG or JPEG file as pixels (H, W, C).
+Results image_decoder(const Call& c) {
+  const std::vector<int64_t> values = c.ints(0);
+  std::vector<std::byte> bytes;
+  bytes.reserve(values.size());
+  for (const int64_t v : values) bytes.push_back(static_cast<std::byte>(v));
+  const HostSection host;
+  Tensor image = io::decode_image(bytes, "ImageDecoder");  // (C, H, W)
+  const std::string format = c.text("pixel_format", "RGB");
+  const bool gray = image.shape()[0] < 3;
+  if (format == "Grayscale") {
+    if (!gray) {
+      const Tensor wide = cast(image, DType::f32);
+      const auto part = [&](int64_t k, double weight) { return mul(select(wide, 0, k), weight); };
+      const Tensor luma = add(add(part(0, 0.299), part(1, 0.587)), part(2, 0.114));
+      image = unsqueeze(cast(round(luma), DType::u8), 0);
+    } else {
+      image = slice(image, 0, 0, 1);
+    }
+  } else {
+    image = gray ? concat({slice(image, 0, 0, 1), slice(image, 0, 0, 1), slice(image, 0, 0, 1)})
+                 : slice(image, 0, 0, 3);
+    if (format == "BGR") image = flip(image, {0});
+    c.check(format == "RGB" || format == "BGR", "pixel_format '{}'", format);
+  }
+  return to(contiguous(permute(image, {1, 2, 0})), c.device());
+}
+
 }  // namespace
 
 Operators image_operators() {
   return {
-      {"Resize", resize},
-      {"Upsample", upsample_of},
-      {"AffineGrid", affine_grid_of},
+      {"ImageDecoder", image_decoder}, {"Resize", resize},
+      {"Upsample", upsample_of},       {"AffineGrid", affine_grid_of},
       {"GridSample", grid_sample_of},
   };
 }

@@ -29,13 +29,17 @@ bool is_weight(const nn::ModuleImpl& module, const std::string& name) {
 
 /// Registers a weight under its name, each part before a dot a module. A name that cannot be split
 /// so (an empty part, a part that is a weight itself) has lines in place of dots.
-void add_weight(nn::ModuleImpl& root, const Built::Weight& weight) {
+void add_weight(nn::ModuleImpl& root, Built::Weight& weight) {
   const auto add = [&](nn::ModuleImpl& owner, const std::string& name) {
+    weight.member = name;
     if (weight.trained) {
+      weight.index = owner.own_parameters().size();
       owner.register_parameter(name, weight.tensor);
     } else {
+      weight.index = owner.own_buffers().size();
       owner.register_buffer(name, weight.tensor);
     }
+    weight.tensor = {};  // the module has it now
   };
   std::vector<std::string> parts(1);
   for (const char c : weight.name) {
@@ -69,6 +73,7 @@ void add_weight(nn::ModuleImpl& root, const Built::Weight& weight) {
       owner->register_module(parts[i], nn::Module(child));
     }
     owner = child.get();
+    weight.modules.push_back(parts[i]);
   }
   add(*owner, parts.back());
 }
@@ -77,15 +82,17 @@ nn::Module module_of(const ModelProto& model, const ModelFile& file) {
   auto parts = std::make_unique<ImportedImpl::Parts>();
   parts->name = file.name;
   parts->built = build(model, file);
-  const std::vector<Built::Weight> weights = parts->built.weights;
-  auto impl = std::make_shared<ImportedImpl>(std::move(parts));
-  for (const Built::Weight& weight : weights) add_weight(*impl, weight);
-  const nn::Module net(std::move(impl));
+  const nn::Module net(std::make_shared<ImportedImpl>(std::move(parts)));
   net.eval();
   return net;
 }
 
 }  // namespace
+
+ImportedImpl::ImportedImpl(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
+  for (Built::Weight& weight : parts_->built.weights) add_weight(*this, weight);
+}
+ImportedImpl::~ImportedImpl() = default;
 
 nn::Module load(const std::string& path) {
   const ModelProto model = read_model(path);

@@ -29,6 +29,25 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
+/// A weight as the module has it now: it may have been replaced.
+Tensor current(const nn::ModuleImpl& root, const Built::Weight& weight) {
+  const nn::ModuleImpl* owner = &root;
+  std::shared_ptr<nn::ModuleImpl> held;
+  for (const std::string& name : weight.modules) {
+    const auto children = owner->children();
+    const nn::Module* const child = children.find(name);
+    check(child != nullptr, "onnx: the module has no part '{}' any more", name);
+    held = child->impl();
+    owner = held.get();
+  }
+  const auto members = weight.trained ? owner->own_parameters() : owner->own_buffers();
+  if (weight.index < members.size() && members[weight.index].first == weight.member)
+    return members[weight.index].second;
+  const Tensor* const found = members.find(weight.member);
+  check(found != nullptr, "onnx: the module has no '{}' any more", weight.name);
+  return *found;
+}
+
 Values moved(const Values& value, Device device) {
   return map_leaves(value, [&](const Tensor& t) { return to(t, device); });
 }
@@ -42,9 +61,7 @@ Run::Run(const Built& built, Device device, bool training)
       run_graph_([this](const Program& program, const std::vector<Value>& inputs) {
         for (size_t i = 0; i < inputs.size(); ++i) set(program.inputs[i], inputs[i]);
         return (*this)(program);
-      }) {
-  for (const Built::Weight& w : built.weights) set(w.slot, {w.tensor, false});
-}
+      }) {}
 
 std::vector<Value> Run::operator()(const Program& program) {
   for (const Step& s : program.steps) step(s);
@@ -83,9 +100,6 @@ void Run::step(const Step& step) {
   }
   for (const int slot : step.last_used) set(slot, {});
 }
-
-ImportedImpl::ImportedImpl(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
-ImportedImpl::~ImportedImpl() = default;
 
 std::vector<std::string> ImportedImpl::input_names() const {
   std::vector<std::string> names;
@@ -130,14 +144,17 @@ Values ImportedImpl::call(const Values& given) {
           "onnx: {}: input '{}' is missing; its inputs are {}", parts_->name, r->name,
           list_of(input_names()));
 
+  Tensors weights;
+  for (const Built::Weight& w : built.weights) weights.push_back(current(*this, w));
   Device device;
-  if (!built.weights.empty()) device = built.weights[0].tensor.device();
+  if (!weights.empty()) device = weights[0].device();
   for (const auto& [input, value] : inputs)
     if (const Tensors leaves = flatten(value); !leaves.empty()) {
       device = leaves[0].device();
       break;
     }
   Run run(built, device, training());
+  for (size_t i = 0; i < weights.size(); ++i) run.set(built.weights[i].slot, {weights[i], false});
   for (auto& [input, value] : inputs) run.set(input->slot, {std::move(value), false});
   const std::vector<Value> results = run(built.program);
   std::vector<Values> outputs;

@@ -12,7 +12,7 @@ struct ImportedImpl::Parts {
   Built built;
 };
 
-/// Runs a model's nodes one after the other, from what `begin` and the weights hold.
+/// Runs a model's nodes one after the other, from its constants and what `set` gives.
 class Run {
  public:
   Run(const Built& built, Device device, bool training);

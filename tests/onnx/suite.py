@@ -86,8 +86,8 @@ class Results(unittest.TestResult):
         self.passed: list[str] = []
         self.verbose = verbose
 
-    def addSuccess(
-        self,  # noqa: N802 (unittest's name)
+    def addSuccess(  # noqa: N802 (unittest names it)
+        self,
         test: unittest.TestCase,
     ) -> None:
         self.passed.append(test.id().rsplit(".", 1)[-1])

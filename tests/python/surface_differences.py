@@ -169,10 +169,20 @@ CPP_ONLY = {
             "SafetensorsEntry SafetensorsHeader parse_safetensors_header safetensors_header_end"
         ),
     },
-    "mica::models": {"an embedding, an LSTM and a linear layer in Python": "CharLm"},
+    "mica::models": {
+        "an embedding, an LSTM and a linear layer in Python": "CharLm",
+        "functions in Python: gpt2(…), llama(…), bert(…)": "Bert GPT2 Llama",
+        "words of C++; Python gives the sizes themselves": "bert_options gpt2_options",
+        "the inside of generation": "GPT2Cache",
+    },
+    "mica::text": {
+        "the inside of tokenizers": "TokenizerState",
+        "Python gives all tokens at once": "AppendTokens",
+    },
     "mica::nn": {
         "a class with a forward in Python": "Lambda",
         "a tuple in Python": "LstmState",
+        "keyword arguments in Python": "SequenceMasks",
         "a word in Python: nonlinearity='relu'": "Nonlinearity",
         "the inside of layers that are given packed sequences": (
             "lengths_in_order packed_like padded_in_order"
@@ -246,11 +256,11 @@ PYTHON_ONLY = {
         "the array API's names": ("asarray broadcast_to can_cast finfo iinfo result_type"),
     },
     "mica.models": {
-        "mica/models/gpt2.h has GPT2(options)": "gpt2 gpt2_from_huggingface gpt2_generate"
+        "GPT2(options), Llama(options) and Bert(options) in C++": "bert gpt2 llama",
+        "members of those in C++": "gpt2_generate llama_generate",
     },
     "mica.nn.functional": {
         "PyTorch's names": "interpolate logsigmoid unfold",
-        "in mica/ops/cross_entropy/chunked.h": "chunked_cross_entropy",
     },
     "mica.autograd": {
         "PyTorch's names": (
@@ -346,6 +356,8 @@ MEMBERS_RENAMED = {
     "ModuleListImpl": {"push_back": "append"},
     "Optimizer": {"set_schedule": "schedule"},
     "Stream": {"create": "__init__", "wait": "wait_event"},
+    "TokenFile": {"size": "__len__"},
+    "Tokenizer": {"size": "__len__"},
     "Vocabulary": {"size": "__len__"},
     "Tensor": {
         "offset": "storage_offset",
@@ -410,6 +422,14 @@ MEMBERS_CPP_ONLY = {
         "param_groups[group]['lr'] sets it": "set_current_lr",
     },
     "OptimizerWith": {"param_groups sets them": "set_options"},
+    "MultiheadAttentionImpl": {
+        "forward with need_weights and average_attn_weights": "Weights attend",
+        "the inside of transformer layers": "is_plain",
+    },
+    **{
+        f"Transformer{part}Impl": {"forward with is_causal and the like": "run"}
+        for part in ("", "Decoder", "DecoderLayer", "Encoder", "EncoderLayer")
+    },
     "LSTMImpl": {"forward takes packed sequences too": "forward_packed"},
     "PlainRecurrentImpl": {"forward takes packed sequences too": "forward_packed"},
     "RecurrentCellImpl": {"its class says it": "mode"},
@@ -475,6 +495,11 @@ MEMBERS_PYTHON_ONLY = {
         ),
         "call in C++": "forward",
     },
+    "nn.MultiheadAttention": {"of its options": "batch_first dropout embed_dim num_heads"},
+    "nn.Transformer": {
+        "PyTorch's name for square_subsequent_mask": "generate_square_subsequent_mask"
+    },
+    "text.Tokenizer": {"encode of each": "encode_batch"},
     "nn.ModuleDict": {"as a dictionary has": "items keys update values"},
     "nn.ModuleList": {"as a list has": "extend"},
     "nn.Sequential": {"as a list has": "extend", "call in C++": "forward"},
@@ -531,8 +556,65 @@ _STACK = {
 }
 _LAYER = {"hidden": "hidden_size", "in": "input_size", "layers": "num_layers"}
 
+_BLOCK = {
+    "eps": "layer_norm_eps",
+    "heads": "nhead",
+    "hidden": "dim_feedforward",
+    "width": "d_model",
+}
+_DECODED = {
+    "mask": "tgt_mask",
+    "memory_padding": "memory_key_padding_mask",
+    "padding": "tgt_key_padding_mask",
+    "x": "tgt",
+}
+
 # The same for one Python function.
 PARAMETERS_RENAMED = {
+    "models.vit": {
+        "heads": "num_heads",
+        "hidden": "mlp_dim",
+        "image": "image_size",
+        "layers": "num_layers",
+        "patch": "patch_size",
+        "width": "hidden_dim",
+    },
+    "nn.MultiheadAttention": {
+        "heads": "num_heads",
+        "key_width": "kdim",
+        "value_width": "vdim",
+        "width": "embed_dim",
+    },
+    "nn.MultiheadAttention.forward": {"mask": "attn_mask", "padding": "key_padding_mask"},
+    "nn.SwiGLU": {"hidden": "hidden_dim", "width": "dim"},
+    "nn.Transformer": {
+        **_BLOCK,
+        "decoder_layers": "num_decoder_layers",
+        "encoder_layers": "num_encoder_layers",
+    },
+    "nn.Transformer.forward": {
+        "memory_padding": "memory_key_padding_mask",
+        "source": "src",
+        "source_mask": "src_mask",
+        "source_padding": "src_key_padding_mask",
+        "target": "tgt",
+        "target_mask": "tgt_mask",
+        "target_padding": "tgt_key_padding_mask",
+    },
+    "nn.TransformerDecoder": {"layers": "num_layers"},
+    "nn.TransformerDecoder.forward": _DECODED,
+    "nn.TransformerDecoderLayer": _BLOCK,
+    "nn.TransformerDecoderLayer.forward": _DECODED,
+    "nn.TransformerEncoder": {"layers": "num_layers"},
+    "nn.TransformerEncoder.forward": {"padding": "src_key_padding_mask", "x": "src"},
+    "nn.TransformerEncoderLayer": _BLOCK,
+    "nn.TransformerEncoderLayer.forward": {
+        "mask": "src_mask",
+        "padding": "src_key_padding_mask",
+        "x": "src",
+    },
+    "nn.square_subsequent_mask": {"n": "size"},
+    "text.write_token_file": {"vocabulary": "vocab_size"},
     **{name: _STACK for name in ("gru", "lstm", "rnn_relu", "rnn_tanh")},
     **{f"nn.{name}": _LAYER for name in ("GRU", "RNN")},
     "nn.LSTM": {**_LAYER, "projection": "proj_size"},
@@ -649,6 +731,19 @@ PARAMETERS_CPP_ONLY = {
         "inference.optimize.name_of"
     ),
     "mica.onnx.loads": "onnx.load.bytes onnx.load.name",
+    "of the layer that Python copies": (
+        "nn.TransformerDecoder.batch_first nn.TransformerDecoder.bias "
+        "nn.TransformerDecoder.dropout nn.TransformerDecoder.eps "
+        "nn.TransformerDecoder.heads nn.TransformerDecoder.hidden "
+        "nn.TransformerDecoder.norm_first nn.TransformerDecoder.width "
+        "nn.TransformerEncoder.batch_first nn.TransformerEncoder.bias "
+        "nn.TransformerEncoder.dropout nn.TransformerEncoder.eps "
+        "nn.TransformerEncoder.heads nn.TransformerEncoder.hidden "
+        "nn.TransformerEncoder.norm_first nn.TransformerEncoder.width"
+    ),
+    "how many are read": "text.TokenFile.read.to",
+    "keyword arguments in Python": "text.Tokenizer.train_bpe.options",
+    "Python gives all tokens at once": "text.write_token_file.fill",
     "only an LSTM projects": "nn.GRU.projection nn.RNN.projection",
     "a tuple (h, c) in Python": "lstm.c",
     "its step is not compiled": "optim.LBFGS.step.where",
@@ -706,6 +801,25 @@ PARAMETERS_CPP_ONLY = {
 PARAMETERS_PYTHON_ONLY = {
     "`module` or `function` in C++": "inference.optimize.net",
     "a part of C++'s QuantizeOptions": "inference.optimize.calibrate",
+    "refused": "nn.MultiheadAttention.add_bias_kv nn.MultiheadAttention.add_zero_attn",
+    "attend() and run() in C++": (
+        "nn.MultiheadAttention.forward.average_attn_weights "
+        "nn.MultiheadAttention.forward.is_causal nn.MultiheadAttention.forward.need_weights "
+        "nn.Transformer.forward.memory_is_causal nn.Transformer.forward.src_is_causal "
+        "nn.Transformer.forward.tgt_is_causal nn.TransformerDecoder.forward.memory_is_causal "
+        "nn.TransformerDecoder.forward.tgt_is_causal "
+        "nn.TransformerDecoderLayer.forward.memory_is_causal "
+        "nn.TransformerDecoderLayer.forward.tgt_is_causal nn.TransformerEncoder.forward.is_causal "
+        "nn.TransformerEncoderLayer.forward.is_causal"
+    ),
+    "the layer that Python copies": (
+        "nn.TransformerDecoder.decoder_layer nn.TransformerEncoder.encoder_layer"
+    ),
+    "BpeTraining in C++": (
+        "text.Tokenizer.train_bpe.min_frequency text.Tokenizer.train_bpe.special_tokens "
+        "text.Tokenizer.train_bpe.vocab_size"
+    ),
+    "a span in C++": "text.TokenFile.read.count",
     "options of C++'s cells, whose handles are made of any arguments": (
         "nn.GRUCell.bias nn.GRUCell.hidden_size nn.GRUCell.input_size nn.LSTMCell.bias "
         "nn.LSTMCell.hidden_size nn.LSTMCell.input_size nn.RNNCell.bias nn.RNNCell.hidden_size "
@@ -716,6 +830,8 @@ PARAMETERS_PYTHON_ONLY = {
     ),
     "another method in C++: is_channels_last() of the spec": ("Tensor.is_contiguous.memory_format"),
     "modules among the options of C++": (
+        "nn.Transformer.activation nn.TransformerDecoderLayer.activation "
+        "nn.TransformerEncoderLayer.activation "
         "nn.SqueezeExcitation.activation nn.SqueezeExcitation.scale_activation"
     ),
     "set_scale() and autocast_mode() in C++": (
@@ -752,6 +868,8 @@ PARAMETERS_PYTHON_ONLY = {
         "nn.Module.parameters.recurse"
     ),
     "PyTorch's": (
+        "nn.Transformer.custom_decoder nn.Transformer.custom_encoder "
+        "nn.TransformerEncoder.enable_nested_tensor nn.TransformerEncoder.mask_check "
         "bernoulli.input data.DataLoader.collate_fn "
         "data.DataLoader.generator data.DataLoader.multiprocessing_context "
         "data.DataLoader.persistent_workers data.DataLoader.pin_memory "

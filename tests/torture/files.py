@@ -1,6 +1,7 @@
 """Readers of files: whatever the bytes, a value, an IoError or an Unsupported that names the file,
 within 1 GB and 5 s."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -16,8 +17,10 @@ from child import HERE, in_child, limit_memory
 
 READERS = [
     *("png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint", "saved", "torch"),
-    "engine",
+    *("engine", "onnx"),
+    *("tokenizer", "vocab"),
 ]
+SUFFIXES = {"gzip": ".gz", "tokenizer": ".json", "vocab": ".txt"}
 GOLDEN = os.path.join(HERE, "../golden")
 
 
@@ -43,6 +46,16 @@ def seeds(reader):
         return [contents(os.path.join(GOLDEN, name)) for name in names]
     if reader == "engine":
         return engines()
+    if reader == "onnx":
+        sys.path.insert(0, os.path.join(HERE, "../onnx"))
+        import write
+
+        return [write.classifier(), write.branches()]
+    if reader in ("tokenizer", "vocab"):
+        vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\nwort\n"
+        pieces = mica.text.Tokenizer.from_wordpiece(vocab).to_json().encode()
+        pairs = mica.text.Tokenizer.train_bpe(["aa ab aab"], 260, special_tokens=["<e>"])
+        return [vocab.encode()] if reader == "vocab" else [pieces, pairs.to_json().encode()]
     tensors = {"a": mica.ones(2, 3), "b": mica.zeros(4, dtype=mica.bool)}
     trees = [
         {"weights": {"a": mica.ones(3, 4), "b": [mica.zeros(2), None, 1.5]}, "epoch": 3},
@@ -236,6 +249,14 @@ def hash_of(pieces):
     return f"{h:016x}"
 
 
+def tokenize(path):
+    import mica
+
+    tokenizer = mica.text.Tokenizer.load(path)
+    with contextlib.suppress(mica.Error):  # a byte may have no token
+        tokenizer.encode("a wort ab")
+
+
 def attack(reader, seed, seconds):
     import mica
 
@@ -244,7 +265,7 @@ def attack(reader, seed, seconds):
     begun = seeds(reader)
     idx = seeds("idx")
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    path = os.path.join(folder, "file" + (".gz" if reader == "gzip" else ""))
+    path = os.path.join(folder, "file" + SUFFIXES.get(reader, ""))
     limit_memory(1 << 30)
     read = {
         "png": mica.io.read_image,
@@ -259,6 +280,9 @@ def attack(reader, seed, seconds):
         "saved": mica.load,
         "torch": mica.load,
         "engine": mica.inference.load,
+        "onnx": mica.onnx.load,
+        "tokenizer": tokenize,
+        "vocab": tokenize,
     }[reader]
     count, end = 0, time.monotonic() + seconds
     begin = time.monotonic()

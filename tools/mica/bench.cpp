@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "mica/core/check.h"
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "mica/train/progress.h"
 #include "tools/mica/command.h"

@@ -19,6 +19,7 @@ void add_eval(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_profile(CLI::App& app);
 void add_infer(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_inspect(CLI::App& app);

@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
   mica::tool::add_predict(app);
   mica::tool::add_generate(app);
   mica::tool::add_bench(app);
+  mica::tool::add_profile(app);
   mica::tool::add_infer(app);
   mica::tool::add_convert(app);
   mica::tool::add_inspect(app);

@@ -27,6 +27,9 @@ from mica.nn.losses import PoissonNLLLoss as PoissonNLLLoss
 from mica.nn.losses import SmoothL1Loss as SmoothL1Loss
 from mica.nn.losses import SoftMarginLoss as SoftMarginLoss
 from mica.nn.losses import TripletMarginLoss as TripletMarginLoss
+from mica.nn.transformer import Transformer as Transformer
+from mica.nn.transformer import TransformerDecoder as TransformerDecoder
+from mica.nn.transformer import TransformerEncoder as TransformerEncoder
 
 Module = _nn.Module
 Parameter = _nn.Parameter
@@ -58,6 +61,14 @@ LSTM = _nn.LSTM
 LSTMCell = _nn.LSTMCell
 RNN = _nn.RNN
 RNNCell = _nn.RNNCell
+
+# Attention
+MultiheadAttention = _nn.MultiheadAttention
+RotaryEmbedding = _nn.RotaryEmbedding
+SwiGLU = _nn.SwiGLU
+TransformerDecoderLayer = _nn.TransformerDecoderLayer
+TransformerEncoderLayer = _nn.TransformerEncoderLayer
+square_subsequent_mask = _nn.square_subsequent_mask
 
 # Normalisation and dropout
 BatchNorm1d = _nn.BatchNorm1d
