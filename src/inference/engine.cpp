@@ -1,6 +1,7 @@
 #include "mica/inference/engine.h"
 
 #include <algorithm>
+#include <new>
 #include <unordered_map>
 
 #include "mica/autograd/autograd.h"
@@ -270,6 +271,8 @@ Engine load(const std::string& path, Device device) {
     fail<Unsupported>("{}: {}", path, e.what());
   } catch (const Error& e) {
     fail<IoError>("{}: what it holds cannot be computed: {}", path, e.what());
+  } catch (const std::bad_alloc&) {
+    fail<IoError>("{}: what it holds takes more memory than there is", path);
   }
 }
 

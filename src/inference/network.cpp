@@ -6,6 +6,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/scope.h"
+#include "mica/inference/check_call.h"
 #include "mica/op/autocast.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
@@ -152,6 +153,7 @@ Tensors Network::run(std::span<const Tensor> given, const Look& look) const {
     promote_operands(*call.op, in);
     // What was captured of row-major images may be given others, of which a reshape is no view.
     if (call.op->view_absorbs) in[0] = contiguous(in[0]);
+    check_call(*call.op, params, in);
     const ModuleScope scope(call.scope.empty() ? nullptr : &call.scope);
     const Outputs out = dispatch(*call.op, params.ref(), std::span<const Tensor>(in));
     check(out.size() == call.outputs, "{}: expected {} results, got {}", call.op->name,

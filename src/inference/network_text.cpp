@@ -260,6 +260,9 @@ class Reader {
     const std::string op = text(member(json, "op"), "an operator");
     const OpDef& def = find(op);
     Call made{.op = &def, .params = AnyParams(*def.params_info)};
+    for (const auto& [field, value] : def.params_info->values(made.params.ref().data))
+      check<IoError>(!std::holds_alternative<std::monostate>(value),
+                     "{}: the network: {} is no operator for a file", name_, op);
     made.in = ids(member(json, "in"), true);
     const int n = static_cast<int>(made.in.size());
     const Json& params = member(json, "params");

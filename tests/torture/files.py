@@ -89,11 +89,36 @@ def engines():
             y = nn.functional.max_pool2d(mica.relu(self.conv(x)), 2).reshape(len(x), -1)
             return {"y": mica.softmax(self.fc(y), -1), "parts": (y[:, 1:], y.mean())}
 
+    def many(x):
+        f, y = nn.functional, x.reshape(2, 36)
+        return [
+            x.permute(0, 2, 3, 1).expand(2, 6, 6, 3),
+            *(y.cumsum(1), y.amax(1), y.argmax(1), y.std(1), y.logsumexp(0), y.sort(-1)[0]),
+            *(y.flip(1), y.roll(3, 1), mica.tril(x), mica.topk(y, 3)[1], mica.cat([y, y * 2], 1)),
+            *(y.norm(dim=1), y.prod(0), (y > 0).any(1), y.diagonal()),
+            *(f.pad(x, (1, 2), mode="reflect"), f.pad(x, (1, 2), value=3.0)),
+            *(f.interpolate(x, size=(3, 9), mode=m) for m in ("nearest", "bilinear", "bicubic")),
+            *(f.avg_pool2d(x, 2), f.adaptive_avg_pool2d(x, 4), f.unfold(x, 3, padding=1)),
+            *(f.group_norm(x.expand(2, 4, 6, 6), 2), f.layer_norm(y, [36]), f.gelu(y)),
+            *(f.one_hot(y.argmax(1), 40), mica.gather(y, 1, y.argsort(1)), y.clamp(-1, 1)),
+            f.scaled_dot_product_attention(x, x, x, is_causal=True),
+            f.embedding(y.argmax(1), mica.ones(40, 3)),
+            f.conv_transpose2d(x, mica.ones(1, 2, 3, 3), stride=2),
+        ]
+
     x, written = mica.ones(2, 1, 6, 6), []
-    for options in ({}, {"dynamic": {"x": {0: "n"}}}, {"precision": "bf16"}):
+    nets = [
+        (Net(), x, {}),
+        (Net(), x, {"dynamic": {"x": {0: "n"}}}),
+        (Net(), x, {"precision": "bf16"}),
+        (Net(), x, {"precision": "int8", "calibration": [x]}),
+        (many, x, {}),
+        (nn.LSTM(3, 2, bidirectional=True), mica.ones(4, 2, 3), {}),
+    ]
+    for net, example, options in nets:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "net.mica")
-            mica.inference.optimize(Net(), x, **options).save(path)
+            mica.inference.optimize(net, example, **options).save(path)
             written.append(contents(path))
     return written
 
@@ -173,6 +198,38 @@ def rehashed(engine):
     return engine.replace(old.encode(), hash_of(pieces).encode(), 1)
 
 
+def altered(engine, rng):
+    """An engine's file in which numbers and words of its network are others."""
+    import mica
+
+    length = int.from_bytes(engine[:8], "little")
+    head = json.loads(engine[8 : 8 + length])
+    network = json.loads(head["__metadata__"]["network"])
+
+    def leaves(node):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            if isinstance(node[key], (dict, list)):
+                yield from leaves(node[key])
+            else:
+                yield node, key
+
+    places = list(leaves(network))
+    numbers = (-1, 0, 1, 2, 3, 7, 100, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63))
+    words = ("f16", "bf16", "i64", "bool", "x", *(op["name"] for op in mica._mica._ops()))
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        node, key = rng.choice(places)
+        old = node[key]
+        if isinstance(old, bool):
+            node[key] = not old
+        elif isinstance(old, (int, float)):
+            node[key] = rng.choice((*numbers, old + 1, old - 1, old * 2))
+        elif isinstance(old, str):
+            node[key] = rng.choice(words)
+    head["__metadata__"]["network"] = json.dumps(network)
+    text = json.dumps(head).encode()
+    return struct.pack("<Q", len(text)) + text + engine[8 + length :]
+
+
 def hash_of(pieces):
     """What src/inference/engine_file.cpp computes."""
     mask, lanes = 2**64 - 1, [1, 2, 3, 4]
@@ -231,9 +288,12 @@ def attack(reader, seed, seconds):
     begin = time.monotonic()
     while begin < end:
         data = rng.choice(begun)
-        if rng.random() < 0.05:
-            data = spliced(data, rng.choice(begun), rng)
-        data = mutated(data, rng)
+        if reader == "engine" and rng.random() < 0.7:
+            data = altered(data, rng)
+        else:
+            if rng.random() < 0.05:
+                data = spliced(data, rng.choice(begun), rng)
+            data = mutated(data, rng)
         if reader == "png" and rng.random() < 0.7:
             data = repaired(data)
         if reader == "engine" and rng.random() < 0.9:
