@@ -17,6 +17,7 @@
 #include "mica/ops/copy/copy.h"
 
 namespace mica::nn {
+
 namespace {
 
 thread_local CallWatcher* t_watcher = nullptr;

@@ -101,6 +101,7 @@ RENAMED = {
         "upsample_nearest": "nn.UpsamplingNearest2d",
     },
     "mica::nn::init": {"gain": "nn.init.calculate_gain"},
+    "mica::onnx": {"export_model": "onnx.export"},
 }
 
 # C++ names that Python has not, with the reason.
@@ -205,6 +206,10 @@ CPP_ONLY = {
             "constant fan_in_uniform"
         ),
     },
+    "mica::inference": {
+        "a dictionary in Python": "Profile",
+        "networks as data, which engines and ONNX files are made of": "network_of",
+    },
     "mica::optim": {
         "a dictionary in Python": "ParameterGroup",
         "words in Python": "CyclicMode MuonScale",
@@ -292,6 +297,11 @@ PYTHON_ONLY = {
             "ChainDataset IterableDataset WorkerInfo get_worker_info"
         ),
     },
+    "mica.onnx": {
+        "export is a keyword of C++": "export",
+        "an overload of load in C++": "loads",
+        "members of what load gives in C++": "input_names output_names",
+    },
     "mica.train": {
         "accuracy_metric() and the like in C++": (
             "Accuracy BitsPerCharacter MeanAbsoluteError MeanIoU MeanSquaredError Perplexity "
@@ -372,6 +382,7 @@ MEMBERS_CPP_ONLY = {
         "a call gives what is in it": "call",
     },
     "Callback": {"whether it defines on_step_end": "wants_steps"},
+    "Engine": {"engine(…), and what engine.inputs and engine.dump() tell": "network run"},
     "Evaluation": {"evaluation.accuracy, evaluation.metrics": "metric"},
     "Meter": {"what it was made of": "metric"},
     "Device": {
@@ -436,6 +447,7 @@ MEMBERS_CPP_ONLY = {
 
 # Members of a Python class that C++ has under another name or not at all, with the reason.
 MEMBERS_PYTHON_ONLY = {
+    "inference.Engine": {"of its network": "dump inputs outputs"},
     "CompiledFunction": {"of its plan": "is_one_launch kernels"},
     "Tensor": {
         "PyTorch's names for what C++ calls otherwise": (
@@ -714,6 +726,11 @@ WITHOUT_EFFECT = {"inplace": "results are tensors of their own; a compiled step 
 
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
+    "a module or a function is `net` in Python, and has the names": (
+        "inference.optimize.function inference.optimize.input_names inference.optimize.module "
+        "inference.optimize.name_of"
+    ),
+    "mica.onnx.loads": "onnx.load.bytes onnx.load.name",
     "of the layer that Python copies": (
         "nn.TransformerDecoder.batch_first nn.TransformerDecoder.bias "
         "nn.TransformerDecoder.dropout nn.TransformerDecoder.eps "
@@ -782,6 +799,8 @@ PARAMETERS_CPP_ONLY = {
 
 # Parameters that C++ has not, with the reason.
 PARAMETERS_PYTHON_ONLY = {
+    "`module` or `function` in C++": "inference.optimize.net",
+    "a part of C++'s QuantizeOptions": "inference.optimize.calibrate",
     "refused": "nn.MultiheadAttention.add_bias_kv nn.MultiheadAttention.add_zero_attn",
     "attend() and run() in C++": (
         "nn.MultiheadAttention.forward.average_attn_weights "

@@ -3,6 +3,7 @@ within 1 GB and 5 s."""
 
 import contextlib
 import gzip
+import json
 import os
 import random
 import re
@@ -14,8 +15,11 @@ import zlib
 
 from child import HERE, in_child, limit_memory
 
-READERS = ["png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint", "saved", "torch"]
-READERS += ["tokenizer", "vocab"]
+READERS = [
+    *("png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint", "saved", "torch"),
+    *("engine", "onnx"),
+    *("tokenizer", "vocab"),
+]
 SUFFIXES = {"gzip": ".gz", "tokenizer": ".json", "vocab": ".txt"}
 GOLDEN = os.path.join(HERE, "../golden")
 
@@ -40,6 +44,13 @@ def seeds(reader):
     if reader == "torch":
         names = ("torch_archive.pt", "torch_legacy.pt", "torch_module.pt")
         return [contents(os.path.join(GOLDEN, name)) for name in names]
+    if reader == "engine":
+        return engines()
+    if reader == "onnx":
+        sys.path.insert(0, os.path.join(HERE, "../onnx"))
+        import write
+
+        return [write.classifier(), write.branches()]
     if reader in ("tokenizer", "vocab"):
         vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\nwort\n"
         pieces = mica.text.Tokenizer.from_wordpiece(vocab).to_json().encode()
@@ -61,6 +72,28 @@ def seeds(reader):
         path, written = os.path.join(folder, "file"), []
         for function in write:
             function(path)
+            written.append(contents(path))
+    return written
+
+
+def engines():
+    import mica
+    from mica import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.fc = nn.Conv2d(1, 2, 3), nn.Linear(8, 3)
+
+        def forward(self, x):
+            y = nn.functional.max_pool2d(mica.relu(self.conv(x)), 2).reshape(len(x), -1)
+            return {"y": mica.softmax(self.fc(y), -1), "parts": (y[:, 1:], y.mean())}
+
+    x, written = mica.ones(2, 1, 6, 6), []
+    for options in ({}, {"dynamic": {"x": {0: "n"}}}, {"precision": "bf16"}):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.mica")
+            mica.inference.optimize(Net(), x, **options).save(path)
             written.append(contents(path))
     return written
 
@@ -122,6 +155,43 @@ def repaired(png):
     return bytes(data)
 
 
+def rehashed(engine):
+    """An engine's file with the hash put right, where its head can be read."""
+    try:
+        length = int.from_bytes(engine[:8], "little")
+        head = json.loads(engine[8 : 8 + length])
+        pieces = [head["__metadata__"]["network"].encode()]
+        for name, entry in head.items():
+            if name != "__metadata__":
+                begin, end = (8 + length + at for at in entry["data_offsets"])
+                pieces += [name.encode(), engine[begin:end]]
+        old = head["__metadata__"]["hash"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return engine
+    if not isinstance(old, str) or len(old) != 16:
+        return engine
+    return engine.replace(old.encode(), hash_of(pieces).encode(), 1)
+
+
+def hash_of(pieces):
+    """What src/inference/engine_file.cpp computes."""
+    mask, lanes = 2**64 - 1, [1, 2, 3, 4]
+
+    def mixed(h, v):
+        h = (h ^ v) * 0x9E3779B97F4A7C15 & mask
+        return h ^ h >> 29
+
+    for piece in pieces:
+        lanes[0] = mixed(lanes[0], len(piece))
+        padded = piece + bytes(32 - len(piece) % 32)
+        for i, word in enumerate(struct.unpack(f"<{len(padded) // 8}Q", padded)):
+            lanes[i % 4] = mixed(lanes[i % 4], word)
+    h = 0
+    for lane in lanes:
+        h = mixed(h, lane)
+    return f"{h:016x}"
+
+
 def tokenize(path):
     import mica
 
@@ -152,6 +222,8 @@ def attack(reader, seed, seconds):
         "checkpoint": mica.io.load_checkpoint,
         "saved": mica.load,
         "torch": mica.load,
+        "engine": mica.inference.load,
+        "onnx": mica.onnx.load,
         "tokenizer": tokenize,
         "vocab": tokenize,
     }[reader]
@@ -164,6 +236,8 @@ def attack(reader, seed, seconds):
         data = mutated(data, rng)
         if reader == "png" and rng.random() < 0.7:
             data = repaired(data)
+        if reader == "engine" and rng.random() < 0.9:
+            data = rehashed(data)
         if reader == "gzip" and rng.random() < 0.5:
             data = gzip.compress(mutated(rng.choice(idx), rng), 1)
         with open(path, "wb") as file:  # what is left there is what killed the process

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,22 +10,12 @@
 #include "mica/core/check.h"
 #include "mica/mica.h"
 #include "tests/temporary_directory.h"
+#include "tests/unit/tool.h"
 
 namespace mica {
 namespace {
 
 using testing::HasSubstr;
-
-std::string output_of(const std::string& arguments) {
-  const auto tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mica";
-  if (!std::filesystem::exists(tool)) return "";
-  const std::string command = fmt::format("'{}' {}", tool.string(), arguments);
-  const std::unique_ptr<FILE, int (*)(FILE*)> child(popen(command.c_str(), "r"), pclose);
-  std::string text;
-  char buffer[4096];
-  while (child && std::fgets(buffer, sizeof buffer, child.get())) text += buffer;
-  return text;
-}
 
 TEST(Tool, OpsListsEveryOperatorWithKernelsGradientAndDtypes) {
   const std::string json = output_of("ops --json");

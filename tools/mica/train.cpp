@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/core/text.h"
 #include "mica/mica.h"
+#include "mica/profile/profile.h"
 #include "tools/mica/charlm.h"
 #include "tools/mica/command.h"
 #include "tools/mica/gpt.h"
@@ -25,7 +26,25 @@ struct Options {
   std::string resume;
   int64_t steps_per_launch = 0;
   double until_accuracy = 0;
+  std::string profile;
   bool json = false;
+};
+
+/// Records some steps of a run, those after things are as they stay, for a page.
+class ProfileSteps : public train::Callback {
+ public:
+  explicit ProfileSteps(std::string path) : path_(std::move(path)) {}
+  bool wants_steps() const override { return true; }
+  void on_fit_begin() override { profiler_.start(); }
+  void on_step_end(int64_t) override { profiler_.step(); }
+  void on_fit_end(const train::Outcome&) override {
+    profiler_.stop();
+    profiler::write_report(profiler_.profile(), path_);
+  }
+
+ private:
+  std::string path_;
+  profiler::Profiler profiler_{{.wait = 5, .active = 20, .repeat = 1}};
 };
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const RunConfig& c, const nn::Module& model) {
@@ -190,6 +209,8 @@ void train(Options o) {
   optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
   if (o.out.empty()) o.out = o.resume.empty() ? free_directory(c.model) : o.resume;
   double total_seconds = 0;
+  std::vector<std::shared_ptr<train::Callback>> callbacks;
+  if (!o.profile.empty()) callbacks.push_back(std::make_shared<ProfileSteps>(o.profile));
   train::Trainer trainer(model, *optimizer,
                          {.epochs = c.epochs,
                           .compile = c.compile,
@@ -205,6 +226,7 @@ void train(Options o) {
                                 total_seconds += r.seconds;
                                 print_epoch(r, c, total_seconds, o.json);
                               },
+                          .callbacks = std::move(callbacks),
                           .config = to_json(c),
                           .title = fmt::format("{} on Fashion-MNIST", c.model),
                           .command = command_of(c, num_threads())});
@@ -401,6 +423,8 @@ void add_train(CLI::App& app) {
       ->check(at_least_one());
   command->add_option("--limit", c.limit, "Use only the first N training images")
       ->check(at_least_one());
+  command->add_option("--profile", o->profile,
+                      "Write where the time of steps 5 to 25 went to this file, a page");
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");
   command->add_flag("--deterministic", c.deterministic, "Same seed, same bits, on CUDA too");
   command
