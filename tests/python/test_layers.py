@@ -333,6 +333,9 @@ STATES = {
     ),
     "ModuleList": lambda: nn.ModuleList([nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)]),
     "ModuleDict": lambda: nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.PReLU()}),
+    "MultiheadAttention": lambda: nn.MultiheadAttention(6, 2),
+    "MultiheadAttention of widths": lambda: nn.MultiheadAttention(6, 2, bias=False, kdim=4, vdim=5),
+    "Transformer": lambda: nn.Transformer(4, 2, 1, 2, 6),
 }
 
 

@@ -161,3 +161,43 @@ def test_errors(tmp_path):
     partial = Tokenizer.from_json(model_with("gpt2", vocab={"a": 0}, merges=[]))
     with pytest.raises(mica.Error, match="no token for the byte 98"):
         partial.encode("ab")
+
+
+@pytest.mark.parametrize(("vocabulary", "width"), [(65536, 2), (65537, 4)])
+def test_token_files(vocabulary, width, tmp_path):
+    path = tmp_path / "data.tokens"
+    tokens = [0, 1, vocabulary - 1, 5, 7, 7, 2]
+    mica.text.write_token_file(str(path), vocabulary, tokens)
+    assert path.stat().st_size == 16 + width * len(tokens)
+    file = mica.text.TokenFile.open(str(path))
+    assert len(file) == 7
+    assert file.read(1, 3).tolist() == tokens[1:4]
+    batch = file.batch([0, 4], 3)
+    assert batch.dtype is mica.int64
+    assert batch.tolist() == [tokens[:3], tokens[4:]]
+    assert file.batch([], 3).shape == (0, 3)
+    for start, count in ((5, 3), (-1, 2), (0, 8), (2**62, 2)):
+        with pytest.raises(IndexError, match="are not among 7"):
+            file.read(start, count)
+    with pytest.raises(IndexError, match="is not in"):
+        mica.text.write_token_file(str(path), vocabulary, [vocabulary])
+    assert len(mica.text.TokenFile.open(str(path))) == 7  # what was there stays
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (b"", "is no file of tokens"),
+        (b"micatok1\x02\0\0\0\0\0\0", "is no file of tokens"),
+        (b"micatok2\x02\0\0\0\0\0\0\0ab", "is no file of tokens"),
+        (b"micatok1\x03\0\0\0\0\0\0\0abc", "is no file of tokens"),
+        (b"micatok1\x02\0\0\0\x01\0\0\0ab", "is no file of tokens"),
+        (b"micatok1\x04\0\0\0\0\0\0\0abc", "ends within a token"),
+    ],
+)
+def test_files_that_hold_no_tokens(contents, message, tmp_path):
+    path = tmp_path / "wrong.tokens"
+    path.write_bytes(contents)
+    with pytest.raises(mica.IoError, match=message) as raised:
+        mica.text.TokenFile.open(str(path))
+    assert str(path) in str(raised.value)
