@@ -40,6 +40,7 @@
 #include "mica/models/models.h"
 #include "mica/models/resnet.h"
 #include "mica/nn/nn.h"
+#include "mica/onnx/onnx.h"
 #include "mica/op/settings.h"
 #include "mica/ops/ops.h"
 #include "mica/optim/optim.h"
