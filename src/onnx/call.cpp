@@ -190,11 +190,13 @@ const Operator* find_operator(std::string_view domain, std::string_view name) {
   static const Table ml = table({ml_operators});
   static const Table training = table({training_operators});
   static const Table preview = table({preview_operators});
+  static const Table microsoft = table({microsoft_operators});
   const Table* in = nullptr;
   if (domain.empty() || domain == "ai.onnx") in = &standard;
   if (domain == "ai.onnx.ml") in = &ml;
   if (domain == "ai.onnx.preview.training") in = &training;
   if (domain == "ai.onnx.preview") in = &preview;
+  if (domain == "com.microsoft") in = &microsoft;
   if (!in) return nullptr;
   const auto at = in->find(name);
   return at == in->end() ? nullptr : &at->second;

@@ -178,9 +178,10 @@ Operators attention_operators();
 Operators sequence_operators();
 Operators control_operators();
 Operators selection_operators();
-Operators ml_operators();        ///< of the domain ai.onnx.ml
-Operators training_operators();  ///< of ai.onnx.preview.training
-Operators preview_operators();   ///< of ai.onnx.preview
+Operators ml_operators();         ///< of the domain ai.onnx.ml
+Operators training_operators();   ///< of ai.onnx.preview.training
+Operators preview_operators();    ///< of ai.onnx.preview
+Operators microsoft_operators();  ///< of com.microsoft, which onnxruntime's tools write
 
 /// The operator of a domain; null where there is none.
 const Operator* find_operator(std::string_view domain, std::string_view name);

@@ -1,12 +1,15 @@
 // Control flow: graphs that are attributes of nodes. Conditions and counts are read on the host.
+#include <algorithm>
 #include <limits>
 
 #include "mica/core/make_tensor.h"
 #include "mica/onnx/broadcast.h"
 #include "mica/onnx/call.h"
 #include "mica/ops/concat/concat.h"
+#include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
-#include "mica/ops/flip/flip.h"
+#include "mica/ops/view/view.h"
+#include "mica/ops/where/where.h"
 
 namespace mica::onnx {
 namespace {
@@ -21,7 +24,46 @@ Value known_truth(bool b) {
   return known(scalar(b, {.dtype = DType::boolean}));
 }
 
+/// Both branches, and of their results those that the condition chooses: for a condition that is
+/// not known before a captured graph runs.
+std::vector<Value> both_branches(const Call& c) {
+  const Tensor condition = reshape(c[0], {});
+  std::vector<Value> a;
+  std::vector<Value> b;
+  try {
+    a = c.run("then_branch", {});
+    b = c.run("else_branch", {});
+  } catch (const Error& e) {
+    throw Unsupported(
+        fmt::format("its condition depends on what the compiled function is given, and not both "
+                    "branches run: {}",
+                    e.what()));
+  }
+  std::vector<Value> chosen;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    const Values& x = a[i].value;
+    const Values& y = b[i].value;
+    mica::check<Unsupported>(
+        x.is_tensor() && y.is_tensor() && x.tensor().shape() == y.tensor().shape() &&
+            x.tensor().dtype() == y.tensor().dtype(),
+        "its condition depends on what the compiled function is given, and its branches give {} "
+        "and {}",
+        to_string(x), to_string(y));
+    const auto placed = [&](const Value& v) {
+      if (!v.known || v.value.tensor().device() == c.device()) return v.value.tensor();
+      const HostSection host;
+      return to(v.value.tensor(), c.device());
+    };
+    chosen.push_back({where(condition, placed(a[i]), placed(b[i])), false});
+  }
+  return chosen;
+}
+
 std::vector<Value> if_else(const Call& c) {
+  const Values& condition = c.value(0).value;
+  // In training a branch that is not taken must not follow the batch.
+  if (condition.is_tensor() && condition.tensor().is_traced() && !c.training())
+    return both_branches(c);
   return c.run(c.truth(c.value(0)) ? "then_branch" : "else_branch", {});
 }
 

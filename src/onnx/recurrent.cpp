@@ -172,14 +172,13 @@ RecurrentResult by_steps(const Layer& l, const Direction& d) {
   return {stack(outputs), h, l.gates == 4 ? cell : Tensor()};
 }
 
-Results recurrent_layer(const Call& c, int64_t gates, const std::vector<std::string>& activations) {
+Results recurrent_layer(const Call& c, int64_t gates, const std::vector<std::string>& activations,
+                        const Tensor& w, const Tensor& r) {
   const bool batch_first = c.integer("layout", 0) != 0;
   const auto time_first = [&](const Tensor& t) {
     return batch_first && t.defined() ? transpose(t, 0, 1) : t;
   };
-  Layer l{c, gates, c[2].shape().back(), time_first(c[0]), {}, c.number("clip", 0)};
-  const Tensor w = c[1];
-  const Tensor r = c[2];
+  Layer l{c, gates, r.shape().back(), time_first(c[0]), {}, c.number("clip", 0)};
   c.check(l.x.rank() == 3 && w.rank() == 3 && r.rank() == 3 && w.shape()[1] == gates * l.hidden &&
               r.shape()[1] == gates * l.hidden,
           "x {}, W {} and R {}", l.x.shape(), w.shape(), r.shape());
@@ -237,14 +236,34 @@ Results recurrent_layer(const Call& c, int64_t gates, const std::vector<std::str
   return results;
 }
 
+template <int64_t gates>
+Results layer(const Call& c) {
+  static const std::vector<std::string> activations =
+      gates == 4   ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+      : gates == 3 ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                   : std::vector<std::string>{"Tanh"};
+  return recurrent_layer(c, gates, activations, c[1], c[2]);
+}
+
+/// An LSTM whose weights (D, I, 4 H) are quantized, with a scale and a zero point for each
+/// direction, or for each column.
+Results quantized_lstm(const Call& c) {
+  const auto weight = [&](int input, int scale) {
+    const Tensor w = c[input];
+    const auto wide = [&](const Tensor& t) {
+      return reshape(cast(t, DType::f32), {w.shape()[0], 1, -1});
+    };
+    return transpose(mul(sub(cast(w, DType::f32), wide(c[scale + 1])), wide(c[scale])), 1, 2);
+  };
+  return recurrent_layer(c, 4, {"Sigmoid", "Tanh", "Tanh"}, weight(1, 8), weight(2, 10));
+}
+
 }  // namespace
 
 Operators recurrent_operators() {
-  return {
-      {"LSTM", [](const Call& c) { return recurrent_layer(c, 4, {"Sigmoid", "Tanh", "Tanh"}); }},
-      {"GRU", [](const Call& c) { return recurrent_layer(c, 3, {"Sigmoid", "Tanh"}); }},
-      {"RNN", [](const Call& c) { return recurrent_layer(c, 1, {"Tanh"}); }},
-  };
+  return {{"LSTM", layer<4>}, {"GRU", layer<3>}, {"RNN", layer<1>}};
 }
+
+Operators microsoft_operators() { return {{"DynamicQuantizeLSTM", quantized_lstm}}; }
 
 }  // namespace mica::onnx

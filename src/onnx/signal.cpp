@@ -97,8 +97,7 @@ Results dft(const Call& c) {
   int64_t n = inverse && onesided ? 2 * (size - 1) : size;
   if (c.has(1)) n = c.integer(1);
   c.check(n > 0, "a transform of {} values", n);
-  // In doubles, since there are no digits to lose where terms cancel.
-  return cast(transform(c, cast(x, DType::f64), axis, n, inverse, onesided), x.dtype());
+  return transform(c, x, axis, n, inverse, onesided);
 }
 
 Results stft(const Call& c) {

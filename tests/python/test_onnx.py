@@ -95,10 +95,28 @@ def test_control_flow():
     assert x.grad.tolist() == [8, 8]
 
 
-def test_a_condition_that_a_compiled_function_is_given_is_named():
+def test_a_condition_that_a_compiled_function_is_given():
     net = onnx.loads(write.branches())
+    run = mica.compile(lambda x, flag: net(x, flag)[0])
+    x = mica.tensor([1.0, 2.0])
+    with mica.no_grad():
+        assert run(x, mica.tensor(True)).tolist() == [9, 17]
+        assert run(x, mica.tensor(False)).tolist() == [7, 15] and run.captures == 1
+    net.train()  # a branch that is not taken must not follow the batch
     with pytest.raises(mica.Unsupported, match=r"node choice \(If\): its condition depends"):
-        mica.compile(lambda x, flag: net(x, flag))(mica.ones(2), mica.tensor(True))
+        mica.compile(lambda x, flag: net(x, flag))(x, mica.tensor(True))
+
+
+def test_branches_of_other_shapes_cannot_be_compiled():
+    whole = graph([node("Identity", ["x"], ["r"])], [], [value("r")])
+    total = graph([node("ReduceSum", ["x"], ["r"])], [], [value("r")])
+    net = simple(
+        [node("If", ["c"], ["y"], "choice", then_branch=whole, else_branch=total)],
+        inputs=("x", "c"),
+    )
+    assert net(mica.ones(3), mica.tensor(False)).tolist() == [3]
+    with pytest.raises(mica.Unsupported, match=r"node choice .* its branches give"):
+        mica.compile(lambda x, c: net(x, c))(mica.ones(3), mica.tensor(True))
 
 
 def test_everything_unsupported_is_listed():
