@@ -3,6 +3,7 @@
 #include <nanobind/stl/map.h>
 
 #include "mica/inference/engine.h"
+#include "mica/inference/network.h"
 #include "python/src/callback.h"
 #include "python/src/module_handle.h"
 #include "python/src/values.h"

@@ -2,6 +2,7 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/tuple.h>
 
+#include "mica/inference/network.h"
 #include "mica/onnx/export.h"
 #include "python/src/module_handle.h"
 #include "python/src/values.h"

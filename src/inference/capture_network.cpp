@@ -7,6 +7,7 @@
 #include "mica/core/check.h"
 #include "mica/graph/capture.h"
 #include "mica/graph/passes/passes.h"
+#include "mica/inference/network.h"
 
 namespace mica::inference {
 namespace {

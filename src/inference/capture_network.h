@@ -1,5 +1,6 @@
 #pragma once
 
+#include "mica/inference/network.h"
 #include "mica/inference/trace.h"
 
 namespace mica::inference {

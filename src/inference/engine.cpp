@@ -9,6 +9,7 @@
 #include "mica/graph/compile.h"
 #include "mica/graph/plan.h"
 #include "mica/inference/engine_file.h"
+#include "mica/inference/network.h"
 #include "mica/nn/eval_mode.h"
 #include "mica/op/autocast.h"
 #include "mica/ops/copy/copy.h"

@@ -5,6 +5,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/version.h"
+#include "mica/inference/network.h"
 #include "mica/io/file.h"
 #include "mica/io/safetensors.h"
 #include "mica/ops/copy/copy.h"

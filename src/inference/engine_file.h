@@ -1,6 +1,7 @@
 #pragma once
 
 #include "mica/inference/engine.h"
+#include "mica/inference/network.h"
 
 namespace mica::inference {
 

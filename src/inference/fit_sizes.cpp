@@ -4,6 +4,7 @@
 
 #include "mica/core/check.h"
 #include "mica/inference/capture_network.h"
+#include "mica/inference/network.h"
 #include "mica/ops/copy/copy.h"
 
 namespace mica::inference {

@@ -7,6 +7,7 @@
 #include "mica/core/check.h"
 #include "mica/core/state_dict.h"
 #include "mica/inference/engine_file.h"
+#include "mica/inference/network.h"
 #include "mica/io/limits.h"
 
 namespace mica::inference {

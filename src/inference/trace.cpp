@@ -8,6 +8,7 @@
 #include "mica/core/check.h"
 #include "mica/core/values_check.h"
 #include "mica/inference/capture_network.h"
+#include "mica/inference/network.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
 

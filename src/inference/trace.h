@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "mica/inference/network.h"
+#include "mica/core/values.h"
 
 namespace mica::inference {
+
+struct Network;  // inference/network.h
 
 /// An axis of an input whose size may be another from call to call. Axes with one symbol have one
 /// size.

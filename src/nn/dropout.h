@@ -12,7 +12,7 @@ struct DropoutImpl : ModuleImpl {
   Tensor forward(const Tensor& x) { return dropout(x, p, training()); }
   std::string describe() const override;
 
-  const double p;
+  double p;
 };
 using Dropout = Handle<DropoutImpl>;
 
@@ -23,7 +23,7 @@ struct ChannelDropoutImpl : ModuleImpl {
   Tensor forward(const Tensor& x);
   std::string describe() const override;
 
-  const double p;
+  double p;
 };
 using Dropout1d = Handle<ChannelDropoutImpl<1>>;
 using Dropout2d = Handle<ChannelDropoutImpl<2>>;

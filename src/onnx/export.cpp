@@ -8,6 +8,7 @@
 #include "mica/core/version.h"
 #include "mica/graph/capture.h"
 #include "mica/inference/engine.h"
+#include "mica/inference/network.h"
 #include "mica/onnx/exporter.h"
 #include "mica/onnx/to_model.h"
 #include "mica/onnx/write_model.h"

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "mica/core/dtype.h"
+#include "mica/inference/network.h"
 #include "mica/onnx/exporter.h"
 
 namespace mica::onnx {

@@ -1,6 +1,7 @@
 // Convolutions, products, pooling and normalisation.
 #include <algorithm>
 
+#include "mica/inference/network.h"
 #include "mica/onnx/exporter.h"
 #include "mica/ops/fill/fill.h"
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "mica/inference/network.h"
 #include "mica/onnx/exporter.h"
 #include "mica/ops/concat/concat.h"
 #include "mica/ops/copy/copy.h"

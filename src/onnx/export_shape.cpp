@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "mica/inference/network.h"
 #include "mica/onnx/exporter.h"
 
 namespace mica::onnx {

@@ -246,7 +246,8 @@ PYTHON_ONLY = {
         "questions, of a tensor's members in C++": "is_floating_point is_tensor numel",
         "numbers, from <numbers> and <limits> in C++; None as an index": "e inf nan newaxis pi",
         "dtypes and devices, enumerations in C++": (
-            "bfloat16 bool device devices dtype float16 float32 float64 float8_e4m3fn float8_e5m2 "
+            "bfloat16 bool device devices double dtype float float16 float32 float64 "
+            "float8_e4m3fn float8_e5m2 half int long short "
             "int16 int32 int64 int8 uint16 uint32 uint64 uint8"
         ),
         "NumPy and DLPack": "from_dlpack from_numpy",
@@ -284,6 +285,7 @@ PYTHON_ONLY = {
         "members of a C++ class are parameters themselves": (
             "Parameter ParameterDict ParameterList"
         ),
+        "made of functions in Python": "MultiLabelMarginLoss TripletMarginWithDistanceLoss",
     },
     "mica.nn.init": {"PyTorch's name": "calculate_gain"},
     "mica.data": {
@@ -414,6 +416,7 @@ MEMBERS_CPP_ONLY = {
         "forward in Python": "Tensor call",
         "a Python object knows its class": "class_type",
         "the inside of empty handles": "stands_for_none",
+        "whether state_dict() has it": "is_persistent",
     },
     "Optimizer": {
         "the inside of schedulers": (
@@ -457,16 +460,18 @@ MEMBERS_PYTHON_ONLY = {
             "take_along_dim type_as view_as"
         ),
         "one name for each cast, which C++ tells by an argument": (
-            "bfloat16 bool byte cpu cuda double float half int long to_device"
+            "bfloat16 bool byte char cpu cuda double float half int long short to_device"
         ),
         "with the dtype and device of this one": "new_empty new_full new_ones new_tensor new_zeros",
         "NumPy's names": "itemsize nbytes numpy",
         "PyTorch's second names": (
-            "absolute argwhere clip divide fliplr flipud greater greater_equal less less_equal "
-            "moveaxis multiply ndimension negative not_equal ravel subtract swapdims true_divide"
+            "absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh argwhere clip divide "
+            "fix fliplr flipud ger greater greater_equal less less_equal moveaxis multiply "
+            "ndimension negative not_equal ravel subtract swapdims true_divide"
         ),
         "clamp with one bound": "clamp_max clamp_min",
-        "answers that a device or a dtype gives": "get_device is_complex",
+        "answers that a device or a dtype gives": "get_device is_complex is_cpu",
+        "the inside of the tape in C++": "grad_fn",
         "in place; C++ writes `copy_(x, mul(x, y))`": (
             "bernoulli_ detach_ normal_ random_ uniform_"
         ),
@@ -475,23 +480,10 @@ MEMBERS_PYTHON_ONLY = {
     "cuda.Stream": {"PyTorch's name for CUDA's handle": "cuda_stream"},
     "data.DataLoader": {"of its options": "batch_size drop_last"},
     "data.WorkerInfo": {"PyTorch's names for index and count": "dataset id num_workers"},
-    "nn.Linear": {"of its options": "in_features out_features"},
-    **{
-        f"nn.{name}": {
-            "of its options": (
-                "batch_first bias bidirectional dropout hidden_size input_size num_layers proj_size"
-            )
-        }
-        for name in ("GRU", "LSTM", "RNN")
-    },
-    **{
-        f"nn.{name}Cell": {"of its options": "bias hidden_size input_size"}
-        for name in ("GRU", "LSTM", "RNN")
-    },
     "nn.Module": {
         "PyTorch's names": (
             "add_module bfloat16 buffers cpu cuda double extra_repr float get_buffer get_parameter "
-            "half modules named_children"
+            "get_parameter_or_buffer half modules named_children"
         ),
         "call in C++": "forward",
     },
@@ -503,6 +495,13 @@ MEMBERS_PYTHON_ONLY = {
     "nn.ModuleDict": {"as a dictionary has": "items keys update values"},
     "nn.ModuleList": {"as a list has": "extend"},
     "nn.Sequential": {"as a list has": "extend", "call in C++": "forward"},
+    **{
+        f"nn.Dropout{axes}": {"results are tensors of their own": "inplace"}
+        for axes in ("", "1d", "2d", "3d")
+    },
+    "nn.ModuleDict": {"as a dictionary has": "clear items keys pop update values"},
+    "nn.ModuleList": {"as a list has": "extend insert"},
+    "nn.Sequential": {"as a list has": "extend insert", "call in C++": "forward"},
     **{
         f"optim.{name}": {"parameters(group) and options(group) in C++": "param_groups"}
         for name in OPTIMIZERS
@@ -699,7 +698,7 @@ PARAMETERS_RENAMED = {
     "nn.functional.cross_entropy": {"logits": "input"},
     "nn.functional.fold": {"columns": "input", "size": "output_size"},
     "nn.functional.grid_sample": {"padding": "padding_mode"},
-    "nn.functional.interpolate": {"scale": "scale_factor"},
+    "nn.functional.upsample": {"scale": "scale_factor"},
     "nn.functional.margin_ranking_loss": {"a": "input1", "b": "input2"},
     "nn.functional.one_hot": {"index": "tensor"},
     "nn.functional.pad": {"before": "pad"},
@@ -724,6 +723,36 @@ PARAMETERS_RENAMED = {
 # Parameters of any Python function that have no effect, with the reason.
 WITHOUT_EFFECT = {"inplace": "results are tensors of their own; a compiled step plans its memory"}
 
+# Layers whose parameters can be put on a device, or made of a dtype, as they are made.
+PLACED = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "Bilinear",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "Embedding",
+    "GRU",
+    "GRUCell",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LSTM",
+    "LSTMCell",
+    "LayerNorm",
+    "LayerNorm2d",
+    "Linear",
+    "PReLU",
+    "RMSNorm",
+    "RNN",
+    "RNNCell",
+]
+
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
     "a module or a function is `net` in Python, and has the names": (
@@ -744,6 +773,7 @@ PARAMETERS_CPP_ONLY = {
     "how many are read": "text.TokenFile.read.to",
     "keyword arguments in Python": "text.Tokenizer.train_bpe.options",
     "Python gives all tokens at once": "text.write_token_file.fill",
+    "the inside of tensors, which tensor() and empty() make": "Tensor.impl",
     "only an LSTM projects": "nn.GRU.projection nn.RNN.projection",
     "a tuple (h, c) in Python": "lstm.c",
     "its step is not compiled": "optim.LBFGS.step.where",
@@ -851,7 +881,22 @@ PARAMETERS_PYTHON_ONLY = {
         "optim.Optimizer.defaults optim.Optimizer.params optim.Optimizer.state"
     ),
     "several overloads of C++ in one": (
-        "Tensor.to.args Tensor.to.copy Tensor.to.memory_format nn.Module.to.to"
+        "Tensor.to.args Tensor.to.copy Tensor.to.memory_format nn.Module.to.args "
+        "nn.Module.to.memory_format nn.Module.to.non_blocking"
+    ),
+    "net.to(device) and net.to(dtype) in C++": " ".join(
+        f"nn.{layer}.{word}" for layer in PLACED for word in ("device", "dtype")
+    ),
+    "tensor(values) and empty(shape) in C++": "Tensor.args Tensor.device",
+    "mul(other, alpha) and the like in C++": (
+        "Tensor.add_.alpha Tensor.div_.rounding_mode Tensor.sub_.alpha"
+    ),
+    "contiguous(clone(x), format) in C++": "Tensor.clone.memory_format",
+    "taken with one value alone": (
+        "nn.ConvTranspose1d.padding_mode nn.ConvTranspose2d.padding_mode "
+        "nn.ConvTranspose3d.padding_mode nn.MaxPool1d.return_indices nn.MaxPool2d.return_indices "
+        "nn.MaxPool3d.return_indices nn.Module.register_forward_hook.prepend "
+        "nn.Module.register_forward_pre_hook.prepend"
     ),
     "the free function backward has them": (
         "Tensor.backward.create_graph Tensor.backward.retain_graph"
@@ -870,6 +915,14 @@ PARAMETERS_PYTHON_ONLY = {
     "PyTorch's": (
         "nn.Transformer.custom_decoder nn.Transformer.custom_encoder "
         "nn.TransformerEncoder.enable_nested_tensor nn.TransformerEncoder.mask_check "
+        "nn.Module.named_buffers.prefix nn.Module.named_buffers.remove_duplicate "
+        "nn.Module.named_modules.memo nn.Module.named_modules.prefix "
+        "nn.Module.named_modules.remove_duplicate nn.Module.named_parameters.prefix "
+        "nn.Module.named_parameters.remove_duplicate "
+        "nn.Module.register_forward_hook.always_call nn.Module.register_forward_hook.with_kwargs "
+        "nn.Module.register_forward_pre_hook.with_kwargs nn.Module.state_dict.destination "
+        "nn.Module.state_dict.keep_vars nn.Module.state_dict.prefix "
+        "nn.Module.zero_grad.set_to_none "
         "bernoulli.input data.DataLoader.collate_fn "
         "data.DataLoader.generator data.DataLoader.multiprocessing_context "
         "data.DataLoader.persistent_workers data.DataLoader.pin_memory "

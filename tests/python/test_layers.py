@@ -69,11 +69,16 @@ def test_every_layer_has_a_case():
         "ModuleList": "calls nothing",
         "ParameterDict": "calls nothing",
         "ParameterList": "calls nothing",
+        "MultiLabelMarginLoss": "its function has cases",
+        "TripletMarginWithDistanceLoss": "its function has cases",
     }
     layers = {
         name
         for name, value in vars(nn).items()
-        if isinstance(value, type) and issubclass(value, nn.Module) and not name.startswith("_")
+        if isinstance(value, type)
+        and issubclass(value, nn.Module)
+        and not name.startswith("_")
+        and not value.__module__.startswith("mica.nn.la")  # layers, lazy: test_composed.py
     }
     assert layers == made | set(others)
 
@@ -300,8 +305,8 @@ def test_channel_dropouts_as_functions(device):
         y = drop(x).cpu().numpy().reshape(128, -1)
         assert set(np.unique(y)) == {0, 2} and (y == y[:, :1]).all()
         assert (drop(x, training=False) == 1).all()
-        with pytest.raises(mica.ShapeError, match=f"dropout{n}d: expected rank {n + 2}"):
-            drop(x[0])
+        with pytest.raises(mica.ShapeError, match=f"dropout{n}d: expected rank 2 to {n + 2}"):
+            drop(x.reshape(-1))
 
 
 # As tests/golden/make_state_dicts.py makes them in PyTorch.

@@ -6,6 +6,7 @@
 #include "mica/core/make_tensor.h"
 #include "mica/inference/engine.h"
 #include "mica/inference/engine_file.h"
+#include "mica/inference/network.h"
 #include "mica/io/safetensors.h"
 #include "mica/models/models.h"
 #include "mica/nn/nn.h"

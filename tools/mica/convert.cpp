@@ -3,6 +3,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/text.h"
+#include "mica/inference/network.h"
 #include "mica/onnx/export.h"
 #include "mica/onnx/to_model.h"
 #include "mica/onnx/write_model.h"

@@ -5,6 +5,7 @@
 #include "mica/core/check.h"
 #include "mica/core/text.h"
 #include "mica/inference/engine_file.h"
+#include "mica/inference/network.h"
 #include "mica/io/safetensors.h"
 #include "mica/onnx/model.h"
 #include "tools/mica/command.h"

@@ -7,6 +7,7 @@
 
 #include "mica/core/check.h"
 #include "mica/inference/engine_file.h"
+#include "mica/inference/network.h"
 #include "mica/onnx/model.h"
 #include "mica/onnx/onnx.h"
 #include "mica/ops/fill/fill.h"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "mica/inference/engine.h"
+#include "mica/inference/network.h"
 
 namespace mica::tool {
 
