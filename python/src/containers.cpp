@@ -113,7 +113,9 @@ void bind_dict(nb::module_& nn) {
       "__init__",
       [update](ModuleDictImpl* self, nb::handle modules) {
         new (self) Overridable<ModuleDictImpl>();
-        if (!modules.is_none()) update(*self, modules);
+        complete(self, [&] {
+          if (!modules.is_none()) update(*self, modules);
+        });
       },
       "modules"_a = nb::none());
   dict.def("update", update, "modules"_a,
@@ -200,12 +202,14 @@ void bind_containers(nb::module_& nn) {
       "inputs"_a, kDoc);
   sequential.def("__init__", [](SequentialImpl* self, const nb::args& modules) {
     new (self) Overridable<SequentialImpl>();
-    if (modules.size() == 1 && nb::isinstance<nb::dict>(modules[0])) {
-      for (auto [name, module] : nb::borrow<nb::dict>(modules[0]))
-        self->register_module(nb::cast<std::string>(name), module_from(module));
-      return;
-    }
-    for (const nb::handle module : modules) self->push_back(module_from(module));
+    complete(self, [&] {
+      if (modules.size() == 1 && nb::isinstance<nb::dict>(modules[0])) {
+        for (auto [name, module] : nb::borrow<nb::dict>(modules[0]))
+          self->register_module(nb::cast<std::string>(name), module_from(module));
+        return;
+      }
+      for (const nb::handle module : modules) self->push_back(module_from(module));
+    });
   });
   def_list(sequential);
 
@@ -216,8 +220,10 @@ void bind_containers(nb::module_& nn) {
       "__init__",
       [](ModuleListImpl* self, nb::handle modules) {
         new (self) Overridable<ModuleListImpl>();
-        if (modules.is_none()) return;
-        for (const nb::handle module : nb::iter(modules)) self->push_back(module_from(module));
+        complete(self, [&] {
+          if (modules.is_none()) return;
+          for (const nb::handle module : nb::iter(modules)) self->push_back(module_from(module));
+        });
       },
       "modules"_a = nb::none());
   def_list(list);

@@ -39,9 +39,11 @@ void construct(Impl* self, const Options& options) {
 /// Puts a new layer where device= and dtype= say.
 inline void place(nn::ModuleImpl* self, nb::handle device, nb::handle dtype) {
   if (device.is_none() && dtype.is_none()) return;
-  const nn::Module module(std::shared_ptr<nn::ModuleImpl>(self, [](nn::ModuleImpl*) {}));
-  if (!dtype.is_none()) module.to(parse_dtype(dtype));
-  if (!device.is_none()) module.to(parse_device(device));
+  complete(self, [&] {
+    const nn::Module module(std::shared_ptr<nn::ModuleImpl>(self, [](nn::ModuleImpl*) {}));
+    if (!dtype.is_none()) module.to(parse_dtype(dtype));
+    if (!device.is_none()) module.to(parse_device(device));
+  });
 }
 
 /// An option that a layer was made with.

@@ -127,6 +127,18 @@ struct Overridable<nn::ModuleImpl> : nn::ModuleImpl {
   }
 };
 
+/// What a constructor does once the module is there. nanobind lets go of the memory of an object
+/// whose constructor raises as if nothing were in it, so the module is taken down first.
+template <class F>
+void complete(nn::ModuleImpl* self, F&& rest) {
+  try {
+    rest();
+  } catch (...) {
+    self->~ModuleImpl();
+    throw;
+  }
+}
+
 /// A new object of the class of `self`: a module with the same options and no parts yet.
 template <class Impl>
 nb::object copy_without_parts(nb::handle self) {

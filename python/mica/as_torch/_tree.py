@@ -31,7 +31,7 @@ _DISTRIBUTIONS = (
 )
 
 SOURCES: dict[str, tuple[str, ...]] = {
-    "torch": ("mica",),
+    "torch": ("mica", "mica.nn.functional"),  # torch.conv2d and the like
     "torch.amp": ("mica.amp", "mica"),
     "torch.autograd": ("mica.autograd",),
     "torch.autograd.function": ("mica.autograd",),
