@@ -53,6 +53,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "torch.nn.utils.rnn": ("mica.nn.utils.rnn",),
     "torch.optim": ("mica.optim",),
     "torch.optim.lr_scheduler": ("mica.optim.lr_scheduler",),
+    "torch.profiler": ("mica.profiler",),
     "torch.special": ("torch",),
     "torch.types": ("torch",),
     "torch.utils": (),
