@@ -1,5 +1,8 @@
 """Modules and layers, with PyTorch's names."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from mica._mica import nn as _nn
 from mica.nn import _backward_hooks
 from mica.nn import functional as functional
@@ -7,30 +10,6 @@ from mica.nn import init as init
 from mica.nn import utils as utils
 from mica.nn.containers import ParameterDict as ParameterDict
 from mica.nn.containers import ParameterList as ParameterList
-from mica.nn.layers import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
-from mica.nn.layers import AlphaDropout as AlphaDropout
-from mica.nn.layers import CrossMapLRN2d as CrossMapLRN2d
-from mica.nn.layers import EmbeddingBag as EmbeddingBag
-from mica.nn.layers import FeatureAlphaDropout as FeatureAlphaDropout
-from mica.nn.layers import FractionalMaxPool2d as FractionalMaxPool2d
-from mica.nn.layers import FractionalMaxPool3d as FractionalMaxPool3d
-from mica.nn.layers import MaxUnpool1d as MaxUnpool1d
-from mica.nn.layers import MaxUnpool2d as MaxUnpool2d
-from mica.nn.layers import MaxUnpool3d as MaxUnpool3d
-from mica.nn.layers import RReLU as RReLU
-from mica.nn.lazy import LazyBatchNorm1d as LazyBatchNorm1d
-from mica.nn.lazy import LazyBatchNorm2d as LazyBatchNorm2d
-from mica.nn.lazy import LazyBatchNorm3d as LazyBatchNorm3d
-from mica.nn.lazy import LazyConv1d as LazyConv1d
-from mica.nn.lazy import LazyConv2d as LazyConv2d
-from mica.nn.lazy import LazyConv3d as LazyConv3d
-from mica.nn.lazy import LazyConvTranspose1d as LazyConvTranspose1d
-from mica.nn.lazy import LazyConvTranspose2d as LazyConvTranspose2d
-from mica.nn.lazy import LazyConvTranspose3d as LazyConvTranspose3d
-from mica.nn.lazy import LazyInstanceNorm1d as LazyInstanceNorm1d
-from mica.nn.lazy import LazyInstanceNorm2d as LazyInstanceNorm2d
-from mica.nn.lazy import LazyInstanceNorm3d as LazyInstanceNorm3d
-from mica.nn.lazy import LazyLinear as LazyLinear
 from mica.nn.losses import BCELoss as BCELoss
 from mica.nn.losses import BCEWithLogitsLoss as BCEWithLogitsLoss
 from mica.nn.losses import CosineEmbeddingLoss as CosineEmbeddingLoss
@@ -193,3 +172,49 @@ UpsamplingBilinear2d = _nn.UpsamplingBilinear2d
 UpsamplingNearest2d = _nn.UpsamplingNearest2d
 
 _backward_hooks.add_methods()
+
+if TYPE_CHECKING:
+    from mica.nn.layers import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
+    from mica.nn.layers import AlphaDropout as AlphaDropout
+    from mica.nn.layers import CrossMapLRN2d as CrossMapLRN2d
+    from mica.nn.layers import EmbeddingBag as EmbeddingBag
+    from mica.nn.layers import FeatureAlphaDropout as FeatureAlphaDropout
+    from mica.nn.layers import FractionalMaxPool2d as FractionalMaxPool2d
+    from mica.nn.layers import FractionalMaxPool3d as FractionalMaxPool3d
+    from mica.nn.layers import MaxUnpool1d as MaxUnpool1d
+    from mica.nn.layers import MaxUnpool2d as MaxUnpool2d
+    from mica.nn.layers import MaxUnpool3d as MaxUnpool3d
+    from mica.nn.layers import RReLU as RReLU
+    from mica.nn.lazy import LazyBatchNorm1d as LazyBatchNorm1d
+    from mica.nn.lazy import LazyBatchNorm2d as LazyBatchNorm2d
+    from mica.nn.lazy import LazyBatchNorm3d as LazyBatchNorm3d
+    from mica.nn.lazy import LazyConv1d as LazyConv1d
+    from mica.nn.lazy import LazyConv2d as LazyConv2d
+    from mica.nn.lazy import LazyConv3d as LazyConv3d
+    from mica.nn.lazy import LazyConvTranspose1d as LazyConvTranspose1d
+    from mica.nn.lazy import LazyConvTranspose2d as LazyConvTranspose2d
+    from mica.nn.lazy import LazyConvTranspose3d as LazyConvTranspose3d
+    from mica.nn.lazy import LazyInstanceNorm1d as LazyInstanceNorm1d
+    from mica.nn.lazy import LazyInstanceNorm2d as LazyInstanceNorm2d
+    from mica.nn.lazy import LazyInstanceNorm3d as LazyInstanceNorm3d
+    from mica.nn.lazy import LazyLinear as LazyLinear
+
+
+def _written_in_python() -> list[Any]:
+    return [import_module(f"mica.nn.{name}") for name in ("layers", "lazy")]
+
+
+def __getattr__(name: str) -> Any:
+    """Layers that are written in Python are made when they are first asked for: each class takes a
+    while, and most programs need none of them."""
+    if not name.startswith("_"):
+        for module in _written_in_python():
+            if name in module.names:
+                value = globals()[name] = getattr(module, name)
+                return value
+    raise AttributeError(f"module 'mica.nn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    later = [name for module in _written_in_python() for name in module.names]
+    return sorted({*globals(), *later})

@@ -254,3 +254,18 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     """The same of (N, C, D, H, W)."""
 
     _axes = 3
+
+
+names = (
+    "AdaptiveLogSoftmaxWithLoss",
+    "AlphaDropout",
+    "CrossMapLRN2d",
+    "EmbeddingBag",
+    "FeatureAlphaDropout",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
+    "RReLU",
+)

@@ -125,3 +125,20 @@ class LazyInstanceNorm3d(_Lazy):
     """InstanceNorm3d with as many num_features as its first input has."""
 
     _layer = _nn.InstanceNorm3d
+
+
+names = (
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
+)
