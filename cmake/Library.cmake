@@ -37,13 +37,17 @@ else()
   list(REMOVE_ITEM mica_sources ${mica_avx512_sources})
 endif()
 
-# The page of a report is a file that a browser can show; it is compiled in as a string.
+# The pages of reports and profiles are files that a browser can show; they are compiled in as strings.
 set(report_page ${PROJECT_SOURCE_DIR}/src/io/report.html)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${report_page})
+set(profile_page ${PROJECT_SOURCE_DIR}/src/profile/page.html)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${report_page} ${profile_page})
 file(READ ${report_page} report_html)
+file(READ ${profile_page} profile_html)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/report_page.h @ONLY CONTENT
   "inline constexpr char kReportPage[] = R\"html(@report_html@)html\";\n")
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/io/report.cpp
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/profile_page.h @ONLY CONTENT
+  "inline constexpr char kProfilePage[] = R\"html(@profile_html@)html\";\n")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/io/report.cpp ${PROJECT_SOURCE_DIR}/src/profile/page.cpp
   PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/embedded)
 
 # The functors of elementwise ops, and the kernels that carry programs of them, as source for kernels that are

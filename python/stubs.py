@@ -7,11 +7,12 @@ nor the package's own list of names: that is done here.
 
 import ast
 import importlib
+import inspect
 import re
 import shutil
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 HIDDEN = {"bool", "bytes", "float", "int"}  # by methods of Tensor and dtypes of the same names
 HIDDEN_BY_TENSOR = {"device", "dtype", "memory_format"}  # by its properties
@@ -36,7 +37,7 @@ OPERATOR = re.compile(
 ITSELF = {"to", "cpu", "cuda", "train", "eval", "freeze", "unfreeze", "requires_grad_", "apply"}
 ITSELF |= {"float", "double", "half", "bfloat16"}
 HEADER = """import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import mica._mica
@@ -130,13 +131,16 @@ def named_tuples(module: ModuleType) -> str:
 
 def reexports(package: ModuleType, extension: ModuleType) -> str:
     """The names of the package itself, each with where it comes from."""
-    lines = [f'"""{package.__doc__}"""\n']
+    lines = [f'"""{package.__doc__}"""\nimport builtins\n']
     for name in package.__all__:
         value = getattr(package, name)
         if isinstance(value, ModuleType):
             lines.append(f"from mica import {name} as {name}\n")
         elif value is None or isinstance(value, float):
-            lines.append(f"{name}: {'None' if value is None else 'float'}\n")
+            lines.append(f"{name}: {'None' if value is None else 'builtins.float'}\n")
+        elif isinstance(value, extension.dtype):
+            own = next(n for n, found in vars(extension).items() if found is value)
+            lines.append(f"from mica._mica import {own} as {name}\n")
         elif value is getattr(extension, name, None):
             lines.append(f"from mica._mica import {name} as {name}\n")
         else:
@@ -144,11 +148,47 @@ def reexports(package: ModuleType, extension: ModuleType) -> str:
     return "".join(lines)
 
 
+def plain_signature(function: FunctionType) -> str:
+    """Of a function of Python, whose annotations are texts."""
+    signature = inspect.signature(function)
+    marks = {p.annotation: f"_{i}_" for i, p in enumerate(signature.parameters.values())}
+    marks[signature.return_annotation] = "_r_"
+    text = str(signature)
+    for annotation, mark in marks.items():
+        if isinstance(annotation, str):
+            text = text.replace(f": {annotation!r}", f": {mark}").replace(
+                f"-> {annotation!r}", f"-> {mark}"
+            )
+    for annotation, mark in marks.items():
+        text = text.replace(mark, str(annotation))
+    return text
+
+
 def with_functions(stub_gen: type) -> type:
     """A generator that also knows the functions that rooms describe: they tell their signatures."""
 
     class Generator(stub_gen):
+        def put_python(self, name: str, value: object) -> None:
+            """A method or property that the package gives a class of C++."""
+            function = value.fget if isinstance(value, property) else value
+            if isinstance(value, property):
+                self.write_ln("@property")
+            self.write_ln(f"def {name}{plain_signature(function)}:")
+            self.depth += 1
+            self.put_docstr(function.__doc__)
+            self.depth -= 1
+            self.write("\n")
+
         def put(self, value: object, name: str | None = None, parent: object = None) -> None:
+            if name == "__signature__":  # which inspect reads
+                return
+            function = value.fget if isinstance(value, property) else value
+            of_package = isinstance(function, FunctionType) and function.__module__.startswith(
+                "mica."
+            )
+            if isinstance(parent, type) and of_package:
+                self.put_python(name, value)
+                return
             signatures = getattr(value, "__signatures__", None)
             if signatures is None or isinstance(value, type):
                 super().put(value, name, parent)
@@ -156,7 +196,8 @@ def with_functions(stub_gen: type) -> type:
             for i, signature in enumerate(signatures):
                 if len(signatures) > 1:
                     self.write_ln(f"@{self.bind('typing', 'overload')}")
-                self.write_ln(f"def {signature.replace('collections.abc.', '')}:")
+                signature = signature.replace("collections.abc.", "").partition("(")[2]
+                self.write_ln(f"def {name or value.__name__}({signature}:")
                 self.depth += 1
                 if i + 1 == len(signatures):
                     self.put_docstr(value.__doc__.partition("\n\n")[2])

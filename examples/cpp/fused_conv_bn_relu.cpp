@@ -27,7 +27,7 @@ double microseconds(Step&& step, Device device) {
   for (int i = 0; i < 5; ++i) {
     const auto start = std::chrono::steady_clock::now();
     step();
-    runtime(device).synchronize(device.index);
+    synchronize(device);
     const std::chrono::duration<double, std::micro> passed =
         std::chrono::steady_clock::now() - start;
     best = std::min(best, passed.count());

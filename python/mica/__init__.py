@@ -11,16 +11,19 @@ from mica import (
     cpu,
     cuda,
     data,
+    inference,
     interop,
     io,
     models,
     nn,
     onnx,
     optim,
+    profiler,
     testing,
     text,
     train,
 )
+from mica._generator import Generator
 from mica._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Tensors and their types
@@ -137,6 +140,18 @@ for _function in _mica._functions():
     if "mica" in _function["places"]:
         for _name in (_function["name"], *_function["second_names"]):
             globals()[_name] = getattr(_mica, _name)
+
+# Functions and methods that are made of these in Python, and tensors by the names of their dtypes
+from mica import _composed, _signatures, _typed
+
+globals().update(_composed.functions)
+globals().update(_typed.types)
+_composed.add_methods()
+_signatures.add_to(_mica, _mica.nn, _mica.optim, _mica.data)
+
+# Second names of dtypes
+half, float, double = float16, float32, float64
+short, int, long = int16, int32, int64
 
 newaxis = None  # x[:, mica.newaxis], as NumPy and PyTorch write it
 

@@ -1,6 +1,7 @@
 #include <mutex>
 
 #include "mica/core/fork.h"
+#include "mica/graph/plan.h"
 #include "python/src/callback.h"
 #include "python/src/guards.h"
 #include "python/src/values.h"

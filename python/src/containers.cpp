@@ -60,6 +60,32 @@ void def_list(Layer<Impl>& list) {
         return nb::borrow(self);
       },
       "modules"_a, "Adds modules at the end.");
+  list.def(
+      "insert",
+      [](nb::handle self, int64_t index, nb::handle module) {
+        auto& impl = nb::cast<Impl&>(self);
+        nb::list modules = children_of(impl);
+        modules.insert(index, module);
+        const size_t before = impl.children().size();
+        for (size_t i = 0; i < before; ++i)
+          impl.replace_module(impl.children()[i].first, module_from(modules[i]));
+        impl.push_back(module_from(modules[before]));
+        return nb::borrow(self);
+      },
+      "index"_a, "module"_a, "Puts a module before the one of that number.");
+  list.def("__iadd__", [](nb::handle self, nb::handle modules) {
+    self.attr("extend")(modules);
+    return nb::borrow(self);
+  });
+  list.def("__delitem__", [](nb::handle self, nb::handle key) {
+    auto& impl = nb::cast<Impl&>(self);
+    nb::list kept = children_of(impl);
+    if (PyObject_DelItem(kept.ptr(), key.ptr()) < 0) nb::raise_python_error();
+    std::vector<std::string> names;
+    for (const auto& [name, child] : impl.children()) names.push_back(name);
+    for (const std::string& name : names) impl.unregister(name);
+    for (const nb::handle module : kept) impl.push_back(module_from(module));
+  });
   list.def("__len__", [](const Impl& self) { return self.children().size(); });
   list.def("__iter__", [](const Impl& self) { return nb::iter(children_of(self)); });
   list.def("__getitem__", get_item<Impl>);
@@ -119,6 +145,22 @@ void bind_dict(nb::module_& nn) {
     for (const auto& [name, child] : self.children()) list.append(nb::cast(name));
     return list;
   };
+  dict.def(
+      "pop",
+      [require](ModuleDictImpl& self, const std::string& name) {
+        const nb::object module = module_to_python(require(self, name));
+        self.unregister(name);
+        return module;
+      },
+      "key"_a, "Takes a module out and returns it.");
+  dict.def(
+      "clear",
+      [](ModuleDictImpl& self) {
+        std::vector<std::string> names;
+        for (const auto& [name, child] : self.children()) names.push_back(name);
+        for (const std::string& name : names) self.unregister(name);
+      },
+      "Takes all modules out.");
   dict.def("keys", keys, "The names.");
   dict.def("__iter__", [keys](const ModuleDictImpl& self) { return nb::iter(keys(self)); });
   dict.def("values", [](const ModuleDictImpl& self) { return children_of(self); }, "The modules.");

@@ -12,6 +12,7 @@
 
 #include "python/src/arguments.h"
 #include "python/src/custom.h"
+#include "python/src/other_words.h"
 
 namespace mica::python {
 namespace {
@@ -71,8 +72,12 @@ struct Given {
 PyObject* finish(const Given& given, std::span<const Argument> values,
                  std::span<const NamedArgument> named) {
   BoundCall bound;
-  if (!bound.bind(*given.function.function, values, named))
+  if (!bound.bind(*given.function.function, values, named)) {
+    nb::object other = call_in_other_words(*given.function.function, values, named,
+                                           given.objects + given.positional);
+    if (other.is_valid()) return other.release().ptr();
     raise_mismatch(given.function, given.objects, given.positional, given.names);
+  }
   return to_object(without_gil(bound), bound.signature().result).release().ptr();
 }
 
@@ -137,6 +142,12 @@ PyObject* get_signatures(PyObject* self, void*) {
     return nb::tuple(nb::cast(signatures_of(*f.function, f.name, f.method)));
   });
 }
+/// For inspect.signature.
+PyObject* get_signature(PyObject* self, void*) {
+  return got([self] {
+    return nb::module_::import_("mica._signatures").attr("of_function")(nb::handle(self));
+  });
+}
 PyObject* get_doc(PyObject* self, void*) {
   return got([self] {
     const FunctionObject& f = object_of(self);
@@ -168,6 +179,7 @@ PyObject* make_type(bool method) {
                                   {"__module__", get_module, nullptr, nullptr, nullptr},
                                   {"__doc__", get_doc, nullptr, nullptr, nullptr},
                                   {"__signatures__", get_signatures, nullptr, nullptr, nullptr},
+                                  {"__signature__", get_signature, nullptr, nullptr, nullptr},
                                   {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
                                   {nullptr, nullptr, 0, nullptr}};

@@ -28,6 +28,10 @@ TensorIndex entry_of(nb::handle value) {
   if (value.is_none()) return NoneIndex();
   if (value.is(Py_Ellipsis)) return EllipsisIndex();
   if (PySlice_Check(value.ptr())) return slice_of(value);
+  if (PyRange_Check(value.ptr())) {
+    const nb::list numbers = nb::list(nb::borrow(value));
+    return tensor_from(numbers, nb::cast(DType::i64), nb::none());
+  }
   if (!PyLong_CheckExact(value.ptr()) && is_array(value)) {
     const Tensor array = tensor_from(value, nb::none(), nb::none());
     return array.numel() == 0 && is_floating(array.dtype()) ? cast(array, DType::i64) : array;

@@ -36,6 +36,24 @@ void construct(Impl* self, const Options& options) {
   if (const nb::object object = nb::find(self); object.is_valid()) reset_as_overridden(object);
 }
 
+/// Puts a new layer where device= and dtype= say.
+inline void place(nn::ModuleImpl* self, nb::handle device, nb::handle dtype) {
+  if (device.is_none() && dtype.is_none()) return;
+  const nn::Module module(std::shared_ptr<nn::ModuleImpl>(self, [](nn::ModuleImpl*) {}));
+  if (!dtype.is_none()) module.to(parse_dtype(dtype));
+  if (!device.is_none()) module.to(parse_device(device));
+}
+
+/// An option that a layer was made with.
+template <class Impl, class Get>
+void def_option(Layer<Impl>& layer, const char* name, Get get, const char* doc) {
+  layer.def_prop_ro(name, [get](const Impl& self) { return get(self.options); }, doc);
+}
+/// A size as PyTorch's layers have it: one for each axis.
+inline Dims size_of_axes(int64_t size) { return {size}; }
+inline Dims size_of_axes(Size2 size) { return {size.h, size.w}; }
+inline Dims size_of_axes(Size3 size) { return {size.d, size.h, size.w}; }
+
 /// A parameter (or a buffer, where Value is Tensor) that may be missing is None then. Another one
 /// of its shape can take its place: so two layers share a weight.
 template <class Value = Parameter, class Impl, std::derived_from<nn::ModuleImpl> Owner>
@@ -71,5 +89,6 @@ void bind_pooling_layers(nb::module_& nn);
 void bind_image_layers(nb::module_& nn);
 void bind_joined_layers(nb::module_& nn);
 void bind_recurrent_layers(nb::module_& nn);
+void bind_transformer_layers(nb::module_& nn);
 
 }  // namespace mica::python

@@ -8,6 +8,32 @@ namespace {
 
 using namespace mica::nn;
 
+PadMode parse_padding_mode(const char* name, const std::string& mode) {
+  const std::string what = fmt::format("{}: padding_mode", name);
+  return parse_word<PadMode>(what.c_str(), mode,
+                             {{"zeros", PadMode::constant},
+                              {"reflect", PadMode::reflect},
+                              {"replicate", PadMode::replicate},
+                              {"circular", PadMode::circular}});
+}
+
+/// The options that convolutions of both kinds have.
+template <class Impl>
+void def_sizes(Layer<Impl>& conv) {
+  def_option(conv, "in_channels", [](const auto& o) { return o.in; }, "Of the input.");
+  def_option(conv, "out_channels", [](const auto& o) { return o.out; }, "Of the result.");
+  def_option(
+      conv, "kernel_size", [](const auto& o) { return size_of_axes(o.kernel); },
+      "The size of the kernel.");
+  def_option(
+      conv, "stride", [](const auto& o) { return size_of_axes(o.stride); },
+      "From one place of the kernel to the next.");
+  def_option(
+      conv, "dilation", [](const auto& o) { return size_of_axes(o.dilation); },
+      "From one element of the kernel to the next.");
+  def_option(conv, "groups", [](const auto& o) { return o.groups; }, "Of channels.");
+}
+
 template <class Size>
 void def_conv(nb::module_& nn, const char* name, const char* doc) {
   using Impl = ConvImpl<ConvLayerOptions<Size>>;
@@ -15,7 +41,8 @@ void def_conv(nb::module_& nn, const char* name, const char* doc) {
   conv.def(
       "__init__",
       [name](Impl* self, int64_t in, int64_t out, Size kernel, Size stride, nb::handle padding,
-             Size dilation, int64_t groups, bool bias) {
+             Size dilation, int64_t groups, bool bias, const std::string& mode, nb::handle device,
+             nb::handle dtype) {
         construct(self, ConvLayerOptions<Size>{.in = in,
                                                .out = out,
                                                .kernel = kernel,
@@ -23,10 +50,30 @@ void def_conv(nb::module_& nn, const char* name, const char* doc) {
                                                .padding = parse_padding<Size>(name, padding),
                                                .dilation = dilation,
                                                .groups = groups,
-                                               .bias = bias});
+                                               .bias = bias,
+                                               .padding_mode = parse_padding_mode(name, mode)});
+        place(self, device, dtype);
       },
       "in_channels"_a, "out_channels"_a, "kernel_size"_a, "stride"_a = 1, "padding"_a = 0,
-      "dilation"_a = 1, "groups"_a = 1, "bias"_a = true);
+      "dilation"_a = 1, "groups"_a = 1, "bias"_a = true, "padding_mode"_a = "zeros",
+      "device"_a = nb::none(), "dtype"_a = nb::none());
+  def_sizes(conv);
+  conv.def_prop_ro(
+      "padding",
+      [](const Impl& self) -> nb::object {
+        const auto& padding = self.options.padding;
+        return padding.same_size ? nb::object(nb::str("same"))
+                                 : nb::cast(size_of_axes(padding.before));
+      },
+      "What is added on both sides of each axis, or \"same\".");
+  def_option(
+      conv, "padding_mode",
+      [](const auto& o) {
+        return o.padding_mode == PadMode::constant
+                   ? "zeros"
+                   : names_of(o.padding_mode)[size_t(o.padding_mode)];
+      },
+      "What lies outside.");
   def_member(conv, "weight", &Impl::weight, "(out_channels, in_channels / groups, kernel…).");
   def_member(conv, "bias", &Impl::bias, "(out_channels), or None.");
 }
@@ -38,7 +85,9 @@ void def_conv_transpose(nb::module_& nn, const char* name, const char* doc) {
   conv.def(
       "__init__",
       [](Impl* self, int64_t in, int64_t out, Size kernel, Size stride, Size padding,
-         Size output_padding, int64_t groups, bool bias, Size dilation) {
+         Size output_padding, int64_t groups, bool bias, Size dilation, const std::string& mode,
+         nb::handle device, nb::handle dtype) {
+        check(mode == "zeros", "ConvTranspose: padding_mode must be 'zeros', got '{}'", mode);
         construct(self, ConvTransposeLayerOptions<Size>{.in = in,
                                                         .out = out,
                                                         .kernel = kernel,
@@ -48,9 +97,18 @@ void def_conv_transpose(nb::module_& nn, const char* name, const char* doc) {
                                                         .dilation = dilation,
                                                         .groups = groups,
                                                         .bias = bias});
+        place(self, device, dtype);
       },
       "in_channels"_a, "out_channels"_a, "kernel_size"_a, "stride"_a = 1, "padding"_a = 0,
-      "output_padding"_a = 0, "groups"_a = 1, "bias"_a = true, "dilation"_a = 1);
+      "output_padding"_a = 0, "groups"_a = 1, "bias"_a = true, "dilation"_a = 1,
+      "padding_mode"_a = "zeros", "device"_a = nb::none(), "dtype"_a = nb::none());
+  def_sizes(conv);
+  def_option(
+      conv, "padding", [](const auto& o) { return size_of_axes(o.padding); },
+      "What is taken from both sides of each axis of the result.");
+  def_option(
+      conv, "output_padding", [](const auto& o) { return size_of_axes(o.output_padding); },
+      "What is added at the end of each axis.");
   def_member(conv, "weight", &Impl::weight, "(in_channels, out_channels / groups, kernel…).");
   def_member(conv, "bias", &Impl::bias, "(out_channels), or None.");
 }
@@ -61,10 +119,13 @@ void bind_bilinear(nb::module_& nn) {
   allow_copies<BilinearImpl>();
   layer.def(
       "__init__",
-      [](BilinearImpl* self, int64_t in1, int64_t in2, int64_t out, bool bias) {
+      [](BilinearImpl* self, int64_t in1, int64_t in2, int64_t out, bool bias, nb::handle device,
+         nb::handle dtype) {
         construct(self, BilinearOptions{.in1 = in1, .in2 = in2, .out = out, .bias = bias});
+        place(self, device, dtype);
       },
-      "in1_features"_a, "in2_features"_a, "out_features"_a, "bias"_a = true);
+      "in1_features"_a, "in2_features"_a, "out_features"_a, "bias"_a = true,
+      "device"_a = nb::none(), "dtype"_a = nb::none());
   layer.def(
       "forward",
       [](const BilinearImpl& self, const Tensor& a, const Tensor& b) { return self.forward(a, b); },
@@ -79,10 +140,13 @@ void bind_linear_layers(nb::module_& nn) {
   auto linear = add_layer<LinearImpl>(nn, "Linear", "(…, in_features) to (…, out_features).");
   linear.def(
       "__init__",
-      [](LinearImpl* self, int64_t in, int64_t out, bool bias) {
+      [](LinearImpl* self, int64_t in, int64_t out, bool bias, nb::handle device,
+         nb::handle dtype) {
         construct(self, LinearOptions{.in = in, .out = out, .bias = bias});
+        place(self, device, dtype);
       },
-      "in_features"_a, "out_features"_a, "bias"_a = true);
+      "in_features"_a, "out_features"_a, "bias"_a = true, "device"_a = nb::none(),
+      "dtype"_a = nb::none());
   linear.def_prop_ro(
       "in_features", [](const LinearImpl& self) { return self.options.in; },
       "The last axis of its input.");
@@ -97,10 +161,18 @@ void bind_linear_layers(nb::module_& nn) {
       nn, "Embedding", "Indices (…) of an integer dtype to rows (…, embedding_dim) of a table.");
   embedding.def(
       "__init__",
-      [](EmbeddingImpl* self, int64_t rows, int64_t dim, std::optional<int64_t> padding_idx) {
+      [](EmbeddingImpl* self, int64_t rows, int64_t dim, std::optional<int64_t> padding_idx,
+         nb::handle device, nb::handle dtype) {
         construct(self, EmbeddingOptions{.rows = rows, .dim = dim, .padding_idx = padding_idx});
+        place(self, device, dtype);
       },
-      "num_embeddings"_a, "embedding_dim"_a, "padding_idx"_a = nb::none());
+      "num_embeddings"_a, "embedding_dim"_a, "padding_idx"_a = nb::none(), nb::kw_only(),
+      "device"_a = nb::none(), "dtype"_a = nb::none());
+  def_option(embedding, "num_embeddings", [](const auto& o) { return o.rows; }, "Rows.");
+  def_option(embedding, "embedding_dim", [](const auto& o) { return o.dim; }, "Of a row.");
+  def_option(
+      embedding, "padding_idx", [](const auto& o) { return o.padding_idx; },
+      "The row that is not trained, or None.");
   def_member(embedding, "weight", &EmbeddingImpl::weight, "(num_embeddings, embedding_dim).");
 }
 
@@ -126,6 +198,7 @@ void bind_layers(nb::module_& nn) {
   bind_image_layers(nn);
   bind_joined_layers(nn);
   bind_recurrent_layers(nn);
+  bind_transformer_layers(nn);
 }
 
 }  // namespace mica::python

@@ -18,15 +18,18 @@ void def_plain(nb::module_& nn, const char* name, const char* doc) {
 template <class L>
 void def_inplace(nb::module_& nn, const char* name, const char* doc) {
   using Impl = typename L::Impl;
-  add_layer<Impl>(nn, name, doc)
-      .def("__init__", [](Impl* self, bool) { construct(self, NoParams{}); }, inplace());
+  auto layer = add_layer<Impl>(nn, name, doc);
+  layer.def("__init__", [](Impl* self, bool) { construct(self, NoParams{}); }, inplace());
+  say_inplace(layer);
 }
 
 template <class L>
 void def_along_axis(nb::module_& nn, const char* name, const char* doc) {
   using Impl = typename L::Impl;
   add_layer<Impl>(nn, name, doc)
-      .def("__init__", [](Impl* self, int64_t dim) { construct(self, dim); }, "dim"_a);
+      .def(
+          "__init__", [](Impl* self, int64_t dim) { construct(self, dim); }, "dim"_a)
+      .def_prop_ro("dim", [](const Impl& self) { return self.options; }, "The axis.");
 }
 
 template <class L>
@@ -63,23 +66,27 @@ void bind_plain(nb::module_& nn) {
 
 void bind_activation_layers(nb::module_& nn) {
   bind_plain(nn);
-  add_layer<LeakyReLU::Impl>(nn, "LeakyReLU", "x where it is positive, else negative_slope · x.")
-      .def(
-          "__init__",
-          [](LeakyReLU::Impl* self, double slope, bool) {
-            construct(self, LeakyReluParams{slope});
-          },
-          "negative_slope"_a = 0.01, inplace());
-  add_layer<ELU::Impl>(nn, "ELU", "x where it is positive, else alpha · (exp(x) - 1).")
-      .def(
-          "__init__",
-          [](ELU::Impl* self, double alpha, bool) { construct(self, EluParams{alpha}); },
-          "alpha"_a = 1.0, inplace());
-  add_layer<CELU::Impl>(nn, "CELU", "x where it is positive, else alpha · (exp(x / alpha) - 1).")
-      .def(
-          "__init__",
-          [](CELU::Impl* self, double alpha, bool) { construct(self, CELUOptions{alpha}); },
-          "alpha"_a = 1.0, inplace());
+  say_inplace(add_layer<LeakyReLU::Impl>(nn, "LeakyReLU",
+                                         "x where it is positive, else negative_slope · x.")
+                  .def(
+                      "__init__",
+                      [](LeakyReLU::Impl* self, double slope, bool) {
+                        construct(self, LeakyReluParams{slope});
+                      },
+                      "negative_slope"_a = 0.01, inplace()));
+  say_inplace(
+      add_layer<ELU::Impl>(nn, "ELU", "x where it is positive, else alpha · (exp(x) - 1).")
+          .def(
+              "__init__",
+              [](ELU::Impl* self, double alpha, bool) { construct(self, EluParams{alpha}); },
+              "alpha"_a = 1.0, inplace()));
+  say_inplace(
+      add_layer<CELU::Impl>(nn, "CELU",
+                            "x where it is positive, else alpha · (exp(x / alpha) - 1).")
+          .def(
+              "__init__",
+              [](CELU::Impl* self, double alpha, bool) { construct(self, CELUOptions{alpha}); },
+              "alpha"_a = 1.0, inplace()));
   add_layer<GLU::Impl>(nn, "GLU",
                        "a · sigmoid(b) of the halves of (…, 2 n, …) along dim: (…, n, …).")
       .def(
@@ -87,13 +94,14 @@ void bind_activation_layers(nb::module_& nn) {
           "dim"_a = -1);
   def_shrink<Hardshrink>(nn, "Hardshrink", "0 in [-lambd, lambd], else x.");
   def_shrink<Softshrink>(nn, "Softshrink", "x moved by lambd towards 0, and no further.");
-  add_layer<Threshold::Impl>(nn, "Threshold", "x where it is above the threshold, else value.")
-      .def(
-          "__init__",
-          [](Threshold::Impl* self, double threshold, double value, bool) {
-            construct(self, ThresholdOptions{threshold, value});
-          },
-          "threshold"_a, "value"_a, inplace());
+  say_inplace(
+      add_layer<Threshold::Impl>(nn, "Threshold", "x where it is above the threshold, else value.")
+          .def(
+              "__init__",
+              [](Threshold::Impl* self, double threshold, double value, bool) {
+                construct(self, ThresholdOptions{threshold, value});
+              },
+              "threshold"_a, "value"_a, inplace()));
   add_layer<Softplus::Impl>(nn, "Softplus", "log(1 + exp(beta · x)) / beta.")
       .def(
           "__init__",
@@ -101,13 +109,13 @@ void bind_activation_layers(nb::module_& nn) {
             construct(self, SoftplusParams{beta, threshold});
           },
           "beta"_a = 1.0, "threshold"_a = 20.0);
-  add_layer<Hardtanh::Impl>(nn, "Hardtanh", "x in [min_val, max_val].")
-      .def(
-          "__init__",
-          [](Hardtanh::Impl* self, double low, double high, bool) {
-            construct(self, HardtanhOptions{low, high});
-          },
-          "min_val"_a = -1.0, "max_val"_a = 1.0, inplace());
+  say_inplace(add_layer<Hardtanh::Impl>(nn, "Hardtanh", "x in [min_val, max_val].")
+                  .def(
+                      "__init__",
+                      [](Hardtanh::Impl* self, double low, double high, bool) {
+                        construct(self, HardtanhOptions{low, high});
+                      },
+                      "min_val"_a = -1.0, "max_val"_a = 1.0, inplace()));
   add_layer<ClippedReLU::Impl>(nn, "ClippedReLU", "x in [0, limit].")
       .def(
           "__init__", [](ClippedReLU::Impl* self, double limit) { construct(self, limit); },
@@ -125,10 +133,11 @@ void bind_activation_layers(nb::module_& nn) {
   auto prelu = add_layer<PReLUImpl>(nn, "PReLU", "x where it is positive, else weight · x.");
   prelu.def(
       "__init__",
-      [](PReLUImpl* self, int64_t parameters, double init) {
+      [](PReLUImpl* self, int64_t parameters, double init, nb::handle device, nb::handle dtype) {
         construct(self, PReLUOptions{parameters, init});
+        place(self, device, dtype);
       },
-      "num_parameters"_a = 1, "init"_a = 0.25);
+      "num_parameters"_a = 1, "init"_a = 0.25, "device"_a = nb::none(), "dtype"_a = nb::none());
   def_member(prelu, "weight", &PReLUImpl::weight, "(num_parameters).");
 }
 

@@ -14,15 +14,37 @@ void def_channel_norm(nb::module_& nn, const char* name, const char* doc) {
   auto norm = add_layer<Impl>(nn, name, doc);
   norm.def(
       "__init__",
-      [](Impl* self, int64_t features, double eps, double momentum, bool affine, bool track) {
+      [](Impl* self, int64_t features, double eps, double momentum, bool affine, bool track,
+         nb::handle device, nb::handle dtype) {
         construct(self, Options{.features = features,
                                 .eps = eps,
                                 .momentum = momentum,
                                 .affine = affine,
                                 .track_running_stats = track});
+        place(self, device, dtype);
       },
       "num_features"_a, "eps"_a = 1e-5, "momentum"_a = 0.1, "affine"_a = Options{}.affine,
-      "track_running_stats"_a = Options{}.track_running_stats);
+      "track_running_stats"_a = Options{}.track_running_stats, "device"_a = nb::none(),
+      "dtype"_a = nb::none());
+  def_option(norm, "num_features", [](const auto& o) { return o.features; }, "Channels.");
+  def_option(norm, "affine", [](const auto& o) { return o.affine; }, "Has weight and bias.");
+  def_option(
+      norm, "track_running_stats", [](const auto& o) { return o.track_running_stats; },
+      "Keeps running statistics.");
+  norm.def_prop_rw(
+      "eps", [](const Impl& self) { return self.options.eps; },
+      [](Impl& self, double eps) {
+        self.options.eps = eps;
+        self.note_change();
+      },
+      "What is added to the variance.");
+  norm.def_prop_rw(
+      "momentum", [](const Impl& self) { return self.options.momentum; },
+      [](Impl& self, double momentum) {
+        self.options.momentum = momentum;
+        self.note_change();
+      },
+      "The weight of a batch in the running statistics.");
   def_member(norm, "weight", &Impl::weight, "(num_features), or None.");
   def_member(norm, "bias", &Impl::bias, "(num_features), or None.");
   def_member<Tensor>(norm, "running_mean", &Impl::running_mean, "(num_features), or None.");
@@ -32,26 +54,43 @@ void def_channel_norm(nb::module_& nn, const char* name, const char* doc) {
 }
 
 template <class Impl>
+void def_normalized(Layer<Impl>& norm) {
+  def_option(norm, "normalized_shape", [](const auto& o) { return o.shape; }, "The last axes.");
+  def_option(norm, "eps", [](const auto& o) { return o.eps; }, "Added before the root is taken.");
+  def_option(norm, "elementwise_affine", [](const auto& o) { return o.affine; }, "Has a weight.");
+}
+
+template <class Impl>
 void def_layer_norm(nb::module_& nn, const char* name, const char* doc) {
   auto norm = add_layer<Impl>(nn, name, doc);
   norm.def(
       "__init__",
-      [](Impl* self, const Dims& shape, double eps, bool affine, bool bias) {
+      [](Impl* self, const Dims& shape, double eps, bool affine, bool bias, nb::handle device,
+         nb::handle dtype) {
         construct(self,
                   LayerNormOptions{.shape = shape, .eps = eps, .affine = affine, .bias = bias});
+        place(self, device, dtype);
       },
-      "normalized_shape"_a, "eps"_a = 1e-5, "elementwise_affine"_a = true, "bias"_a = true);
+      "normalized_shape"_a, "eps"_a = 1e-5, "elementwise_affine"_a = true, "bias"_a = true,
+      "device"_a = nb::none(), "dtype"_a = nb::none());
+  def_normalized(norm);
   def_member(norm, "weight", &Impl::weight, "normalized_shape, or None.");
   def_member(norm, "bias", &Impl::bias, "normalized_shape, or None.");
 }
 
 template <class Impl>
 void def_dropout(nb::module_& nn, const char* name, const char* doc) {
-  add_layer<Impl>(nn, name, doc)
-      .def(
-          "__init__", [](Impl* self, double p, bool) { construct(self, p); }, "p"_a = 0.5,
-          inplace())
-      .def_ro("p", &Impl::p, "The probability.");
+  auto dropout = add_layer<Impl>(nn, name, doc);
+  dropout.def(
+      "__init__", [](Impl* self, double p, bool) { construct(self, p); }, "p"_a = 0.5, inplace());
+  dropout.def_prop_rw(
+      "p", [](const Impl& self) { return self.p; },
+      [](Impl& self, double p) {
+        self.p = p;
+        self.note_change();
+      },
+      "The probability.");
+  say_inplace(dropout);
 }
 
 }  // namespace
@@ -75,21 +114,33 @@ void bind_norm_layers(nb::module_& nn) {
       nn, "RMSNorm", "Divides by the root of the mean square over the last axes.");
   rms_norm.def(
       "__init__",
-      [](RMSNormImpl* self, const Dims& shape, double eps, bool affine) {
-        construct(self, RMSNormOptions{.shape = shape, .eps = eps, .affine = affine});
+      [](RMSNormImpl* self, const Dims& shape, std::optional<double> eps, bool affine,
+         nb::handle device, nb::handle dtype) {
+        construct(self,
+                  RMSNormOptions{.shape = shape, .eps = eps.value_or(1e-6), .affine = affine});
+        place(self, device, dtype);
       },
-      "normalized_shape"_a, "eps"_a = 1e-6, "elementwise_affine"_a = true);
+      "normalized_shape"_a, "eps"_a = 1e-6, "elementwise_affine"_a = true, "device"_a = nb::none(),
+      "dtype"_a = nb::none());
+  def_normalized(rms_norm);
   def_member(rms_norm, "weight", &RMSNormImpl::weight, "normalized_shape, or None.");
 
   auto group_norm =
       add_layer<GroupNormImpl>(nn, "GroupNorm", "Normalises groups of channels of each image.");
   group_norm.def(
       "__init__",
-      [](GroupNormImpl* self, int64_t groups, int64_t channels, double eps, bool affine) {
+      [](GroupNormImpl* self, int64_t groups, int64_t channels, double eps, bool affine,
+         nb::handle device, nb::handle dtype) {
         construct(self, GroupNormOptions{
                             .groups = groups, .channels = channels, .eps = eps, .affine = affine});
+        place(self, device, dtype);
       },
-      "num_groups"_a, "num_channels"_a, "eps"_a = 1e-5, "affine"_a = true);
+      "num_groups"_a, "num_channels"_a, "eps"_a = 1e-5, "affine"_a = true, "device"_a = nb::none(),
+      "dtype"_a = nb::none());
+  def_option(group_norm, "num_groups", [](const auto& o) { return o.groups; }, "Of channels.");
+  def_option(group_norm, "num_channels", [](const auto& o) { return o.channels; }, "Channels.");
+  def_option(group_norm, "eps", [](const auto& o) { return o.eps; }, "Added to the variance.");
+  def_option(group_norm, "affine", [](const auto& o) { return o.affine; }, "Has weight and bias.");
   def_member(group_norm, "weight", &GroupNormImpl::weight, "(num_channels), or None.");
   def_member(group_norm, "bias", &GroupNormImpl::bias, "(num_channels), or None.");
 

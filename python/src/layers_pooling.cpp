@@ -7,48 +7,65 @@ namespace {
 
 using namespace mica::nn;
 
+template <class Impl>
+void def_window(Layer<Impl>& pool) {
+  def_option(pool, "kernel_size", [](const auto& o) { return o.kernel; }, "Of a window.");
+  def_option(
+      pool, "stride",
+      [](const auto& o) { return o.stride == decltype(o.stride)(0) ? o.kernel : o.stride; },
+      "From one window to the next.");
+  def_option(pool, "padding", [](const auto& o) { return o.padding; }, "On both sides.");
+  def_option(pool, "ceil_mode", [](const auto& o) { return o.ceil_mode; }, "Rounds up.");
+}
+
 template <class L, class Size, class Options>
 void def_max_pool(nb::module_& nn, const char* name) {
   using Impl = typename L::Impl;
-  add_layer<Impl>(nn, name, "Largest value of each window.")
-      .def(
-          "__init__",
-          [](Impl* self, Size kernel, std::optional<Size> stride, Size padding, Size dilation,
-             bool ceil_mode) {
-            construct(self, Options{.kernel = kernel,
-                                    .stride = stride.value_or(Size(0)),
-                                    .padding = padding,
-                                    .dilation = dilation,
-                                    .ceil_mode = ceil_mode});
-          },
-          "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "dilation"_a = 1,
-          nb::kw_only(), "ceil_mode"_a = false);
+  auto pool = add_layer<Impl>(nn, name, "Largest value of each window.");
+  def_window(pool);
+  def_option(pool, "dilation", [](const auto& o) { return o.dilation; }, "Between elements.");
+  pool.def(
+      "__init__",
+      [name](Impl* self, Size kernel, std::optional<Size> stride, Size padding, Size dilation,
+             bool return_indices, bool ceil_mode) {
+        check<Unsupported>(!return_indices, "nn.{}: return_indices=True is not there", name);
+        construct(self, Options{.kernel = kernel,
+                                .stride = stride.value_or(Size(0)),
+                                .padding = padding,
+                                .dilation = dilation,
+                                .ceil_mode = ceil_mode});
+      },
+      "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "dilation"_a = 1,
+      "return_indices"_a = false, "ceil_mode"_a = false);
 }
 
 template <class L, class Size, class Options>
 void def_avg_pool(nb::module_& nn, const char* name) {
   using Impl = typename L::Impl;
-  add_layer<Impl>(nn, name, "Mean of each window.")
-      .def(
-          "__init__",
-          [](Impl* self, Size kernel, std::optional<Size> stride, Size padding, bool ceil_mode,
-             bool count_include_pad, std::optional<int64_t> divisor) {
-            construct(self, Options{.kernel = kernel,
-                                    .stride = stride.value_or(Size(0)),
-                                    .padding = padding,
-                                    .ceil_mode = ceil_mode,
-                                    .count_include_pad = count_include_pad,
-                                    .divisor_override = divisor.value_or(0)});
-          },
-          "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "ceil_mode"_a = false,
-          "count_include_pad"_a = true, "divisor_override"_a = nb::none());
+  auto pool = add_layer<Impl>(nn, name, "Mean of each window.");
+  def_window(pool);
+  pool.def(
+      "__init__",
+      [](Impl* self, Size kernel, std::optional<Size> stride, Size padding, bool ceil_mode,
+         bool count_include_pad, std::optional<int64_t> divisor) {
+        construct(self, Options{.kernel = kernel,
+                                .stride = stride.value_or(Size(0)),
+                                .padding = padding,
+                                .ceil_mode = ceil_mode,
+                                .count_include_pad = count_include_pad,
+                                .divisor_override = divisor.value_or(0)});
+      },
+      "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "ceil_mode"_a = false,
+      "count_include_pad"_a = true, "divisor_override"_a = nb::none());
 }
 
 template <class L, class Size>
 void def_adaptive(nb::module_& nn, const char* name) {
   using Impl = typename L::Impl;
   add_layer<Impl>(nn, name, "Divides the input into output_size nearly equal windows.")
-      .def("__init__", [](Impl* self, Size size) { construct(self, size); }, "output_size"_a);
+      .def(
+          "__init__", [](Impl* self, Size size) { construct(self, size); }, "output_size"_a)
+      .def_prop_ro("output_size", [](const Impl& self) { return self.options; }, "Of the result.");
 }
 
 template <class L, class Size>

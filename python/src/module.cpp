@@ -56,7 +56,10 @@ NB_MODULE(_mica, m) {
   bind_io(m);
   bind_models(m);
   bind_text(m);
+  bind_profiler(m);
   bind_onnx(m);
+  bind_inference(m);
+  bind_onnx_export(m);
   bind_settings(m);
   bind_cuda(m);
   bind_kernels(m);

@@ -1,4 +1,6 @@
 // How a module is called from Python, its hooks, and how the garbage collector looks into both.
+#include <unordered_map>
+
 #include "mica/core/scope.h"
 #include "python/src/callback.h"
 #include "python/src/module_handle.h"
@@ -20,6 +22,7 @@ Values replacement(nb::handle value, const char* root) {
 /// A hook as C++ calls it.
 struct PythonHook {
   Shared function;
+  bool with_kwargs = false;
 
   template <class... Output>
   Values operator()(const nn::Module& module, const Values& input, const Output&... output) const {
@@ -27,39 +30,59 @@ struct PythonHook {
     const nb::object self = module_to_python(module);
     nb::dict named;
     const nb::tuple args = arguments_from(self.attr("forward"), input, named);
+    if (with_kwargs)
+      return replacement(function.get()(self, args, named, values_to_python(output)...),
+                         "the result of a hook");
     return replacement(function.get()(self, args, values_to_python(output)...),
                        "the result of a hook");
   }
 };
 
-PythonHook python_hook(nb::handle function) {
+PythonHook python_hook(nb::handle function, bool with_kwargs, bool prepend) {
   if (!PyCallable_Check(function.ptr()))
     raise_type_error("nn.Module: expected a function as a hook, got {}", class_name(function));
-  return {Shared(function)};
+  check<Unsupported>(!prepend,
+                     "nn.Module: hooks run in the order they were added in, so "
+                     "prepend=True is not there");
+  return {Shared(function), with_kwargs};
 }
 
 /// A hook as Python calls it, with what it returns: a Python one has all that the module was called
 /// with.
 template <class Hook, class... Output>
-nb::object run(const Hook& hook, nb::handle self, const nb::tuple& args, const Output&... output) {
-  if (const auto* python = hook.template target<PythonHook>())
+nb::object run(const Hook& hook, nb::handle self, const nb::tuple& args, const nb::dict& kwargs,
+               const Output&... output) {
+  if (const auto* python = hook.template target<PythonHook>()) {
+    if (python->with_kwargs) return python->function.get()(self, args, kwargs, output...);
     return python->function.get()(self, args, output...);
+  }
   const Values other = hook(module_from(self), values_from_arguments(args, ValuesPath("input")),
                             values_from(output, ValuesPath("output"))...);
   return values_to_python(other);
 }
 
-nb::object call_with_hooks(nb::handle self, nb::tuple args, const nb::kwargs& kwargs) {
+/// Whether a hook that was given the keyword arguments gave both back.
+bool has_both(nb::handle result) {
+  return nb::isinstance<nb::tuple>(result) && nb::len(result) == 2 &&
+         nb::isinstance<nb::dict>(result[1]);
+}
+
+nb::object call_with_hooks(nb::handle self, nb::tuple args, nb::kwargs kwargs) {
   const std::shared_ptr<ForwardHooks> hooks = impl_of(self).forward_hooks();
   if (!hooks) return self.attr("forward")(*args, **kwargs);
   for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::before)) {
-    const nb::object other = run(hook, self, args);
+    const nb::object other = run(hook, self, args, kwargs);
     if (other.is_none()) continue;
+    if (has_both(other)) {
+      kwargs = nb::borrow<nb::kwargs>(other[1]);
+      args = nb::tuple(other[0]);
+      continue;
+    }
     args = nb::isinstance<nb::tuple>(other) ? nb::tuple(other) : nb::make_tuple(other);
   }
   nb::object output = self.attr("forward")(*args, **kwargs);
   for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::after)) {
-    const nb::object other = run(hook, self, args, output);
+    const nb::object other = run(hook, self, args, kwargs, output);
     if (!other.is_none()) output = other;
   }
   return output;
@@ -114,8 +137,23 @@ int visit_parts(const ModuleImpl& impl, visitproc visit, void* arg) {
   return 0;
 }
 
+/// Where objects of a class, or of one that Python derives from it, keep their attributes.
+std::unordered_map<PyTypeObject*, Py_ssize_t>& dict_offsets() {
+  static std::unordered_map<PyTypeObject*, Py_ssize_t> offsets;
+  return offsets;
+}
+PyObject** dict_of(PyObject* self) {
+  const auto& known = dict_offsets();
+  for (PyTypeObject* type = Py_TYPE(self); type;
+       type = static_cast<PyTypeObject*>(PyType_GetSlot(type, Py_tp_base)))
+    if (const auto it = known.find(type); it != known.end())
+      return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(self) + it->second);
+  return nullptr;
+}
+
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
+  if (PyObject** dict = dict_of(self)) Py_VISIT(*dict);
   if (!nb::inst_ready(self)) return 0;
   const ModuleImpl& impl = *nb::inst_ptr<ModuleImpl>(self);
   return is_alone(self, impl) ? visit_parts(impl, visit, arg) : 0;
@@ -135,6 +173,7 @@ void clear_hooks(const ModuleImpl& impl) {
 }
 
 int clear(PyObject* self) {
+  if (PyObject** dict = dict_of(self)) Py_CLEAR(*dict);
   if (!nb::inst_ready(self)) return 0;
   const ModuleImpl& impl = *nb::inst_ptr<ModuleImpl>(self);
   if (is_alone(self, impl)) clear_hooks(impl);
@@ -147,6 +186,11 @@ Values call_python(nb::handle self, const Values& inputs) {
   const nb::object result = call_with_values(self.attr("forward"), inputs);
   if (const Tensor* t = tensor_or_null(result)) return *t;
   return values_from(result, ValuesPath(class_name(self) + ".forward(…)"));
+}
+
+void note_attributes(nb::handle type) {
+  dict_offsets()[reinterpret_cast<PyTypeObject*>(type.ptr())] =
+      nb::cast<Py_ssize_t>(type.attr("__dictoffset__"));
 }
 
 PyType_Slot module_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},
@@ -164,7 +208,7 @@ void copy_hooks(const ModuleImpl& from, ModuleImpl& to,
   // Each module has a reference of its own: the collector counts them.
   const auto renew = [&](auto& hook) {
     if (const auto* python = hook.template target<PythonHook>())
-      hook = PythonHook{Shared(copy_of(python->function.get()))};
+      hook = PythonHook{Shared(copy_of(python->function.get())), python->with_kwargs};
   };
   for (auto& [id, hook] : hooks.before) renew(hook);
   for (auto& [id, hook] : hooks.after) renew(hook);
@@ -174,19 +218,20 @@ void bind_module_call(ModuleClass& module) {
   module.def("__call__", call);
   module.def(
       "register_forward_pre_hook",
-      [](nb::handle self, nb::handle hook) {
-        return module_from(self).register_forward_pre_hook(python_hook(hook));
+      [](nb::handle self, nb::handle hook, bool prepend, bool with_kwargs) {
+        return module_from(self).register_forward_pre_hook(python_hook(hook, with_kwargs, prepend));
       },
-      "hook"_a,
+      "hook"_a, nb::kw_only(), "prepend"_a = false, "with_kwargs"_a = false,
       "Calls hook(module, args) before each forward; what it returns, a value or a tuple, takes "
       "the arguments' place, None leaves them. Returns a handle whose remove() takes the hook "
       "away.");
   module.def(
       "register_forward_hook",
-      [](nb::handle self, nb::handle hook) {
-        return module_from(self).register_forward_hook(python_hook(hook));
+      [](nb::handle self, nb::handle hook, bool prepend, bool with_kwargs, bool /*always_call*/) {
+        return module_from(self).register_forward_hook(python_hook(hook, with_kwargs, prepend));
       },
-      "hook"_a,
+      "hook"_a, nb::kw_only(), "prepend"_a = false, "with_kwargs"_a = false,
+      "always_call"_a = false,
       "Calls hook(module, args, output) after each forward; what it returns takes the output's "
       "place, None leaves it. Returns a handle whose remove() takes the hook away.");
 }

@@ -1,4 +1,6 @@
-// copy.copy and copy.deepcopy of modules.
+// copy.copy, copy.deepcopy and pickle of modules.
+#include <unordered_map>
+
 #include "python/src/module_handle.h"
 
 namespace mica::python {
@@ -41,7 +43,7 @@ void copy_parts(nb::handle self, nb::handle copy, const CopyOf& copy_of) {
   }
   for (const auto& [name, buffer] : from.own_buffers()) {
     const nb::object part = copy_of(nb::cast(buffer));
-    to.register_buffer(name, nb::cast<Tensor>(part));
+    to.register_buffer(name, nb::cast<Tensor>(part), from.is_persistent(name));
     set_handle(name, part);
   }
   copy_initials(from, to);
@@ -67,7 +69,25 @@ nb::object deep_copy_module(nb::handle self, nb::dict memo) {
   return other;
 }
 
+std::unordered_map<PyTypeObject*, Remake>& remakes() {
+  static std::unordered_map<PyTypeObject*, Remake> all;
+  return all;
+}
+const Remake* remake_of_type(nb::handle of) {
+  if (!PyType_Check(of.ptr())) return nullptr;
+  const auto& known = remakes();
+  for (auto* type = reinterpret_cast<PyTypeObject*>(of.ptr()); type;
+       type = static_cast<PyTypeObject*>(PyType_GetSlot(type, Py_tp_base)))
+    if (const auto it = known.find(type); it != known.end())
+      return it->second.make ? &it->second : nullptr;
+  return nullptr;
+}
+
 }  // namespace
+
+void set_remake(nb::handle type, Remake remake) {
+  remakes()[reinterpret_cast<PyTypeObject*>(type.ptr())] = remake;
+}
 
 bool has_class(const std::type_info& type) { return copiers().contains(type); }
 
@@ -80,10 +100,35 @@ void bind_module_copies(ModuleClass& module) {
   allow_copies<ModuleImpl>();
   module.def("__copy__", copy_module);
   module.def("__deepcopy__", deep_copy_module, "memo"_a);
+  // Python's side is in mica/nn/_pickled.py.
   module.def("__reduce_ex__", [](nb::handle self, int /*protocol*/) {
-    raise_type_error("{} cannot be pickled: save its state_dict(), and load that into another",
-                     class_name(self));
+    return nb::module_::import_("mica.nn._pickled").attr("reduce")(self);
   });
+  module.def(
+      "_module_options",
+      [](nb::handle self) {
+        const bool inside = nb::inst_state(self).second;  // not made in C++
+        const Remake* remake = inside ? remake_of_type(self.type()) : nullptr;
+        if (!remake)
+          raise_type_error(
+              "{} cannot be pickled: save its state_dict(), and load that into another",
+              class_name(self));
+        return remake->options(self);
+      },
+      "What its layer was made with.");
+  nb::setattr(module, "_make_module",
+              nb::cpp_function(
+                  [](nb::handle type, nb::handle options) {
+                    const Remake* remake = remake_of_type(type);
+                    if (!remake)
+                      raise_type_error("unpickling: {} is no class of modules",
+                                       nb::str(type).c_str());
+                    nb::object made = nb::inst_alloc(type);
+                    remake->make(made, options);
+                    nb::inst_mark_ready(made);
+                    return made;
+                  },
+                  nb::arg("type"), nb::arg("options").none()));
 }
 
 }  // namespace mica::python

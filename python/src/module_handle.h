@@ -7,6 +7,7 @@
 
 #include "mica/nn/module.h"
 #include "python/src/bindings.h"
+#include "python/src/module_options.h"
 
 namespace mica::python {
 
@@ -139,9 +140,43 @@ nb::object copy_without_parts(nb::handle self) {
 using Copiers = std::map<std::type_index, nb::object (*)(nb::handle self)>;
 Copiers& copiers();
 
+/// How pickle makes a module of this class again: by its options where it has any, by nothing where
+/// its parts are all there is to it.
+template <class Impl>
+Remake remake_of() {
+  if constexpr (requires(const Impl& impl) { impl.options; }) {
+    using Options = std::remove_cvref_t<decltype(std::declval<const Impl&>().options)>;
+    if constexpr (std::is_constructible_v<typename nn::MadeFor<Impl>::Type, const Options&>)
+      return Remake{
+          [](nb::handle self) { return option_to_python(nb::inst_ptr<Impl>(self)->options); },
+          [](nb::handle object, nb::handle options) {
+            Options o{};
+            option_from_python(options, o);
+            new (nb::inst_ptr<Impl>(object)) Overridable<Impl>(WithoutGil(), o);
+          }};
+  } else if constexpr (requires(const Impl& impl) { impl.p; }) {
+    return Remake{[](nb::handle self) { return nb::cast(nb::inst_ptr<Impl>(self)->p); },
+                  [](nb::handle object, nb::handle p) {
+                    new (nb::inst_ptr<Impl>(object))
+                        Overridable<Impl>(WithoutGil(), nb::cast<double>(p));
+                  }};
+  } else if constexpr (std::is_default_constructible_v<Overridable<Impl>>) {
+    return Remake{[](nb::handle) -> nb::object { return nb::none(); },
+                  [](nb::handle object, nb::handle) {
+                    new (nb::inst_ptr<Impl>(object)) Overridable<Impl>();
+                  }};
+  }
+  return {};
+}
+
+/// Lets the garbage collector find the attributes of a class's objects.
+void note_attributes(nb::handle type);
+
 /// For every class that is bound.
 template <class Impl>
 void allow_copies() {
+  note_attributes(nb::type<Impl>());
+  set_remake(nb::type<Impl>(), remake_of<Impl>());
   copiers()[typeid(Impl)] = copiers()[typeid(Overridable<Impl>)] =
       copiers()[typeid(typename nn::MadeFor<Impl>::Type)] = copy_without_parts<Impl>;
 }

@@ -19,17 +19,24 @@ void bind_modes(ModuleClass& module) {
   };
   module.def(
       "to",
-      [move, convert](nb::handle self, nb::handle to, nb::handle device, nb::handle dtype) {
-        if (nb::isinstance<DTypeObject>(to)) {
-          convert(self, parse_dtype(to));
-        } else if (!to.is_none()) {
-          move(self, parse_device(to));
+      [move, convert](nb::handle self, const nb::args& args, nb::handle device, nb::handle dtype,
+                      bool /*non_blocking*/, nb::handle /*memory_format*/) {
+        for (const nb::handle to : args) {
+          if (const Tensor* like = tensor_or_null(to)) {
+            convert(self, like->dtype());
+            move(self, like->device());
+          } else if (nb::isinstance<DTypeObject>(to)) {
+            convert(self, parse_dtype(to));
+          } else if (!to.is_none() && !PyBool_Check(to.ptr())) {  // non_blocking is one
+            move(self, parse_device(to));
+          }
         }
         if (!dtype.is_none()) convert(self, parse_dtype(dtype));
         if (!device.is_none()) move(self, parse_device(device));
         return nb::borrow(self);
       },
-      nb::arg("to").none() = nb::none(), "device"_a = nb::none(), "dtype"_a = nb::none(),
+      "args"_a, nb::kw_only(), "device"_a = nb::none(), "dtype"_a = nb::none(),
+      "non_blocking"_a = false, "memory_format"_a = nb::none(),
       "Moves parameters, gradients and buffers to a device, or what is floating of them to a "
       "dtype; every handle to them stays valid.");
   for (const auto& [name, dtype] : {std::pair{"float", DType::f32},
@@ -44,8 +51,11 @@ void bind_modes(ModuleClass& module) {
       "cpu", [move](nb::handle self) { return move(self, Device::cpu()); },
       "Moves it to the CPU and returns it.");
   module.def(
-      "cuda", [move](nb::handle self, int index) { return move(self, Device::cuda(index)); },
-      "index"_a = 0, "Moves it to a CUDA device and returns it.");
+      "cuda",
+      [move](nb::handle self, nb::handle device) {
+        return move(self, device.is_none() ? Device::cuda(0) : parse_device(device));
+      },
+      "device"_a = nb::none(), "Moves it to a CUDA device and returns it.");
 
   const auto set_training = [](nb::handle self, bool mode) {
     module_from(self).train(mode);
@@ -83,8 +93,14 @@ void bind_modes(ModuleClass& module) {
       },
       "path"_a = "", "Takes freeze back.");
   module.def(
-      "zero_grad", [](nb::handle self) { module_from(self).zero_grad(); },
-      "Makes all gradients None.");
+      "zero_grad",
+      [](nb::handle self, bool set_to_none) {
+        const nn::Module m = module_from(self);
+        if (set_to_none) return m.zero_grad();
+        for (const Tensor& p : m.parameters())
+          if (p.grad().defined()) fill_(p.grad(), 0);
+      },
+      "set_to_none"_a = true, "Makes all gradients None, or zeros of those that are there.");
 }
 
 }  // namespace mica::python

@@ -24,10 +24,15 @@ nb::list named(const nn::NamedTensors& tensors, bool parameters) {
   return list;
 }
 
-nb::list values(const nb::list& pairs) {
+/// A list that next() walks through too, as PyTorch's iterators are.
+nb::object listed(const nb::list& list) {
+  return nb::module_::import_("mica.nn._listed").attr("Listed")(list);
+}
+
+nb::object values(const nb::list& pairs) {
   nb::list list;
   for (const nb::handle pair : pairs) list.append(pair[1]);
-  return list;
+  return listed(list);
 }
 
 nb::list named_children(const ModuleImpl& impl) {
@@ -108,10 +113,23 @@ void delete_attribute(nb::handle self, nb::handle key) {
   }
 }
 
-nb::list named_modules(nb::handle self) {
+/// prefix.name, as PyTorch puts them together.
+std::string below(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
+}
+
+nb::list named_modules(nb::handle self, const std::string& prefix) {
   nb::list list;
   for (const auto& [name, module] : module_from(self).named_modules())
-    list.append(nb::make_tuple(name, module_to_python(module)));
+    list.append(nb::make_tuple(below(prefix, name), module_to_python(module)));
+  return list;
+}
+
+nb::list with_prefix(const nb::list& pairs, const std::string& prefix) {
+  if (prefix.empty()) return pairs;
+  nb::list list;
+  for (const nb::handle pair : pairs)
+    list.append(nb::make_tuple(below(prefix, nb::cast<std::string>(pair[0])), pair[1]));
   return list;
 }
 
@@ -123,6 +141,18 @@ nb::list named_parameters(nb::handle self, bool recurse) {
 nb::list named_buffers(nb::handle self, bool recurse) {
   if (!recurse) return named(impl_of(self).own_buffers(), false);
   return named(module_from(self).named_buffers(), false);
+}
+
+/// In a dictionary that is given, or a new one.
+nb::object state_dict(nb::handle self, nb::handle destination, const std::string& prefix,
+                      bool keep_vars) {
+  const nn::Module module = module_from(self);
+  nb::object state = destination.is_none() ? nb::object(nb::dict()) : nb::borrow(destination);
+  for (const auto& [name, tensor] : module.state_dict()) {
+    const nb::object key = nb::cast(prefix + name);
+    state[key] = keep_vars ? self.attr("get_parameter_or_buffer")(name) : nb::cast(tensor);
+  }
+  return state;
 }
 
 /// The parameter or buffer of a dotted name.
@@ -167,25 +197,42 @@ nb::object load_state_dict(nb::handle self, const nn::StateDict& state, bool str
 }
 
 void bind_state(ModuleClass& module) {
-  module.def("named_parameters", named_parameters, "recurse"_a = true,
-             "Pairs of dotted name and parameter, its own first, then its children's, each once.");
+  module.def(
+      "named_parameters",
+      [](nb::handle self, const std::string& prefix, bool recurse, bool /*remove_duplicate*/) {
+        return listed(with_prefix(named_parameters(self, recurse), prefix));
+      },
+      "prefix"_a = "", "recurse"_a = true, "remove_duplicate"_a = true,
+      "Pairs of dotted name and parameter, its own first, then its children's, each once.");
   module.def(
       "parameters",
       [](nb::handle self, bool recurse) { return values(named_parameters(self, recurse)); },
       "recurse"_a = true, "Those of named_parameters.");
-  module.def("named_buffers", named_buffers, "recurse"_a = true,
-             "Pairs of dotted name and buffer: state that is not trained.");
+  module.def(
+      "named_buffers",
+      [](nb::handle self, const std::string& prefix, bool recurse, bool /*remove_duplicate*/) {
+        return listed(with_prefix(named_buffers(self, recurse), prefix));
+      },
+      "prefix"_a = "", "recurse"_a = true, "remove_duplicate"_a = true,
+      "Pairs of dotted name and buffer: state that is not trained.");
   module.def(
       "buffers", [](nb::handle self, bool recurse) { return values(named_buffers(self, recurse)); },
       "recurse"_a = true, "Those of named_buffers.");
-  module.def("named_children", named_children, "Pairs of name and module right below this one.");
+  module.def(
+      "named_children", [](const ModuleImpl& impl) { return listed(named_children(impl)); },
+      "Pairs of name and module right below this one.");
   module.def(
       "children", [](const ModuleImpl& impl) { return values(named_children(impl)); },
       "The modules right below this one.");
-  module.def("named_modules", named_modules,
-             "Pairs of dotted name and module: itself and all below it, each once.");
   module.def(
-      "modules", [](nb::handle self) { return values(named_modules(self)); },
+      "named_modules",
+      [](nb::handle self, nb::handle /*memo*/, const std::string& prefix, bool /*duplicates*/) {
+        return listed(named_modules(self, prefix));
+      },
+      "memo"_a = nb::none(), "prefix"_a = "", "remove_duplicate"_a = true,
+      "Pairs of dotted name and module: itself and all below it, each once.");
+  module.def(
+      "modules", [](nb::handle self) { return values(named_modules(self, "")); },
       "Those of named_modules.");
   module.def(
       "get_submodule",
@@ -205,10 +252,20 @@ void bind_state(ModuleClass& module) {
         return find_tensor(self, target, &ModuleImpl::own_buffers);
       },
       "target"_a, "The buffer of a dotted name; AttributeError where there is none.");
+  module.def("state_dict", state_dict, nb::kw_only(), "destination"_a = nb::none(), "prefix"_a = "",
+             "keep_vars"_a = false,
+             "Parameters and buffers by dotted name, in the order in which they were registered; "
+             "they share the module's memory. Without history, unless keep_vars says so.");
   module.def(
-      "state_dict", [](nb::handle self) { return module_from(self).state_dict(); },
-      "Parameters and buffers by dotted name, in the order in which they were registered; "
-      "they share the module's memory.");
+      "get_parameter_or_buffer",
+      [](nb::handle self, const std::string& target) -> nb::object {
+        try {
+          return nb::cast(Parameter(find_tensor(self, target, &ModuleImpl::own_parameters)));
+        } catch (const nb::builtin_exception&) {
+          return nb::cast(find_tensor(self, target, &ModuleImpl::own_buffers));
+        }
+      },
+      "target"_a, "The parameter or buffer of a dotted name; AttributeError where there is none.");
   module.def("load_state_dict", load_state_dict, "state_dict"_a, "strict"_a = true,
              "Copies values in. A missing, unknown or misshapen entry raises, and then nothing was "
              "changed; with strict=False the missing and the unknown are passed over, and named in "
@@ -230,10 +287,23 @@ void bind_registration(ModuleClass& module) {
   module.def("__setattr__", set_attribute, "name"_a, nb::arg("value").none());
   module.def("__getattr__", get_attribute);
   module.def("__delattr__", delete_attribute);
-  module.def("register_parameter", register_parameter, "name"_a, "param"_a,
-             "As `self.name = Parameter(…)`.");
-  module.def("register_buffer", &ModuleImpl::register_buffer, "name"_a, "tensor"_a,
-             "A tensor that belongs to the state but is not trained.");
+  module.def(
+      "register_parameter",
+      [](nb::handle self, const std::string& name, const std::optional<Tensor>& value) {
+        if (!value) return nb::setattr(self, name.c_str(), nb::none());
+        register_parameter(impl_of(self), name, *value);
+      },
+      "name"_a, nb::arg("param").none(), "As `self.name = Parameter(…)`, or None.");
+  module.def(
+      "register_buffer",
+      [](nb::handle self, const std::string& name, const std::optional<Tensor>& value,
+         bool persistent) {
+        if (!value) return nb::setattr(self, name.c_str(), nb::none());
+        impl_of(self).register_buffer(name, *value, persistent);
+      },
+      "name"_a, nb::arg("tensor").none(), "persistent"_a = true,
+      "A tensor that belongs to the state but is not trained; to the state_dict too, if it is "
+      "persistent.");
   for (const char* name : {"register_module", "add_module"}) {
     module.def(
         name,
@@ -312,6 +382,7 @@ void bind_nn(nb::module_& m) {
           "memo"_a);
 
   ModuleClass module(scope, "Module", nb::type_slots(module_slots), nb::is_weak_referenceable(),
+                     nb::dynamic_attr(),
                      "Base of layers and networks. One's own calls super().__init__(), assigns its "
                      "parts and defines "
                      "forward(self, x).");

@@ -152,25 +152,52 @@ void bind_row(nb::class_<Tensor>& tensor, const Row& row) {
   }
 }
 
+/// What the method without _ gives in PyTorch's other words, written to the tensor.
+Tensor& write_in_other_words(Tensor& t, const char* method, nb::handle other, const char* word,
+                             nb::handle value) {
+  nb::dict words;
+  words[word] = value;
+  const nb::object source = nb::cast(without_gil([&] { return clone(t); }));
+  const auto result = nb::cast<Tensor>(source.attr(method)(other, **words));
+  without_gil([&] { store(t, result); });
+  return t;
+}
+
+struct InPlace {
+  const char* name;
+  const char* operation;
+  const char* method;
+  const char* word;  ///< that it takes too; null for none
+};
+constexpr InPlace kInPlace[] = {{"add_", "__add__", "add", "alpha"},
+                                {"sub_", "__sub__", "sub", "alpha"},
+                                {"mul_", "__mul__", "mul", nullptr},
+                                {"div_", "__truediv__", "div", "rounding_mode"}};
+
 /// x.add_(y) and the like; x itself is returned.
 void bind_arithmetic_in_place(nb::class_<Tensor>& tensor) {
-  constexpr std::pair<const char*, const char*> kArithmetic[] = {
-      {"add_", "__add__"}, {"sub_", "__sub__"}, {"mul_", "__mul__"}, {"div_", "__truediv__"}};
-  for (const auto& [name, operation] : kArithmetic) {
-    const std::string_view wanted = operation;
+  constexpr const char* kDoc =
+      "Overwrites this tensor with the result of the method without _, which must have its shape. "
+      "other is a tensor or a number.";
+  for (const InPlace& f : kInPlace) {
+    const std::string_view wanted = f.operation;
     const Row* row = std::ranges::find_if(kRows, [&](const Row& r) { return r.name == wanted; });
     tensor.def(
-        name,
-        [row, of = name](Tensor& t, nb::handle other) -> Tensor& {
+        f.name,
+        [row, of = f.name](Tensor& t, nb::handle other) -> Tensor& {
           const Operand y = read_operand(other, t);
           if (!y.valid)
             raise_type_error("{}: expected a tensor or a number, got {}", of, class_name(other));
           without_gil([&] { store(t, compute(*row, is_recorded(t, y) ? clone(t) : t, y)); });
           return t;
         },
-        "other"_a, nb::rv_policy::reference,
-        "Overwrites this tensor with the result of the method without _, which must have its "
-        "shape. other is a tensor or a number.");
+        "other"_a, nb::rv_policy::reference, kDoc);
+    if (!f.word) continue;
+    tensor.def(
+        f.name,
+        [method = f.method, word = f.word](Tensor& t, nb::handle other, nb::handle value)
+            -> Tensor& { return write_in_other_words(t, method, other, word, value); },
+        "other"_a, nb::kw_only(), nb::arg(f.word).none(), nb::rv_policy::reference, kDoc);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "mica/core/allocation_fault.h"
+#include "mica/runtime/runtime.h"
 #include "python/src/bindings.h"
 
 namespace mica::python {

@@ -1,3 +1,4 @@
+#include "mica/autograd/tape.h"
 #include "python/src/callback.h"
 #include "python/src/dlpack.h"
 
@@ -40,6 +41,33 @@ Tensor to_python(const Tensor& t, const nb::args& args, nb::handle dtype, nb::ha
   });
 }
 
+/// What a result was made by, to be asked whether it is there.
+struct GradFn {
+  Ref<GradNode> node;
+};
+
+void set_data(const Tensor& t, const Tensor& value) {
+  check(!t.is_traced() && !value.is_traced(),
+        "data: a tensor cannot be given other memory while a function is captured; use copy_()");
+  check(t.is_leaf(), "data: only a tensor that no recorded operation made can be given memory");
+  const Tensor with = value.detach();
+  TensorImpl& impl = *t.impl();
+  impl.storage = with.storage();
+  impl.spec = with.spec();
+  impl.offset = with.offset();
+}
+
+/// Tensor(2, 3) is empty memory, Tensor([1, 2]) holds values; both of float32.
+Tensor construct(const nb::args& args, nb::handle device) {
+  const TensorOptions options = parse_options(nb::none(), device);
+  if (args.size() == 1 && !PyLong_Check(args[0].ptr())) {
+    if (const Tensor* t = tensor_or_null(args[0])) return t->detach();
+    return tensor_from(args[0], nb::cast(options.dtype), nb::cast(options.device));
+  }
+  return without_gil(
+      [&, shape = args.size() == 0 ? Dims{0} : parse_dims(args)] { return empty(shape, options); });
+}
+
 void bind_properties(nb::class_<Tensor>& tensor) {
   tensor.def_prop_ro("shape", &Tensor::shape, "The size of each axis.");
   tensor.def_prop_ro("strides", &Tensor::strides, "In elements.");
@@ -66,7 +94,18 @@ void bind_properties(nb::class_<Tensor>& tensor) {
       "All axes in opposite order.");
   tensor.def_prop_ro(
       "mT", [](const Tensor& t) { return transpose(t, -2, -1); }, "The last two axes exchanged.");
-  tensor.def_prop_ro("data", &Tensor::detach, "The same memory without history.");
+  tensor.def_prop_rw("data", &Tensor::detach, set_data,
+                     "The same memory without history. Assigned to, this tensor has the other's "
+                     "memory from then on, and its shape, dtype and device.");
+  tensor.def_prop_ro(
+      "is_cpu", [](const Tensor& t) { return t.device().is_cpu(); },
+      "Whether it is in the CPU's memory.");
+  tensor.def_prop_ro(
+      "grad_fn",
+      [](const Tensor& t) -> nb::object {
+        return t.is_leaf() ? nb::none() : nb::cast(GradFn{t.impl()->autograd->node});
+      },
+      "What made it, where that was recorded for gradients; else None.");
   tensor.def_prop_ro(
       "is_cuda", [](const Tensor& t) { return t.device().is_cuda(); },
       "Whether it is on a CUDA device.");
@@ -88,7 +127,13 @@ void bind_memory(nb::class_<Tensor>& tensor) {
       },
       "memory_format"_a = MemoryFormat::contiguous,
       "Whether the elements lie in the order of the format, without gaps.");
-  tensor.def("clone", clone, ReleaseGil(), "A copy that gradients pass through.");
+  tensor.def(
+      "clone",
+      [](const Tensor& t, std::optional<MemoryFormat> format) {
+        return format ? contiguous(clone(t), *format) : clone(t);
+      },
+      nb::kw_only(), "memory_format"_a = nb::none(), ReleaseGil(),
+      "A copy that gradients pass through.");
   tensor.def("detach", &Tensor::detach, "The same memory without history.");
   tensor.def("element_size", [](const Tensor& t) { return size_of(t.dtype()); }, "In bytes.");
   tensor.def("storage_offset", &Tensor::offset, "In elements.");
@@ -197,6 +242,13 @@ void bind_gradients(nb::class_<Tensor>& tensor) {
         return t;
       },
       nb::rv_policy::reference, "Forgets this tensor's history; it requires no gradient then.");
+  tensor.def(
+      "_become",
+      [](Tensor& t, const Tensor& other) -> Tensor& {
+        t = other;
+        return t;
+      },
+      "other"_a, nb::rv_policy::reference, "This object stands for another tensor from then on.");
   tensor.def("retain_grad", retain_grad,
              "Backward also keeps the gradient of this result, in its .grad.");
   tensor.def(
@@ -240,9 +292,10 @@ void bind_methods(nb::class_<Tensor>& tensor) {
              "non_blocking"_a = false,
              "Another device, dtype or memory format; itself where nothing changes.");
   constexpr std::pair<const char*, DType> kCasts[] = {
-      {"double", DType::f64},    {"float", DType::f32},   {"half", DType::f16},
-      {"bfloat16", DType::bf16}, {"long", DType::i64},    {"int", DType::i32},
-      {"byte", DType::u8},       {"bool", DType::boolean}};
+      {"double", DType::f64},    {"float", DType::f32}, {"half", DType::f16},
+      {"bfloat16", DType::bf16}, {"long", DType::i64},  {"int", DType::i32},
+      {"short", DType::i16},     {"char", DType::i8},   {"byte", DType::u8},
+      {"bool", DType::boolean}};
   for (const auto& [name, dtype] : kCasts) {
     tensor.def(
         name, [to_dtype = dtype](const Tensor& t) { return cast(t, to_dtype); }, ReleaseGil(),
@@ -274,6 +327,19 @@ void bind_tensor(nb::module_& m) {
       m, "Tensor", nb::is_weak_referenceable(), nb::type_slots(slots.data()),
       "An n-dimensional array on one device. Where a method's text says input, it is this "
       "tensor.");
+  tensor.def(
+      "__init__",
+      [](Tensor* self, const nb::args& args, nb::handle device) {
+        new (self) Tensor(construct(args, device));
+      },
+      "args"_a, nb::kw_only(), "device"_a = nb::none(),
+      "Tensor(2, 3): memory of that shape, not initialised; Tensor([1, 2]): these values. Of "
+      "float32; tensor() takes the values' own dtype.");
+  nb::class_<GradFn>(m, "_GradFn", "What a result was made by.")
+      .def(
+          "name", [](const GradFn& f) { return std::string(f.node->name()); }, "The operator.")
+      .def("__repr__",
+           [](const GradFn& f) { return fmt::format("<{} of the tape>", f.node->name()); });
   bind_properties(tensor);
   bind_memory(tensor);
   bind_methods(tensor);

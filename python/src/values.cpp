@@ -183,8 +183,26 @@ nb::object to_python(const Values& values, std::span<const Constant>& constants,
   return dict;
 }
 
+/// The same of a method that is bound, which inspect does not know.
+bool bound_takes_several(nb::handle signatures) {
+  for (const nb::handle signature : nb::iter(signatures)) {
+    const auto text = nb::cast<std::string>(signature[0]);
+    int depth = 0;
+    int commas = 0;  // the first is behind self
+    for (size_t i = text.find('('); i < text.size(); ++i) {
+      if (text[i] == '(' || text[i] == '[') ++depth;
+      if ((text[i] == ')' || text[i] == ']') && --depth == 0) break;
+      if (text[i] == ',' && depth == 1) ++commas;
+    }
+    if (commas > 1) return true;
+  }
+  return false;
+}
+
 /// Whether a function takes more than one value by position.
 bool takes_several(nb::handle function) {
+  constexpr const char* kBound = "__nb_signature__";
+  if (nb::hasattr(function, kBound)) return bound_takes_several(function.attr(kBound));
   const nb::object inspect = nb::module_::import_("inspect");
   const nb::object parameter = inspect.attr("Parameter");
   int64_t count = 0;

@@ -37,23 +37,33 @@ struct Slice {
 /// One part of a key.
 class TensorIndex {
  public:
-  TensorIndex(NoneIndex none) : value_(none) {}
-  TensorIndex(EllipsisIndex all) : value_(all) {}
+  TensorIndex(NoneIndex none);
+  TensorIndex(EllipsisIndex all);
   /// "..." is Ellipsis.
   TensorIndex(const char* text);
   template <std::integral T>
     requires(!std::same_as<T, bool>)
-  TensorIndex(T at) : value_(static_cast<int64_t>(at)) {}
-  TensorIndex(const Slice& slice) : value_(slice) {}
+  TensorIndex(T at) : TensorIndex(Place{static_cast<int64_t>(at)}) {}
+  TensorIndex(const Slice& slice);
   /// A mask of bool, for as many axes as it has, or integers.
-  TensorIndex(const Tensor& where) : value_(where) {}
+  TensorIndex(const Tensor& where);
   template <std::integral T>
   TensorIndex(const std::vector<T>& where)
-      : value_(tensor(where, {static_cast<int64_t>(where.size())})) {}
+      : TensorIndex(tensor(where, {static_cast<int64_t>(where.size())})) {}
+  TensorIndex(const TensorIndex& other);
+  TensorIndex(TensorIndex&& other) noexcept;
+  TensorIndex& operator=(const TensorIndex& other);
+  TensorIndex& operator=(TensorIndex&& other) noexcept;
+  ~TensorIndex();
 
   const auto& value() const { return value_; }
 
  private:
+  struct Place {
+    int64_t at;
+  };
+  explicit TensorIndex(Place place);
+
   std::variant<NoneIndex, EllipsisIndex, int64_t, Slice, Tensor> value_;
 };
 

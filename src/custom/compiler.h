@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace mica {
@@ -16,9 +15,7 @@ struct KernelSource {
   std::string name;  ///< of a kernel, with the arguments of a template: "scale<float>"
   std::vector<std::string> options;
 
-  bool operator<(const KernelSource& o) const {
-    return std::tie(name, source, options) < std::tie(o.name, o.source, o.options);
-  }
+  bool operator<(const KernelSource& other) const;
 };
 
 /// Machine code of a kernel.

@@ -17,6 +17,7 @@
 #include "mica/custom/kernel.h"
 #include "mica/custom/user_kernel.h"
 #include "mica/runtime/disk_cache.h"
+#include "mica/runtime/runtime.h"
 
 extern "C" char** environ;  // NOLINT(readability-redundant-declaration)
 

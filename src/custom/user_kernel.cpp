@@ -13,6 +13,10 @@
 
 namespace mica {
 
+bool KernelSource::operator<(const KernelSource& other) const {
+  return std::tie(name, source, options) < std::tie(other.name, other.source, other.options);
+}
+
 UserKernel::UserKernel(std::string name, DeviceKind device, bool strided,
                        std::unique_ptr<KernelProvider> provider)
     : name_(std::move(name)),

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "mica/core/check.h"
+#include "mica/core/range.h"
 #include "mica/data/loader_state.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
@@ -140,6 +141,7 @@ Epoch::Iterator Epoch::begin() {
 }
 
 std::optional<Batch> Epoch::next() {
+  const Range range("next batch", RangeKind::data);
   if (std::exchange(given_, false) && !walk_->done()) walk_->next();
   walk_->prepare();
   if (walk_->done()) return {};

@@ -53,40 +53,54 @@ std::shared_ptr<Arena> new_arena(Device device, size_t bytes) {
 /// Of one device; it outlives everything that runs while the program ends.
 struct ArenaSlot::Slots {
   std::mutex mutex;
-  std::condition_variable any_free;
-  std::condition_variable first_free;
+  std::condition_variable slot_free;
+  std::condition_variable writer_done;  ///< those that write wait for each other as well
+  int waiting_writers = 0;
   std::array<bool, kMost> busy{};
+  std::array<std::span<const MemoryRange>, kMost> uses{};
   std::array<std::weak_ptr<Arena>, kMost> arenas;
-  int waiting_for_first = 0;
 
-  int take(bool first) {
+  bool is_in_the_way(std::span<const MemoryRange> wanted) const {
+    return std::ranges::any_of(uses, [&](std::span<const MemoryRange> others) {
+      return std::ranges::any_of(others, [&](const MemoryRange& other) {
+        return std::ranges::any_of(wanted, [&](const MemoryRange& range) {
+          return (range.written || other.written) && range.meets(other);
+        });
+      });
+    });
+  }
+
+  int take(int most, std::span<const MemoryRange> wanted) {
     std::unique_lock lock(mutex);
-    if (first) {
-      ++waiting_for_first;
-      first_free.wait(lock, [&] { return !busy[0]; });
-      --waiting_for_first;
-      busy[0] = true;
-      return 0;
-    }
     for (;;) {
-      const int most = max_concurrent_runs();
-      for (int i = most > 1 && waiting_for_first > 0 ? 1 : 0; i < most; ++i)
-        if (!busy[static_cast<size_t>(i)]) {
-          busy[static_cast<size_t>(i)] = true;
-          return i;
-        }
-      any_free.wait(lock);
+      const auto end = busy.begin() + most;
+      const auto free = std::find(busy.begin(), end, false);
+      if (free != end && (wanted.empty() || !is_in_the_way(wanted))) {
+        *free = true;
+        const auto slot = free - busy.begin();
+        uses[static_cast<size_t>(slot)] = wanted;
+        return static_cast<int>(slot);
+      }
+      if (wanted.empty()) {
+        slot_free.wait(lock);
+      } else {
+        ++waiting_writers;
+        writer_done.wait(lock);
+        --waiting_writers;
+      }
     }
   }
 
-  void give_back(int i) {
-    bool for_first = false;
+  void give_back(int slot) {
+    bool writers = false;
     {
       const std::lock_guard lock(mutex);
-      busy[static_cast<size_t>(i)] = false;
-      for_first = i == 0 && waiting_for_first > 0;
+      busy[static_cast<size_t>(slot)] = false;
+      uses[static_cast<size_t>(slot)] = {};
+      writers = waiting_writers > 0;
     }
-    (for_first ? first_free : any_free).notify_one();
+    if (writers) writer_done.notify_all();
+    slot_free.notify_one();
   }
 };
 
@@ -106,8 +120,9 @@ ArenaSlot::Slots& ArenaSlot::slots_of(Device device) {
   return *last.slots;
 }
 
-ArenaSlot::ArenaSlot(Device device, bool first)
-    : slots_(slots_of(device)), index_(slots_.take(first || !device.is_cpu())) {}
+ArenaSlot::ArenaSlot(Device device, std::span<const MemoryRange> uses)
+    : slots_(slots_of(device)),
+      index_(slots_.take(device.is_cpu() ? max_concurrent_runs() : 1, uses)) {}
 
 ArenaSlot::~ArenaSlot() { slots_.give_back(index_); }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 
 #include "mica/core/storage.h"
 #include "mica/runtime/stream.h"
@@ -19,15 +21,25 @@ struct Arena {
 /// Memory of its own.
 std::shared_ptr<Arena> new_arena(Device device, size_t bytes);
 
+/// Memory that a run uses.
+struct MemoryRange {
+  const std::byte* begin;
+  const std::byte* end;
+  bool written;
+
+  bool meets(const MemoryRange& other) const { return begin < other.end && other.begin < end; }
+};
+
 /// The right to run a plan on a device while it lives: no two runs at once have the same slot, nor
 /// therefore the same arena.
 class ArenaSlot {
  public:
   static constexpr int kMost = 64;
 
-  /// Waits for a free one. Runs that write to tensors outside, and all on CUDA, where a stream is
-  /// an order anyway, share the first.
-  ArenaSlot(Device device, bool first);
+  /// Waits for a free one, and until none that writes to what this run uses is taken, nor one that
+  /// uses what it writes to. `uses` is empty where a run writes to nothing outside; else it lives
+  /// as long as this. On CUDA, where a stream is an order anyway, all share the first slot.
+  explicit ArenaSlot(Device device, std::span<const MemoryRange> uses = {});
   ~ArenaSlot();
   ArenaSlot(const ArenaSlot&) = delete;
   ArenaSlot& operator=(const ArenaSlot&) = delete;

@@ -5,12 +5,11 @@
 #include <vector>
 
 #include "mica/autograd/autograd.h"
+#include "mica/graph/call.h"
 #include "mica/graph/graph.h"
 #include "mica/op/dispatch.h"
 
 namespace mica {
-
-using TensorFunction = std::function<Tensors(std::span<const Tensor>)>;
 
 /// What a capture found on the host and built upon; a replay is right only while it still holds.
 struct Guards {
@@ -62,15 +61,6 @@ struct Effect {
   Tensor tensor = {};  ///< else this tensor from outside is, or an undefined one
   std::function<void(const Tensor&)> apply = {};
   bool keeps = false;  ///< nothing is applied: the output is what backward needs
-};
-
-/// What a language in front of C++ keeps beside a plan: what it read on its side, and which form
-/// the results had there.
-class Companion {
- public:
-  virtual ~Companion() = default;
-  /// What no longer holds, in words; empty while a replay is right.
-  virtual std::string broken() const { return {}; }
 };
 
 /// The gradient of a captured function whose results are differentiated outside.

@@ -1,15 +1,18 @@
 #include "mica/graph/compile.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "mica/core/check.h"
+#include "mica/core/fork.h"
 #include "mica/core/log.h"
 #include "mica/core/values_check.h"
 #include "mica/graph/backward_plan.h"
+#include "mica/op/autocast.h"
 #include "mica/op/settings.h"
 #include "mica/ops/concat/concat.h"
 #include "mica/ops/fill/fill.h"
@@ -87,7 +90,76 @@ bool CallForm::operator==(const CallForm& other) const {
          std::ranges::equal(constants, other.constants, same);
 }
 
+class CompiledFunction::Impl {
+ public:
+  Impl(Body body, CompileOptions options);
+
+  CallOutcome call(std::span<const Tensor> arguments, int times, const CallForm& form);
+  int captures() const { return captures_; }
+  const Plan* plan() const;
+
+ private:
+  /// What has to be as it was for a plan to serve a call, beside what the plan itself asks for.
+  struct Key {
+    std::vector<TensorSpec> specs;
+    CallForm form;
+    uint64_t stamp;
+    bool records;     ///< grad mode
+    uint64_t leaves;  ///< bit i: a gradient is wanted of argument i
+    AutocastMode autocast;
+    bool operator==(const Key&) const = default;
+  };
+  struct Entry {
+    Key key;
+    std::unique_ptr<Plan> plan;
+    std::shared_ptr<BackwardPlan> backward;  ///< null where no result has a history
+    std::atomic<uint64_t> used = 0;          ///< when it was, by uses_
+    Entry(Key k, std::unique_ptr<Plan> p);
+  };
+
+  CallOutcome call_in_bucket(std::span<const Tensor> arguments, int times, const CallForm& form);
+  CallOutcome call_as_is(std::span<const Tensor> arguments, int times, const CallForm& form);
+  /// A plan for a call, or null; where it may run beside others, a pure one.
+  std::shared_ptr<Entry> find(const Key& key, std::span<const Tensor> arguments, bool pure);
+  std::shared_ptr<Entry> capture_for(Key key, std::span<const Tensor> arguments);
+  std::string reason(const Key& key, std::span<const Tensor> arguments) const;
+  void keep(const std::shared_ptr<Entry>& entry);
+  static CallOutcome run(const Entry& entry, std::span<const Tensor> arguments, int times);
+
+  Body body_;
+  CompileOptions options_;
+  LongMutex one_by_one_;               ///< held by captures, and by calls that are not pure
+  mutable SharedMutex entries_mutex_;  ///< of what follows
+  std::vector<std::shared_ptr<Entry>> entries_;
+  std::atomic<uint64_t> uses_ = 0;
+  std::atomic<int> captures_ = 0;
+  bool told_of_limit_ = false;
+};
+
 CompiledFunction::CompiledFunction(Body body, CompileOptions options)
+    : impl_(std::make_unique<Impl>(std::move(body), std::move(options))) {}
+CompiledFunction::CompiledFunction(TensorFunction function, CompileOptions options)
+    : CompiledFunction(
+          Body([f = std::move(function)](std::span<const Tensor> in,
+                                         const CallForm&) -> CallOutcome { return {f(in)}; }),
+          std::move(options)) {}
+CompiledFunction::~CompiledFunction() = default;
+
+Tensors CompiledFunction::operator()(std::span<const Tensor> arguments, int times) {
+  return call(arguments, times).results;
+}
+CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times) {
+  static const CallForm plain;
+  return impl_->call(arguments, times, plain);
+}
+CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,
+                                   const CallForm& form) {
+  return impl_->call(arguments, times, form);
+}
+int CompiledFunction::captures() const { return impl_->captures(); }
+const Plan* CompiledFunction::plan() const { return impl_->plan(); }
+
+CompiledFunction::Impl::Impl(Body body, CompileOptions options)
     : body_(std::move(body)), options_(std::move(options)) {
   check(options_.max_plans >= 1, "compile: max_plans must be at least 1, got {}",
         options_.max_plans);
@@ -97,13 +169,13 @@ CompiledFunction::CompiledFunction(Body body, CompileOptions options)
         rows.empty() ? 0 : rows.front());
 }
 
-CompiledFunction::Entry::Entry(Key k, std::unique_ptr<Plan> p)
+CompiledFunction::Impl::Entry::Entry(Key k, std::unique_ptr<Plan> p)
     : key(std::move(k)), plan(std::move(p)) {
   if (const auto& gradient = plan->captured().backward)
     backward = std::make_shared<BackwardPlan>(gradient);
 }
 
-const Plan* CompiledFunction::plan() const {
+const Plan* CompiledFunction::Impl::plan() const {
   const std::shared_lock lock(entries_mutex_);
   const auto last =
       std::ranges::max_element(entries_, {}, [](const auto& e) { return e->used.load(); });
@@ -111,7 +183,8 @@ const Plan* CompiledFunction::plan() const {
 }
 
 /// Why the plan that comes nearest does not serve this call.
-std::string CompiledFunction::reason(const Key& key, std::span<const Tensor> arguments) const {
+std::string CompiledFunction::Impl::reason(const Key& key,
+                                           std::span<const Tensor> arguments) const {
   std::vector<std::string> best;
   const std::shared_lock lock(entries_mutex_);
   for (const auto& entry : entries_) {
@@ -137,7 +210,7 @@ std::string CompiledFunction::reason(const Key& key, std::span<const Tensor> arg
   return text;
 }
 
-void CompiledFunction::keep(const std::shared_ptr<Entry>& entry) {
+void CompiledFunction::Impl::keep(const std::shared_ptr<Entry>& entry) {
   std::vector<std::shared_ptr<Entry>> dropped;  // let go of when nobody waits for the list
   {
     const std::lock_guard lock(entries_mutex_);
@@ -167,9 +240,8 @@ void CompiledFunction::keep(const std::shared_ptr<Entry>& entry) {
                             options_.max_plans));
 }
 
-std::shared_ptr<CompiledFunction::Entry> CompiledFunction::find(const Key& key,
-                                                                std::span<const Tensor> arguments,
-                                                                bool pure) {
+std::shared_ptr<CompiledFunction::Impl::Entry> CompiledFunction::Impl::find(
+    const Key& key, std::span<const Tensor> arguments, bool pure) {
   for (size_t i = 0;;) {
     std::shared_ptr<Entry> e;
     {
@@ -186,8 +258,8 @@ std::shared_ptr<CompiledFunction::Entry> CompiledFunction::find(const Key& key,
   }
 }
 
-CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,
-                                   const CallForm& form) {
+CallOutcome CompiledFunction::Impl::call(std::span<const Tensor> arguments, int times,
+                                         const CallForm& form) {
   // Inside another capture the body simply becomes part of that graph.
   if (current_recorder()) {
     for (int i = 1; i < times; ++i) body_(arguments, form);
@@ -197,8 +269,8 @@ CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,
                                   : call_in_bucket(arguments, times, form);
 }
 
-CallOutcome CompiledFunction::call_in_bucket(std::span<const Tensor> arguments, int times,
-                                             const CallForm& form) {
+CallOutcome CompiledFunction::Impl::call_in_bucket(std::span<const Tensor> arguments, int times,
+                                                   const CallForm& form) {
   int64_t rows = -1;
   for (size_t i = 0; i < arguments.size(); ++i) {
     check(arguments[i].defined(), "compile: an argument is undefined");
@@ -229,8 +301,8 @@ CallOutcome CompiledFunction::call_in_bucket(std::span<const Tensor> arguments, 
   return outcome;
 }
 
-CallOutcome CompiledFunction::call_as_is(std::span<const Tensor> arguments, int times,
-                                         const CallForm& form) {
+CallOutcome CompiledFunction::Impl::call_as_is(std::span<const Tensor> arguments, int times,
+                                               const CallForm& form) {
   const uint64_t leaves = leaves_among(arguments);
   // A plan made in anomaly mode has a step for every op, so that the culprit has a name.
   Key key{{},     form,           settings_stamp() * 2 + (detect_anomaly() ? 1 : 0), grad_enabled(),
@@ -246,7 +318,7 @@ CallOutcome CompiledFunction::call_as_is(std::span<const Tensor> arguments, int 
   return run(*entry, arguments, times);
 }
 
-std::shared_ptr<CompiledFunction::Entry> CompiledFunction::capture_for(
+std::shared_ptr<CompiledFunction::Impl::Entry> CompiledFunction::Impl::capture_for(
     Key key, std::span<const Tensor> arguments) {
   if (verbose_compile() && captures_ > 0) {
     const std::string why = reason(key, arguments);
@@ -282,8 +354,8 @@ std::shared_ptr<CompiledFunction::Entry> CompiledFunction::capture_for(
   return entry;
 }
 
-CallOutcome CompiledFunction::run(const Entry& entry, std::span<const Tensor> arguments,
-                                  int times) {
+CallOutcome CompiledFunction::Impl::run(const Entry& entry, std::span<const Tensor> arguments,
+                                        int times) {
   Tensors kept;
   CallOutcome outcome{entry.plan->run(arguments, times, &kept), entry.plan->captured().companion};
   if (entry.backward) entry.backward->attach(outcome.results, kept, arguments);

@@ -1,45 +1,20 @@
 #pragma once
 
-#include <atomic>
+#include <array>
+#include <concepts>
 #include <memory>
 #include <mutex>
-#include <variant>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
 
-#include "mica/core/fork.h"
 #include "mica/core/typed_values.h"
-#include "mica/graph/plan.h"
-#include "mica/op/autocast.h"
+#include "mica/graph/call.h"
 
 namespace mica {
 
-class BackwardPlan;  // graph/backward_plan.h
-
-/// What a call of a compiled function gives: its results, and what a language in front of C++ keeps
-/// beside the plan that made them.
-struct CallOutcome {
-  Tensors results;
-  std::shared_ptr<const Companion> companion = {};
-};
-
-/// A number whose value is not part of the call's form: whoever stands in front of C++ keeps it at
-/// a place of its own and guards it, or has each run read it there.
-struct PlacedNumber {
-  int64_t place = 0;
-  bool operator==(const PlacedNumber&) const = default;
-};
-
-/// What an argument may be beside tensors: nothing, a number or a text. For each other one the
-/// function is captured again.
-using Constant = std::variant<std::monostate, bool, int64_t, double, std::string, PlacedNumber>;
-
-/// How the arguments of a call, whose tensors stand in one flat list, were structured. Empty where
-/// they are tensors, one beside the other.
-struct CallForm {
-  Values arguments = {};
-  std::vector<Constant> constants = {};
-  /// The tensors themselves do not count.
-  bool operator==(const CallForm& other) const;
-};
+class Plan;  // graph/plan.h
 
 struct CompileOptions {
   /// How many plans a function keeps, one for each kind of arguments; the one that was used longest
@@ -56,66 +31,32 @@ struct CompileOptions {
 ///
 /// The whole body becomes one graph: forward, backward and update. What it returns is copied out.
 /// Results that require a gradient can be differentiated outside: their gradient is a second plan.
-/// Any number of threads may call one. Calls that write nothing outside run beside each other on
-/// the CPU, each in memory of its own (set_max_concurrent_runs); others run one after the other.
+/// Any number of threads may call one. On the CPU calls run beside each other, each in memory of
+/// its own (set_max_concurrent_runs); those that write outside wait for others of the same function
+/// and for those that use the same memory.
 class CompiledFunction {
  public:
   using Body = std::function<CallOutcome(std::span<const Tensor>, const CallForm&)>;
 
   explicit CompiledFunction(Body body, CompileOptions options = {});
-  explicit CompiledFunction(TensorFunction function, CompileOptions options = {})
-      : CompiledFunction(
-            Body([f = std::move(function)](std::span<const Tensor> in,
-                                           const CallForm&) -> CallOutcome { return {f(in)}; }),
-            std::move(options)) {}
+  explicit CompiledFunction(TensorFunction function, CompileOptions options = {});
+  ~CompiledFunction();
+  CompiledFunction(const CompiledFunction&) = delete;
+  CompiledFunction& operator=(const CompiledFunction&) = delete;
 
   /// `times` in a row, where there are no arguments; see Plan::run.
-  Tensors operator()(std::span<const Tensor> arguments, int times = 1) {
-    return call(arguments, times).results;
-  }
-  CallOutcome call(std::span<const Tensor> arguments, int times = 1, const CallForm& form = {});
+  Tensors operator()(std::span<const Tensor> arguments, int times = 1);
+  CallOutcome call(std::span<const Tensor> arguments, int times = 1);
+  CallOutcome call(std::span<const Tensor> arguments, int times, const CallForm& form);
 
   /// How often the function was captured.
-  int captures() const { return captures_; }
+  int captures() const;
   /// The plan the last call ran; null before the first.
   const Plan* plan() const;
 
  private:
-  /// What has to be as it was for a plan to serve a call, beside what the plan itself asks for.
-  struct Key {
-    std::vector<TensorSpec> specs;
-    CallForm form;
-    uint64_t stamp;
-    bool records;     ///< grad mode
-    uint64_t leaves;  ///< bit i: a gradient is wanted of argument i
-    AutocastMode autocast;
-    bool operator==(const Key&) const = default;
-  };
-  struct Entry {
-    Key key;
-    std::unique_ptr<Plan> plan;
-    std::shared_ptr<BackwardPlan> backward;  ///< null where no result has a history
-    std::atomic<uint64_t> used = 0;          ///< when it was, by uses_
-    Entry(Key k, std::unique_ptr<Plan> p);
-  };
-
-  CallOutcome call_in_bucket(std::span<const Tensor> arguments, int times, const CallForm& form);
-  CallOutcome call_as_is(std::span<const Tensor> arguments, int times, const CallForm& form);
-  /// A plan for a call, or null; where it may run beside others, a pure one.
-  std::shared_ptr<Entry> find(const Key& key, std::span<const Tensor> arguments, bool pure);
-  std::shared_ptr<Entry> capture_for(Key key, std::span<const Tensor> arguments);
-  std::string reason(const Key& key, std::span<const Tensor> arguments) const;
-  void keep(const std::shared_ptr<Entry>& entry);
-  static CallOutcome run(const Entry& entry, std::span<const Tensor> arguments, int times);
-
-  Body body_;
-  CompileOptions options_;
-  LongMutex one_by_one_;               ///< held by captures, and by calls that are not pure
-  mutable SharedMutex entries_mutex_;  ///< of what follows
-  std::vector<std::shared_ptr<Entry>> entries_;
-  std::atomic<uint64_t> uses_ = 0;
-  std::atomic<int> captures_ = 0;
-  bool told_of_limit_ = false;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// Beside the plan of a function of C++ whose result is more than tensors.

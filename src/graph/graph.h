@@ -33,6 +33,7 @@ struct Value {
   int64_t offset = 0;       ///< elements it starts after that value
   bool superseded = false;  ///< a later node wrote over it
   bool in_place = false;    ///< a result that is computed in the memory of its base, over all of it
+  bool changes = false;     ///< external: somebody writes to it between runs, unseen
 };
 
 /// A call. Written inputs appear again, as new versions, after the results in `out`.

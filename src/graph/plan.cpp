@@ -192,7 +192,7 @@ void* Plan::address(const Lane& lane, ValueId id) const {
   return base ? base + offset_[static_cast<size_t>(v)] + bytes : nullptr;
 }
 
-Plan::Lane& Plan::lane(int slot) {
+Plan::Lane& Plan::lane(int slot) const {
   static const TensorSpec none;
   std::unique_ptr<Lane>& at = lanes_[static_cast<size_t>(slot)];
   if (at) return *at;

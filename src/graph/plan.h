@@ -98,7 +98,7 @@ class Plan {
   bool is_kept(ValueId id) const;
   void place();
   /// The lane of a slot, which the calling thread holds.
-  Lane& lane(int slot);
+  Lane& lane(int slot) const;
   /// What every step reads and writes, in the order of the steps.
   std::vector<std::vector<Access>> accesses() const;
   bool is_refreshed() const;
@@ -122,6 +122,8 @@ class Plan {
   Tensor in_arena(const Lane& lane, ValueId id) const;
   void find_outside_memory();
   bool overlaps_a_write(const Tensors& inputs) const;
+  /// What no other run may use while this one does; empty where it writes to nothing outside.
+  std::vector<MemoryRange> exclusive(std::span<const Tensor> arguments) const;
 
   Captured captured_;
   Graph graph_;
@@ -130,21 +132,15 @@ class Plan {
     uint32_t version;  ///< when the prologue ran last
   };
 
-  /// Memory outside that the graph uses, by address.
-  struct Range {
-    const std::byte* begin;
-    const std::byte* end;
-    bool written;
-  };
-  std::vector<Range> outside_;
+  std::vector<MemoryRange> outside_;  ///< memory outside that the graph uses, by address
   bool writes_outside_ = false;
   bool pure_ = false;
 
   std::vector<Step> steps_;  ///< the prologue's first
   int prologue_ = 0;
-  std::vector<size_t> offset_;                ///< by root value: where it lies in its arena
-  std::vector<std::unique_ptr<Lane>> lanes_;  ///< by slot; the first is always there
-  std::shared_ptr<Arena> kept_;               ///< what the prologue makes; null where there is none
+  std::vector<size_t> offset_;                        ///< by root value: where it lies in its arena
+  mutable std::vector<std::unique_ptr<Lane>> lanes_;  ///< by slot; the first is always there
+  std::shared_ptr<Arena> kept_;  ///< what the prologue makes; null where there is none
   std::shared_mutex kept_mutex_;
   std::vector<Dependence> depends_on_;
   bool refreshed_ = false;

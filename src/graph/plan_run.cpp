@@ -1,16 +1,26 @@
 // How a plan runs.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 
 #include "mica/autograd/anomaly.h"
 #include "mica/graph/plan.h"
 #include "mica/graph/value_bytes.h"
+#include "mica/op/run_watcher.h"
 #include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/runtime/op_scope.h"
 
 namespace mica {
+namespace {
+
+MemoryRange range_of(const Tensor& t, bool written) {
+  const Storage& s = *t.storage();
+  return {s.data(), s.data() + s.bytes(), written};
+}
+
+}  // namespace
 
 void Plan::run_step(const Lane& lane, int i) const {
   const Step& step = steps_[static_cast<size_t>(i)];
@@ -18,6 +28,8 @@ void Plan::run_step(const Lane& lane, int i) const {
   const OpScope scope(step.op->name);
   DeviceRuntime& rt = runtime(captured_.device);
   Encoder* encoder = rt.encoder(captured_.device.index);
+  const WatchedRun watched({*step.prepared, step.params.ref().data, bound.in, bound.out,
+                            captured_.device, step.scope.get()});
   try {
     step.prepared->run(step.params.ref().data, {bound.in, bound.out, bound.workspace, encoder});
   } catch (const Error& error) {
@@ -183,31 +195,42 @@ void Plan::find_outside_memory() {
       outside_.push_back({storage->data(), storage->data() + storage->bytes(), written});
   }
   std::sort(outside_.begin(), outside_.end(),
-            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+            [](const MemoryRange& a, const MemoryRange& b) { return a.begin < b.begin; });
+}
+
+std::vector<MemoryRange> Plan::exclusive(std::span<const Tensor> arguments) const {
+  if (pure_) return {};
+  // The `.grad` that a run reads may be any memory.
+  const auto reads = [](const Input& i) { return i.argument < 0; };
+  if (std::ranges::any_of(captured_.inputs, reads))
+    return {{nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), true}};
+  std::vector<MemoryRange> ranges = outside_;
+  // Who sets the `.grad` of a tensor does so to none that another run uses.
+  const bool sets_grads = !std::ranges::all_of(captured_.effects, &Effect::keeps);
+  for (MemoryRange& range : ranges) range.written = range.written || sets_grads;
+  for (const Tensor& t : arguments)
+    if (sets_grads && t.requires_grad()) ranges.push_back(range_of(t, true));
+  for (const auto& [input, output] : captured_.write_backs) {
+    const int argument = captured_.inputs[static_cast<size_t>(input)].argument;
+    ranges.push_back(range_of(arguments[static_cast<size_t>(argument)], true));
+  }
+  return ranges;
 }
 
 bool Plan::overlaps_a_write(const Tensors& inputs) const {
-  const auto range_of = [](const Tensor& t) {
-    const Storage& s = *t.storage();
-    return Range{s.data(), s.data() + s.bytes(), false};
-  };
-  const auto meet = [](const Range& a, const Range& b) {
-    return a.begin < b.end && b.begin < a.end;
-  };
   const auto is_written_back = [&](size_t i) {
     return std::any_of(captured_.write_backs.begin(), captured_.write_backs.end(),
                        [&](const auto& w) { return static_cast<size_t>(w.first) == i; });
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Range r = range_of(inputs[i]);
-    const bool written = is_written_back(i);
+    const MemoryRange r = range_of(inputs[i], is_written_back(i));
     // Storages of the outside do not overlap each other, but for those nobody writes to.
     auto at = std::upper_bound(outside_.begin(), outside_.end(), r.begin,
-                               [](const std::byte* p, const Range& o) { return p < o.end; });
+                               [](const std::byte* p, const MemoryRange& o) { return p < o.end; });
     for (; at != outside_.end() && at->begin < r.end; ++at)
-      if (meet(*at, r) && (written || at->written)) return true;
-    for (size_t j = 0; j < inputs.size() && written; ++j)
-      if (j != i && meet(range_of(inputs[j]), r)) return true;
+      if (at->meets(r) && (r.written || at->written)) return true;
+    for (size_t j = 0; j < inputs.size() && r.written; ++j)
+      if (j != i && r.meets(range_of(inputs[j], false))) return true;
   }
   return false;
 }
@@ -268,7 +291,8 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
       "can run several times at once");
   const NoGrad guard;
   adopt_num_threads();
-  const ArenaSlot slot(captured_.device, !pure_);
+  const std::vector<MemoryRange> uses = exclusive(arguments);
+  const ArenaSlot slot(captured_.device, uses);
   Lane& lane = this->lane(slot.index());
   if (!captured_.device.is_cpu()) lane.arena->use_on(current_stream(captured_.device));
   const Tensors inputs = gather(arguments);
@@ -319,8 +343,8 @@ double Plan::seconds_of_step(size_t i) const {
   constexpr size_t kSamples = 7;
   const Device device = captured_.device;
   const int step = prologue_ + static_cast<int>(i);
-  const ArenaSlot slot(device, true);
-  const Lane& lane = *lanes_[0];
+  const ArenaSlot slot(device);
+  const Lane& lane = this->lane(slot.index());
   const Stream stream = current_stream(device);
   lane.arena->use_on(stream);
   const std::vector<std::vector<Access>> in_a_row(kInARow, accesses().at(i));

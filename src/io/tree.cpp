@@ -172,6 +172,23 @@ class Reader {
 
 }  // namespace
 
+Tree::Tree() = default;
+Tree::Tree(bool value) : value_(value) {}
+Tree::Tree(int64_t value) : value_(value) {}
+Tree::Tree(int value) : value_(int64_t{value}) {}
+Tree::Tree(double value) : value_(value) {}
+Tree::Tree(std::string value) : value_(std::move(value)) {}
+Tree::Tree(const char* value) : value_(std::string(value)) {}
+Tree::Tree(Tensor value) : value_(std::move(value)) {}
+Tree::Tree(List value) : value_(std::move(value)) {}
+Tree::Tree(Tuple value) : value_(std::move(value)) {}
+Tree::Tree(Dict value) : value_(std::move(value)) {}
+Tree::Tree(const Tree& other) = default;
+Tree::Tree(Tree&& other) noexcept = default;
+Tree& Tree::operator=(const Tree& other) = default;
+Tree& Tree::operator=(Tree&& other) noexcept = default;
+Tree::~Tree() = default;
+
 const Tree& Tree::operator[](std::string_view key) const {
   const Dict* dict = get_if<Dict>();
   check<IndexError>(dict != nullptr, "io::Tree: expected a dict with '{}', got {}", key, kind());

@@ -21,17 +21,22 @@ class Tree {
     List items;
   };
 
-  Tree() = default;
-  Tree(bool value) : value_(value) {}
-  Tree(int64_t value) : value_(value) {}
-  Tree(int value) : value_(int64_t{value}) {}
-  Tree(double value) : value_(value) {}
-  Tree(std::string value) : value_(std::move(value)) {}
-  Tree(const char* value) : value_(std::string(value)) {}
-  Tree(Tensor value) : value_(std::move(value)) {}
-  Tree(List value) : value_(std::move(value)) {}
-  Tree(Tuple value) : value_(std::move(value)) {}
-  Tree(Dict value) : value_(std::move(value)) {}
+  Tree();
+  Tree(bool value);
+  Tree(int64_t value);
+  Tree(int value);
+  Tree(double value);
+  Tree(std::string value);
+  Tree(const char* value);
+  Tree(Tensor value);
+  Tree(List value);
+  Tree(Tuple value);
+  Tree(Dict value);
+  Tree(const Tree& other);
+  Tree(Tree&& other) noexcept;
+  Tree& operator=(const Tree& other);
+  Tree& operator=(Tree&& other) noexcept;
+  ~Tree();
 
   template <class T>
   const T* get_if() const {

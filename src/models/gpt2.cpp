@@ -3,24 +3,21 @@
 #include <array>
 #include <cmath>
 
+#include "mica/autograd/checkpoint.h"
 #include "mica/core/check.h"
-#include "mica/graph/compile.h"
+#include "mica/models/evaluating.h"
 #include "mica/nn/containers.h"
 #include "mica/nn/init.h"
 #include "mica/ops/activation/activation.h"
 #include "mica/ops/attention/attention.h"
-#include "mica/ops/compare/compare.h"
-#include "mica/ops/concat/concat.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
 #include "mica/ops/dropout/dropout.h"
 #include "mica/ops/elementwise/elementwise.h"
-#include "mica/ops/fill/fill.h"
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/view/view.h"
-#include "mica/ops/where/where.h"
 
 namespace mica::models {
 namespace {
@@ -34,21 +31,6 @@ nn::Linear linear_layer(int64_t in, int64_t out, double deviation) {
   nn::init::zeros_(layer->bias);
   return layer;
 }
-/// Evaluation while it lives.
-class Evaluating {
- public:
-  explicit Evaluating(const nn::Module& module) : module_(module), training_(module.training()) {
-    module_.eval();
-  }
-  ~Evaluating() { module_.train(training_); }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
- private:
-  nn::Module module_;
-  bool training_;
-};
-
 /// What adds to the residual stream starts smaller, the more layers add to it.
 double residual_deviation(const GPT2Options& o) {
   return kDeviation / std::sqrt(2 * static_cast<double>(o.layers));
@@ -82,21 +64,9 @@ Tensor GPT2AttentionImpl::forward(const Tensor& x) {
 }
 
 Tensor GPT2AttentionImpl::step(const Tensor& x, const GPT2Cache& cache, size_t layer) {
-  const int64_t batch = x.size(0);
   const int64_t heads = options_.heads;
-  const Tensor qkv = reshape(qkv_(x), {batch, 1, 3, heads, options_.width / heads});
-  const Tensor places = arange(options_.positions, {DType::i64, x.device()});
-  const Tensor here = reshape(eq(places, cache.length), {1, options_.positions, 1, 1});
-  const Tensor* caches[] = {&cache.keys[layer], &cache.values[layer]};
-  Tensor all[2];
-  for (int i = 0; i < 2; ++i) {
-    copy_(*caches[i], where(here, select(qkv, 2, i + 1), *caches[i]));
-    all[i] = transpose(*caches[i], 1, 2);
-  }
-  const Tensor lengths = expand(cast(cache.length + 1, DType::i32), {batch});
-  const Tensor y = scaled_dot_product_attention(transpose(select(qkv, 2, 0), 1, 2), all[0], all[1],
-                                                {.lengths = contiguous(lengths)});
-  return out_(reshape(transpose(y, 1, 2), {batch, 1, options_.width}));
+  const Tensor qkv = reshape(qkv_(x), {x.size(0), 1, 3, heads, options_.width / heads});
+  return out_(attend_next(select(qkv, 2, 0), select(qkv, 2, 1), select(qkv, 2, 2), cache, layer));
 }
 
 GPT2MLPImpl::GPT2MLPImpl(const GPT2Options& o)
@@ -146,7 +116,9 @@ Tensor GPT2ModelImpl::forward(const Tensor& tokens) {
                     "gpt2: expected tokens (B, L) with L at most {}, got {}", options_.positions,
                     tokens.shape());
   Tensor x = dropout(wte(tokens) + narrow(wpe->weight, 0, 0, length), options_.dropout, training());
-  for (const auto& block : blocks_) x = block(x);
+  const bool checkpoints = options_.checkpoint && training() && grad_enabled();
+  for (const auto& block : blocks_)
+    x = checkpoints ? checkpoint([block](const Tensor& t) { return block(t); }, x) : block(x);
   return norm_(x);
 }
 
@@ -170,15 +142,9 @@ Tensor GPT2Impl::loss(const Tensor& tokens, const Tensor& targets) {
 }
 
 GPT2Cache GPT2Impl::make_cache(int64_t batch) const {
-  const Tensor& weight = transformer->wte->weight;
-  const Shape shape = {batch, options.positions, options.heads, options.width / options.heads};
-  GPT2Cache cache;
-  for (int64_t i = 0; i < options.layers; ++i) {
-    cache.keys.push_back(zeros(shape, {weight.dtype(), weight.device()}));
-    cache.values.push_back(zeros(shape, {weight.dtype(), weight.device()}));
-  }
-  cache.length = zeros({1}, {DType::i64, weight.device()});
-  return cache;
+  return models::make_cache(
+      {options.layers, options.positions, options.heads, options.width / options.heads}, batch,
+      transformer->wte->weight);
 }
 
 Tensor GPT2Impl::step(const Tensor& tokens, const GPT2Cache& cache) {
@@ -194,16 +160,8 @@ Tensor GPT2Impl::generate(const Tensor& tokens, int64_t count) {
   const NoGrad guard;
   const Evaluating evaluating{nn::Module(shared_from_this())};
   const GPT2Cache cache = make_cache(tokens.size(0));
-  auto next_token =
-      compile([&](const Tensor& token) { return argmax(this->step(token, cache), -1); });
-  Tensors all = {cast(tokens, DType::i64)};
-  Tensor next;
-  const int64_t given = tokens.size(1);
-  for (int64_t i = 0; i + 1 < given + count; ++i) {
-    next = next_token(i < given ? select(all[0], 1, i) : next);
-    if (i + 1 >= given) all.push_back(unsqueeze(next, 1));
-  }
-  return concat(all, 1);
+  return generate_tokens([&](const Tensor& token) { return argmax(this->step(token, cache), -1); },
+                         tokens, count);
 }
 
 nn::StateDict gpt2_from_huggingface(const nn::StateDict& state) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "mica/models/key_value_cache.h"
 #include "mica/nn/embedding.h"
 #include "mica/nn/linear.h"
 #include "mica/nn/module.h"
@@ -17,16 +18,13 @@ struct GPT2Options {
   int64_t width = 768;
   int64_t layers = 12;
   int64_t heads = 12;
-  double dropout = 0;  ///< of embeddings, weights of attention and what blocks add
+  double dropout = 0;       ///< of embeddings, weights of attention and what blocks add
+  bool checkpoint = false;  ///< blocks keep nothing but their inputs for backward (checkpoint())
 };
 /// "gpt2", "gpt2-medium", "gpt2-large" or "gpt2-xl": 124, 355, 774 and 1558 million parameters.
 GPT2Options gpt2_options(const std::string& name);
 
-/// What generation keeps of the tokens so far, in memory for all positions.
-struct GPT2Cache {
-  std::vector<Tensor> keys, values;  ///< of each layer, (B, positions, heads, width / heads)
-  Tensor length;                     ///< tokens so far, i64 [1]
-};
+using GPT2Cache = KeyValueCache;
 
 struct GPT2AttentionImpl : nn::ModuleImpl {
   explicit GPT2AttentionImpl(const GPT2Options& options);

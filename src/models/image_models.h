@@ -30,6 +30,21 @@ nn::Module efficientnet_lite0(const ModelOptions& options = {});
 
 nn::Module convnext_tiny(const ModelOptions& options = {});
 
+struct ViTOptions {
+  int64_t classes = 1000;
+  int64_t in = 3;       ///< channels of the images
+  int64_t image = 224;  ///< height and width
+  int64_t patch = 16;
+  int64_t width = 768;
+  int64_t hidden = 3072;  ///< between the layers of a block
+  int64_t layers = 12;
+  int64_t heads = 12;
+  double dropout = 0;
+};
+/// A vision transformer: patches of an image as a sequence, of which the class token is the first.
+nn::Module vit(const ViTOptions& options = {});
+nn::Module vit_b_16(const ModelOptions& options = {});
+
 struct DeepLabOptions {
   int64_t classes = 21;
   int64_t in = 3;         ///< channels of the images

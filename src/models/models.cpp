@@ -97,7 +97,8 @@ constexpr ForImages kForImages[] = {{"resnet18", resnet18},
                                     {"densenet121", densenet121},
                                     {"efficientnet_b0", efficientnet_b0},
                                     {"efficientnet_lite0", efficientnet_lite0},
-                                    {"convnext_tiny", convnext_tiny}};
+                                    {"convnext_tiny", convnext_tiny},
+                                    {"vit_b_16", vit_b_16}};
 
 nn::Module make_named(std::string_view name, const ModelOptions* options) {
   for (const Small& entry : kSmall) {

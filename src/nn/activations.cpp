@@ -20,4 +20,9 @@ PReLUImpl::PReLUImpl(const PReLUOptions& o) : options(o) {
   weight = parameter("weight", {o.parameters}, init::constant(o.init));
 }
 
+PReLU::PReLU(const PReLUOptions& options) : Handle(options) {}
+PReLU::PReLU(int64_t parameters) : Handle(PReLUOptions{.parameters = parameters}) {}
+
+std::string PReLUImpl::describe() const { return nn::describe("PReLU", options); }
+
 }  // namespace mica::nn

@@ -147,7 +147,7 @@ struct PReLUOptions {
 struct PReLUImpl : ModuleImpl {
   explicit PReLUImpl(const PReLUOptions& options);
   Tensor forward(const Tensor& x) { return prelu(x, weight); }
-  std::string describe() const override { return nn::describe("PReLU", options); }
+  std::string describe() const override;
 
   const PReLUOptions options;
   Tensor weight;  ///< (parameters)
@@ -157,8 +157,8 @@ class PReLU : public Handle<PReLUImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   PReLU(Nothing) : Handle(nullptr) {}
-  explicit PReLU(const PReLUOptions& options = {}) : Handle(options) {}
-  explicit PReLU(int64_t parameters) : Handle(PReLUOptions{.parameters = parameters}) {}
+  explicit PReLU(const PReLUOptions& options = {});
+  explicit PReLU(int64_t parameters);
 };
 
 }  // namespace mica::nn

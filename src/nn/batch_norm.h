@@ -42,7 +42,7 @@ struct ChannelNormImpl : ModuleImpl {
   /// f32 for f16 and bf16, as the ops want it.
   DType kept_as(DType dtype) const override;
 
-  const BatchNormOptions options;
+  BatchNormOptions options;
   Tensor weight, bias;               ///< (features), or undefined
   Tensor running_mean, running_var;  ///< (features), or undefined
   Tensor num_batches_tracked;        ///< i64 (), or undefined

@@ -30,6 +30,10 @@ std::string ListOfModules<I>::name_of(int64_t i) const {
 template class ListOfModules<SequentialImpl>;
 template class ListOfModules<ModuleListImpl>;
 
+ModuleDict::ModuleDict(NamedModules modules) {
+  for (const auto& [name, module] : modules) insert(name, module);
+}
+
 bool ModuleDict::contains(std::string_view name) const {
   return (*this)->children().find(name) != nullptr;
 }

@@ -102,9 +102,7 @@ struct ModuleDictImpl : ModuleImpl {
 /// `ModuleDict({{"left", Linear(4, 2)}, {"right", Linear(4, 2)}})`, then `.at("left")(x)`.
 class ModuleDict : public Handle<ModuleDictImpl> {
  public:
-  explicit ModuleDict(NamedModules modules = {}) {
-    for (const auto& [name, module] : modules) insert(name, module);
-  }
+  explicit ModuleDict(NamedModules modules = {});
   void insert(const std::string& name, const Module& module) const {
     (*this)->register_module(name, module);
   }

@@ -16,9 +16,32 @@ namespace {
 template <class Options>
 constexpr bool kTransposed = requires(const Options& o) { o.output_padding; };
 
+/// What is put around x before a convolution without padding.
+template <class Size>
+PadParams padding_of(const ConvLayerOptions<Size>& o) {
+  PadParams params = {.before = dims_of(o.padding.before),
+                      .after = dims_of(o.padding.after),
+                      .mode = o.padding_mode};
+  if (!o.padding.same_size) return params;
+  const Dims kernel = dims_of(o.kernel);
+  const Dims dilation = dims_of(o.dilation);
+  for (int i = 0; i < kernel.rank(); ++i) {
+    const int64_t total = dilation[i] * (kernel[i] - 1);
+    params.before[i] = total / 2;
+    params.after[i] = total - total / 2;
+  }
+  return params;
+}
+
 template <class Size>
 Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& b,
                 const ConvLayerOptions<Size>& o) {
+  if (o.padding_mode != PadMode::constant) {
+    ConvLayerOptions<Size> inside = o;
+    inside.padding_mode = PadMode::constant;
+    inside.padding = 0;
+    return convolve(pad(x, padding_of(o)), w, b, inside);
+  }
   const ConvOptions<Size> options = {o.stride, o.padding, o.dilation, o.groups};
   if constexpr (std::same_as<Size, int64_t>) return conv1d(x, w, b, options);
   if constexpr (std::same_as<Size, Size2>) return conv2d(x, w, b, options);

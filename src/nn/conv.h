@@ -3,6 +3,7 @@
 #include "mica/nn/describe.h"
 #include "mica/nn/module.h"
 #include "mica/ops/conv/options.h"
+#include "mica/ops/pad/pad.h"
 
 namespace mica::nn {
 
@@ -17,6 +18,7 @@ struct ConvLayerOptions {
   Size dilation = 1;
   int64_t groups = 1;
   bool bias = true;
+  PadMode padding_mode = PadMode::constant;  ///< what lies outside; zeros for constant
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -28,6 +30,7 @@ struct ConvLayerOptions {
     f("dilation", self.dilation);
     f("groups", self.groups);
     f("bias", self.bias);
+    f("padding_mode", self.padding_mode);
   }
 };
 

@@ -69,4 +69,10 @@ std::string ConvBnAct2dImpl::describe() const {
                      parts[2].second.impl()->describe());
 }
 
+ConvBnAct2d::ConvBnAct2d(const ConvBnAct2dOptions& options) : Handle(options) {}
+ConvBnAct2d::ConvBnAct2d(const Conv2d& conv, const BatchNorm2d& bn)
+    : ConvBnAct2d(conv, bn, ReLU()) {}
+ConvBnAct2d::ConvBnAct2d(const Conv2d& conv, const BatchNorm2d& bn, const Module& activation)
+    : Handle(ConvBnAct2dParts{conv, bn, activation}) {}
+
 }  // namespace mica::nn

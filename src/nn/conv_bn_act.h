@@ -43,9 +43,10 @@ struct ConvBnAct2dImpl : ModuleImpl {
 /// shares: `ConvBnAct2d(conv, bn)`.
 class ConvBnAct2d : public Handle<ConvBnAct2dImpl> {
  public:
-  explicit ConvBnAct2d(const ConvBnAct2dOptions& options) : Handle(options) {}
-  ConvBnAct2d(const Conv2d& conv, const BatchNorm2d& bn, const Module& activation = ReLU())
-      : Handle(ConvBnAct2dParts{conv, bn, activation}) {}
+  explicit ConvBnAct2d(const ConvBnAct2dOptions& options);
+  /// With ReLU.
+  ConvBnAct2d(const Conv2d& conv, const BatchNorm2d& bn);
+  ConvBnAct2d(const Conv2d& conv, const BatchNorm2d& bn, const Module& activation);
 };
 
 }  // namespace mica::nn

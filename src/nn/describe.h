@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 #include "mica/ops/conv/options.h"
 
 // How layers print their options.

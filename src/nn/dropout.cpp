@@ -33,4 +33,12 @@ Tensor StochasticDepthImpl::forward(const Tensor& x) {
   return x * dropout(ones(kept, {x.dtype(), x.device()}), options.p);
 }
 
+StochasticDepth::StochasticDepth(const StochasticDepthOptions& options) : Handle(options) {}
+StochasticDepth::StochasticDepth(double p) : Handle(StochasticDepthOptions{.p = p}) {}
+
+std::string DropoutImpl::describe() const { return nn::describe("Dropout", DropoutParams{p}); }
+std::string StochasticDepthImpl::describe() const {
+  return nn::describe("StochasticDepth", options);
+}
+
 }  // namespace mica::nn

@@ -10,9 +10,9 @@ namespace mica::nn {
 struct DropoutImpl : ModuleImpl {
   explicit DropoutImpl(double probability = 0.5) : p(probability) {}
   Tensor forward(const Tensor& x) { return dropout(x, p, training()); }
-  std::string describe() const override { return nn::describe("Dropout", DropoutParams{p}); }
+  std::string describe() const override;
 
-  const double p;
+  double p;
 };
 using Dropout = Handle<DropoutImpl>;
 
@@ -23,7 +23,7 @@ struct ChannelDropoutImpl : ModuleImpl {
   Tensor forward(const Tensor& x);
   std::string describe() const override;
 
-  const double p;
+  double p;
 };
 using Dropout1d = Handle<ChannelDropoutImpl<1>>;
 using Dropout2d = Handle<ChannelDropoutImpl<2>>;
@@ -50,7 +50,7 @@ struct StochasticDepthOptions {
 struct StochasticDepthImpl : ModuleImpl {
   explicit StochasticDepthImpl(const StochasticDepthOptions& options);
   Tensor forward(const Tensor& x);
-  std::string describe() const override { return nn::describe("StochasticDepth", options); }
+  std::string describe() const override;
 
   const StochasticDepthOptions options;
 };
@@ -58,8 +58,8 @@ struct StochasticDepthImpl : ModuleImpl {
 /// `StochasticDepth(0.2)` or `StochasticDepth({.p = 0.2, .mode = DepthMode::batch})`.
 class StochasticDepth : public Handle<StochasticDepthImpl> {
  public:
-  explicit StochasticDepth(const StochasticDepthOptions& options) : Handle(options) {}
-  explicit StochasticDepth(double p) : Handle(StochasticDepthOptions{.p = p}) {}
+  explicit StochasticDepth(const StochasticDepthOptions& options);
+  explicit StochasticDepth(double p);
 };
 
 }  // namespace mica::nn

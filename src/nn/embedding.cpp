@@ -27,4 +27,9 @@ Tensor EmbeddingImpl::forward(const Tensor& index) {
   return embedding(index, weight, options.padding_idx);
 }
 
+std::string EmbeddingImpl::describe() const { return nn::describe("Embedding", options); }
+Embedding::Embedding(const EmbeddingOptions& options) : Handle(options) {}
+Embedding::Embedding(int64_t rows, int64_t dim)
+    : Handle(EmbeddingOptions{.rows = rows, .dim = dim}) {}
+
 }  // namespace mica::nn

@@ -24,7 +24,7 @@ struct EmbeddingImpl : ModuleImpl {
   explicit EmbeddingImpl(const EmbeddingOptions& options);
   /// Indices (…) of an integer dtype to (…, dim).
   Tensor forward(const Tensor& index);
-  std::string describe() const override { return nn::describe("Embedding", options); }
+  std::string describe() const override;
 
   const EmbeddingOptions options;
   Tensor weight;  ///< (rows, dim)
@@ -35,8 +35,8 @@ class Embedding : public Handle<EmbeddingImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   Embedding(Nothing) : Handle(nullptr) {}
-  explicit Embedding(const EmbeddingOptions& options) : Handle(options) {}
-  Embedding(int64_t rows, int64_t dim) : Handle(EmbeddingOptions{.rows = rows, .dim = dim}) {}
+  explicit Embedding(const EmbeddingOptions& options);
+  Embedding(int64_t rows, int64_t dim);
 };
 
 }  // namespace mica::nn

@@ -30,4 +30,10 @@ Tensor BilinearImpl::forward(const Tensor& a, const Tensor& b) const {
   return bias.defined() ? y + bias : y;
 }
 
+std::string LinearImpl::describe() const { return nn::describe("Linear", options); }
+Linear::Linear(const LinearOptions& options) : Handle(options) {}
+Linear::Linear(int64_t in, int64_t out) : Handle(LinearOptions{.in = in, .out = out}) {}
+std::string BilinearImpl::describe() const { return nn::describe("Bilinear", options); }
+Bilinear::Bilinear(const BilinearOptions& options) : Handle(options) {}
+
 }  // namespace mica::nn

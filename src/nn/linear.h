@@ -22,7 +22,7 @@ struct LinearImpl : ModuleImpl {
   explicit LinearImpl(const LinearOptions& options);
   /// (…, in) to (…, out).
   Tensor forward(const Tensor& x);
-  std::string describe() const override { return nn::describe("Linear", options); }
+  std::string describe() const override;
 
   const LinearOptions options;
   Tensor weight;  ///< (out, in)
@@ -34,8 +34,8 @@ class Linear : public Handle<LinearImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   Linear(Nothing) : Handle(nullptr) {}
-  explicit Linear(const LinearOptions& options) : Handle(options) {}
-  Linear(int64_t in, int64_t out) : Handle(LinearOptions{.in = in, .out = out}) {}
+  explicit Linear(const LinearOptions& options);
+  Linear(int64_t in, int64_t out);
 };
 
 struct BilinearOptions {
@@ -57,7 +57,7 @@ struct BilinearImpl : ModuleImpl {
   explicit BilinearImpl(const BilinearOptions& options);
   /// a (…, in1) and b (…, in2) to (…, out): the sum of a[i] * weight[o, i, j] * b[j].
   Tensor forward(const Tensor& a, const Tensor& b) const;
-  std::string describe() const override { return nn::describe("Bilinear", options); }
+  std::string describe() const override;
 
   const BilinearOptions options;
   Tensor weight;  ///< (out, in1, in2)
@@ -69,7 +69,7 @@ class Bilinear : public Handle<BilinearImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   Bilinear(Nothing) : Handle(nullptr) {}
-  explicit Bilinear(const BilinearOptions& options) : Handle(options) {}
+  explicit Bilinear(const BilinearOptions& options);
 };
 
 }  // namespace mica::nn

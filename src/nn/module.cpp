@@ -17,6 +17,7 @@
 #include "mica/ops/copy/copy.h"
 
 namespace mica::nn {
+
 namespace {
 
 thread_local CallWatcher* t_watcher = nullptr;
@@ -374,7 +375,7 @@ StateDict Module::state_dict() const {
     for (const auto& [name, tensor] : module.impl()->own_parameters())
       state.emplace(prefix + name, tensor.detach());
     for (const auto& [name, tensor] : module.impl()->own_buffers())
-      state.emplace(prefix + name, tensor.detach());
+      if (module.impl()->is_persistent(name)) state.emplace(prefix + name, tensor.detach());
   });
   return state;
 }
@@ -435,10 +436,20 @@ void ModuleImpl::register_parameter(const std::string& name, const Tensor& value
   note_change();
 }
 
-void ModuleImpl::register_buffer(const std::string& name, const Tensor& value) {
+void ModuleImpl::register_buffer(const std::string& name, const Tensor& value, bool persistent) {
   check_name(name);
   check(value.defined(), "nn::Module: the buffer '{}' is undefined", name);
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase(transient_, name);  // one of that name may have been there before
+    if (!persistent) transient_.push_back(name);
+  }
   buffers_.edit([&](auto& list) { list.emplace_back(name, value); });
+}
+
+bool ModuleImpl::is_persistent(const std::string& buffer) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(transient_, buffer) == transient_.end();
 }
 
 Tensor ModuleImpl::parameter(const std::string& name, const Shape& shape, Initializer initialize) {

@@ -217,7 +217,9 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   void register_module(const std::string& name, const Module& module);
   /// From here on the tensor requires a gradient; it must be a floating leaf.
   void register_parameter(const std::string& name, const Tensor& value);
-  void register_buffer(const std::string& name, const Tensor& value);
+  /// One that is not persistent moves with the module and is left out of its state.
+  void register_buffer(const std::string& name, const Tensor& value, bool persistent = true);
+  bool is_persistent(const std::string& buffer) const;
   // Another one under a name that is registered, in the same place of the order. A layer that keeps
   // handles of its own to its parameters has to take the new one itself.
   void replace_module(const std::string& name, const Module& module);
@@ -298,8 +300,9 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   Members<Module> children_;
   Members<Tensor> parameters_;
   Members<Tensor> buffers_;
-  mutable Mutex mutex_;  ///< of the next two
+  mutable Mutex mutex_;  ///< of the next three
   std::vector<std::shared_ptr<Initial>> initials_;
+  std::vector<std::string> transient_;  ///< buffers that are not persistent
   std::shared_ptr<ForwardHooks> hooks_;
   std::atomic<const std::string*> registered_name_ = nullptr;
   std::atomic<bool> has_hooks_ = false;  ///< hooks_ is set, and stays

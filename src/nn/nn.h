@@ -2,6 +2,7 @@
 
 // Every layer.
 #include "mica/nn/activations.h"
+#include "mica/nn/attention.h"
 #include "mica/nn/batch_norm.h"
 #include "mica/nn/containers.h"
 #include "mica/nn/conv.h"
@@ -20,3 +21,4 @@
 #include "mica/nn/recurrent.h"
 #include "mica/nn/squeeze_excitation.h"
 #include "mica/nn/summary.h"
+#include "mica/nn/transformer.h"

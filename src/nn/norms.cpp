@@ -64,4 +64,18 @@ Tensor GroupNormImpl::forward(const Tensor& x) {
   return group_norm(x, weight, bias, {options.groups, options.eps});
 }
 
+std::string LayerNormImpl::describe() const { return nn::describe("LayerNorm", options); }
+LayerNorm::LayerNorm(const LayerNormOptions& options) : Handle(options) {}
+LayerNorm::LayerNorm(int64_t size) : Handle(LayerNormOptions{.shape = {size}}) {}
+std::string LayerNorm2dImpl::describe() const { return nn::describe("LayerNorm2d", options); }
+LayerNorm2d::LayerNorm2d(const LayerNormOptions& options) : Handle(options) {}
+LayerNorm2d::LayerNorm2d(int64_t channels) : Handle(LayerNormOptions{.shape = {channels}}) {}
+std::string RMSNormImpl::describe() const { return nn::describe("RMSNorm", options); }
+RMSNorm::RMSNorm(const RMSNormOptions& options) : Handle(options) {}
+RMSNorm::RMSNorm(int64_t size) : Handle(RMSNormOptions{.shape = {size}}) {}
+std::string GroupNormImpl::describe() const { return nn::describe("GroupNorm", options); }
+GroupNorm::GroupNorm(const GroupNormOptions& options) : Handle(options) {}
+GroupNorm::GroupNorm(int64_t groups, int64_t channels)
+    : Handle(GroupNormOptions{.groups = groups, .channels = channels}) {}
+
 }  // namespace mica::nn

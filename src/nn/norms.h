@@ -23,7 +23,7 @@ struct LayerNormOptions {
 struct LayerNormImpl : ModuleImpl {
   explicit LayerNormImpl(const LayerNormOptions& options);
   Tensor forward(const Tensor& x);
-  std::string describe() const override { return nn::describe("LayerNorm", options); }
+  std::string describe() const override;
 
   const LayerNormOptions options;
   Tensor weight, bias;  ///< of `shape`, or undefined
@@ -34,22 +34,22 @@ class LayerNorm : public Handle<LayerNormImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   LayerNorm(Nothing) : Handle(nullptr) {}
-  explicit LayerNorm(const LayerNormOptions& options) : Handle(options) {}
-  explicit LayerNorm(int64_t size) : Handle(LayerNormOptions{.shape = {size}}) {}
+  explicit LayerNorm(const LayerNormOptions& options);
+  explicit LayerNorm(int64_t size);
 };
 
 /// Normalises x (N, shape, H, W) over its channels.
 struct LayerNorm2dImpl : LayerNormImpl {
   explicit LayerNorm2dImpl(const LayerNormOptions& options);
   Tensor forward(const Tensor& x);
-  std::string describe() const override { return nn::describe("LayerNorm2d", options); }
+  std::string describe() const override;
 };
 
 /// `LayerNorm2d(96)` or `LayerNorm2d({.shape = {96}, .eps = 1e-6})`.
 class LayerNorm2d : public Handle<LayerNorm2dImpl> {
  public:
-  explicit LayerNorm2d(const LayerNormOptions& options) : Handle(options) {}
-  explicit LayerNorm2d(int64_t channels) : Handle(LayerNormOptions{.shape = {channels}}) {}
+  explicit LayerNorm2d(const LayerNormOptions& options);
+  explicit LayerNorm2d(int64_t channels);
 };
 
 struct RMSNormOptions {
@@ -68,7 +68,7 @@ struct RMSNormOptions {
 struct RMSNormImpl : ModuleImpl {
   explicit RMSNormImpl(const RMSNormOptions& options);
   Tensor forward(const Tensor& x);
-  std::string describe() const override { return nn::describe("RMSNorm", options); }
+  std::string describe() const override;
 
   const RMSNormOptions options;
   Tensor weight;  ///< of `shape`, or undefined
@@ -79,8 +79,8 @@ class RMSNorm : public Handle<RMSNormImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   RMSNorm(Nothing) : Handle(nullptr) {}
-  explicit RMSNorm(const RMSNormOptions& options) : Handle(options) {}
-  explicit RMSNorm(int64_t size) : Handle(RMSNormOptions{.shape = {size}}) {}
+  explicit RMSNorm(const RMSNormOptions& options);
+  explicit RMSNorm(int64_t size);
 };
 
 struct GroupNormOptions {
@@ -102,7 +102,7 @@ struct GroupNormImpl : ModuleImpl {
   explicit GroupNormImpl(const GroupNormOptions& options);
   /// (N, channels, …).
   Tensor forward(const Tensor& x);
-  std::string describe() const override { return nn::describe("GroupNorm", options); }
+  std::string describe() const override;
 
   const GroupNormOptions options;
   Tensor weight, bias;  ///< (channels), or undefined
@@ -113,9 +113,8 @@ class GroupNorm : public Handle<GroupNormImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   GroupNorm(Nothing) : Handle(nullptr) {}
-  explicit GroupNorm(const GroupNormOptions& options) : Handle(options) {}
-  GroupNorm(int64_t groups, int64_t channels)
-      : Handle(GroupNormOptions{.groups = groups, .channels = channels}) {}
+  explicit GroupNorm(const GroupNormOptions& options);
+  GroupNorm(int64_t groups, int64_t channels);
 };
 
 /// `LocalResponseNorm(5)` or `LocalResponseNorm({.size = 5, .k = 2})`.

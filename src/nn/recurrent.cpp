@@ -163,4 +163,12 @@ Tensor PlainCellImpl::forward(const Tensor& x, const std::optional<Tensor>& stat
   return run(x, state.value_or(Tensor()), {}).h;
 }
 
+LSTM::LSTM(const RecurrentLayerOptions& options) : Handle(options) {}
+GRU::GRU(const RecurrentLayerOptions& options) : Handle(options) {}
+RNN::RNN(const RecurrentLayerOptions& options, Nonlinearity nonlinearity)
+    : Handle(RNNOptions{options, nonlinearity}) {}
+
+std::string RecurrentLayerImpl::describe() const { return nn::describe(name_, options); }
+std::string RecurrentCellImpl::describe() const { return nn::describe(name_, options); }
+
 }  // namespace mica::nn

@@ -42,7 +42,7 @@ using LstmState = std::tuple<Tensor, Tensor>;
 /// What LSTM, GRU and RNN share. Parameters have PyTorch's names, "weight_ih_l0" and so on.
 struct RecurrentLayerImpl : ModuleImpl {
   RecurrentLayerImpl(RecurrentMode mode, const char* name, const RecurrentLayerOptions& options);
-  std::string describe() const override { return nn::describe(name_, options); }
+  std::string describe() const override;
   /// In the order of `lstm`'s weights.
   Tensors weights() const;
 
@@ -105,20 +105,20 @@ class LSTM : public Handle<LSTMImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   LSTM(Nothing) : Handle(nullptr) {}
-  explicit LSTM(const RecurrentLayerOptions& options) : Handle(options) {}
+  explicit LSTM(const RecurrentLayerOptions& options);
 };
 class GRU : public Handle<GRUImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   GRU(Nothing) : Handle(nullptr) {}
-  explicit GRU(const RecurrentLayerOptions& options) : Handle(options) {}
+  explicit GRU(const RecurrentLayerOptions& options);
 };
 class RNN : public Handle<RNNImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   RNN(Nothing) : Handle(nullptr) {}
-  explicit RNN(const RecurrentLayerOptions& options, Nonlinearity nonlinearity = Nonlinearity::tanh)
-      : Handle(RNNOptions{options, nonlinearity}) {}
+  explicit RNN(const RecurrentLayerOptions& options,
+               Nonlinearity nonlinearity = Nonlinearity::tanh);
 };
 
 struct RecurrentCellOptions {
@@ -137,7 +137,7 @@ struct RecurrentCellOptions {
 /// One step of a layer, with weights weight_ih, weight_hh, bias_ih and bias_hh.
 struct RecurrentCellImpl : ModuleImpl {
   RecurrentCellImpl(RecurrentMode mode, const char* name, const RecurrentCellOptions& options);
-  std::string describe() const override { return nn::describe(name_, options); }
+  std::string describe() const override;
 
   const RecurrentMode mode;
   const RecurrentCellOptions options;

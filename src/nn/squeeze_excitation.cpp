@@ -30,4 +30,6 @@ std::string SqueezeExcitationImpl::describe() const {
   return fmt::format("SqueezeExcitation(channels={}, squeeze={})", channels_, squeeze_);
 }
 
+SqueezeExcitation::SqueezeExcitation(const SqueezeExcitationOptions& options) : Handle(options) {}
+
 }  // namespace mica::nn

@@ -26,7 +26,7 @@ struct SqueezeExcitationImpl : ModuleImpl {
 /// `SqueezeExcitation({.channels = 96, .squeeze = 4, .activation = SiLU()})`.
 class SqueezeExcitation : public Handle<SqueezeExcitationImpl> {
  public:
-  explicit SqueezeExcitation(const SqueezeExcitationOptions& options) : Handle(options) {}
+  explicit SqueezeExcitation(const SqueezeExcitationOptions& options);
 };
 
 }  // namespace mica::nn

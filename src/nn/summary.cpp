@@ -8,6 +8,7 @@
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
 #include "mica/core/values_check.h"
+#include "mica/nn/eval_mode.h"
 #include "mica/op/dispatch.h"
 
 namespace mica::nn {
@@ -90,28 +91,6 @@ class Tracer final : public Recorder, public CallWatcher {
   std::vector<Summary::Row> rows_;
   std::vector<bool> containers_;
   std::vector<size_t> calls_;  ///< rows of the modules being called
-};
-
-/// Evaluation mode while it lives, for every module below one, each of which then has its own
-/// again.
-class EvalMode {
- public:
-  explicit EvalMode(const Module& module) {
-    module.apply([&](const Module& m) {
-      before_.emplace_back(m, m.training());
-      m.impl()->set_training(false);
-    });
-  }
-  ~EvalMode() {
-    // Backwards: where a module occurs twice, its first entry is the right one.
-    for (size_t i = before_.size(); i-- > 0;)
-      before_[i].first.impl()->set_training(before_[i].second);
-  }
-  EvalMode(const EvalMode&) = delete;
-  EvalMode& operator=(const EvalMode&) = delete;
-
- private:
-  std::vector<std::pair<Module, bool>> before_;
 };
 
 /// "431,080".

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
-#include <utility>
+#include <span>
 
-#include "mica/op/op_def.h"
+#include "mica/core/tensor.h"
+#include "mica/op/precision.h"
 
 namespace mica {
+
+struct OpDef;  // op/op_def.h
 
 /// The low dtype of each kind of device; none where ops compute in what they are given.
 struct AutocastMode {

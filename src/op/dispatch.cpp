@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/op/autocast.h"
 #include "mica/op/lower.h"
+#include "mica/op/run_watcher.h"
 #include "mica/op/settings.h"
 #include "mica/op/write_region.h"
 #include "mica/runtime/op_scope.h"
@@ -112,6 +113,7 @@ void run_prepared(const OpDef& op, ParamsRef params, const Prepared& prepared,
   Ref<Storage> workspace;
   if (prepared.state->workspace_bytes > 0)
     workspace = make_ref<Storage>(prepared.state->workspace_bytes, device);
+  const WatchedRun watched({prepared, params.data, in, out, device});
   prepared.run(params.data,
                {in, out, workspace ? workspace->data() : nullptr, rt.encoder(device.index)});
   rt.op_launched(op.name, device.index);

@@ -12,6 +12,7 @@
 #include "mica/core/inline_vector.h"
 #include "mica/core/tensor.h"
 #include "mica/op/kernel.h"
+#include "mica/op/precision.h"
 
 namespace mica {
 
@@ -67,15 +68,6 @@ struct ViewSpec {
   TensorSpec spec;
   int64_t offset = 0;
 };
-
-/// In which dtype an op computes where low precision is asked for (autocast).
-enum class Precision : uint8_t {
-  any,     ///< as its inputs come
-  low,     ///< in the low dtype: products, which tensor cores compute
-  f32,     ///< in f32: sums of many terms, powers, losses
-  widest,  ///< in the widest dtype among its inputs
-};
-const char* name_of(Precision precision);
 
 /// Whether the memory format (row-major or channels_last) of an input or output is the op's affair.
 enum class Format : uint8_t {

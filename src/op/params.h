@@ -16,6 +16,7 @@
 #include "mica/core/dims.h"
 #include "mica/core/dtype.h"
 #include "mica/core/number.h"
+#include "mica/op/fields.h"
 
 namespace mica {
 
@@ -24,26 +25,6 @@ inline uint64_t hash_mix(uint64_t h, uint64_t v) {
   h ^= v;
   h *= 0x9E3779B97F4A7C15ULL;
   return h ^ (h >> 29);
-}
-
-/// An enum whose values 0, 1, … have names: `names_of(E)` gives them.
-template <class E>
-concept NamedEnum = std::is_enum_v<E> && requires(E e) {
-  { names_of(e) } -> std::convertible_to<std::span<const char* const>>;
-};
-
-std::string print_field(bool v);
-std::string print_field(int64_t v);
-std::string print_field(double v);
-std::string print_field(Number v);
-std::string print_field(DType v);
-std::string print_field(Device v);
-std::string print_field(const Dims& v);
-std::string print_field(Size2 v);
-std::string print_field(Size3 v);
-template <NamedEnum E>
-std::string print_field(E v) {
-  return names_of(v)[static_cast<size_t>(v)];
 }
 
 inline uint64_t hash_field(uint64_t h, bool v) { return hash_mix(h, v); }
@@ -139,12 +120,6 @@ struct ParamsInfo {
 [[noreturn]] void fail_no_field(std::string_view name, const std::string& params);
 [[noreturn]] void fail_field_type(std::string_view name, const std::string& now,
                                   const FieldValue& value);
-
-/// Parameters of an op that has none.
-struct NoParams {
-  template <class Self, class F>
-  static void fields(Self&, F&&) {}
-};
 
 /// A Params struct is a trivially copyable aggregate with
 /// `template <class Self, class F> static void fields(Self& self, F&& f) { f("name", self.name); …

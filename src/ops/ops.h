@@ -16,6 +16,7 @@
 #include "mica/ops/conv2d_pool/conv2d_pool.h"
 #include "mica/ops/conv3d/conv3d.h"
 #include "mica/ops/copy/copy.h"
+#include "mica/ops/cross_entropy/chunked.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
 #include "mica/ops/ctc/ctc.h"
 #include "mica/ops/dropout/dropout.h"

@@ -2,6 +2,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
+#include "mica/graph/plan.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
 #include "mica/ops/elementwise/elementwise.h"

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "mica/graph/graph.h"
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
 #include "tests/device.h"

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "tests/device.h"
 #include "tests/e2e/values_of.h"

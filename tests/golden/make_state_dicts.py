@@ -38,6 +38,9 @@ LAYERS = {
     ),
     "ModuleList": nn.ModuleList([nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)]),
     "ModuleDict": nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.PReLU()}),
+    "MultiheadAttention": nn.MultiheadAttention(6, 2),
+    "MultiheadAttention of widths": nn.MultiheadAttention(6, 2, bias=False, kdim=4, vdim=5),
+    "Transformer": nn.Transformer(4, 2, 1, 2, 6),
 }
 DTYPES = {torch.float32: "f32", torch.int64: "i64"}
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "tests/unit/expect_error.h"
 

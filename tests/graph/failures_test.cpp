@@ -2,6 +2,7 @@
 // eager execution goes on as if nothing had been.
 #include <gtest/gtest.h>
 
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "mica/ops/fill/fill.h"
 #include "tests/unit/expect_error.h"

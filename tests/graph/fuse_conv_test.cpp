@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "tests/graph/ops_of.h"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "tests/graph/ops_of.h"
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/optimizer_update/linear_update.h"

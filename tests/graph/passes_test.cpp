@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "tests/graph/ops_of.h"
 #include "tests/unit/expect_error.h"

@@ -6,6 +6,7 @@
 
 #include "mica/graph/memory_plan.h"
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "tests/device.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "mica/op/select.h"
 #include "tests/graph/ops_of.h"

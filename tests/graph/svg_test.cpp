@@ -4,6 +4,7 @@
 
 #include <regex>
 
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 
 namespace mica {

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "mica/op/write_region.h"
 #include "tests/device.h"

@@ -9,6 +9,7 @@
 #include "mica/autograd/gradcheck.h"
 #include "mica/core/check.h"
 #include "mica/op/guarded_run.h"
+#include "mica/runtime/runtime.h"
 #include "tests/op_cases/tolerance.h"
 
 namespace mica::cases {

@@ -67,6 +67,9 @@ WITHOUT = {
         ("recurrent", "recurrent_grad", "lstm", "gru", "rnn_tanh", "rnn_relu", "ctc"),
         "held to PyTorch's values by test_recurrent.py",
     ),
+    **dict.fromkeys(
+        ("quantized_conv2d", "quantized_linear"), "what JAX has no function for; see its case"
+    ),
     "nonzero_ends": "a part of nonzero",
     "chunked_cross_entropy": "compared with linear and cross_entropy in its case",
     **dict.fromkeys(("attention", "attention_grad"), "compared as scaled_dot_product_attention"),

@@ -12,6 +12,7 @@ import json
 import sys
 from pathlib import Path
 
+import op_cases_composed  # noqa: F401
 import op_cases_elementwise  # noqa: F401
 import op_cases_nn  # noqa: F401
 import op_cases_tensor  # noqa: F401
@@ -24,9 +25,10 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "ops.json"
 LEFT_OUT = {
     "operators of one's own": "load_ops op",
     "random, of other numbers than PyTorch's": (
-        "bernoulli bernoulli_ dropout1d dropout2d dropout3d gumbel_softmax multinomial normal "
-        "normal_ rand rand_like randint randint_like randn randn_like random_ randperm uniform "
-        "uniform_"
+        "alpha_dropout bernoulli bernoulli_ cauchy_ dropout1d dropout2d dropout3d exponential_ "
+        "feature_alpha_dropout fractional_max_pool2d fractional_max_pool3d geometric_ "
+        "gumbel_softmax log_normal_ multinomial normal normal_ poisson rand rand_like randint "
+        "randint_like randn randn_like random_ randperm uniform uniform_"
     ),
     "in test_recurrent.py": "ctc_loss gru lstm rnn_relu rnn_tanh",
     "not in PyTorch": (
@@ -50,6 +52,9 @@ LEFT_OUT = {
     ),
     "told in words or by pickle": "dtype __format__ __setstate__ __module__",
     "files, with tests of their own": "load save",
+    "told in words": "grad_fn layout type __signature__ _become",
+    "of memory and streams": ("new_empty_strided record_stream share_memory_ to_dense is_nested"),
+    "in test_composed.py, with the indices of pooling": "max_unpool1d max_unpool2d max_unpool3d",
 }
 
 # Functions of one tensor need no case of their own.

@@ -101,6 +101,7 @@ RENAMED = {
         "upsample_nearest": "nn.UpsamplingNearest2d",
     },
     "mica::nn::init": {"gain": "nn.init.calculate_gain"},
+    "mica::onnx": {"export_model": "onnx.export"},
 }
 
 # C++ names that Python has not, with the reason.
@@ -168,10 +169,20 @@ CPP_ONLY = {
             "SafetensorsEntry SafetensorsHeader parse_safetensors_header safetensors_header_end"
         ),
     },
-    "mica::models": {"an embedding, an LSTM and a linear layer in Python": "CharLm"},
+    "mica::models": {
+        "an embedding, an LSTM and a linear layer in Python": "CharLm",
+        "functions in Python: gpt2(…), llama(…), bert(…)": "Bert GPT2 Llama",
+        "words of C++; Python gives the sizes themselves": "bert_options gpt2_options",
+        "the inside of generation": "GPT2Cache",
+    },
+    "mica::text": {
+        "the inside of tokenizers": "TokenizerState",
+        "Python gives all tokens at once": "AppendTokens",
+    },
     "mica::nn": {
         "a class with a forward in Python": "Lambda",
         "a tuple in Python": "LstmState",
+        "keyword arguments in Python": "SequenceMasks",
         "a word in Python: nonlinearity='relu'": "Nonlinearity",
         "the inside of layers that are given packed sequences": (
             "lengths_in_order packed_like padded_in_order"
@@ -194,6 +205,10 @@ CPP_ONLY = {
         "initialisers of C++ layers; Python calls constant_ and kaiming_uniform_": (
             "constant fan_in_uniform"
         ),
+    },
+    "mica::inference": {
+        "a dictionary in Python": "Profile",
+        "networks as data, which engines and ONNX files are made of": "network_of",
     },
     "mica::optim": {
         "a dictionary in Python": "ParameterGroup",
@@ -231,7 +246,8 @@ PYTHON_ONLY = {
         "questions, of a tensor's members in C++": "is_floating_point is_tensor numel",
         "numbers, from <numbers> and <limits> in C++; None as an index": "e inf nan newaxis pi",
         "dtypes and devices, enumerations in C++": (
-            "bfloat16 bool device devices dtype float16 float32 float64 float8_e4m3fn float8_e5m2 "
+            "bfloat16 bool device devices double dtype float float16 float32 float64 "
+            "float8_e4m3fn float8_e5m2 half int long short "
             "int16 int32 int64 int8 uint16 uint32 uint64 uint8"
         ),
         "NumPy and DLPack": "from_dlpack from_numpy",
@@ -241,11 +257,11 @@ PYTHON_ONLY = {
         "the array API's names": ("asarray broadcast_to can_cast finfo iinfo result_type"),
     },
     "mica.models": {
-        "mica/models/gpt2.h has GPT2(options)": "gpt2 gpt2_from_huggingface gpt2_generate"
+        "GPT2(options), Llama(options) and Bert(options) in C++": "bert gpt2 llama",
+        "members of those in C++": "gpt2_generate llama_generate",
     },
     "mica.nn.functional": {
         "PyTorch's names": "interpolate logsigmoid unfold",
-        "in mica/ops/cross_entropy/chunked.h": "chunked_cross_entropy",
     },
     "mica.autograd": {
         "PyTorch's names": (
@@ -269,6 +285,7 @@ PYTHON_ONLY = {
         "members of a C++ class are parameters themselves": (
             "Parameter ParameterDict ParameterList"
         ),
+        "made of functions in Python": "MultiLabelMarginLoss TripletMarginWithDistanceLoss",
     },
     "mica.nn.init": {"PyTorch's name": "calculate_gain"},
     "mica.data": {
@@ -281,6 +298,11 @@ PYTHON_ONLY = {
         "PyTorch's names; data/stream.h and data/worker_info.h have them in C++": (
             "ChainDataset IterableDataset WorkerInfo get_worker_info"
         ),
+    },
+    "mica.onnx": {
+        "export is a keyword of C++": "export",
+        "an overload of load in C++": "loads",
+        "members of what load gives in C++": "input_names output_names",
     },
     "mica.train": {
         "accuracy_metric() and the like in C++": (
@@ -336,6 +358,8 @@ MEMBERS_RENAMED = {
     "ModuleListImpl": {"push_back": "append"},
     "Optimizer": {"set_schedule": "schedule"},
     "Stream": {"create": "__init__", "wait": "wait_event"},
+    "TokenFile": {"size": "__len__"},
+    "Tokenizer": {"size": "__len__"},
     "Vocabulary": {"size": "__len__"},
     "Tensor": {
         "offset": "storage_offset",
@@ -360,6 +384,7 @@ MEMBERS_CPP_ONLY = {
         "a call gives what is in it": "call",
     },
     "Callback": {"whether it defines on_step_end": "wants_steps"},
+    "Engine": {"engine(…), and what engine.inputs and engine.dump() tell": "network run"},
     "Evaluation": {"evaluation.accuracy, evaluation.metrics": "metric"},
     "Meter": {"what it was made of": "metric"},
     "Device": {
@@ -391,6 +416,7 @@ MEMBERS_CPP_ONLY = {
         "forward in Python": "Tensor call",
         "a Python object knows its class": "class_type",
         "the inside of empty handles": "stands_for_none",
+        "whether state_dict() has it": "is_persistent",
     },
     "Optimizer": {
         "the inside of schedulers": (
@@ -399,6 +425,14 @@ MEMBERS_CPP_ONLY = {
         "param_groups[group]['lr'] sets it": "set_current_lr",
     },
     "OptimizerWith": {"param_groups sets them": "set_options"},
+    "MultiheadAttentionImpl": {
+        "forward with need_weights and average_attn_weights": "Weights attend",
+        "the inside of transformer layers": "is_plain",
+    },
+    **{
+        f"Transformer{part}Impl": {"forward with is_causal and the like": "run"}
+        for part in ("", "Decoder", "DecoderLayer", "Encoder", "EncoderLayer")
+    },
     "LSTMImpl": {"forward takes packed sequences too": "forward_packed"},
     "PlainRecurrentImpl": {"forward takes packed sequences too": "forward_packed"},
     "RecurrentCellImpl": {"its class says it": "mode"},
@@ -416,6 +450,7 @@ MEMBERS_CPP_ONLY = {
 
 # Members of a Python class that C++ has under another name or not at all, with the reason.
 MEMBERS_PYTHON_ONLY = {
+    "inference.Engine": {"of its network": "dump inputs outputs"},
     "CompiledFunction": {"of its plan": "is_one_launch kernels"},
     "Tensor": {
         "PyTorch's names for what C++ calls otherwise": (
@@ -425,16 +460,18 @@ MEMBERS_PYTHON_ONLY = {
             "take_along_dim type_as view_as"
         ),
         "one name for each cast, which C++ tells by an argument": (
-            "bfloat16 bool byte cpu cuda double float half int long to_device"
+            "bfloat16 bool byte char cpu cuda double float half int long short to_device"
         ),
         "with the dtype and device of this one": "new_empty new_full new_ones new_tensor new_zeros",
         "NumPy's names": "itemsize nbytes numpy",
         "PyTorch's second names": (
-            "absolute argwhere clip divide fliplr flipud greater greater_equal less less_equal "
-            "moveaxis multiply ndimension negative not_equal ravel subtract swapdims true_divide"
+            "absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh argwhere clip divide "
+            "fix fliplr flipud ger greater greater_equal less less_equal moveaxis multiply "
+            "ndimension negative not_equal ravel subtract swapdims true_divide"
         ),
         "clamp with one bound": "clamp_max clamp_min",
-        "answers that a device or a dtype gives": "get_device is_complex",
+        "answers that a device or a dtype gives": "get_device is_complex is_cpu",
+        "the inside of the tape in C++": "grad_fn",
         "in place; C++ writes `copy_(x, mul(x, y))`": (
             "bernoulli_ detach_ normal_ random_ uniform_"
         ),
@@ -443,29 +480,28 @@ MEMBERS_PYTHON_ONLY = {
     "cuda.Stream": {"PyTorch's name for CUDA's handle": "cuda_stream"},
     "data.DataLoader": {"of its options": "batch_size drop_last"},
     "data.WorkerInfo": {"PyTorch's names for index and count": "dataset id num_workers"},
-    "nn.Linear": {"of its options": "in_features out_features"},
-    **{
-        f"nn.{name}": {
-            "of its options": (
-                "batch_first bias bidirectional dropout hidden_size input_size num_layers proj_size"
-            )
-        }
-        for name in ("GRU", "LSTM", "RNN")
-    },
-    **{
-        f"nn.{name}Cell": {"of its options": "bias hidden_size input_size"}
-        for name in ("GRU", "LSTM", "RNN")
-    },
     "nn.Module": {
         "PyTorch's names": (
             "add_module bfloat16 buffers cpu cuda double extra_repr float get_buffer get_parameter "
-            "half modules named_children"
+            "get_parameter_or_buffer half modules named_children"
         ),
         "call in C++": "forward",
     },
+    "nn.MultiheadAttention": {"of its options": "batch_first dropout embed_dim num_heads"},
+    "nn.Transformer": {
+        "PyTorch's name for square_subsequent_mask": "generate_square_subsequent_mask"
+    },
+    "text.Tokenizer": {"encode of each": "encode_batch"},
     "nn.ModuleDict": {"as a dictionary has": "items keys update values"},
     "nn.ModuleList": {"as a list has": "extend"},
     "nn.Sequential": {"as a list has": "extend", "call in C++": "forward"},
+    **{
+        f"nn.Dropout{axes}": {"results are tensors of their own": "inplace"}
+        for axes in ("", "1d", "2d", "3d")
+    },
+    "nn.ModuleDict": {"as a dictionary has": "clear items keys pop update values"},
+    "nn.ModuleList": {"as a list has": "extend insert"},
+    "nn.Sequential": {"as a list has": "extend insert", "call in C++": "forward"},
     **{
         f"optim.{name}": {"parameters(group) and options(group) in C++": "param_groups"}
         for name in OPTIMIZERS
@@ -519,8 +555,65 @@ _STACK = {
 }
 _LAYER = {"hidden": "hidden_size", "in": "input_size", "layers": "num_layers"}
 
+_BLOCK = {
+    "eps": "layer_norm_eps",
+    "heads": "nhead",
+    "hidden": "dim_feedforward",
+    "width": "d_model",
+}
+_DECODED = {
+    "mask": "tgt_mask",
+    "memory_padding": "memory_key_padding_mask",
+    "padding": "tgt_key_padding_mask",
+    "x": "tgt",
+}
+
 # The same for one Python function.
 PARAMETERS_RENAMED = {
+    "models.vit": {
+        "heads": "num_heads",
+        "hidden": "mlp_dim",
+        "image": "image_size",
+        "layers": "num_layers",
+        "patch": "patch_size",
+        "width": "hidden_dim",
+    },
+    "nn.MultiheadAttention": {
+        "heads": "num_heads",
+        "key_width": "kdim",
+        "value_width": "vdim",
+        "width": "embed_dim",
+    },
+    "nn.MultiheadAttention.forward": {"mask": "attn_mask", "padding": "key_padding_mask"},
+    "nn.SwiGLU": {"hidden": "hidden_dim", "width": "dim"},
+    "nn.Transformer": {
+        **_BLOCK,
+        "decoder_layers": "num_decoder_layers",
+        "encoder_layers": "num_encoder_layers",
+    },
+    "nn.Transformer.forward": {
+        "memory_padding": "memory_key_padding_mask",
+        "source": "src",
+        "source_mask": "src_mask",
+        "source_padding": "src_key_padding_mask",
+        "target": "tgt",
+        "target_mask": "tgt_mask",
+        "target_padding": "tgt_key_padding_mask",
+    },
+    "nn.TransformerDecoder": {"layers": "num_layers"},
+    "nn.TransformerDecoder.forward": _DECODED,
+    "nn.TransformerDecoderLayer": _BLOCK,
+    "nn.TransformerDecoderLayer.forward": _DECODED,
+    "nn.TransformerEncoder": {"layers": "num_layers"},
+    "nn.TransformerEncoder.forward": {"padding": "src_key_padding_mask", "x": "src"},
+    "nn.TransformerEncoderLayer": _BLOCK,
+    "nn.TransformerEncoderLayer.forward": {
+        "mask": "src_mask",
+        "padding": "src_key_padding_mask",
+        "x": "src",
+    },
+    "nn.square_subsequent_mask": {"n": "size"},
+    "text.write_token_file": {"vocabulary": "vocab_size"},
     **{name: _STACK for name in ("gru", "lstm", "rnn_relu", "rnn_tanh")},
     **{f"nn.{name}": _LAYER for name in ("GRU", "RNN")},
     "nn.LSTM": {**_LAYER, "projection": "proj_size"},
@@ -605,7 +698,7 @@ PARAMETERS_RENAMED = {
     "nn.functional.cross_entropy": {"logits": "input"},
     "nn.functional.fold": {"columns": "input", "size": "output_size"},
     "nn.functional.grid_sample": {"padding": "padding_mode"},
-    "nn.functional.interpolate": {"scale": "scale_factor"},
+    "nn.functional.upsample": {"scale": "scale_factor"},
     "nn.functional.margin_ranking_loss": {"a": "input1", "b": "input2"},
     "nn.functional.one_hot": {"index": "tensor"},
     "nn.functional.pad": {"before": "pad"},
@@ -630,8 +723,57 @@ PARAMETERS_RENAMED = {
 # Parameters of any Python function that have no effect, with the reason.
 WITHOUT_EFFECT = {"inplace": "results are tensors of their own; a compiled step plans its memory"}
 
+# Layers whose parameters can be put on a device, or made of a dtype, as they are made.
+PLACED = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "Bilinear",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "Embedding",
+    "GRU",
+    "GRUCell",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LSTM",
+    "LSTMCell",
+    "LayerNorm",
+    "LayerNorm2d",
+    "Linear",
+    "PReLU",
+    "RMSNorm",
+    "RNN",
+    "RNNCell",
+]
+
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
+    "a module or a function is `net` in Python, and has the names": (
+        "inference.optimize.function inference.optimize.input_names inference.optimize.module "
+        "inference.optimize.name_of"
+    ),
+    "mica.onnx.loads": "onnx.load.bytes onnx.load.name",
+    "of the layer that Python copies": (
+        "nn.TransformerDecoder.batch_first nn.TransformerDecoder.bias "
+        "nn.TransformerDecoder.dropout nn.TransformerDecoder.eps "
+        "nn.TransformerDecoder.heads nn.TransformerDecoder.hidden "
+        "nn.TransformerDecoder.norm_first nn.TransformerDecoder.width "
+        "nn.TransformerEncoder.batch_first nn.TransformerEncoder.bias "
+        "nn.TransformerEncoder.dropout nn.TransformerEncoder.eps "
+        "nn.TransformerEncoder.heads nn.TransformerEncoder.hidden "
+        "nn.TransformerEncoder.norm_first nn.TransformerEncoder.width"
+    ),
+    "how many are read": "text.TokenFile.read.to",
+    "keyword arguments in Python": "text.Tokenizer.train_bpe.options",
+    "Python gives all tokens at once": "text.write_token_file.fill",
+    "the inside of tensors, which tensor() and empty() make": "Tensor.impl",
     "only an LSTM projects": "nn.GRU.projection nn.RNN.projection",
     "a tuple (h, c) in Python": "lstm.c",
     "its step is not compiled": "optim.LBFGS.step.where",
@@ -687,6 +829,27 @@ PARAMETERS_CPP_ONLY = {
 
 # Parameters that C++ has not, with the reason.
 PARAMETERS_PYTHON_ONLY = {
+    "`module` or `function` in C++": "inference.optimize.net",
+    "a part of C++'s QuantizeOptions": "inference.optimize.calibrate",
+    "refused": "nn.MultiheadAttention.add_bias_kv nn.MultiheadAttention.add_zero_attn",
+    "attend() and run() in C++": (
+        "nn.MultiheadAttention.forward.average_attn_weights "
+        "nn.MultiheadAttention.forward.is_causal nn.MultiheadAttention.forward.need_weights "
+        "nn.Transformer.forward.memory_is_causal nn.Transformer.forward.src_is_causal "
+        "nn.Transformer.forward.tgt_is_causal nn.TransformerDecoder.forward.memory_is_causal "
+        "nn.TransformerDecoder.forward.tgt_is_causal "
+        "nn.TransformerDecoderLayer.forward.memory_is_causal "
+        "nn.TransformerDecoderLayer.forward.tgt_is_causal nn.TransformerEncoder.forward.is_causal "
+        "nn.TransformerEncoderLayer.forward.is_causal"
+    ),
+    "the layer that Python copies": (
+        "nn.TransformerDecoder.decoder_layer nn.TransformerEncoder.encoder_layer"
+    ),
+    "BpeTraining in C++": (
+        "text.Tokenizer.train_bpe.min_frequency text.Tokenizer.train_bpe.special_tokens "
+        "text.Tokenizer.train_bpe.vocab_size"
+    ),
+    "a span in C++": "text.TokenFile.read.count",
     "options of C++'s cells, whose handles are made of any arguments": (
         "nn.GRUCell.bias nn.GRUCell.hidden_size nn.GRUCell.input_size nn.LSTMCell.bias "
         "nn.LSTMCell.hidden_size nn.LSTMCell.input_size nn.RNNCell.bias nn.RNNCell.hidden_size "
@@ -697,6 +860,8 @@ PARAMETERS_PYTHON_ONLY = {
     ),
     "another method in C++: is_channels_last() of the spec": ("Tensor.is_contiguous.memory_format"),
     "modules among the options of C++": (
+        "nn.Transformer.activation nn.TransformerDecoderLayer.activation "
+        "nn.TransformerEncoderLayer.activation "
         "nn.SqueezeExcitation.activation nn.SqueezeExcitation.scale_activation"
     ),
     "set_scale() and autocast_mode() in C++": (
@@ -716,7 +881,22 @@ PARAMETERS_PYTHON_ONLY = {
         "optim.Optimizer.defaults optim.Optimizer.params optim.Optimizer.state"
     ),
     "several overloads of C++ in one": (
-        "Tensor.to.args Tensor.to.copy Tensor.to.memory_format nn.Module.to.to"
+        "Tensor.to.args Tensor.to.copy Tensor.to.memory_format nn.Module.to.args "
+        "nn.Module.to.memory_format nn.Module.to.non_blocking"
+    ),
+    "net.to(device) and net.to(dtype) in C++": " ".join(
+        f"nn.{layer}.{word}" for layer in PLACED for word in ("device", "dtype")
+    ),
+    "tensor(values) and empty(shape) in C++": "Tensor.args Tensor.device",
+    "mul(other, alpha) and the like in C++": (
+        "Tensor.add_.alpha Tensor.div_.rounding_mode Tensor.sub_.alpha"
+    ),
+    "contiguous(clone(x), format) in C++": "Tensor.clone.memory_format",
+    "taken with one value alone": (
+        "nn.ConvTranspose1d.padding_mode nn.ConvTranspose2d.padding_mode "
+        "nn.ConvTranspose3d.padding_mode nn.MaxPool1d.return_indices nn.MaxPool2d.return_indices "
+        "nn.MaxPool3d.return_indices nn.Module.register_forward_hook.prepend "
+        "nn.Module.register_forward_pre_hook.prepend"
     ),
     "the free function backward has them": (
         "Tensor.backward.create_graph Tensor.backward.retain_graph"
@@ -733,6 +913,16 @@ PARAMETERS_PYTHON_ONLY = {
         "nn.Module.parameters.recurse"
     ),
     "PyTorch's": (
+        "nn.Transformer.custom_decoder nn.Transformer.custom_encoder "
+        "nn.TransformerEncoder.enable_nested_tensor nn.TransformerEncoder.mask_check "
+        "nn.Module.named_buffers.prefix nn.Module.named_buffers.remove_duplicate "
+        "nn.Module.named_modules.memo nn.Module.named_modules.prefix "
+        "nn.Module.named_modules.remove_duplicate nn.Module.named_parameters.prefix "
+        "nn.Module.named_parameters.remove_duplicate "
+        "nn.Module.register_forward_hook.always_call nn.Module.register_forward_hook.with_kwargs "
+        "nn.Module.register_forward_pre_hook.with_kwargs nn.Module.state_dict.destination "
+        "nn.Module.state_dict.keep_vars nn.Module.state_dict.prefix "
+        "nn.Module.zero_grad.set_to_none "
         "bernoulli.input data.DataLoader.collate_fn "
         "data.DataLoader.generator data.DataLoader.multiprocessing_context "
         "data.DataLoader.persistent_workers data.DataLoader.pin_memory "

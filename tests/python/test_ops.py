@@ -43,6 +43,8 @@ MISSING = {
     "fused_reduce": "what compiled functions make of elementwise chains and a reduction",
     "nonzero_ends": "a part of nonzero",
     "attention": "what scaled_dot_product_attention and packed_attention are made of",
+    "quantized_conv2d": "what mica.inference.optimize makes of convolutions in int8",
+    "quantized_linear": "what mica.inference.optimize makes of linear layers in int8",
     "recurrent": "one layer in one direction of lstm, gru, rnn_tanh and rnn_relu",
     "rng_take": "what random operators draw from",
     "schedule_lr": "a part of an optimizer's step",

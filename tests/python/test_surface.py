@@ -19,12 +19,14 @@ if not (surface.INCLUDE / "mica" / "mica.h").exists():
 SCOPES = {
     "mica": [mica, mica.nn.functional, mica.autograd, mica.cuda, mica.Tensor],
     "mica::data": [mica.data],
+    "mica::inference": [mica.inference],
     "mica::io": [mica.io],
     "mica::models": [mica.models],
     "mica::nn": [mica.nn, mica.nn.utils.rnn],
     "mica::nn::function": [mica.nn.functional],
     "mica::nn::init": [mica.nn.init],
     "mica::amp": [mica.amp],
+    "mica::onnx": [mica.onnx],
     "mica::optim": [mica.optim],
     "mica::text": [mica.text],
     "mica::train": [mica.train],
@@ -47,10 +49,23 @@ def find(path):
     return reduce(getattr, path.split("."), mica)
 
 
+def is_composed(name, value):
+    """Whether Python makes it of what C++ has: such names are Python's alone."""
+    function = value.fget if isinstance(value, property) else value
+    places = ("mica._composed", "mica._generator", "mica._typed", "mica.nn._", "mica.nn.la")
+    return (
+        (name in mica._composed.functions and mica._composed.functions[name] is value)
+        or name in vars(mica._composed.methods.Methods)
+        or str(getattr(function, "__module__", "")).startswith(places)
+    )
+
+
 def public_names(module):
-    """What a module offers, its own modules aside."""
+    """What a module offers, its own modules and what is composed in Python aside."""
     for name in getattr(module, "__all__", vars(module)):
-        if not name.startswith("_") and not isinstance(getattr(module, name), types.ModuleType):
+        value = getattr(module, name)
+        own = isinstance(value, types.ModuleType) or is_composed(name, value)
+        if not name.startswith("_") and not own:
             yield name
 
 
@@ -137,7 +152,14 @@ def test_cpp_has_the_members_that_python_has():
             known |= cpp_names()["mica"]  # functions that are methods too
             for f in filter(lambda f: f["in_place"], mica._mica._functions()):
                 known |= {name + "_" for name in (f["name"], *f["second_names"])}
-        own[path] = {name for name in vars(value) if not name.startswith("_")} - known
+        own[path] = {
+            name
+            for name, member in vars(value).items()
+            if not name.startswith("_") and not is_composed(name, member)
+        } - known
+        if path.startswith("nn.") and "options" in set().union(*members.values()):
+            properties = {name for name in own[path] if isinstance(vars(value)[name], property)}
+            own[path] -= properties | {"inplace"}  # its options, by PyTorch's names
     known = {path: listed(table) for path, table in differences.MEMBERS_PYTHON_ONLY.items()}
     assert flat(own) - flat(known) == set(), "C++ has no such members: say why Python has"
     assert flat(known) - flat(own) == set(), "these are no differences any more"

@@ -1,7 +1,9 @@
 """Readers of files: whatever the bytes, a value, an IoError or an Unsupported that names the file,
 within 1 GB and 5 s."""
 
+import contextlib
 import gzip
+import json
 import os
 import random
 import re
@@ -14,17 +16,11 @@ import zlib
 from child import HERE, in_child, limit_memory
 
 READERS = [
-    "png",
-    "jpeg",
-    "idx",
-    "gzip",
-    "csv",
-    "safetensors",
-    "checkpoint",
-    "saved",
-    "torch",
-    "onnx",
+    *("png", "jpeg", "idx", "gzip", "csv", "safetensors", "checkpoint", "saved", "torch"),
+    *("engine", "onnx"),
+    *("tokenizer", "vocab"),
 ]
+SUFFIXES = {"gzip": ".gz", "tokenizer": ".json", "vocab": ".txt"}
 GOLDEN = os.path.join(HERE, "../golden")
 
 
@@ -48,11 +44,18 @@ def seeds(reader):
     if reader == "torch":
         names = ("torch_archive.pt", "torch_legacy.pt", "torch_module.pt")
         return [contents(os.path.join(GOLDEN, name)) for name in names]
+    if reader == "engine":
+        return engines()
     if reader == "onnx":
         sys.path.insert(0, os.path.join(HERE, "../onnx"))
         import write
 
         return [write.classifier(), write.branches()]
+    if reader in ("tokenizer", "vocab"):
+        vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\nwort\n"
+        pieces = mica.text.Tokenizer.from_wordpiece(vocab).to_json().encode()
+        pairs = mica.text.Tokenizer.train_bpe(["aa ab aab"], 260, special_tokens=["<e>"])
+        return [vocab.encode()] if reader == "vocab" else [pieces, pairs.to_json().encode()]
     tensors = {"a": mica.ones(2, 3), "b": mica.zeros(4, dtype=mica.bool)}
     trees = [
         {"weights": {"a": mica.ones(3, 4), "b": [mica.zeros(2), None, 1.5]}, "epoch": 3},
@@ -69,6 +72,53 @@ def seeds(reader):
         path, written = os.path.join(folder, "file"), []
         for function in write:
             function(path)
+            written.append(contents(path))
+    return written
+
+
+def engines():
+    import mica
+    from mica import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.fc = nn.Conv2d(1, 2, 3), nn.Linear(8, 3)
+
+        def forward(self, x):
+            y = nn.functional.max_pool2d(mica.relu(self.conv(x)), 2).reshape(len(x), -1)
+            return {"y": mica.softmax(self.fc(y), -1), "parts": (y[:, 1:], y.mean())}
+
+    def many(x):
+        f, y = nn.functional, x.reshape(2, 36)
+        return [
+            x.permute(0, 2, 3, 1).expand(2, 6, 6, 3),
+            *(y.cumsum(1), y.amax(1), y.argmax(1), y.std(1), y.logsumexp(0), y.sort(-1)[0]),
+            *(y.flip(1), y.roll(3, 1), mica.tril(x), mica.topk(y, 3)[1], mica.cat([y, y * 2], 1)),
+            *(y.norm(dim=1), y.prod(0), (y > 0).any(1), y.diagonal()),
+            *(f.pad(x, (1, 2), mode="reflect"), f.pad(x, (1, 2), value=3.0)),
+            *(f.interpolate(x, size=(3, 9), mode=m) for m in ("nearest", "bilinear", "bicubic")),
+            *(f.avg_pool2d(x, 2), f.adaptive_avg_pool2d(x, 4), f.unfold(x, 3, padding=1)),
+            *(f.group_norm(x.expand(2, 4, 6, 6), 2), f.layer_norm(y, [36]), f.gelu(y)),
+            *(f.one_hot(y.argmax(1), 40), mica.gather(y, 1, y.argsort(1)), y.clamp(-1, 1)),
+            f.scaled_dot_product_attention(x, x, x, is_causal=True),
+            f.embedding(y.argmax(1), mica.ones(40, 3)),
+            f.conv_transpose2d(x, mica.ones(1, 2, 3, 3), stride=2),
+        ]
+
+    x, written = mica.ones(2, 1, 6, 6), []
+    nets = [
+        (Net(), x, {}),
+        (Net(), x, {"dynamic": {"x": {0: "n"}}}),
+        (Net(), x, {"precision": "bf16"}),
+        (Net(), x, {"precision": "int8", "calibration": [x]}),
+        (many, x, {}),
+        (nn.LSTM(3, 2, bidirectional=True), mica.ones(4, 2, 3), {}),
+    ]
+    for net, example, options in nets:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.mica")
+            mica.inference.optimize(net, example, **options).save(path)
             written.append(contents(path))
     return written
 
@@ -130,6 +180,83 @@ def repaired(png):
     return bytes(data)
 
 
+def rehashed(engine):
+    """An engine's file with the hash put right, where its head can be read."""
+    try:
+        length = int.from_bytes(engine[:8], "little")
+        head = json.loads(engine[8 : 8 + length])
+        pieces = [head["__metadata__"]["network"].encode()]
+        for name, entry in head.items():
+            if name != "__metadata__":
+                begin, end = (8 + length + at for at in entry["data_offsets"])
+                pieces += [name.encode(), engine[begin:end]]
+        old = head["__metadata__"]["hash"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return engine
+    if not isinstance(old, str) or len(old) != 16:
+        return engine
+    return engine.replace(old.encode(), hash_of(pieces).encode(), 1)
+
+
+def altered(engine, rng):
+    """An engine's file in which numbers and words of its network are others."""
+    import mica
+
+    length = int.from_bytes(engine[:8], "little")
+    head = json.loads(engine[8 : 8 + length])
+    network = json.loads(head["__metadata__"]["network"])
+
+    def leaves(node):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            if isinstance(node[key], (dict, list)):
+                yield from leaves(node[key])
+            else:
+                yield node, key
+
+    places = list(leaves(network))
+    numbers = (-1, 0, 1, 2, 3, 7, 100, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63))
+    words = ("f16", "bf16", "i64", "bool", "x", *(op["name"] for op in mica._mica._ops()))
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        node, key = rng.choice(places)
+        old = node[key]
+        if isinstance(old, bool):
+            node[key] = not old
+        elif isinstance(old, (int, float)):
+            node[key] = rng.choice((*numbers, old + 1, old - 1, old * 2))
+        elif isinstance(old, str):
+            node[key] = rng.choice(words)
+    head["__metadata__"]["network"] = json.dumps(network)
+    text = json.dumps(head).encode()
+    return struct.pack("<Q", len(text)) + text + engine[8 + length :]
+
+
+def hash_of(pieces):
+    """What src/inference/engine_file.cpp computes."""
+    mask, lanes = 2**64 - 1, [1, 2, 3, 4]
+
+    def mixed(h, v):
+        h = (h ^ v) * 0x9E3779B97F4A7C15 & mask
+        return h ^ h >> 29
+
+    for piece in pieces:
+        lanes[0] = mixed(lanes[0], len(piece))
+        padded = piece + bytes(32 - len(piece) % 32)
+        for i, word in enumerate(struct.unpack(f"<{len(padded) // 8}Q", padded)):
+            lanes[i % 4] = mixed(lanes[i % 4], word)
+    h = 0
+    for lane in lanes:
+        h = mixed(h, lane)
+    return f"{h:016x}"
+
+
+def tokenize(path):
+    import mica
+
+    tokenizer = mica.text.Tokenizer.load(path)
+    with contextlib.suppress(mica.Error):  # a byte may have no token
+        tokenizer.encode("a wort ab")
+
+
 def attack(reader, seed, seconds):
     import mica
 
@@ -138,7 +265,7 @@ def attack(reader, seed, seconds):
     begun = seeds(reader)
     idx = seeds("idx")
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    path = os.path.join(folder, "file" + (".gz" if reader == "gzip" else ""))
+    path = os.path.join(folder, "file" + SUFFIXES.get(reader, ""))
     limit_memory(1 << 30)
     read = {
         "png": mica.io.read_image,
@@ -152,17 +279,25 @@ def attack(reader, seed, seconds):
         "checkpoint": mica.io.load_checkpoint,
         "saved": mica.load,
         "torch": mica.load,
+        "engine": mica.inference.load,
         "onnx": mica.onnx.load,
+        "tokenizer": tokenize,
+        "vocab": tokenize,
     }[reader]
     count, end = 0, time.monotonic() + seconds
     begin = time.monotonic()
     while begin < end:
         data = rng.choice(begun)
-        if rng.random() < 0.05:
-            data = spliced(data, rng.choice(begun), rng)
-        data = mutated(data, rng)
+        if reader == "engine" and rng.random() < 0.7:
+            data = altered(data, rng)
+        else:
+            if rng.random() < 0.05:
+                data = spliced(data, rng.choice(begun), rng)
+            data = mutated(data, rng)
         if reader == "png" and rng.random() < 0.7:
             data = repaired(data)
+        if reader == "engine" and rng.random() < 0.9:
+            data = rehashed(data)
         if reader == "gzip" and rng.random() < 0.5:
             data = gzip.compress(mutated(rng.choice(idx), rng), 1)
         with open(path, "wb") as file:  # what is left there is what killed the process

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "mica/mica.h"
+#include "mica/runtime/runtime.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {

@@ -50,6 +50,7 @@ TEST(FusedSource, CallsTheSharedFunctors) {
 #include "mica/ops/activation/functors.h"
 #include "mica/ops/elementwise/functors.h"
 #include "mica/ops/math/functors.h"
+#include "mica/graph/plan.h"
 using namespace mica::fused;
 
 template <int V>

@@ -71,6 +71,13 @@ TEST(Layers, HavePyTorchsState) {
                       nn::Sequential(nn::BatchNorm2d(2), nn::ReLU()), nn::Linear(2, 2))},
       {"ModuleList", nn::ModuleList(nn::Linear(2, 2), nn::ReLU(), nn::Linear(2, 2))},
       {"ModuleDict", nn::ModuleDict({{"a", nn::Linear(2, 2)}, {"b", nn::PReLU()}})},
+      {"MultiheadAttention", nn::MultiheadAttention({.width = 6, .heads = 2})},
+      {"MultiheadAttention of widths",
+       nn::MultiheadAttention(
+           {.width = 6, .heads = 2, .bias = false, .key_width = 4, .value_width = 5})},
+      {"Transformer", nn::Transformer({.layer = {.width = 4, .heads = 2, .hidden = 6},
+                                       .encoder_layers = 1,
+                                       .decoder_layers = 2})},
   };
   const auto golden = golden_states();
   ASSERT_EQ(golden.size(), layers.size());

@@ -7,6 +7,7 @@
 
 #include "mica/mica.h"
 #include "mica/runtime/op_scope.h"
+#include "mica/runtime/runtime.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {

@@ -2,6 +2,7 @@
 // --tsan), where each has a thousand rounds.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <condition_variable>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/op_def.h"
@@ -122,6 +124,65 @@ TEST(ThreadsCompiled, AreInTheirRunsAtTheSameTime) {
   const auto f = compile([&](const Tensor& x) { return dispatch(op, NoParams{}, {x})[0]; });
   at_once(2, [&](int) { f(ones({1})); });
   EXPECT_TRUE(meeting().met);
+}
+
+/// How many were in it at once, at most.
+struct Crowd {
+  std::atomic<int> now = 0;
+  std::atomic<int> most = 0;
+};
+Crowd& crowd() {
+  static Crowd c;
+  return c;
+}
+
+void count_crowd(const NoParams&, const Call& call) {
+  Crowd& c = crowd();
+  const int now = ++c.now;
+  for (int most = c.most; most < now && !c.most.compare_exchange_weak(most, now);) {
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  --c.now;
+  std::memcpy(call.out[0].data, call.in[0].data, sizeof(float));
+}
+
+TEST(ThreadsCompiled, StepsOfTwoNetworksRunBesideEachOther) {
+  const ConcurrentRuns runs(4);
+  const OpDef& op =
+      register_op("test_crowd", Op<NoParams>("test_crowd")
+                                    .inputs({"x"})
+                                    .infer<like_the_input>()
+                                    .no_gradient("it is for a test")
+                                    .cpu({kernel<supports_all<NoParams>, count_crowd>("direct")})
+                                    .build());
+  const auto step_of = [&](const Tensor& weight) {
+    return compile([&op, weight](const Tensor& x) {
+      sum(mul(weight, x)).backward();
+      const NoGrad guard;
+      sub_(weight, mul(weight.grad(), dispatch(op, NoParams{}, {x})[0]));
+      weight.set_grad({});
+    });
+  };
+  const auto run_two = [&](const Tensor& a, const Tensor& b) {
+    const auto first = step_of(a);
+    const auto second = step_of(b);
+    first(ones({1}));
+    second(ones({1}));
+    EXPECT_FALSE(first.function()->plan()->is_pure());
+    crowd().most = 0;
+    at_once(2, [&](int t) {
+      for (int i = 0; i < 50; ++i) t == 0 ? first(ones({1})) : second(ones({1}));
+    });
+  };
+  const Tensor a = zeros({1}).set_requires_grad();
+  const Tensor b = zeros({1}).set_requires_grad();
+  run_two(a, b);
+  EXPECT_EQ(crowd().most, 2);
+  EXPECT_EQ(a.to_vector<float>(), Floats{-51});
+  EXPECT_EQ(b.to_vector<float>(), Floats{-51});
+  run_two(a, a);
+  EXPECT_EQ(crowd().most, 1);
+  EXPECT_EQ(a.to_vector<float>(), Floats{-51 - 102});
 }
 
 TEST(ThreadsCompiled, TakeTurnsWhereTheyWrite) {

@@ -2,29 +2,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "mica/core/check.h"
 #include "mica/mica.h"
+#include "mica/op/op_def.h"
 #include "tests/temporary_directory.h"
+#include "tests/unit/tool.h"
 
 namespace mica {
 namespace {
 
 using testing::HasSubstr;
-
-std::string output_of(const std::string& arguments) {
-  const auto tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mica";
-  if (!std::filesystem::exists(tool)) return "";
-  const std::string command = fmt::format("'{}' {}", tool.string(), arguments);
-  const std::unique_ptr<FILE, int (*)(FILE*)> child(popen(command.c_str(), "r"), pclose);
-  std::string text;
-  char buffer[4096];
-  while (child && std::fgets(buffer, sizeof buffer, child.get())) text += buffer;
-  return text;
-}
 
 TEST(Tool, OpsListsEveryOperatorWithKernelsGradientAndDtypes) {
   const std::string json = output_of("ops --json");
@@ -156,6 +148,67 @@ TEST(Tool, ALanguageModelLearnsAndWrites) {
   EXPECT_EQ(written.find_first_not_of("abcd. \n"), std::string::npos);
   EXPECT_EQ(written, output_of(fmt::format(
                          "generate {} --device cpu --prompt ab --length 40 --top-k 2", run)));
+}
+
+/// The last line of a run's results without what is measured in seconds.
+std::string last_result(const std::string& log) {
+  const size_t end = log.find_last_not_of('\n') + 1;
+  const std::string line = log.substr(0, end).substr(log.rfind('\n', end - 1) + 1);
+  auto json = nlohmann::json::parse(line, nullptr, false);
+  for (const char* name : {"seconds", "total_seconds", "tokens_per_second"}) json.erase(name);
+  return json.dump();
+}
+
+TEST(Tool, AGptLearnsGoesOnAndWrites) {
+  const TemporaryDirectory directory;
+  const std::string folder = directory.file("texts");
+  std::filesystem::create_directories(folder);
+  for (const char* name : {"a.txt", "b.txt"}) {
+    std::ofstream file(folder + "/" + name);
+    for (int i = 0; i < 300; ++i) file << "abc ab abd. \n";
+  }
+  const std::string options = fmt::format(
+      "train gpt --data {} --device cpu --threads 1 --vocab 264 --layers 1 --heads 2 --width 16 "
+      "--sequence 16 --batch 4 --accumulate 2 --checkpoint --dropout 0.1 --lr 0.01 --steps 40 "
+      "--evaluate 20 --json --out ",
+      folder);
+  const std::string whole = directory.file("whole"), parts = directory.file("parts");
+  const std::string log = output_of(options + whole);
+  if (log.empty()) GTEST_SKIP() << "the mica command was not built";
+  EXPECT_THAT(log, HasSubstr(R"("test_bits_per_byte")"));
+  const auto first = nlohmann::json::parse(log.substr(0, log.find('\n')));
+  EXPECT_LT(nlohmann::json::parse(last_result(log))["test_loss"], 0.8 * double(first["loss"]));
+  // A run that was broken off gives what the whole one gave.
+  output_of(options + parts + " --seconds 0.0001");
+  const std::string resumed =
+      output_of(fmt::format("train --resume {} --device cpu --threads 1 --json", parts));
+  EXPECT_EQ(last_result(resumed), last_result(log));
+  const std::string generate =
+      fmt::format("generate {} --device cpu --prompt ab --length 30 --top-k 3", whole);
+  const std::string written = output_of(generate);
+  EXPECT_THAT(written, testing::StartsWith("ab"));
+  EXPECT_GT(written.size(), 10U);
+  EXPECT_EQ(written, output_of(generate));
+  EXPECT_THAT(output_of("train gpt --data /nowhere --device cpu 2>&1"), HasSubstr("/nowhere"));
+  EXPECT_THAT(output_of("train gpt --data x --epochs 3 2>&1"), HasSubstr("it has no --epochs"));
+}
+
+TEST(Tool, ACharacterModelGoesOn) {
+  const TemporaryDirectory directory;
+  std::string lines;
+  for (int i = 0; i < 300; ++i) lines += "abc ab abd. ";
+  const std::string text = directory.write("text", lines);
+  const std::string options = fmt::format(
+      "train charlm --data {} --device cpu --threads 1 --hidden 8 --layers 1 --epochs 3 "
+      "--embedding 8 --batch 8 --sequence 32 --json --out ",
+      text);
+  const std::string whole = directory.file("whole"), parts = directory.file("parts");
+  const std::string log = output_of(options + whole);
+  if (log.empty()) GTEST_SKIP() << "the mica command was not built";
+  output_of(options + parts + " --seconds 0.0001");
+  const std::string resumed =
+      output_of(fmt::format("train --resume {} --device cpu --threads 1 --json", parts));
+  EXPECT_EQ(last_result(resumed), last_result(log));
 }
 
 }  // namespace

@@ -12,9 +12,11 @@
 #include <optional>
 
 #include "mica/core/check.h"
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "mica/train/progress.h"
 #include "tools/mica/command.h"
+#include "tools/mica/network.h"
 #include "tools/mica/workloads.h"
 
 namespace mica::tool {
@@ -237,9 +239,13 @@ void add_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
   std::vector<std::string> names = {"ops", "compile", "server", "lstm"};
   for (const Workload& w : workloads()) names.emplace_back(w.name);
-  command->add_option("workload", o->workloads, "What to time; several may be given")
+  command
+      ->add_option("workload", o->workloads,
+                   "What to time, or a network, model.onnx or net.mica; several may be given")
       ->required()
-      ->check(CLI::IsMember(names));
+      ->check([known = CLI::IsMember(names)](const std::string& name) {
+        return is_network(name) ? std::string() : known(name);
+      });
   command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
       ->capture_default_str();
   command->add_option("--batch", o->batches, "Images per step; several may be given: 256,64")
@@ -273,7 +279,8 @@ void add_bench(CLI::App& app) {
       "  mica bench ops --only conv2d\n"
       "  mica bench compile\n"
       "  mica bench server\n"
-      "  mica bench lstm --batch 32,256");
+      "  mica bench lstm --batch 32,256\n"
+      "  mica bench model.onnx --batch 1,8,128");
   command->callback([o] {
     const Device device = choose_device(o->device);
     set_allow_tf32(o->tf32);
@@ -283,6 +290,7 @@ void add_bench(CLI::App& app) {
       if (name == "compile") bench_compile(device, o->json);
       if (name == "server") bench_server(o->json);
       if (name == "lstm") bench_lstm(device, o->batches, o->json);
+      if (is_network(name)) bench_network(name, device, o->batches, steps_of(*o, device), o->json);
       for (const Workload& w : workloads()) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 #include "mica/train/progress.h"
 #include "tools/mica/command.h"

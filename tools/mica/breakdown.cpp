@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mica/core/check.h"
+#include "mica/graph/plan.h"
 #include "mica/ops/device_table.h"
 #include "tools/mica/ops_bench.h"
 #include "tools/mica/workloads.h"

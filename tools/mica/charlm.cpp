@@ -1,7 +1,6 @@
-// `mica train charlm` and `mica generate`: a language model over characters.
+// `mica train charlm`: a language model over characters.
 #include "tools/mica/charlm.h"
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,19 +14,14 @@
 #include "mica/models/charlm.h"
 #include "mica/text/vocabulary.h"
 #include "tools/mica/command.h"
+#include "tools/mica/language.h"
 
 namespace mica::tool {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
-constexpr double kTestPart = 0.05;  ///< the end of the text
 constexpr int64_t kTestStreams = 8;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// A text as `streams` parts beside each other, (steps, streams): each goes on where it was at the
 /// last step.
@@ -42,13 +36,6 @@ Tensor as_streams(std::span<const int64_t> tokens, int64_t streams, Device devic
 nn::LstmState first_state(const models::CharLmOptions& o, int64_t streams, Device device) {
   const Shape shape = {o.layers, streams, o.hidden};
   return {zeros(shape, {.device = device}), zeros(shape, {.device = device})};
-}
-
-/// The low dtype of a precision; none for f32 and tf32.
-std::optional<DType> low_dtype(const std::string& precision) {
-  if (precision == "bf16") return DType::bf16;
-  if (precision == "f16") return DType::f16;
-  return std::nullopt;
 }
 
 /// A compiled or eager pass over streams with the state carried along.
@@ -147,14 +134,13 @@ nlohmann::ordered_json config_of(const CharLmRun& r, const text::Vocabulary& voc
           {"batch", r.batch},
           {"epochs", r.epochs},
           {"precision", r.precision},
+          {"lr", r.lr},
+          {"clip", r.clip},
+          {"weight_decay", r.weight_decay},
+          {"seed", r.seed},
+          {"limit", r.limit},
+          {"bytes", r.bytes},
           {"vocabulary", entries}};
-}
-
-std::string free_directory() {
-  for (int i = 1;; ++i) {
-    const fs::path path = fs::path("runs") / (i == 1 ? "charlm" : fmt::format("charlm-{}", i));
-    if (!fs::exists(path)) return path.string();
-  }
 }
 
 struct Loaded {
@@ -162,19 +148,8 @@ struct Loaded {
   text::Vocabulary vocabulary;
 };
 
-Loaded load_charlm(const std::string& run, Device device) {
-  fs::path file = run;
-  if (fs::is_directory(file)) {
-    file = fs::path(run) / "best.safetensors";
-    if (!fs::exists(file)) file = fs::path(run) / "last.safetensors";
-  }
-  const io::Checkpoint checkpoint = io::load_checkpoint(file.string());
-  const auto it = checkpoint.metadata.find("config");
-  const auto config =
-      nlohmann::json::parse(it == checkpoint.metadata.end() ? "{}" : it->second, nullptr, false);
-  check<IoError>(config.is_object() && config.value("model", "") == "charlm",
-                 "mica generate: '{}' is no run of charlm", printable(file.string()));
-  try {
+Loaded load_charlm(const LanguageRun& run, Device device) {
+  return read_config(run, [&](const nlohmann::json& config) -> Loaded {
     std::vector<std::string> entries;
     for (const auto& bytes : config.at("vocabulary")) {
       entries.emplace_back();
@@ -185,62 +160,48 @@ Loaded load_charlm(const std::string& run, Device device) {
                                                .embedding = config.at("embedding"),
                                                .hidden = config.at("hidden"),
                                                .layers = config.at("layers")});
-    model.load_state_dict(checkpoint.model);
+    model.load_state_dict(run.checkpoint.model);
     model.to(device);
     model.eval();
     return {model, std::move(vocabulary)};
-  } catch (const nlohmann::json::exception& e) {
-    fail<IoError>("mica generate: '{}' has a configuration that cannot be read: {}",
-                  printable(file.string()), e.what());
-  }
+  });
 }
 
-struct GenerateOptions {
-  std::string run;
-  std::string prompt = "\n";
-  std::string device = "auto";
-  int64_t length = 500;
-  double temperature = 0.8;
-  int64_t top_k = 0;
-  uint64_t seed = 0;
-};
-
-/// The number of the next character.
-Tensor drawn(const Tensor& logits, const GenerateOptions& o) {
-  if (o.temperature == 0) return argmax(logits, -1, true);
-  Tensor scores = logits / o.temperature;
-  if (o.top_k > 0 && o.top_k < scores.size(-1)) {
-    const Tensor least = slice(topk(scores, o.top_k).values, -1, o.top_k - 1, o.top_k);
-    scores = where(lt(scores, least), -1e30, scores);
-  }
-  return multinomial(softmax(scores, -1), 1);
-}
-
-void generate(const GenerateOptions& o) {
-  const Device device = choose_device(o.device);
-  const Loaded loaded = load_charlm(o.run, device);
-  manual_seed(o.seed);
-  check(!o.prompt.empty(), "mica generate: the prompt must have a character");
-  const std::vector<int64_t> prompt = loaded.vocabulary.encode(o.prompt);
-  const NoGrad guard;
-  Tensor x = to(reshape(tensor(prompt), {-1, 1}), device);
-  std::optional<nn::LstmState> state;
-  say("{}", o.prompt);
-  for (int64_t i = 0; i < o.length; ++i) {
-    const auto [logits, next] = loaded.model(x, state);
-    state = next;
-    x = drawn(select(logits, 0, logits.size(0) - 1), o);  // (1, 1)
-    const int64_t token = x.item<int64_t>();
-    say("{}", loaded.vocabulary.decode({&token, 1}));
-    std::fflush(stdout);
-  }
-  say("\n");
+/// What the run was started with, but for what is given anew.
+void restore_settings(CharLmRun& r, const LanguageRun& run) {
+  read_config(run, [&](const nlohmann::json& c) {
+    if (r.data.empty()) r.data = c.at("data");
+    if (r.epochs == 0) r.epochs = c.at("epochs");
+    if (r.precision.empty()) r.precision = c.at("precision");
+    r.embedding = c.at("embedding");
+    r.hidden = c.at("hidden");
+    r.layers = c.at("layers");
+    r.dropout = c.at("dropout");
+    r.weight_dropout = c.at("weight_dropout");
+    r.sequence = c.at("sequence");
+    r.batch = c.at("batch");
+    r.lr = c.at("lr");
+    r.clip = c.at("clip");
+    r.weight_decay = c.at("weight_decay");
+    r.seed = c.at("seed");
+    r.limit = c.at("limit");
+    r.bytes = c.at("bytes");
+    return 0;
+  });
 }
 
 }  // namespace
 
 void train_charlm(CharLmRun r) {
   const Device device = choose_device(r.device);
+  std::optional<LanguageRun> before;
+  if (!r.resume.empty()) {
+    before = find_language_run(r.resume, false);
+    check<IoError>(before && before->config.value("model", "") == "charlm",
+                   "mica train charlm: '{}' is no run of charlm", printable(r.resume));
+    restore_settings(r, *before);
+    if (r.out.empty()) r.out = r.resume;
+  }
   check(!r.data.empty(), "mica train charlm: --data FILE names the text to learn");
   if (r.threads > 0) set_num_threads(r.threads);
   if (r.precision.empty()) r.precision = device.is_cuda() ? "bf16" : "f32";
@@ -270,11 +231,12 @@ void train_charlm(CharLmRun r) {
   model.to(device);
   optim::AdamW optimizer(model.parameters(), {.lr = r.lr, .weight_decay = r.weight_decay});
   const int64_t per_epoch = std::max<int64_t>(1, (train_streams.size(0) - 1) / r.sequence);
-  optimizer.set_schedule(optim::cosine({.steps = per_epoch * r.epochs}).warmup(20));
+  const optim::Schedule schedule = optim::cosine({.steps = per_epoch * r.epochs}).warmup(20);
+  optimizer.set_schedule(schedule);
   const std::optional<DType> low = low_dtype(r.precision);
   Walk train(model, low, r.batch, device, &optimizer, r.clip, r.compile);
   Walk test(model, low, kTestStreams, device, nullptr, 0, r.compile);
-  if (r.out.empty()) r.out = free_directory();
+  if (r.out.empty()) r.out = free_directory("charlm");
   fs::create_directories(r.out);
   const std::string config = config_of(r, vocabulary).dump();
   if (!r.json)
@@ -284,7 +246,18 @@ void train_charlm(CharLmRun r) {
   const Clock::time_point start = Clock::now();
   double best = INFINITY;
   double training = 0;
-  for (int64_t epoch = 1; epoch <= r.epochs; ++epoch) {
+  int64_t done = 0;
+  if (before) {
+    model.load_state_dict(before->checkpoint.model);
+    optimizer.load_state_dict(before->checkpoint.optimizer);
+    optimizer.set_schedule(schedule);
+    done = before->progress.value("epoch", int64_t{0});
+    best = before->progress.value("best", best);
+    const auto random = before->checkpoint.metadata.find("random");
+    if (random != before->checkpoint.metadata.end())
+      io::set_random_state(random->second, device, before->file);
+  }
+  for (int64_t epoch = done + 1; epoch <= r.epochs; ++epoch) {
     const Clock::time_point begun = Clock::now();
     model.train();
     // Each epoch cuts the text elsewhere.
@@ -298,13 +271,15 @@ void train_charlm(CharLmRun r) {
       walk_over(test, test_streams, 0, r.sequence, true, [] { return true; });
     }
     const double bits = test.mean_loss() / std::numbers::ln2;
+    const bool is_best = bits < best;
+    best = std::min(best, bits);
+    const nlohmann::json progress = {{"epoch", epoch}, {"best", best}};
     const io::Checkpoint checkpoint{
-        model.state_dict(), optimizer.state_dict(), {{"config", config}}};
+        model.state_dict(),
+        optimizer.state_dict(),
+        {{"config", config}, {"progress", progress.dump()}, {"random", io::random_state(device)}}};
     io::save_checkpoint((fs::path(r.out) / "last.safetensors").string(), checkpoint);
-    if (bits < best) {
-      best = bits;
-      io::save_checkpoint((fs::path(r.out) / "best.safetensors").string(), checkpoint);
-    }
+    if (is_best) io::save_checkpoint((fs::path(r.out) / "best.safetensors").string(), checkpoint);
     const double total = seconds_since(start);
     if (r.json) {
       const nlohmann::ordered_json line = {{"model", "charlm"},
@@ -321,32 +296,31 @@ void train_charlm(CharLmRun r) {
     }
     std::fflush(stdout);
     if (r.seconds > 0 &&
-        total * static_cast<double>(epoch + 1) / static_cast<double>(epoch) > r.seconds)
+        total * static_cast<double>(epoch + 1 - done) / static_cast<double>(epoch - done) >
+            r.seconds)
       break;
   }
   if (!r.json) say("best: {:.4f} bits per character on the last 5 % of the text\n", best);
 }
 
-void add_generate(CLI::App& app) {
-  auto* command = app.add_subcommand("generate", "Write text with a trained language model");
-  auto o = std::make_shared<GenerateOptions>();
-  command->add_option("run", o->run, "Directory of a run of charlm, or a checkpoint")->required();
-  command->add_option("--prompt", o->prompt, "What the text begins with");
-  command->add_option("--length", o->length, "Characters to write")
-      ->check(at_least_one())
-      ->capture_default_str();
-  command
-      ->add_option("--temperature", o->temperature,
-                   "Below 1 likely characters become likelier; 0 takes the likeliest")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--top-k", o->top_k, "Choose among so many characters only")
-      ->check(at_least_one());
-  command->add_option("--seed", o->seed, "Of the choice")->capture_default_str();
-  command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
-      ->capture_default_str();
-  command->footer("Example:\n  mica generate runs/charlm --prompt 'In the beginning' --top-k 20");
-  command->callback([o] { generate(*o); });
+void generate_charlm(const GenerateOptions& o, const LanguageRun& run) {
+  const Device device = choose_device(o.device);
+  const Loaded loaded = load_charlm(run, device);
+  manual_seed(o.seed);
+  const std::vector<int64_t> prompt = loaded.vocabulary.encode(o.prompt);
+  const NoGrad guard;
+  Tensor x = to(reshape(tensor(prompt), {-1, 1}), device);
+  std::optional<nn::LstmState> state;
+  say("{}", o.prompt);
+  for (int64_t i = 0; i < o.length; ++i) {
+    const auto [logits, next] = loaded.model(x, state);
+    state = next;
+    x = drawn(select(logits, 0, logits.size(0) - 1), o);  // (1, 1)
+    const int64_t token = x.item<int64_t>();
+    say("{}", loaded.vocabulary.decode({&token, 1}));
+    std::fflush(stdout);
+  }
+  say("\n");
 }
 
 }  // namespace mica::tool

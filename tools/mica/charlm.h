@@ -9,6 +9,7 @@ struct CharLmRun {
   std::string data;  ///< a file of text
   std::string device = "auto";
   std::string out;
+  std::string resume;  ///< directory of a run to go on with
   std::string precision;
   int64_t epochs = 0;
   int64_t batch = 0;

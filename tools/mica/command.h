@@ -19,6 +19,10 @@ void add_eval(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_profile(CLI::App& app);
+void add_infer(CLI::App& app);
+void add_convert(CLI::App& app);
+void add_inspect(CLI::App& app);
 void add_devices(CLI::App& app);
 void add_ops(CLI::App& app);
 
@@ -28,6 +32,13 @@ void bench_compile(Device device, bool json);
 void bench_server(bool json);
 /// Of the batches given, or of its own.
 void bench_lstm(Device device, const std::vector<int64_t>& batches, bool json);
+
+/// Of a network from a file; of the batches given, or of its own.
+void bench_network(const std::string& path, Device device, const std::vector<int64_t>& batches,
+                   int64_t steps, bool json);
+
+struct NetworkFlags;  // tools/mica/network.h
+void add_network_flags(CLI::App& command, NetworkFlags& flags);
 
 /// "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any. A CUDA device that cannot be had
 /// raises with the reason.

@@ -56,12 +56,18 @@ int main(int argc, char** argv) {
   mica::tool::open_standard_files();
   CLI::App app("Trains, times and inspects with mica.", "mica");
   app.require_subcommand(1);
-  app.footer("Examples:\n  mica train lenet\n  mica devices\n\n`mica <command> --help` says more.");
+  app.footer(
+      "Examples:\n  mica train lenet\n  mica infer model.onnx image.png\n  mica devices\n\n`mica "
+      "<command> --help` says more.");
   mica::tool::add_train(app);
   mica::tool::add_eval(app);
   mica::tool::add_predict(app);
   mica::tool::add_generate(app);
   mica::tool::add_bench(app);
+  mica::tool::add_profile(app);
+  mica::tool::add_infer(app);
+  mica::tool::add_convert(app);
+  mica::tool::add_inspect(app);
   mica::tool::add_devices(app);
   mica::tool::add_ops(app);
   try {

@@ -6,8 +6,11 @@
 #include "mica/core/check.h"
 #include "mica/core/text.h"
 #include "mica/mica.h"
+#include "mica/profile/profile.h"
 #include "tools/mica/charlm.h"
 #include "tools/mica/command.h"
+#include "tools/mica/gpt.h"
+#include "tools/mica/language.h"
 #include "tools/mica/run.h"
 
 namespace mica::tool {
@@ -23,7 +26,25 @@ struct Options {
   std::string resume;
   int64_t steps_per_launch = 0;
   double until_accuracy = 0;
+  std::string profile;
   bool json = false;
+};
+
+/// Records some steps of a run, those after things are as they stay, for a page.
+class ProfileSteps : public train::Callback {
+ public:
+  explicit ProfileSteps(std::string path) : path_(std::move(path)) {}
+  bool wants_steps() const override { return true; }
+  void on_fit_begin() override { profiler_.start(); }
+  void on_step_end(int64_t) override { profiler_.step(); }
+  void on_fit_end(const train::Outcome&) override {
+    profiler_.stop();
+    profiler::write_report(profiler_.profile(), path_);
+  }
+
+ private:
+  std::string path_;
+  profiler::Profiler profiler_{{.wait = 5, .active = 20, .repeat = 1}};
 };
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const RunConfig& c, const nn::Module& model) {
@@ -188,6 +209,8 @@ void train(Options o) {
   optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
   if (o.out.empty()) o.out = o.resume.empty() ? free_directory(c.model) : o.resume;
   double total_seconds = 0;
+  std::vector<std::shared_ptr<train::Callback>> callbacks;
+  if (!o.profile.empty()) callbacks.push_back(std::make_shared<ProfileSteps>(o.profile));
   train::Trainer trainer(model, *optimizer,
                          {.epochs = c.epochs,
                           .compile = c.compile,
@@ -203,6 +226,7 @@ void train(Options o) {
                                 total_seconds += r.seconds;
                                 print_epoch(r, c, total_seconds, o.json);
                               },
+                          .callbacks = std::move(callbacks),
                           .config = to_json(c),
                           .title = fmt::format("{} on Fashion-MNIST", c.model),
                           .command = command_of(c, num_threads())});
@@ -243,39 +267,90 @@ void apply_resume(CLI::App& command, Options& o) {
 namespace {
 
 constexpr const char* kCharLm = "charlm";
+constexpr const char* kGpt = "gpt";
 
-/// A language model has data and options of its own; of the others it has those that mean the same.
-void run_charlm(const CLI::App& command, const Options& o, CharLmRun run) {
+/// What is given to both language models by the same options; raises at those they have not.
+template <class Run>
+void take_options(const CLI::App& command, const Options& o, const char* model, Run& run,
+                  std::initializer_list<const char*> others) {
   for (const char* name : {"--optimizer", "--schedule", "--momentum", "--patience", "--augment",
-                           "--until-accuracy", "--resume", "--steps-per-launch", "--deterministic"})
-    check(command.count(name) == 0, "mica train charlm: it has no {}", name);
+                           "--until-accuracy", "--steps-per-launch", "--deterministic"})
+    check(command.count(name) == 0, "mica train {}: it has no {}", model, name);
+  for (const char* name : others)
+    check(command.count(name) == 0, "mica train {}: it has no {}", model, name);
   const RunConfig& c = o.config;
   run.data = c.data;
   run.device = c.device;
   run.out = o.out;
+  run.resume = o.resume;
   run.precision = c.precision;
-  if (command.count("--epochs") > 0) run.epochs = c.epochs;
   if (command.count("--batch") > 0) run.batch = c.batch;
   run.lr = c.lr;
   run.clip = c.clip;
-  run.weight_decay = c.weight_decay;
   run.seed = c.seed;
   run.threads = c.threads;
   run.compile = c.compile;
   run.json = o.json;
   run.limit = c.limit;
+}
+
+void run_charlm(const CLI::App& command, const Options& o, CharLmRun run) {
+  take_options(command, o, kCharLm, run,
+               {"--steps", "--heads", "--width", "--vocab", "--tokenizer", "--warmup",
+                "--accumulate", "--evaluate", "--checkpoint"});
+  const RunConfig& c = o.config;
+  if (command.count("--epochs") > 0) run.epochs = c.epochs;
+  run.weight_decay = c.weight_decay;
   train_charlm(run);
+}
+
+void run_gpt(const CLI::App& command, const Options& o, const CharLmRun& shared, GptRun run) {
+  take_options(command, o, kGpt, run,
+               {"--epochs", "--embedding", "--hidden", "--weight-dropout", "--bytes"});
+  if (command.count("--sequence") > 0) run.sequence = shared.sequence;
+  if (command.count("--layers") > 0) run.layers = shared.layers;
+  if (command.count("--dropout") > 0) run.dropout = shared.dropout;
+  if (command.count("--weight-decay") > 0) run.weight_decay = o.config.weight_decay;
+  run.seconds = shared.seconds;
+  train_gpt(run);
+}
+
+void add_gpt_options(CLI::App& command, GptRun& run) {
+  const auto add = [&](const char* name, auto& value, const char* doc) {
+    return command.add_option(name, value, doc)->group("Options of gpt");
+  };
+  add("--steps", run.steps, "Updates of the weights")->check(at_least_one())->capture_default_str();
+  add("--heads", run.heads, "Of attention")->check(at_least_one())->capture_default_str();
+  add("--width", run.width, "Size of a token's vector")
+      ->check(at_least_one())
+      ->capture_default_str();
+  add("--vocab", run.vocabulary, "Tokens of the tokenizer that is trained on the data")
+      ->check(at_least_one())
+      ->capture_default_str();
+  add("--tokenizer", run.tokenizer, "A tokenizer.json, or a folder with one, instead");
+  add("--warmup", run.warmup, "Steps in which the learning rate rises")
+      ->check(CLI::NonNegativeNumber);
+  add("--accumulate", run.accumulate, "Parts of a batch, one after the other, for less memory")
+      ->check(at_least_one())
+      ->capture_default_str();
+  add("--evaluate", run.evaluate, "Steps between evaluations")
+      ->check(at_least_one())
+      ->capture_default_str();
+  command
+      .add_flag("--checkpoint", run.checkpoint, "Blocks compute anew in backward, for less memory")
+      ->group("Options of gpt");
 }
 
 void add_charlm_options(CLI::App& command, CharLmRun& run) {
   const auto add = [&](const char* name, auto& value, const char* doc) {
     return command.add_option(name, value, doc)->capture_default_str()->group("Options of charlm");
   };
-  add("--sequence", run.sequence, "Characters of a sequence that a step goes back through")
+  add("--sequence", run.sequence,
+      "Characters of a sequence that a step goes back through; of gpt, tokens")
       ->check(at_least_one());
   add("--embedding", run.embedding, "Size of a character's vector")->check(at_least_one());
   add("--hidden", run.hidden, "Units of a layer")->check(at_least_one());
-  add("--layers", run.layers, "Layers of LSTM")->check(at_least_one());
+  add("--layers", run.layers, "Layers of LSTM; of gpt, blocks")->check(at_least_one());
   add("--dropout", run.dropout, "Between layers")->check(CLI::Range(0.0, 0.95));
   add("--weight-dropout", run.weight_dropout, "Of weights from state to state")
       ->check(CLI::Range(0.0, 0.95));
@@ -292,13 +367,18 @@ void add_train(CLI::App& app) {
       "train", "Train a network on Fashion-MNIST, or a language model on a text");
   auto o = std::make_shared<Options>();
   auto text = std::make_shared<CharLmRun>();
+  auto gpt = std::make_shared<GptRun>();
   RunConfig& c = o->config;
   std::vector<std::string> names = models::names();
   names.emplace_back(kCharLm);
+  names.emplace_back(kGpt);
   command->add_option("model", c.model, "The network")->check(CLI::IsMember(names));
-  command->add_option("--data", c.data,
-                      "Directory with the IDX files (else $MICA_DATA); of charlm, a file of text");
+  command->add_option(
+      "--data", c.data,
+      "Directory with the IDX files (else $MICA_DATA); of charlm and gpt, a file of text, "
+      "of gpt also a folder of *.txt");
   add_charlm_options(*command, *text);
+  add_gpt_options(*command, *gpt);
   command->add_option("--device", c.device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
       ->capture_default_str();
   command->add_option("--epochs", c.epochs, "Passes over the images")
@@ -343,6 +423,8 @@ void add_train(CLI::App& app) {
       ->check(at_least_one());
   command->add_option("--limit", c.limit, "Use only the first N training images")
       ->check(at_least_one());
+  command->add_option("--profile", o->profile,
+                      "Write where the time of steps 5 to 25 went to this file, a page");
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");
   command->add_flag("--deterministic", c.deterministic, "Same seed, same bits, on CUDA too");
   command
@@ -360,12 +442,18 @@ void add_train(CLI::App& app) {
       "  mica train lenet --device cuda --batch 256 --precision bf16\n"
       "  mica train lenet --epochs 50 --schedule constant --until-accuracy 0.9\n"
       "  mica train charlm --data book.txt --epochs 20\n"
+      "  mica train gpt --data texts --layers 12 --width 768 --heads 12 --precision bf16\n"
       "  mica train --resume runs/lenet\n\n"
       "The directory of a run holds report.html, metrics.jsonl, TensorBoard's events, and the\n"
       "checkpoints best.safetensors and last.safetensors. Ctrl-C finishes the batch and saves.");
-  command->callback([o, text, command] {
-    if (command->count("model") > 0 && o->config.model == kCharLm)
-      return run_charlm(*command, *o, *text);
+  command->callback([o, text, gpt, command] {
+    std::string model = command->count("model") > 0 ? o->config.model : "";
+    if (model.empty() && !o->resume.empty()) {
+      const auto run = find_language_run(o->resume, false);
+      if (run) model = run->config.value("model", "");
+    }
+    if (model == kCharLm) return run_charlm(*command, *o, *text);
+    if (model == kGpt) return run_gpt(*command, *o, *text, *gpt);
     if (o->resume.empty() && command->count("model") == 0) throw CLI::RequiredError("model");
     if (!o->resume.empty()) apply_resume(*command, *o);
     train(*o);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
 
 namespace mica::tool {

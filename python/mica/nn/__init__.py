@@ -1,11 +1,36 @@
 """Modules and layers, with PyTorch's names."""
 
 from mica._mica import nn as _nn
+from mica.nn import _backward_hooks
 from mica.nn import functional as functional
 from mica.nn import init as init
 from mica.nn import utils as utils
 from mica.nn.containers import ParameterDict as ParameterDict
 from mica.nn.containers import ParameterList as ParameterList
+from mica.nn.layers import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
+from mica.nn.layers import AlphaDropout as AlphaDropout
+from mica.nn.layers import CrossMapLRN2d as CrossMapLRN2d
+from mica.nn.layers import EmbeddingBag as EmbeddingBag
+from mica.nn.layers import FeatureAlphaDropout as FeatureAlphaDropout
+from mica.nn.layers import FractionalMaxPool2d as FractionalMaxPool2d
+from mica.nn.layers import FractionalMaxPool3d as FractionalMaxPool3d
+from mica.nn.layers import MaxUnpool1d as MaxUnpool1d
+from mica.nn.layers import MaxUnpool2d as MaxUnpool2d
+from mica.nn.layers import MaxUnpool3d as MaxUnpool3d
+from mica.nn.layers import RReLU as RReLU
+from mica.nn.lazy import LazyBatchNorm1d as LazyBatchNorm1d
+from mica.nn.lazy import LazyBatchNorm2d as LazyBatchNorm2d
+from mica.nn.lazy import LazyBatchNorm3d as LazyBatchNorm3d
+from mica.nn.lazy import LazyConv1d as LazyConv1d
+from mica.nn.lazy import LazyConv2d as LazyConv2d
+from mica.nn.lazy import LazyConv3d as LazyConv3d
+from mica.nn.lazy import LazyConvTranspose1d as LazyConvTranspose1d
+from mica.nn.lazy import LazyConvTranspose2d as LazyConvTranspose2d
+from mica.nn.lazy import LazyConvTranspose3d as LazyConvTranspose3d
+from mica.nn.lazy import LazyInstanceNorm1d as LazyInstanceNorm1d
+from mica.nn.lazy import LazyInstanceNorm2d as LazyInstanceNorm2d
+from mica.nn.lazy import LazyInstanceNorm3d as LazyInstanceNorm3d
+from mica.nn.lazy import LazyLinear as LazyLinear
 from mica.nn.losses import BCELoss as BCELoss
 from mica.nn.losses import BCEWithLogitsLoss as BCEWithLogitsLoss
 from mica.nn.losses import CosineEmbeddingLoss as CosineEmbeddingLoss
@@ -19,6 +44,7 @@ from mica.nn.losses import KLDivLoss as KLDivLoss
 from mica.nn.losses import L1Loss as L1Loss
 from mica.nn.losses import MarginRankingLoss as MarginRankingLoss
 from mica.nn.losses import MSELoss as MSELoss
+from mica.nn.losses import MultiLabelMarginLoss as MultiLabelMarginLoss
 from mica.nn.losses import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
 from mica.nn.losses import MultiMarginLoss as MultiMarginLoss
 from mica.nn.losses import NLLLoss as NLLLoss
@@ -27,6 +53,10 @@ from mica.nn.losses import PoissonNLLLoss as PoissonNLLLoss
 from mica.nn.losses import SmoothL1Loss as SmoothL1Loss
 from mica.nn.losses import SoftMarginLoss as SoftMarginLoss
 from mica.nn.losses import TripletMarginLoss as TripletMarginLoss
+from mica.nn.losses import TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss
+from mica.nn.transformer import Transformer as Transformer
+from mica.nn.transformer import TransformerDecoder as TransformerDecoder
+from mica.nn.transformer import TransformerEncoder as TransformerEncoder
 
 Module = _nn.Module
 Parameter = _nn.Parameter
@@ -58,6 +88,14 @@ LSTM = _nn.LSTM
 LSTMCell = _nn.LSTMCell
 RNN = _nn.RNN
 RNNCell = _nn.RNNCell
+
+# Attention
+MultiheadAttention = _nn.MultiheadAttention
+RotaryEmbedding = _nn.RotaryEmbedding
+SwiGLU = _nn.SwiGLU
+TransformerDecoderLayer = _nn.TransformerDecoderLayer
+TransformerEncoderLayer = _nn.TransformerEncoderLayer
+square_subsequent_mask = _nn.square_subsequent_mask
 
 # Normalisation and dropout
 BatchNorm1d = _nn.BatchNorm1d
@@ -153,3 +191,5 @@ Unfold = _nn.Unfold
 Upsample = _nn.Upsample
 UpsamplingBilinear2d = _nn.UpsamplingBilinear2d
 UpsamplingNearest2d = _nn.UpsamplingNearest2d
+
+_backward_hooks.add_methods()

@@ -66,11 +66,13 @@ class ParameterDict(_nn.Module):
 
     def values(self) -> list[Tensor]:
         """The parameters."""
-        return self.parameters()
+        values: list[Tensor] = self.parameters()
+        return values
 
     def items(self) -> list[tuple[str, Tensor]]:
         """Pairs (name, parameter)."""
-        return self.named_parameters()
+        pairs: list[tuple[str, Tensor]] = self.named_parameters()
+        return pairs
 
     def __len__(self) -> int:
         return len(self.parameters())

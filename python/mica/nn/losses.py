@@ -9,6 +9,7 @@ from typing import Any
 from mica._mica import Tensor
 from mica._mica import functional as _f
 from mica._mica import nn as _nn
+from mica.nn._functional import multilabel_margin_loss, triplet_margin_with_distance_loss
 
 
 class _Loss(_nn.Module):
@@ -271,3 +272,30 @@ class CosineSimilarity(_Loss):
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__(dim=dim, eps=eps)
+
+
+class MultiLabelMarginLoss(_Loss):
+    """Of scores (N, C) and the classes of each row (N, C), which end at the first -1."""
+
+    _function = multilabel_margin_loss
+
+    def __init__(self, *, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """TripletMarginLoss by a distance of one's own, of which pairwise_distance is the usual."""
+
+    _function = triplet_margin_with_distance_loss
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(
+            distance_function=distance_function, margin=margin, swap=swap, reduction=reduction
+        )

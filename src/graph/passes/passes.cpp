@@ -10,6 +10,7 @@
 #include "mica/core/check.h"
 #include "mica/core/fork.h"
 #include "mica/core/log.h"
+#include "mica/graph/graph.h"
 #include "mica/op/settings.h"
 
 namespace mica {

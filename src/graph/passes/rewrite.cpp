@@ -148,7 +148,7 @@ std::vector<bool> constants(const Graph& graph) {
   std::vector<bool> constant(graph.values.size());
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    constant[v] = graph[id].kind == Value::Kind::external && !index.ever(id);
+    constant[v] = graph[id].kind == Value::Kind::external && !graph[id].changes && !index.ever(id);
   }
   for (const Node& node : graph.nodes) {
     const bool known =

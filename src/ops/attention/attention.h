@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "mica/core/tensor.h"
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 
 namespace mica {
 

@@ -8,8 +8,8 @@ namespace mica {
 namespace {
 
 Tensor drop_channels(const Tensor& x, double p, bool training, int axes) {
-  check<ShapeError>(x.rank() == axes + 2, "dropout{}d: expected rank {}, got {}", axes, axes + 2,
-                    x.shape());
+  check<ShapeError>(x.rank() >= 2 && x.rank() <= axes + 2,
+                    "dropout{}d: expected rank 2 to {}, got {}", axes, axes + 2, x.shape());
   if (!training || p == 0) return x;
   Shape channels = Shape::filled(x.rank(), 1);
   channels[0] = x.size(0);
@@ -39,13 +39,16 @@ Functions channel_dropout_functions() {
         .offer = kFunctional};
   };
   return {drop("dropout1d", dropout1d,
-               "input (N, C, L) with each channel zero with probability p, in [0, 1), and the "
+               "input (N, C, L), or with fewer axes behind C, with each channel zero with "
+               "probability p, in [0, 1), and the "
                "others times 1 / (1 - p); input itself unless training."),
           drop("dropout2d", dropout2d,
-               "input (N, C, H, W) with each channel zero with probability p, in [0, 1), and the "
+               "input (N, C, H, W), or with fewer axes behind C, with each channel zero with "
+               "probability p, in [0, 1), and the "
                "others times 1 / (1 - p); input itself unless training."),
           drop("dropout3d", dropout3d,
-               "input (N, C, D, H, W) with each channel zero with probability p, in [0, 1), and "
+               "input (N, C, D, H, W), or with fewer axes behind C, with each channel zero with "
+               "probability p, in [0, 1), and "
                "the others times 1 / (1 - p); input itself unless training.")};
 }
 

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 
 namespace mica {
 

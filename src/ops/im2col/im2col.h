@@ -1,7 +1,7 @@
 #pragma once
 
 #include "mica/core/tensor.h"
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 
 namespace mica {
 

@@ -192,6 +192,17 @@ void KeyPlace::write(const Tensor& values) const {
   copy_(view, may_overlap(view, source) ? clone(source) : source);
 }
 
+TensorIndex::TensorIndex(NoneIndex none) : value_(none) {}
+TensorIndex::TensorIndex(EllipsisIndex all) : value_(all) {}
+TensorIndex::TensorIndex(Place place) : value_(place.at) {}
+TensorIndex::TensorIndex(const Slice& slice) : value_(slice) {}
+TensorIndex::TensorIndex(const Tensor& where) : value_(where) {}
+TensorIndex::TensorIndex(const TensorIndex& other) = default;
+TensorIndex::TensorIndex(TensorIndex&& other) noexcept = default;
+TensorIndex& TensorIndex::operator=(const TensorIndex& other) = default;
+TensorIndex& TensorIndex::operator=(TensorIndex&& other) noexcept = default;
+TensorIndex::~TensorIndex() = default;
+
 TensorIndex::TensorIndex(const char* text) : value_(EllipsisIndex()) {
   check<IndexError>(std::string_view(text) == "...",
                     "index: expected \"...\", the only text in a key, got \"{}\"", text);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "mica/core/tensor.h"
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 
 // The updates of optimizers, with PyTorch's formulas. Each changes all its parameters in one
 // launch. Op inputs: lr (one number, f32 or f64), step (an i64, the number of this step, from 1;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 
 namespace mica {
 

@@ -94,6 +94,13 @@ void infer_grad(const RecurrentGradParams& params, std::span<const TensorSpec> i
   if (in[kDy].defined) check_shape(out.op(), "dy", in[kDy], y);
   if (in[kDhn].defined) check_shape(out.op(), "dhn", in[kDhn], {p.batch, p.outputs});
   if (in[kDcn].defined) check_shape(out.op(), "dcn", in[kDcn], cells);
+  for (const int i : {kY, kGates, kCells, kDy, kDhn, kDcn}) {
+    const TensorSpec& spec = in[static_cast<size_t>(i)];
+    check<DTypeError>(!spec.defined || spec.dtype == dtype,
+                      "{}: what the forward pass kept and its cotangents must be {} as the input, "
+                      "got {}",
+                      out.op(), dtype, spec.dtype);
+  }
   const auto add = [&](bool there, const Shape& shape) {
     add_row_major(out, there ? shape : Shape{0}, dtype);
   };

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "mica/core/tensor.h"
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 
 namespace mica {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "mica/core/tensor.h"
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 
 // Reductions over a set of axes, all of them when none is named; axes may be negative. With
 // `keepdim` the reduced axes stay, with a size of 1.

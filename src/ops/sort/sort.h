@@ -1,7 +1,7 @@
 #pragma once
 
 #include "mica/core/tensor.h"
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 
 // Order. NaN is greater than every number, and equal to itself; zeros of both signs are equal.
 namespace mica {

@@ -11,7 +11,24 @@
 namespace mica {
 namespace {
 
+bool lies_in(const SliceParams& p, const Shape& shape) {
+  return p.axis >= 0 && p.axis < shape.rank() && p.step >= 1 && 0 <= p.start && p.start <= p.stop &&
+         p.stop <= shape[static_cast<int>(p.axis)];
+}
+bool lies_in(const DiagonalParams& p, const Shape& shape) {
+  return p.axis1 >= 0 && p.axis1 < shape.rank() && p.axis2 >= 0 && p.axis2 < shape.rank() &&
+         p.axis1 != p.axis2 && p.offset >= -shape[static_cast<int>(p.axis1)] &&
+         p.offset <= shape[static_cast<int>(p.axis2)];
+}
+
+template <class P>
+void check_lies_in(const char* op, const P& p, const Shape& shape) {
+  if (!lies_in(p, shape))
+    fail<ShapeError>("{}: {} does not lie in {}", op, AnyParams(ParamsRef::of(p)).print(), shape);
+}
+
 ViewSpec slice_view(const SliceParams& p, const TensorSpec& in) {
+  check_lies_in("slice", p, in.shape);
   const int axis = static_cast<int>(p.axis);
   ViewSpec v{in, 0};
   v.spec.shape[axis] = (p.stop - p.start + p.step - 1) / p.step;
@@ -25,6 +42,7 @@ Tensors slice_vjp(const SliceParams& p, const VjpArgs& a) {
 }
 
 ViewSpec diagonal_view(const DiagonalParams& p, const TensorSpec& in) {
+  check_lies_in("diagonal", p, in.shape);
   const int row = static_cast<int>(p.axis1);
   const int column = static_cast<int>(p.axis2);
   const int64_t down = std::max<int64_t>(-p.offset, 0);
@@ -58,22 +76,10 @@ ViewSpec view_in(const DiagonalParams& p, const TensorSpec& whole) {
   return diagonal_view(p, whole);
 }
 
-bool lies_in(const SliceParams& p, const Shape& shape) {
-  return p.axis >= 0 && p.axis < shape.rank() && p.step >= 1 && 0 <= p.start && p.start <= p.stop &&
-         p.stop <= shape[static_cast<int>(p.axis)];
-}
-bool lies_in(const DiagonalParams& p, const Shape& shape) {
-  return p.axis1 >= 0 && p.axis1 < shape.rank() && p.axis2 >= 0 && p.axis2 < shape.rank() &&
-         p.axis1 != p.axis2 && p.offset >= -shape[static_cast<int>(p.axis1)] &&
-         p.offset <= shape[static_cast<int>(p.axis2)];
-}
-
 template <class P>
 void infer_grad(const P& p, std::span<const TensorSpec> in, OutSpecs& out) {
   numel(p.shape);  // raises where the product overflows
-  if (!lies_in(view_params(p), p.shape))
-    fail<ShapeError>("{}: {} does not lie in {}", out.op(),
-                     AnyParams(ParamsRef::of(view_params(p))).print(), p.shape);
+  check_lies_in(out.op(), view_params(p), p.shape);
   const Shape part =
       view_in(view_params(p), TensorSpec::contiguous(p.shape, in[0].dtype)).spec.shape;
   check<ShapeError>(in[0].shape == part, "{}: dy must be {}, got {}", out.op(), part, in[0].shape);

@@ -60,6 +60,11 @@ Tensors reshape_vjp(const DimsParams&, const VjpArgs& a) {
 }
 
 ViewSpec permute_view(const DimsParams& p, const TensorSpec& in) {
+  unsigned seen = 0;
+  for (const int64_t axis : p.dims)
+    if (axis >= 0 && axis < in.rank()) seen |= 1U << axis;
+  check<ShapeError>(p.dims.rank() == in.rank() && seen + 1 == 1U << in.rank(),
+                    "permute: {} is no order of the axes of {}", p.dims, in.shape);
   Shape shape = in.shape;
   Strides strides = in.strides;
   for (int i = 0; i < in.rank(); ++i) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mica/core/check.h"
+#include "mica/core/range.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/graph.h"
 #include "mica/runtime/stream.h"
@@ -166,6 +167,7 @@ void CudaRuntime::copy_from_host(void* destination, const void* source, size_t b
 }
 
 void CudaRuntime::copy_to_host(void* destination, const void* source, size_t bytes, int index) {
+  const Range range("copy to the host", RangeKind::wait);
   if (bytes == 0) return;
   Encoder& encoder = current(use(index), index).encoder;
   check_cuda(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, encoder.stream()));
@@ -207,6 +209,7 @@ void CudaRuntime::enable_peer_access(int from, int to) {
 }
 
 void CudaRuntime::synchronize(int index) {
+  const Range range("synchronize", RangeKind::wait);
   PerDevice& device = use(index);
   const auto streams = [&] {
     const std::lock_guard lock(mutex_);

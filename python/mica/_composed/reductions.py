@@ -1,0 +1,347 @@
+"""Reductions, orders and counts, made of other functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mica._mica as m
+from mica._composed.shapes import _axis
+from mica._mica import Tensor, ValuesIndices
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, ...]:
+    """(min, max) over an axis, or over all for None."""
+    return m.amin(input, dim, keepdim), m.amax(input, dim, keepdim)
+
+
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum over dim of the elements that are not NaN."""
+    x = input if dtype is None else input.to(dtype)
+    return m.sum(m.where(m.isnan(x), 0, x) if x.is_floating_point() else x, dim, keepdim)
+
+
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The mean over dim of the elements that are not NaN."""
+    x = input if dtype is None else input.to(dtype)
+    count = m.sum(m.logical_not(m.isnan(x)), dim, keepdim)
+    return nansum(x, dim, keepdim) / count.to(x.dtype)
+
+
+def _quantile(x: Tensor, q: Tensor, dim: int, how: str, count: Tensor) -> Tensor:
+    """Of sorted x along dim, of which `count` are numbers; (number of q, …, 1, …)."""
+    rank = (q.reshape([-1] + [1] * x.dim()) * (count - 1).to(x.dtype)).clamp_min(0)
+    low, high = m.floor(rank), m.ceil(rank)
+    wide = x.unsqueeze(0).expand([q.numel(), *x.shape])
+
+    def at(place: Tensor) -> Tensor:
+        return m.gather(wide, dim + 1, place.long().expand([q.numel(), *place.shape[1:]]))
+
+    if how == "lower":
+        return at(low)
+    if how == "higher":
+        return at(high)
+    if how == "nearest":
+        return at(m.round(rank))
+    below, above = at(low), at(high)
+    weight = 0.5 if how == "midpoint" else rank - low
+    return m.lerp(below, above, weight * m.ones_like(below))
+
+
+def _quantiles(
+    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, how: str, skip_nan: bool
+) -> Tensor:
+    if how not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise ValueError(f"{name}: interpolation must be linear, lower, higher, …, got {how!r}")
+    points = q if isinstance(q, Tensor) else m.tensor(q, dtype=input.dtype, device=input.device)
+    if bool(m.logical_or(points < 0, points > 1).any()):
+        raise ValueError(f"{name}: q must be between 0 and 1")
+    x = input.reshape(-1) if dim is None else input
+    axis = _axis(0 if dim is None else dim, x.dim(), name)
+    ordered = m.sort(x, axis)[0]  # NaN is last
+    missing = m.isnan(x)
+    there = m.sum(m.logical_not(missing), axis, keepdim=True)
+    count = there if skip_nan else m.full_like(there, x.shape[axis])
+    made = _quantile(ordered, points.reshape(-1), axis, how, count)
+    gone = (there == 0) if skip_nan else missing.any(axis, keepdim=True)
+    made = m.where(gone.unsqueeze(0), float("nan"), made)
+    if dim is None:
+        made = made.reshape([-1] + [1] * input.dim()) if keepdim else made.reshape(-1)
+    elif not keepdim:
+        made = m.squeeze(made, axis + 1)
+    return made if points.dim() else made[0]
+
+
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Tensor:  # fmt: skip
+    """The values below which fractions q of the elements along dim are, or of all for None."""
+    return _quantiles("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Tensor:  # fmt: skip
+    """quantile of the elements that are not NaN."""
+    return _quantiles("nanquantile", input, q, dim, keepdim, interpolation, True)
+
+
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of the elements that are not NaN, the lower of two; with dim also where it is."""
+    x = input.reshape(-1) if dim is None else input
+    axis = _axis(0 if dim is None else dim, x.dim(), "nanmedian")
+    ordered, order = m.sort(x, axis)
+    count = m.sum(m.logical_not(m.isnan(x)), axis, keepdim=True)
+    at = m.floor_divide(m.clamp_min(count - 1, 0), 2)
+    values, indices = m.gather(ordered, axis, at), m.gather(order, axis, at)
+    if dim is None:
+        return values.reshape(())
+    if not keepdim:
+        values, indices = m.squeeze(values, axis), m.squeeze(indices, axis)
+    return ValuesIndices(values, indices)
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The k-th smallest along dim, counted from 1, and where it is."""
+    axis = _axis(dim, input.dim(), "kthvalue")
+    if not 1 <= k <= input.shape[axis]:
+        raise ValueError(f"kthvalue: k must be from 1 to {input.shape[axis]}, got {k}")
+    ordered, order = m.sort(input, axis)
+    values, indices = m.narrow(ordered, axis, k - 1, 1), m.narrow(order, axis, k - 1, 1)
+    if not keepdim:
+        values, indices = m.squeeze(values, axis), m.squeeze(indices, axis)
+    return ValuesIndices(values, indices)
+
+
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The most frequent value along dim, the smallest of several, and where it is last."""
+    axis = _axis(dim, input.dim(), "mode")
+    x = m.movedim(input, axis, -1)
+    equal = (x.unsqueeze(-1) == x.unsqueeze(-2)).sum(-1)
+    often = equal == m.amax(equal, -1, True)
+    least = m.amin(m.where(often, x, m.amax(x, -1, True)), -1, True)
+    places = m.arange(x.shape[-1], device=x.device)
+    at = m.amax(m.where(x == least, places, -1), -1, True)
+    values, indices = m.gather(x, -1, at), at
+    values, indices = m.movedim(values, -1, axis), m.movedim(indices, -1, axis)
+    if not keepdim:
+        values, indices = m.squeeze(values, axis), m.squeeze(indices, axis)
+    return ValuesIndices(values, indices)
+
+
+def msort(input: Tensor) -> Tensor:
+    """Sorted along the first axis."""
+    return m.sort(input, 0)[0]
+
+
+def _running(input: Tensor, dim: int, larger: bool, name: str) -> ValuesIndices:
+    """The extreme so far along dim and where it is, the last of equals."""
+    axis = _axis(dim, input.dim(), name)
+    x = m.movedim(input, axis, 0)
+    best = m.zeros_like(x, dtype=m.int64)
+    rows = []
+    at = m.zeros(x.shape[1:], dtype=m.int64, device=x.device)
+    value = x[0].detach() if x.shape[0] else x
+    for i in range(x.shape[0]):
+        row = x[i].detach()
+        wins = m.logical_or(row >= value if larger else row <= value, m.isnan(row))
+        wins = m.logical_and(wins, m.logical_or(m.logical_not(m.isnan(value)), m.isnan(row)))
+        at = m.where(wins, i, at)
+        value = m.where(wins, row, value)
+        rows.append(at)
+    best = m.stack(rows) if rows else best
+    return ValuesIndices(m.movedim(m.gather(x, 0, best), 0, axis), m.movedim(best, 0, axis))
+
+
+def cummax(input: Tensor, dim: int) -> ValuesIndices:
+    """The largest value so far along dim, and where it is."""
+    return _running(input, dim, True, "cummax")
+
+
+def cummin(input: Tensor, dim: int) -> ValuesIndices:
+    """The smallest value so far along dim, and where it is."""
+    return _running(input, dim, False, "cummin")
+
+
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """log of the running sum of exp(input) along dim, without overflow."""
+    axis = _axis(dim, input.dim(), "logcumsumexp")
+    rows = list(m.unbind(input, axis))
+    for i in range(1, len(rows)):
+        rows[i] = m.logaddexp(rows[i - 1], rows[i])
+    return m.stack(rows, axis) if rows else input
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each number from 0 on is in input, or the sum of its weights."""
+    if input.dim() != 1 or input.is_floating_point():
+        raise ValueError(f"bincount: expected integers (n), got {input.dtype} {input.shape}")
+    size = max(int(input.max()) + 1 if input.numel() else 0, minlength)
+    if input.numel() and int(input.min()) < 0:
+        raise ValueError("bincount: expected no number below 0")
+    values = m.ones_like(input, dtype=m.int64) if weights is None else weights
+    if not values.is_floating_point() and weights is not None:
+        values = values.double()
+    zeros = m.zeros(size, dtype=values.dtype, device=input.device)
+    return m.scatter_add(zeros, 0, input.long(), values)
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements are in each of `bins` equal parts of [min, max], by default from the
+    smallest element to the largest."""
+    x = input.reshape(-1)
+    if min == 0 and max == 0 and x.numel():
+        min, max = float(x.min()), float(x.max())
+    if min == max:
+        min, max = min - 1, max + 1
+    inside = x[m.logical_and(x >= min, x <= max)]
+    at = m.clamp(m.floor((inside - min) * (bins / (max - min))), 0, bins - 1).long()
+    return bincount(at, minlength=bins).to(input.dtype)
+
+
+def histogram(
+    input: Tensor, bins: Any, *, range: Sequence[float] | None = None,
+    weight: Tensor | None = None, density: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(counts, edges) of the elements between edges, or of so many equal parts."""
+    x = input.reshape(-1)
+    if isinstance(bins, Tensor):
+        edges = bins
+    else:
+        low, high = range or ((float(x.min()), float(x.max())) if x.numel() else (0.0, 0.0))
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        edges = m.linspace(low, high, bins + 1, dtype=input.dtype)
+    n = edges.numel() - 1
+    inside = m.logical_and(x >= edges[0], x <= edges[-1])
+    at = m.clamp(m.searchsorted(edges, x[inside], right=True) - 1, 0, n - 1)
+    values = m.ones_like(x) if weight is None else weight.reshape(-1)
+    counts = m.scatter_add(m.zeros(n, dtype=input.dtype), 0, at, values[inside])
+    if density:
+        counts = counts / counts.sum() / m.diff(edges)
+    return counts, edges
+
+
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """Between which of the rising boundaries each element is."""
+    x = input if isinstance(input, Tensor) else m.tensor(input, device=boundaries.device)
+    at = m.searchsorted(boundaries, x.to(boundaries.dtype), right=right)
+    return at.int() if out_int32 else at
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """Whether each element is one of test_elements."""
+    like = elements if isinstance(elements, Tensor) else test_elements
+    x = elements if isinstance(elements, Tensor) else m.tensor(elements, device=like.device)
+    among = (
+        test_elements if isinstance(test_elements, Tensor) else m.tensor([test_elements])
+    ).reshape(-1)
+    found = (x.unsqueeze(-1) == among.to(x.device)).any(-1)
+    return m.logical_not(found) if invert else found
+
+
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """input with the elements of src reduced into the places that index says along dim: sum, prod,
+    mean, amax or amin, together with what was there unless include_self is False."""
+    axis = _axis(dim, input.dim(), "scatter_reduce")
+    part = src[tuple(slice(n) for n in index.shape)]
+    touched = m.zeros_like(input).scatter_add(axis, index, m.ones_like(part))
+    empty = touched == 0
+    if reduce in ("sum", "mean"):
+        base = input if include_self else m.where(empty, input, m.zeros_like(input))
+        made = m.scatter_add(base, axis, index, part)
+        if reduce == "sum":
+            return made
+        count = m.where(empty, 1, touched + (1 if include_self else 0))
+        if input.is_floating_point():
+            return made / count
+        return m.floor_divide(made, count)
+    if reduce not in ("prod", "amax", "amin"):
+        raise ValueError(
+            f"scatter_reduce: reduce must be sum, prod, mean, amax or amin, got {reduce!r}"
+        )
+    # One element of src after the other along dim, each of which goes to places of its own.
+    join = {"prod": m.mul, "amax": m.maximum, "amin": m.minimum}[reduce]
+    made, seen = input, m.full_like(input, include_self, dtype=m.bool)
+    for i in range(index.shape[axis]):
+        at, value = m.narrow(index, axis, i, 1), m.narrow(part, axis, i, 1)
+        now = m.gather(made, axis, at)
+        fresh = m.logical_not(m.gather(seen, axis, at))
+        made = m.scatter(made, axis, at, m.where(fresh, value, join(now, value)))
+        seen = m.scatter(seen, axis, at, m.ones_like(at, dtype=m.bool))
+    return made
+
+
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
+    include_self: bool = True,
+) -> Tensor:  # fmt: skip
+    """input with the slices of source reduced into the places that index says along dim."""
+    axis = _axis(dim, input.dim(), "index_reduce")
+    shape = [1] * input.dim()
+    shape[axis] = -1
+    at = index.reshape(shape).expand(source.shape)
+    return scatter_reduce(input, axis, at, source, reduce, include_self=include_self)
+
+
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The covariances of the rows of input, whose columns are observations."""
+    x = input.reshape(1, -1) if input.dim() < 2 else input
+    weights = m.ones(x.shape[1], dtype=x.dtype, device=x.device)
+    if fweights is not None:
+        weights = weights * fweights
+    total = weights.sum()
+    if aweights is not None:
+        squares = (weights * aweights * aweights).sum()
+        weights = weights * aweights
+        total = weights.sum()
+        norm = total - correction * squares / total
+    else:
+        norm = total - correction
+    centred = x - (x * weights).sum(1, keepdim=True) / total
+    made = (centred * weights) @ centred.T / norm
+    return made.reshape(()) if input.dim() < 2 else made
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlations of the rows of input, whose columns are observations."""
+    c = cov(input)
+    if c.dim() == 0:
+        return c / c
+    deviation = m.sqrt(c.diagonal())
+    return m.clamp(c / deviation.unsqueeze(1) / deviation, -1, 1)
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
+    """The integral of y along dim by the trapezoidal rule."""
+    return _trapezoids(y, x, dx, dim).sum(dim)
+
+
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
+) -> Tensor:
+    """The integral of y along dim up to each point but the first."""
+    return m.cumsum(_trapezoids(y, x, dx, dim), dim)
+
+
+def _trapezoids(y: Tensor, x: Tensor | None, dx: float, dim: int) -> Tensor:
+    n = y.shape[dim]
+    middle = (m.narrow(y, dim, 1, n - 1) + m.narrow(y, dim, 0, n - 1)) / 2
+    if x is None:
+        return middle * dx
+    if x.dim() == 1:
+        shape = [1] * y.dim()
+        shape[dim] = -1
+        return middle * m.diff(x).reshape(shape)
+    return middle * m.diff(x, dim=dim)

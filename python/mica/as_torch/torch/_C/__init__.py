@@ -1,0 +1,15 @@
+"""The few names of torch._C that libraries ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mica import Generator
+
+
+def _log_api_usage_once(name: str) -> None:
+    """Nothing is logged."""
+
+
+def _get_tracing_state() -> Any:
+    return None

@@ -1,0 +1,3 @@
+from torch.fx import GraphModule
+
+_copy_attr = None

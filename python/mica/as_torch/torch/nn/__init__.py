@@ -1,0 +1,22 @@
+"""torch.nn: what mica.nn has no use for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mica
+
+
+class DataParallel(mica.nn.Module):
+    """A module on the first device alone."""
+
+    def __init__(
+        self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ):
+        super().__init__()
+        if device_ids is not None and len(device_ids) > 1:
+            raise NotImplementedError("DataParallel: mica.as_torch runs on one device")
+        self.module = module
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)

@@ -1,0 +1,1 @@
+"""torch.onnx.symbolic_opset9: operators of ONNX, of which mica writes its own."""

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mica/core/device.h"
+#include "mica/core/range.h"
+#include "mica/core/scope.h"
+
+// Where the time of a program goes: what ran when, for which layer, and how far from what the
+// machine can do. See docs/profiling.md.
+namespace mica::profiler {
+
+/// Calls that are alike: the same kernel with the same parameters, shapes and dtypes.
+struct Kind {
+  std::string op;
+  std::string kernel;
+  std::string params;
+  std::string shapes;  ///< "f32[64, 784], f32[784, 10] → f32[64, 10]"
+  Device device;
+  double flops = 0;  ///< of a call; 0 where memory decides how long it takes
+  double bytes = 0;  ///< read and written, each tensor once
+};
+
+/// A kernel that ran, on the host's clock: nanoseconds since the profile began.
+struct Run {
+  int kind = 0;
+  int scope = 0;
+  int thread = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t self = 0;       ///< without the runs inside it
+  int64_t allocated = 0;  ///< bytes that tensors held on the device when it ended
+};
+
+/// A named stretch of time.
+struct Span {
+  std::string name;
+  RangeKind kind = RangeKind::user;
+  int thread = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+/// What was recorded.
+struct Profile {
+  std::vector<Kind> kinds;
+  std::vector<Scope> scopes;
+  std::vector<Run> runs;             ///< by thread, and there by time
+  std::vector<Span> spans;           ///< the same
+  std::vector<std::string> threads;  ///< their names
+  std::vector<int64_t> steps;        ///< when each step began, and the last one's end
+  int64_t end = 0;                   ///< how long it took, without what was not recorded
+  std::vector<std::pair<std::string, std::string>> facts;  ///< machine, threads, versions
+};
+
+/// Which steps to record: of wait + warmup + active the last ones, again and again, or `repeat`
+/// times. active = 0: all there are.
+struct Schedule {
+  int wait = 0;
+  int warmup = 0;  ///< as wait: the steps after which things are as they stay
+  int active = 0;
+  int repeat = 0;
+};
+
+/// Records from start() to stop(), in every thread. One at a time in a process: another raises.
+class Profiler {
+ public:
+  explicit Profiler(const Schedule& schedule = {});
+  ~Profiler();
+  Profiler(const Profiler&) = delete;
+  Profiler& operator=(const Profiler&) = delete;
+
+  void start();
+  /// A training step ends here, and the next begins.
+  void step();
+  /// May be called twice.
+  void stop();
+  /// What was recorded until stop().
+  const Profile& profile() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The times of calls that belong together.
+struct Row {
+  std::string name;
+  std::string detail;  ///< what the group has in common beside its name
+  int64_t calls = 0;
+  double seconds = 0;
+  double share = 0;  ///< of all rows' seconds
+  double flops = 0;
+  double bytes = 0;
+  double floor = 0;  ///< the seconds that the machine needs for the same; 0: unknown
+};
+enum class By { op, kernel, module, shape };
+By by_of(const std::string& name);  ///< raises for another name
+
+/// What a device can do, measured once in a process by a large product and a large copy; zeros
+/// where there is nothing to measure with.
+struct Peaks {
+  double flops = 0;  ///< per second, f32
+  double bytes = 0;
+};
+Peaks peaks_of(Device device);
+/// The seconds that a call needs at these rates; 0: unknown.
+double floor_of(const Kind& kind);
+
+/// Longest first.
+std::vector<Row> rows(const Profile& profile, By by);
+/// As text for a terminal.
+std::string table(const Profile& profile, By by = By::op, int most = 25);
+/// What stands out, in words: a line each.
+std::vector<std::string> advice(const Profile& profile);
+/// Everything for programs.
+std::string to_json(const Profile& profile);
+/// For chrome://tracing and Perfetto: threads, phases, modules and ops as nested slices, memory as
+/// a counter. Replaces the file all or nothing.
+void export_chrome_trace(const Profile& profile, const std::string& path);
+/// One HTML file that loads nothing from elsewhere: timeline, layers, kernels, memory, advice.
+void write_report(const Profile& profile, const std::string& path);
+
+}  // namespace mica::profiler

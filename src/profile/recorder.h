@@ -1,0 +1,17 @@
+#pragma once
+
+#include "mica/profile/profile.h"
+
+namespace mica::profiler {
+
+/// Starts to record in all threads, from nothing; raises where somebody records already.
+void start_recording();
+/// Whether runs and ranges are noted now: steps that a schedule leaves out are not.
+void set_recording(bool on);
+/// Notes that a step begins or ends now.
+void note_step();
+/// Ends it and gives what was noted; the times are from the first start on, without the stretches
+/// that were left out.
+Profile stop_recording();
+
+}  // namespace mica::profiler

@@ -1,0 +1,172 @@
+"""PyTorch's programs as they are: python -m mica.as_torch."""
+
+import os
+import subprocess
+import sys
+
+import mica
+import pytest
+
+PROGRAM = """
+import argparse
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import optim
+from torch.optim.lr_scheduler import StepLR
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+
+class Rows(Dataset):
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], self.y[i]
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super(Net, self).__init__()
+        self.conv = nn.Conv2d(1, 4, kernel_size=3, padding=1, padding_mode="reflect")
+        self.drop = nn.Dropout(0.0)
+        self.fc = nn.Linear(4 * 4 * 4, 2, device="cpu", dtype=torch.float)
+        self.register_buffer("scale", torch.ones(1), persistent=False)
+        self.fc.tag = "head"
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv(x)), 2)
+        return F.log_softmax(self.fc(self.drop(torch.flatten(x, 1))) * self.scale, dim=1)
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=1)
+args = parser.parse_args()
+torch.manual_seed(3)
+use_cuda = torch.cuda.is_available() and False
+device = torch.device("cuda" if use_cuda else "cpu")
+y = torch.LongTensor([i % 2 for i in range(64)])
+x = torch.randn(64, 1, 8, 8, generator=torch.Generator().manual_seed(1)) + y.view(-1, 1, 1, 1)
+loader = DataLoader(Rows(x, y), batch_size=16, shuffle=True, num_workers=0, pin_memory=use_cuda)
+net = Net().to(device, non_blocking=True)
+assert next(net.parameters()).is_cpu and "scale" not in net.state_dict()
+optimizer = optim.Adam(net.parameters(), lr=0.05)
+scheduler = StepLR(optimizer, step_size=1, gamma=0.9)
+losses = []
+for epoch in range(args.epochs):
+    net.train()
+    for data, target in loader:
+        data, target = data.to(device), target.to(device)
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.nll_loss(net(data), target)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    scheduler.step()
+net.eval()
+with torch.no_grad():
+    correct = net(x).argmax(axis=1, keepdims=True).eq(y.view(-1, 1)).sum(dtype=torch.float).item()
+torch.save(net, "net.pt")
+again = torch.load("net.pt")
+assert again.fc.tag == "head" and torch.equal(again(x), net(x))
+torch.save({"net": net.state_dict(), "epoch": args.epochs}, "state.pt")
+net.load_state_dict(torch.load("state.pt")["net"])
+print(f"first {losses[0]:.4f} last {losses[-1]:.4f} correct {int(correct)}")
+"""
+
+
+def run(folder, text, *arguments, report=False):
+    (folder / "program.py").write_text(text)
+    flags = ["--report"] if report else []
+    return subprocess.run(
+        [sys.executable, "-m", "mica.as_torch", *flags, "program.py", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(mica.__file__))},
+        timeout=120,
+    )
+
+
+def test_a_program_trains_saves_and_loads(tmp_path):
+    done = run(tmp_path, PROGRAM, "--epochs", "3")
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.split()
+    assert float(words[3]) < float(words[1]) and int(words[5]) >= 58
+
+
+def test_a_missing_name_is_named(tmp_path):
+    done = run(tmp_path, "import torch\ntorch.nn.functional.grid_of_dreams(1)\n")
+    assert done.returncode == 1
+    assert "nothing that stands for torch.nn.functional.grid_of_dreams" in done.stderr
+    done = run(tmp_path, "from torch.somewhere import thing\n")
+    assert "No module named 'torch.somewhere'" in done.stderr
+
+
+def test_the_report_lists_what_is_missing_and_runs_nothing(tmp_path):
+    program = (
+        "import torch.nn as nn\nfrom torch import Tensor, fft as f\nimport torch\n"
+        "print('ran')\nx = nn.Linear(1, 2)\ny = nn.Unknown(3)\n"
+        "def g(t: Tensor):\n    return torch.fft.rfft(torch.stft(t))\nnn.Module.no_such\n"
+    )
+    done = run(tmp_path, program, report=True)
+    assert done.returncode == 1 and "ran" not in done.stdout
+    found = [line.split(":")[0] for line in done.stdout.splitlines()]
+    assert found == ["torch.fft", "torch.fft.rfft", "torch.nn.Module.no_such", "torch.nn.Unknown",
+                     "torch.stft"]  # fmt: skip
+    assert "program.py:6" in done.stdout
+    done = run(tmp_path, PROGRAM, report=True)
+    assert done.returncode == 0 and "every name" in done.stdout
+
+
+def test_only_the_command_puts_mica_in_torchs_place():
+    code = (
+        "import sys, mica\n"
+        "assert not any(name.startswith('mica.as_torch') for name in sys.modules)\n"
+        "assert not any('as_torch' in type(f).__module__ for f in sys.meta_path)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_torch_itself_is_not_replaced_when_it_is_there_already():
+    code = (
+        "import sys, types\nsys.modules['torch'] = types.ModuleType('torch')\n"
+        "from mica import as_torch\nas_torch.install()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "torch was imported before" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from torch.distributions import Categorical, Normal, kl_divergence\n"
+        "import torch\n"
+        "d = Categorical(logits=torch.zeros(3, 4))\n"
+        "assert d.sample((2,)).shape == (2, 3)\n"
+        "assert torch.allclose(d.log_prob(torch.zeros(3).long()), torch.full((3,), -1.3862944))\n"
+        "n = Normal(torch.zeros(2), 2.0)\n"
+        "assert torch.allclose(kl_divergence(n, n), torch.zeros(2))\n",
+        "import torch\nfrom torch.utils.checkpoint import checkpoint\n"
+        "w = torch.ones(3, requires_grad=True)\n"
+        "checkpoint(lambda t: (t * w).sin(), torch.ones(3), use_reentrant=False).sum().backward()\n"
+        "assert torch.allclose(w.grad, torch.full((3,), 1.0).cos())\n",
+        "import torch\nnet = torch.compile(torch.nn.Linear(3, 2))\n"
+        "assert list(net.state_dict()) == ['_orig_mod.weight', '_orig_mod.bias']\n"
+        "net(torch.ones(1, 3)).sum().backward()\nassert net._orig_mod.weight.grad is not None\n"
+        "assert net.in_features == 3\n",
+        "import torch, torch.backends.cudnn as cudnn\n"
+        "cudnn.benchmark = False\ncudnn.deterministic = True\n"
+        "assert torch.are_deterministic_algorithms_enabled()\n"
+        "torch.backends.cuda.matmul.allow_tf32 = True\nassert torch.backends.cudnn.allow_tf32\n",
+    ],
+    ids=["distributions", "checkpoint", "compile", "backends"],
+)
+def test_modules_of_torch(tmp_path, text):
+    done = run(tmp_path, text)
+    assert done.returncode == 0, done.stderr

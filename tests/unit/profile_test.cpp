@@ -1,0 +1,249 @@
+#include "mica/profile/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "mica/mica.h"
+#include "mica/profile/slices.h"
+
+namespace mica {
+namespace {
+
+using profiler::By;
+using profiler::Profile;
+using profiler::Profiler;
+
+struct NetImpl : nn::ModuleImpl {
+  NetImpl() {
+    first = register_module("first", nn::Linear(8, 16));
+    second = register_module("second", nn::Linear(16, 4));
+  }
+  Tensor forward(const Tensor& x) { return second(relu(first(x))); }
+  nn::Linear first = nullptr;
+  nn::Linear second = nullptr;
+};
+using Net = nn::Handle<NetImpl>;
+
+struct Step {
+  Net net;
+  optim::SGD optimizer{net.parameters(), {.lr = 0.1}};
+  Tensor x = ones({32, 8});
+
+  void operator()() {
+    optimizer.zero_grad();
+    mean(net(x)).backward();
+    optimizer.step();
+  }
+};
+
+Profile record(const std::function<void()>& step, int steps = 3,
+               const profiler::Schedule& schedule = {}) {
+  Profiler p(schedule);
+  p.start();
+  for (int i = 0; i < steps; ++i) {
+    step();
+    p.step();
+  }
+  p.stop();
+  return p.profile();
+}
+
+/// Calls of an op that belong to a module in a phase.
+int64_t calls(const Profile& p, const std::string& op, const std::string& module, Phase phase) {
+  return std::ranges::count_if(p.runs, [&](const profiler::Run& r) {
+    const Scope& s = p.scopes[static_cast<size_t>(r.scope)];
+    return p.kinds[static_cast<size_t>(r.kind)].op == op && s.module == module && s.phase == phase;
+  });
+}
+
+TEST(Profile, SaysWhichModuleAndPassAnOpIsOf) {
+  Step step;
+  step();
+  const Profile p = record([&] { step(); });
+  EXPECT_EQ(calls(p, "linear", "first", Phase::forward), 3);
+  EXPECT_EQ(calls(p, "linear", "second", Phase::forward), 3);
+  EXPECT_EQ(calls(p, "linear_wgrad", "first", Phase::backward), 3);
+  EXPECT_EQ(calls(p, "linear_wgrad", "second", Phase::backward), 3);
+  EXPECT_EQ(p.steps.size(), 4U);
+  int64_t update = 0;
+  for (const profiler::Run& r : p.runs) {
+    EXPECT_LE(r.begin, r.end);
+    EXPECT_LE(r.end, p.end);
+    EXPECT_GE(r.self, 0);
+    update += p.scopes[static_cast<size_t>(r.scope)].phase == Phase::update;
+  }
+  EXPECT_GT(update, 0);
+  const auto linear = std::ranges::find(p.kinds, "linear", &profiler::Kind::op);
+  ASSERT_NE(linear, p.kinds.end());
+  EXPECT_EQ(linear->flops, 2.0 * 32 * 8 * 16);
+  EXPECT_NE(linear->shapes.find("f32[32, 8]"), std::string::npos) << linear->shapes;
+}
+
+TEST(Profile, ACompiledStepIsSeenInside) {
+  Step step;
+  const auto compiled = compile([&] { step(); });
+  compiled();
+  const Profile p = record([&] { compiled(); });
+  EXPECT_GT(p.runs.size(), 0U);
+  bool of_second = false;
+  for (const Scope& s : p.scopes) of_second = of_second || s.module == "second";
+  EXPECT_TRUE(of_second);
+}
+
+TEST(Profile, SlicesNestAndEndWithTheirStep) {
+  Step step;
+  const Profile p = record([&] { step(); });
+  const std::vector<profiler::Slice> all = profiler::slices(p);
+  ASSERT_FALSE(all.empty());
+  std::vector<profiler::Slice> open;
+  for (const profiler::Slice& s : all) {
+    EXPECT_LT(s.begin, s.end);
+    while (!open.empty() && open.back().end <= s.begin) open.pop_back();
+    if (!open.empty()) {
+      EXPECT_LE(s.end, open.back().end);
+    }
+    EXPECT_EQ(static_cast<size_t>(s.depth), open.size());
+    EXPECT_EQ(s.is_phase, open.empty());
+    open.push_back(s);
+    for (const int64_t border : p.steps) EXPECT_FALSE(s.begin < border && border < s.end);
+  }
+}
+
+TEST(Profile, RecordsTheStepsOfItsSchedule) {
+  const Tensor x = ones({4});
+  int runs = 0;
+  const auto step = [&] {
+    ++runs;
+    (void)add(x, runs);
+  };
+  const Profile p = record(step, 10, {.wait = 1, .warmup = 1, .active = 2, .repeat = 2});
+  EXPECT_EQ(p.runs.size(), 4U);
+  // Two times two steps, each with its end.
+  EXPECT_EQ(p.steps.size(), 6U);
+  EXPECT_THROW(Profiler({.wait = -1}), Error);
+}
+
+TEST(Profile, ThreadsHaveLogsOfTheirOwn) {
+  const Tensor x = ones({4});
+  Profiler p;
+  p.start();
+  (void)add(x, 1);
+  std::thread([&] { (void)mul(x, 2); }).join();
+  p.stop();
+  ASSERT_EQ(p.profile().runs.size(), 2U);
+  EXPECT_NE(p.profile().runs[0].thread, p.profile().runs[1].thread);
+  EXPECT_EQ(p.profile().threads.size(), 2U);
+}
+
+TEST(Profile, OneAtATime) {
+  Profiler a;
+  Profiler b;
+  a.start();
+  EXPECT_THROW(b.start(), Error);
+  EXPECT_THROW(a.start(), Error);
+  EXPECT_THROW((void)a.profile(), Error);
+  a.stop();
+  b.start();
+  b.stop();
+  EXPECT_THROW(b.step(), Error);
+}
+
+TEST(Profile, TablesAddUp) {
+  Step step;
+  const Profile p = record([&] { step(); });
+  for (const By by : {By::op, By::kernel, By::module, By::shape}) {
+    double share = 0;
+    int64_t count = 0;
+    for (const profiler::Row& r : profiler::rows(p, by)) {
+      share += r.share;
+      count += r.calls;
+    }
+    EXPECT_NEAR(share, 1, 1e-9);
+    EXPECT_EQ(count, static_cast<int64_t>(p.runs.size()));
+  }
+  EXPECT_NE(profiler::table(p).find("linear"), std::string::npos);
+  EXPECT_THROW(profiler::by_of("colour"), Error);
+}
+
+std::string said(const Profile& p) {
+  std::string all;
+  for (const std::string& line : profiler::advice(p)) all += line + "\n";
+  return all;
+}
+
+class SlowDataset : public data::DatasetImpl {
+ public:
+  int64_t size() const override { return 8; }
+  data::Example get(int64_t) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return ones({2});
+  }
+};
+
+TEST(Profile, NamesASlowLoader) {
+  const data::Loader loader(data::Dataset(std::make_shared<SlowDataset>()), {.batch = 4});
+  const Profile p = record(
+      [&] {
+        for (const data::Batch& batch : loader.epoch(0)) (void)add(batch.tensor(), 1);
+      },
+      2);
+  EXPECT_NE(said(p).find("Waiting for data"), std::string::npos) << said(p);
+}
+
+TEST(Profile, NamesLayoutCopiesAndReferenceKernels) {
+  const Tensor large = ones({256, 256});
+  const Profile copies = record([&] { (void)contiguous(transpose(large, 0, 1)); });
+  EXPECT_NE(said(copies).find("Copies to another layout"), std::string::npos) << said(copies);
+  const Tensor a = ones({64, 64});
+  force_kernel("matmul", "reference");
+  const Profile slow = record([&] { (void)matmul(a, a); });
+  force_kernel("matmul", "");
+  EXPECT_NE(said(slow).find("matmul runs by its reference kernel"), std::string::npos)
+      << said(slow);
+}
+
+TEST(Profile, WritesATraceAndAPage) {
+  const std::string begin =
+      std::filesystem::temp_directory_path() / ("mica_profile_" + std::to_string(getpid()) + "_");
+  Step step;
+  const Profile p = record([&] {
+    const Range range("mine <b>");
+    step();
+  });
+  const auto text_of = [](const std::string& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  };
+  profiler::export_chrome_trace(p, begin + "trace.json");
+  const auto trace = nlohmann::json::parse(text_of(begin + "trace.json"));
+  std::map<std::string, int> categories;
+  for (const auto& e : trace["traceEvents"])
+    if (e["ph"] == "X") ++categories[e["cat"].get<std::string>()];
+  EXPECT_EQ(categories["step"], 3);
+  EXPECT_EQ(categories["range"], 3);
+  EXPECT_GT(categories["op"], 10);
+  EXPECT_GT(categories["module"], 6);
+  EXPECT_GT(categories["phase"], 6);
+  profiler::write_report(p, begin + "page.html");
+  const std::string page = text_of(begin + "page.html");
+  EXPECT_EQ(page.find("{{profile}}"), std::string::npos);
+  EXPECT_EQ(page.find("mine <b>"), std::string::npos);
+  EXPECT_NE(page.find("mine \\u003cb>"), std::string::npos);
+  EXPECT_THROW(profiler::write_report(p, "/nowhere/profile.html"), Error);
+  std::filesystem::remove(begin + "trace.json");
+  std::filesystem::remove(begin + "page.html");
+}
+
+}  // namespace
+}  // namespace mica
