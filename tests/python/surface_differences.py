@@ -492,9 +492,6 @@ MEMBERS_PYTHON_ONLY = {
         "PyTorch's name for square_subsequent_mask": "generate_square_subsequent_mask"
     },
     "text.Tokenizer": {"encode of each": "encode_batch"},
-    "nn.ModuleDict": {"as a dictionary has": "items keys update values"},
-    "nn.ModuleList": {"as a list has": "extend"},
-    "nn.Sequential": {"as a list has": "extend", "call in C++": "forward"},
     **{
         f"nn.Dropout{axes}": {"results are tensors of their own": "inplace"}
         for axes in ("", "1d", "2d", "3d")
