@@ -81,8 +81,9 @@ Description checked(const Description& description) {
   return description;
 }
 
-/// Its convolutions by matrix products compute what comes after them element by element: a ReLU
-/// takes fifteen times the convolution then, a second operand fifty times a pass of our own.
+/// Its convolutions by matrix products compute what comes after them element by element: 1x1 from
+/// 16 to 32 channels of 112x112 took 0.16 ms on one core with AVX-512, and with a ReLU after it 2.3
+/// ms.
 void check_post_ops(const Convolution& c, const Forward::primitive_desc& description) {
   const std::string name = description.impl_info_str();
   check<Unsupported>(c.after.ops.len() == 0 || name.find("gemm") == std::string::npos,
