@@ -3,7 +3,9 @@
     PYTHONPATH=build/release/python python bench/attention.py [--torch PYTHON] [--threads 2]
 
 Each library runs in a process of its own, mica in this interpreter, PyTorch in --torch; the two
-take turns, and of each the median of the rounds counts. Prints a table of milliseconds.
+take turns, and of each the median of the rounds counts. Prints a table of milliseconds, with
+--cpu-time of those that the process computed: on a machine that does other work too, with one
+thread, these are the ones to compare.
 """
 
 import argparse
@@ -24,10 +26,9 @@ CASES = [
     ("heads of 128, causal", 1, 8, 512, 512, 128, True),
     ("one query, 2048 keys", 1, 32, 1, 2048, 128, False),
 ]
-ROUNDS = 7
 
 
-def worker(library, threads):
+def worker(library, threads, clock):
     """Answers each line, a case and whether with gradients, with milliseconds."""
     import numpy as np
 
@@ -61,25 +62,29 @@ def worker(library, threads):
                 y.backward(cotangent)
 
         run()
-        begin, count = time.perf_counter(), 0
-        while count < 3 or time.perf_counter() - begin < 0.25:
+        begin, count = clock(), 0
+        while count < 3 or clock() - begin < 0.15:
             run()
             count += 1
-        print((time.perf_counter() - begin) / count * 1e3, flush=True)
+        print((clock() - begin) / count * 1e3, flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--torch", default=sys.executable)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--worker")
     options = parser.parse_args()
     if options.worker:
-        worker(options.worker, options.threads)
+        clock = time.process_time if options.cpu_time else time.perf_counter
+        worker(options.worker, options.threads, clock)
         return
 
     def start(library, python):
         command = [python, __file__, "--worker", library, "--threads", str(options.threads)]
+        command += ["--cpu-time"] * options.cpu_time
         pipe = subprocess.PIPE
         return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
@@ -96,7 +101,7 @@ def main():
     for number, case in enumerate(CASES):
         for grad in (False, True):
             times = {"mica": [], "torch": []}
-            for _ in range(ROUNDS):
+            for _ in range(options.rounds):
                 for library, found in times.items():
                     found.append(measure(library, number, grad))
             ours, theirs = (statistics.median(times[name]) for name in ("mica", "torch"))

@@ -103,21 +103,18 @@ def measure(path: Path, threads: int) -> dict[str, Any]:
         several = result if isinstance(result, (list, tuple)) else [result]
         return [t.numpy() for t in several]
 
-    # A 0-d integer says how to compute (a sample rate): the compiled function is not given it.
-    fixed = {n: t for n, t in tensors.items() if t.ndim == 0 and not t.is_floating_point()}
-    given = {n: t for n, t in tensors.items() if n not in fixed}
     row: dict[str, Any] = {}
     with mica.no_grad():
         eager = outputs(net(tensors))
         row["difference"] = max(apart(a, b) for a, b in zip(eager, expected, strict=True))
         run = net
         try:
-            compiled = mica.compile(lambda x: net({**x, **fixed}))
-            result = outputs(compiled(given))
+            compiled = mica.compile(lambda x: net(x))
+            result = outputs(compiled(tensors))
             row["compiled_difference"] = max(
                 apart(a, b) for a, b in zip(result, expected, strict=True)
             )
-            run, tensors = compiled, given
+            run = compiled
         except mica.Unsupported as e:
             row["not_compiled"] = str(e)
         row["mica_ms"] = seconds(lambda: run(tensors)) * 1e3

@@ -23,7 +23,7 @@ __all__ = ["profile", "record_function"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class profile:
+class profile:  # noqa: N801
     """Records every op of every thread: what ran when, for which module, pass and line.
 
     With `active`, of each wait + warmup + active steps the last ones alone, `repeat` times or on
@@ -81,7 +81,7 @@ class profile:
         self._profiler.report(os.fspath(path))
 
 
-class record_function:
+class record_function:  # noqa: N801
     """Names what the thread does inside, in a profile; also a decorator."""
 
     def __init__(self, name: str) -> None:

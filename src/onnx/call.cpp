@@ -40,15 +40,18 @@ Tensors Call::all(int from) const {
   return tensors;
 }
 
+void Call::check_known(const Value& value, std::string_view what) const {
+  // A tensor from outside could be written to before the graph runs again.
+  if (value.known || !(value.value.tensor().is_traced() || current_recorder())) return;
+  mica::fail<Unsupported>(
+      "onnx: node {}: {} is not known while a graph is captured: it depends on the inputs",
+      step_.name, what);
+}
+
 Tensor Call::host_tensor(int i) const {
   check(has(i) && value(i).value.is_tensor(), "input {} must be a tensor", i);
-  const Tensor& t = value(i).value.tensor();
-  if (t.is_traced())
-    mica::fail<Unsupported>(
-        "onnx: node {}: wants to know input {}, which depends on what the compiled function is "
-        "given",
-        step_.name, i);
-  return t;
+  check_known(value(i), fmt::format("input {}", i));
+  return value(i).value.tensor();
 }
 
 std::vector<int64_t> Call::ints(int i) const {
@@ -78,12 +81,9 @@ double Call::number(int i) const {
 bool Call::truth(const Value& value) const {
   check(value.value.is_tensor() && value.value.tensor().numel() == 1,
         "a condition must be a tensor of one element");
-  const Tensor& t = value.value.tensor();
-  if (t.is_traced())
-    mica::fail<Unsupported>(
-        "onnx: node {}: its condition depends on what the compiled function is given", step_.name);
+  check_known(value, "its condition");
   const HostSection host;
-  return t.detach().item() != 0;
+  return value.value.tensor().detach().item() != 0;
 }
 
 const AttributeProto* Call::find(std::string_view name) const {

@@ -137,6 +137,7 @@ class Call {
  private:
   int output_of(int i) const { return step_.outputs[static_cast<size_t>(i)]; }
   const Program& graph_of(std::string_view name) const;
+  void check_known(const Value& value, std::string_view what) const;
   Tensor host_tensor(int i) const;
 
   const Step& step_;

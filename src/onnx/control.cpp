@@ -34,21 +34,18 @@ std::vector<Value> both_branches(const Call& c) {
     a = c.run("then_branch", {});
     b = c.run("else_branch", {});
   } catch (const Error& e) {
-    throw Unsupported(
-        fmt::format("its condition depends on what the compiled function is given, and not both "
-                    "branches run: {}",
-                    e.what()));
+    throw Unsupported(fmt::format(
+        "its condition depends on the inputs, and not both branches run: {}", e.what()));
   }
   std::vector<Value> chosen;
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
     const Values& x = a[i].value;
     const Values& y = b[i].value;
-    mica::check<Unsupported>(
-        x.is_tensor() && y.is_tensor() && x.tensor().shape() == y.tensor().shape() &&
-            x.tensor().dtype() == y.tensor().dtype(),
-        "its condition depends on what the compiled function is given, and its branches give {} "
-        "and {}",
-        to_string(x), to_string(y));
+    mica::check<Unsupported>(x.is_tensor() && y.is_tensor() &&
+                                 x.tensor().shape() == y.tensor().shape() &&
+                                 x.tensor().dtype() == y.tensor().dtype(),
+                             "its condition depends on the inputs, and its branches give {} and {}",
+                             to_string(x), to_string(y));
     const auto placed = [&](const Value& v) {
       if (!v.known || v.value.tensor().device() == c.device()) return v.value.tensor();
       const HostSection host;
@@ -62,7 +59,7 @@ std::vector<Value> both_branches(const Call& c) {
 std::vector<Value> if_else(const Call& c) {
   const Values& condition = c.value(0).value;
   // In training a branch that is not taken must not follow the batch.
-  if (condition.is_tensor() && condition.tensor().is_traced() && !c.training())
+  if (condition.is_tensor() && !c.value(0).known && current_recorder() && !c.training())
     return both_branches(c);
   return c.run(c.truth(c.value(0)) ? "then_branch" : "else_branch", {});
 }

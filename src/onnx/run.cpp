@@ -48,8 +48,13 @@ Tensor current(const nn::ModuleImpl& root, const Built::Weight& weight) {
   return *found;
 }
 
-Values moved(const Values& value, Device device) {
-  return map_leaves(value, [&](const Tensor& t) { return to(t, device); });
+/// A known value as a result: where results are, and no constant of the model itself.
+Values given_out(const Values& value, Device device) {
+  return map_leaves(value, [&](const Tensor& t) {
+    if (device.is_cpu()) return clone(t);
+    const HostSection host;
+    return to(t, device);
+  });
 }
 
 }  // namespace
@@ -158,8 +163,7 @@ Values ImportedImpl::call(const Values& given) {
   for (auto& [input, value] : inputs) run.set(input->slot, {std::move(value), false});
   const std::vector<Value> results = run(built.program);
   std::vector<Values> outputs;
-  for (const Value& r : results)
-    outputs.push_back(r.known && !device.is_cpu() ? moved(r.value, device) : r.value);
+  for (const Value& r : results) outputs.push_back(r.known ? given_out(r.value, device) : r.value);
   if (outputs.size() == 1) return outputs[0];
   return Values::list(std::move(outputs));
 }

@@ -103,7 +103,7 @@ def test_a_condition_that_a_compiled_function_is_given():
         assert run(x, mica.tensor(True)).tolist() == [9, 17]
         assert run(x, mica.tensor(False)).tolist() == [7, 15] and run.captures == 1
     net.train()  # a branch that is not taken must not follow the batch
-    with pytest.raises(mica.Unsupported, match=r"node choice \(If\): its condition depends"):
+    with pytest.raises(mica.Unsupported, match=r"node choice \(If\): its condition is not known"):
         mica.compile(lambda x, flag: net(x, flag))(x, mica.tensor(True))
 
 
@@ -298,3 +298,12 @@ def test_slices(starts, ends, steps, want):
     )
     x = np.arange(7, dtype=np.float32)
     assert net(mica.tensor(x)).tolist() == x[want].tolist()
+
+
+def test_a_constant_that_comes_out_can_be_written_to():
+    net = simple(
+        [node("Identity", ["w"], ["y"]), node("Relu", ["x"], ["z"])], [tensor("w", [], [2.0])]
+    )
+    y = net(mica.ones(1))
+    y.fill_(7)
+    assert net(mica.ones(1)).item() == 2

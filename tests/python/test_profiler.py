@@ -6,9 +6,8 @@ import json
 import time
 from pathlib import Path
 
-import pytest
-
 import mica
+import pytest
 from mica import nn
 
 

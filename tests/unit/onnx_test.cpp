@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "mica/core/error.h"
 #include "mica/core/make_tensor.h"
 #include "mica/graph/compile.h"
 #include "mica/nn/module.h"

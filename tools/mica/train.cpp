@@ -370,6 +370,7 @@ void add_train(CLI::App& app) {
   auto gpt = std::make_shared<GptRun>();
   RunConfig& c = o->config;
   std::vector<std::string> names = models::names();
+  std::erase(names, "vit_b_16");  // its images are 224×224, not 28×28
   names.emplace_back(kCharLm);
   names.emplace_back(kGpt);
   command->add_option("model", c.model, "The network")->check(CLI::IsMember(names));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 from mica._mica import Tensor, device, dtype
 from mica._mica import nn as _nn
@@ -116,7 +117,7 @@ class Transformer(_nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        options = {
+        options: dict[str, Any] = {
             "dim_feedforward": dim_feedforward,
             "dropout": dropout,
             "activation": activation,
@@ -163,7 +164,7 @@ class Transformer(_nn.Module):
             src_key_padding_mask=src_key_padding_mask,
             is_causal=src_is_causal,
         )
-        return self.decoder(
+        result: Tensor = self.decoder(
             tgt,
             memory,
             tgt_mask=tgt_mask,
@@ -173,6 +174,7 @@ class Transformer(_nn.Module):
             tgt_is_causal=tgt_is_causal,
             memory_is_causal=memory_is_causal,
         )
+        return result
 
     @staticmethod
     def generate_square_subsequent_mask(

@@ -81,14 +81,13 @@ Description checked(const Description& description) {
   return description;
 }
 
-/// Its convolutions by matrix products compute operations on two tensors after them element by
-/// element, which takes fifty times what a pass of our own does.
+/// Its convolutions by matrix products compute what comes after them element by element: 1x1 from
+/// 16 to 32 channels of 112x112 took 0.16 ms on one core with AVX-512, and with a ReLU after it 2.3
+/// ms.
 void check_post_ops(const Convolution& c, const Forward::primitive_desc& description) {
   const std::string name = description.impl_info_str();
-  if (name.find("gemm") == std::string::npos) return;
-  for (int i = 0; i < c.after.ops.len(); ++i)
-    check<Unsupported>(c.after.ops.kind(i) != dnnl::primitive::kind::binary,
-                       "oneDNN computes a second operand by its reference ({})", name);
+  check<Unsupported>(c.after.ops.len() == 0 || name.find("gemm") == std::string::npos,
+                     "oneDNN computes what comes after it by its reference ({})", name);
 }
 
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }

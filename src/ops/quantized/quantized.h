@@ -1,7 +1,7 @@
 #pragma once
 
 #include "mica/core/tensor.h"
-#include "mica/op/params.h"
+#include "mica/op/fields.h"
 #include "mica/ops/conv2d/conv2d.h"
 
 // Layers whose products are of 8-bit integers, for networks whose ranges are known
