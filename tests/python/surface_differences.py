@@ -487,7 +487,6 @@ MEMBERS_PYTHON_ONLY = {
         ),
         "call in C++": "forward",
     },
-    "nn.MultiheadAttention": {"of its options": "batch_first dropout embed_dim num_heads"},
     "nn.Transformer": {
         "PyTorch's name for square_subsequent_mask": "generate_square_subsequent_mask"
     },

@@ -20,3 +20,7 @@ class DataParallel(mica.nn.Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
+
+
+# The class of a projection in PyTorch's attention, which programs name to load modules.
+NonDynamicallyQuantizableLinear = mica.nn.Linear
