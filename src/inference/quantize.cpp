@@ -8,6 +8,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
+#include "mica/inference/network.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/copy/copy.h"

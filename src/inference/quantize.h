@@ -2,9 +2,11 @@
 
 #include <span>
 
-#include "mica/inference/network.h"
+#include "mica/core/values.h"
 
 namespace mica::inference {
+
+struct Network;  // inference/network.h
 
 /// How the range of an input is found from what it held in calibration.
 enum class Calibration : uint8_t {

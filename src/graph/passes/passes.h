@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "mica/core/device.h"
+
 namespace mica {
 
 struct Graph;  // graph/graph.h
