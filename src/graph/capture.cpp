@@ -332,16 +332,24 @@ class Capture final : public Recorder, public GradWatcher {
     if (g[root].kind == Value::Kind::external)
       return external_value(
           view_of(g[root].tensor, g[there].spec, g[root].tensor.offset() + offset));
-    auto [at, fresh] = imported_.try_emplace(root, kNoValue);
-    if (fresh) {
-      check<Unsupported>(g[root].spec.is_contiguous() || g[root].spec.is_channels_last(),
-                         "compile: what backward needs ({}) has gaps", g[root].spec);
-      const Tensor slot = add_slot(g[root].spec, {.argument = static_cast<int>(slots_.size())});
-      at->second = value_id(slot);
-      imports_.push_back(forward_->traced(root, t.impl()->storage));
+    const TensorSpec spec = g[there].spec;
+    TensorSpec held = g[root].spec;
+    const bool as_it_lies = held.is_contiguous() || held.is_channels_last();
+    if (!as_it_lies) {  // axes in another order: the slot holds its memory, and the value is a view
+      check<Unsupported>(extent_bytes(held) == bytes_of(held),
+                         "compile: what backward needs ({}) has gaps", held);
+      held = TensorSpec::contiguous({held.numel()}, held.dtype, held.device);
     }
-    if (there == root) return at->second;
-    return add_value({g[there].spec, Value::Kind::computed, {}, -1, at->second, offset, false});
+    const auto [at, fresh] = imported_.try_emplace(root, kNoValue);
+    if (fresh) {
+      const ValueId kept =
+          as_it_lies ? root
+                     : forward_->add_value({held, Value::Kind::computed, {}, -1, root, 0, false});
+      at->second = value_id(add_slot(held, {.argument = static_cast<int>(slots_.size())}));
+      imports_.push_back(forward_->traced(kept, t.impl()->storage));
+    }
+    if (there == root && as_it_lies) return at->second;
+    return add_value({spec, Value::Kind::computed, {}, -1, at->second, offset, false});
   }
 
   void note_device(const char* who, Device device) {

@@ -36,6 +36,23 @@ TEST(BackwardPlan, GivesWhatEagerGives) {
   EXPECT_EQ(all[1], all[0]);
 }
 
+TEST(BackwardPlan, KeepsWhatLiesInAnotherOrder) {
+  const Tensor w = uniform({16, 16}, -1, 1).set_requires_grad();
+  const Tensor x = uniform({2, 6, 16}, -1, 1);
+  const Tensor cotangent = uniform({2, 2, 6, 8}, -1, 1);
+  // Heads are an axis of a view, and the attention's result lies as they do.
+  const auto attend = [&](const Tensor& in) {
+    const Tensor q = transpose(reshape(matmul(in, w), {2, 6, 2, 8}), 1, 2);
+    return scaled_dot_product_attention(q, mul(q, 2), q, {.causal = true});
+  };
+  attend(x).backward(cotangent);
+  const Floats eager = w.grad().to_vector<float>();
+  w.set_grad({});
+  compile(attend)(x).backward(cotangent);
+  const Floats compiled = w.grad().to_vector<float>();
+  for (size_t i = 0; i < eager.size(); ++i) EXPECT_NEAR(compiled[i], eager[i], 1e-5);
+}
+
 TEST(BackwardPlan, OfOneResultOfSeveral) {
   const Tensor w = full({3}, 2).set_requires_grad();
   const Tensor v = full({3}, 3).set_requires_grad();

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mica/graph/capture.h"
 #include "mica/graph/graph.h"
 #include "mica/graph/passes/passes.h"
 #include "mica/mica.h"

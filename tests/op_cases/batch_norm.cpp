@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "mica/op/op_def.h"
 #include "mica/ops/batch_norm/statistics.h"
 #include "tests/op_cases/anchored.h"
 

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "mica/op/op_def.h"
 #include "mica/ops/fused/fused.h"
 #include "mica/ops/fused/fused_reduce.h"
 #include "tests/op_cases/op_case.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "mica/op/guarded_run.h"
+#include "mica/op/op_def.h"
 #include "tests/op_cases/values.h"
 
 namespace mica::cases {

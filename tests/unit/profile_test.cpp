@@ -24,12 +24,12 @@ using profiler::Profiler;
 
 struct NetImpl : nn::ModuleImpl {
   NetImpl() {
-    first = register_module("first", nn::Linear(8, 16));
-    second = register_module("second", nn::Linear(16, 4));
+    register_module("first", first);
+    register_module("second", second);
   }
   Tensor forward(const Tensor& x) { return second(relu(first(x))); }
-  nn::Linear first = nullptr;
-  nn::Linear second = nullptr;
+  nn::Linear first{8, 16};
+  nn::Linear second{16, 4};
 };
 using Net = nn::Handle<NetImpl>;
 

@@ -159,7 +159,7 @@ TEST(ThreadsCompiled, StepsOfTwoNetworksRunBesideEachOther) {
     return compile([&op, weight](const Tensor& x) {
       sum(mul(weight, x)).backward();
       const NoGrad guard;
-      sub_(weight, mul(weight.grad(), dispatch(op, NoParams{}, {x})[0]));
+      weight.sub_(mul(weight.grad(), dispatch(op, NoParams{}, {x})[0]));
       weight.set_grad({});
     });
   };

@@ -5,6 +5,7 @@
 
 #include "mica/core/check.h"
 #include "mica/mica.h"
+#include "mica/op/op_def.h"
 #include "mica/op/settings.h"
 #include "mica/train/progress.h"
 #include "tools/mica/command.h"
