@@ -1,11 +1,12 @@
 // What `mica bench server` measures, of libtorch: the same network, the same callers, one line of
 // JSON each. Build it against the libtorch inside a PyTorch package:
 //   T=$(python -c 'import torch, os; print(os.path.dirname(torch.__file__))')
-//   g++ -std=c++17 -O2 -D_GLIBCXX_USE_CXX11_ABI=$(python -c 'import torch; print(int(torch._C._GLIBCXX_USE_CXX11_ABI))') \
+//   g++ -std=c++17 -O2 -D_GLIBCXX_USE_CXX11_ABI=$(python -c 'import torch;
+//   print(int(torch._C._GLIBCXX_USE_CXX11_ABI))') \
 //     -I$T/include -I$T/include/torch/csrc/api/include libtorch_server.cpp -o libtorch_server \
 //     -L$T/lib -Wl,-rpath,$T/lib -ltorch -ltorch_cpu -lc10 -pthread
-// Arguments: intra-op threads (as many as mica uses: 1 on a server whose callers fill the cores), and
-// a file of torch.jit.save to run as the second variant, frozen and optimized for inference.
+// Arguments: intra-op threads (as many as mica uses: 1 on a server whose callers fill the cores),
+// and a file of torch.jit.save to run as the second variant, frozen and optimized for inference.
 #include <ATen/Parallel.h>
 #include <torch/script.h>
 #include <torch/torch.h>

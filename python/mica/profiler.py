@@ -1,11 +1,11 @@
 """Where the time of a program goes.
 
-    with mica.profiler.profile() as p:
-        for x, y in loader:
-            train_step(x, y)
-            p.step()
-    print(p.table())
-    p.report("profile.html")
+with mica.profiler.profile() as p:
+    for x, y in loader:
+        train_step(x, y)
+        p.step()
+print(p.table())
+p.report("profile.html")
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ class profile:  # noqa: N801
     and on; step() says where one ends. On CUDA the times are the host's, which launches kernels.
     """
 
-    def __init__(
-        self, *, wait: int = 0, warmup: int = 0, active: int = 0, repeat: int = 0
-    ) -> None:
+    def __init__(self, *, wait: int = 0, warmup: int = 0, active: int = 0, repeat: int = 0) -> None:
         self._profiler = _profiler.Profiler(wait, warmup, active, repeat)
 
     def __enter__(self) -> profile:

@@ -7,7 +7,7 @@ namespace mica::python {
 
 void bind_profiler(nb::module_& m) {
   using namespace profiler;
-  nb::module_ scope = m.def_submodule("profiler");
+  nb::module_ scope = add_submodule(m, "profiler");
   nb::class_<Profiler>(scope, "Profiler")
       .def(
           "__init__",
@@ -37,7 +37,10 @@ void bind_profiler(nb::module_& m) {
           [](const Profiler& self, const std::string& path) { write_report(self.profile(), path); },
           nb::arg("path"));
   // A range is entered and left by calls: Python's blocks are not those of C++.
-  nb::class_<Range>(scope, "Range").def(nb::init<std::string_view>(), nb::arg("name"));
+  nb::class_<Range>(scope, "Range")
+      .def(
+          "__init__", [](Range* self, const std::string& name) { new (self) Range(name); },
+          nb::arg("name"));
 }
 
 }  // namespace mica::python

@@ -130,18 +130,21 @@ Batch LoaderState::finished(const Batch& batch, std::span<const int64_t> numbers
   });
 }
 
+constexpr const char* kNextBatch = "next batch";  // in a profile
+
 Epoch::Epoch(std::unique_ptr<BatchWalk> walk) : walk_(std::move(walk)) {}
 Epoch::Epoch(Epoch&& other) noexcept = default;
 Epoch& Epoch::operator=(Epoch&& other) noexcept = default;
 Epoch::~Epoch() = default;
 
 Epoch::Iterator Epoch::begin() {
+  const Range range(kNextBatch, RangeKind::data);
   walk_->prepare();
   return Iterator(this);
 }
 
 std::optional<Batch> Epoch::next() {
-  const Range range("next batch", RangeKind::data);
+  const Range range(kNextBatch, RangeKind::data);
   if (std::exchange(given_, false) && !walk_->done()) walk_->next();
   walk_->prepare();
   if (walk_->done()) return {};
@@ -152,9 +155,13 @@ std::optional<Batch> Epoch::next() {
 bool Epoch::stop() { return walk_->stop(); }
 bool Epoch::is_making(const void* id) { return Making::is_making(id); }
 
-Batch Epoch::Iterator::operator*() const { return epoch_->walk_->batch(); }
+Batch Epoch::Iterator::operator*() const {
+  const Range range(kNextBatch, RangeKind::data);
+  return epoch_->walk_->batch();
+}
 
 Epoch::Iterator& Epoch::Iterator::operator++() {
+  const Range range(kNextBatch, RangeKind::data);
   epoch_->walk_->next();
   epoch_->walk_->prepare();
   return *this;

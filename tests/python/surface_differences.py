@@ -128,15 +128,13 @@ CPP_ONLY = {
         "warnings in Python": "LogCallback LogLevel log_message set_log_callback",
         "__version__ in Python": "version",
         "empty() by shape and dtype": "empty_from_spec",
-        "the inside of compiled functions": (
-            "BackwardPlan CallForm CallOutcome CompiledCall Constant PlacedNumber ResultForm"
-        ),
+        "the inside of compiled functions": ("CompiledCall Graph OpDef Plan ResultForm"),
         "the inside of tensors, devices and the tape": (
-            "AutogradMeta Draw DrawScope Encoder DeviceRuntime EventState FunctionBackward "
-            "FunctionNode GradHook GradHooks GradNode GradView GradWatcher Replay StreamState "
+            "AutogradMeta Draw DrawScope EventState FunctionBackward "
+            "FunctionNode GradHook GradHooks GradNode GradView GradWatcher StreamState "
             "adopt_num_threads check_gradients check_value current_grad_watcher "
             "exchange_grad_watcher names_of not_finite rng_take "
-            "runtime settings_changed settings_stamp to_rate_curves to_tensor use_one_thread "
+            "settings_changed settings_stamp to_rate_curves to_tensor use_one_thread "
             "view_of"
         ),
         "Tensor.pin_memory makes pinned tensors": "empty_pinned",

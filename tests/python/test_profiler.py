@@ -52,7 +52,7 @@ def test_ops_have_modules_phases_and_lines() -> None:
 
 def test_schedule_leaves_steps_out() -> None:
     assert len(record(6, wait=1, warmup=1, active=1).json()["ranges"]["rows"]) == 2
-    with pytest.raises(ValueError, match="schedule"):
+    with pytest.raises(mica.Error, match="schedule"):
         mica.profiler.profile(wait=-1)
 
 
@@ -60,7 +60,7 @@ def test_table_and_files(tmp_path: Path) -> None:
     p = record()
     assert "linear" in p.table()
     assert "first" in p.table("module")
-    with pytest.raises(ValueError, match="by op, kernel, module or shape"):
+    with pytest.raises(mica.Error, match="by op, kernel, module or shape"):
         p.table("colour")
     p.export_chrome_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -87,7 +87,7 @@ def test_a_slow_loader_is_named() -> None:
             return mica.ones(2)
 
     with mica.profiler.profile() as p:
-        for batch in mica.data.Loader(Slow(), batch_size=4):
+        for batch in mica.data.DataLoader(Slow(), batch_size=4):
             batch + 1
     assert any("Waiting for data" in line for line in p.advice())
 

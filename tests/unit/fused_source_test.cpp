@@ -50,7 +50,6 @@ TEST(FusedSource, CallsTheSharedFunctors) {
 #include "mica/ops/activation/functors.h"
 #include "mica/ops/elementwise/functors.h"
 #include "mica/ops/math/functors.h"
-#include "mica/graph/plan.h"
 using namespace mica::fused;
 
 template <int V>

@@ -21,6 +21,10 @@ def as_strided(
 ) -> Tensor:
     """The elements of input's memory at offset + the sum of index · stride, as a copy that
     gradients pass through. input lies in order, without gaps."""
+    if m.optim._captures():
+        raise m.Unsupported(
+            "as_strided: a compiled function does not see how its arguments lie in memory"
+        )
     if not input.is_contiguous():
         raise ValueError("as_strided: expected a contiguous tensor")
     at = m.tensor(storage_offset or 0)

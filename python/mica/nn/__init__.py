@@ -1,7 +1,7 @@
 """Modules and layers, with PyTorch's names."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import typing as _typing
+from importlib import import_module as _import_module
 
 from mica._mica import nn as _nn
 from mica.nn import _backward_hooks
@@ -173,7 +173,7 @@ UpsamplingNearest2d = _nn.UpsamplingNearest2d
 
 _backward_hooks.add_methods()
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from mica.nn.layers import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
     from mica.nn.layers import AlphaDropout as AlphaDropout
     from mica.nn.layers import CrossMapLRN2d as CrossMapLRN2d
@@ -200,11 +200,11 @@ if TYPE_CHECKING:
     from mica.nn.lazy import LazyLinear as LazyLinear
 
 
-def _written_in_python() -> list[Any]:
-    return [import_module(f"mica.nn.{name}") for name in ("layers", "lazy")]
+def _written_in_python() -> list[_typing.Any]:
+    return [_import_module(f"mica.nn.{name}") for name in ("layers", "lazy")]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     """Layers that are written in Python are made when they are first asked for: each class takes a
     while, and most programs need none of them."""
     if not name.startswith("_"):
