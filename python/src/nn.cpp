@@ -144,15 +144,15 @@ nb::list named_buffers(nb::handle self, bool recurse) {
 }
 
 /// In a dictionary that is given, or a new one.
-nb::object state_dict(nb::handle self, nb::handle destination, const std::string& prefix,
-                      bool keep_vars) {
+nb::typed<nb::dict, nb::str, Tensor> state_dict(nb::handle self, nb::handle destination,
+                                                const std::string& prefix, bool keep_vars) {
   const nn::Module module = module_from(self);
   nb::object state = destination.is_none() ? nb::object(nb::dict()) : nb::borrow(destination);
   for (const auto& [name, tensor] : module.state_dict()) {
     const nb::object key = nb::cast(prefix + name);
     state[key] = keep_vars ? self.attr("get_parameter_or_buffer")(name) : nb::cast(tensor);
   }
-  return state;
+  return nb::typed<nb::dict, nb::str, Tensor>(nb::borrow<nb::dict>(state));
 }
 
 /// The parameter or buffer of a dotted name.
