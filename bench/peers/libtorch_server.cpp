@@ -87,7 +87,8 @@ int main(int argc, char** argv) {
   if (argc < 3) return 0;
   torch::jit::Module script = torch::jit::load(argv[2]);
   script.eval();
-  script = torch::jit::optimize_for_inference(torch::jit::freeze(script));
+  torch::jit::Module frozen = torch::jit::freeze(script);
+  script = torch::jit::optimize_for_inference(frozen);
   for (const int threads : {0, 1, 2, 4, 8, 16, 32})
     measure("script", threads, [&] {
       const c10::InferenceMode guard;
