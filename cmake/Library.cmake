@@ -52,7 +52,8 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/io/report.cpp ${PROJECT_SO
 
 # The functors of elementwise ops, and the kernels that carry programs of them, as source for kernels that are
 # compiled when a program runs.
-file(GLOB functor_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/ops/*/functors.h)
+file(GLOB functor_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
+  ${PROJECT_SOURCE_DIR}/src/ops/*/functor_params.h ${PROJECT_SOURCE_DIR}/src/ops/*/functors.h)
 set(carrying_headers
   ops/conv2d/cuda_forward_plan.h
   ops/conv2d/cuda_implicit_dgrad.cuh

@@ -44,6 +44,24 @@ foreach(folder unit graph op_cases e2e)
   endif()
 endforeach()
 
+# A program that runs as several processes; tests/python/test_distributed.py starts it.
+file(GLOB rank_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/distributed/*.cpp)
+add_executable(mica_test_ranks ${rank_sources})
+mica_set_flags(mica_test_ranks)
+mica_link_format(mica_test_ranks)
+target_compile_options(mica_test_ranks PRIVATE -O1)
+target_include_directories(mica_test_ranks PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(mica_test_ranks PRIVATE mica::mica)
+
+# The tests of several threads alone, which scripts/test --tsan builds: little else is compiled.
+add_executable(mica_test_threads EXCLUDE_FROM_ALL
+  ${PROJECT_SOURCE_DIR}/tests/unit/threads_test.cpp ${PROJECT_SOURCE_DIR}/tests/unit/threads_compiled_test.cpp
+  ${PROJECT_SOURCE_DIR}/tests/unit/loader_test.cpp ${PROJECT_SOURCE_DIR}/tests/unit/parallel_test.cpp)
+mica_set_flags(mica_test_threads)
+mica_link_format(mica_test_threads)
+target_include_directories(mica_test_threads PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(mica_test_threads PRIVATE mica::mica GTest::gmock GTest::gtest_main OpenMP::OpenMP_CXX)
+
 # What tests of CUDA code open: the tests themselves link nothing of CUDA.
 if(TARGET mica_cuda AND MICA_SHARED)
   add_library(mica_failing_launch MODULE ${PROJECT_SOURCE_DIR}/tests/cuda/failing_launch.cu)

@@ -11,14 +11,18 @@ from mica import (
     cpu,
     cuda,
     data,
+    distributed,
+    fft,
     inference,
     interop,
     io,
+    linalg,
     models,
     nn,
     onnx,
     optim,
     profiler,
+    sparse,
     testing,
     text,
     train,
@@ -34,6 +38,8 @@ from mica._mica import (
     bool,
     can_cast,
     channels_last,
+    complex64,
+    complex128,
     contiguous_format,
     device,
     dtype,
@@ -48,6 +54,7 @@ from mica._mica import (
     int16,
     int32,
     int64,
+    is_complex,
     is_floating_point,
     is_tensor,
     memory_format,
@@ -68,6 +75,7 @@ from mica._mica import (
     Error,
     IndexError,
     IoError,
+    LinAlgError,
     OutOfMemory,
     ShapeError,
     Unsupported,
@@ -129,6 +137,10 @@ from mica._mica import (
 )
 
 # isort: split
+# Sparse matrices
+from mica._mica import SparseTensor, sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor
+
+# isort: split
 # Tensors and plain data in files
 from mica._mica import load, save
 
@@ -152,6 +164,7 @@ _signatures.add_to(_mica, _mica.nn, _mica.optim, _mica.data)
 # Second names of dtypes
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
+cfloat, cdouble = complex64, complex128
 
 newaxis = None  # x[:, mica.newaxis], as NumPy and PyTorch write it
 

@@ -1,4 +1,4 @@
-"""The names of the Python array API standard, 2023.12, over mica's operators.
+"""The names of the Python array API standard, 2024.12, over mica's operators.
 
 `x.__array_namespace__()` gives this module. docs/array-api.md lists what is missing.
 """
@@ -10,26 +10,22 @@ import math as _math
 from collections import namedtuple as _namedtuple
 
 import mica as _mica
+from mica import _array_api_fft as fft
 from mica import (
     abs,
     acos,
     acosh,
-    add,
     asarray,
     asin,
     asinh,
     atan,
-    atan2,
     atanh,
-    bitwise_and,
-    bitwise_left_shift,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
     bool,
     can_cast,
     ceil,
-    copysign,
+    complex64,
+    complex128,
+    conj,
     cos,
     cosh,
     exp,
@@ -38,10 +34,9 @@ from mica import (
     float32,
     float64,
     floor,
-    floor_divide,
     from_dlpack,
-    hypot,
     iinfo,
+    imag,
     int8,
     int16,
     int32,
@@ -53,15 +48,9 @@ from mica import (
     log1p,
     log2,
     log10,
-    logaddexp,
-    logical_and,
     logical_not,
-    logical_or,
-    logical_xor,
-    maximum,
-    minimum,
-    pow,
-    remainder,
+    real,
+    reciprocal,
     result_type,
     round,
     signbit,
@@ -79,7 +68,7 @@ from mica import (
     where,
 )
 
-__array_api_version__ = "2023.12"
+__array_api_version__ = "2024.12"
 
 e = _math.e
 inf = _math.inf
@@ -87,18 +76,66 @@ nan = _math.nan
 pi = _math.pi
 newaxis = None
 
+
+def _beside(f):
+    """A function of two arrays, one of which may be a number: it takes the other's dtype."""
+
+    def call(x1, x2, /):
+        if not isinstance(x1, _mica.Tensor):
+            x1 = _mica.full((), x1, dtype=result_type(x2, x1), device=x2.device)
+        elif not isinstance(x2, _mica.Tensor):
+            x2 = _mica.full((), x2, dtype=result_type(x1, x2), device=x1.device)
+        return f(x1, x2)
+
+    return call
+
+
+add = _beside(_mica.add)
+atan2 = _beside(_mica.atan2)
+bitwise_and = _beside(_mica.bitwise_and)
+bitwise_left_shift = _beside(_mica.bitwise_left_shift)
+bitwise_or = _beside(_mica.bitwise_or)
+bitwise_right_shift = _beside(_mica.bitwise_right_shift)
+bitwise_xor = _beside(_mica.bitwise_xor)
+copysign = _beside(_mica.copysign)
+divide = _beside(_mica.div)
+equal = _beside(_mica.eq)
+greater = _beside(_mica.gt)
+greater_equal = _beside(_mica.ge)
+hypot = _beside(_mica.hypot)
+less = _beside(_mica.lt)
+less_equal = _beside(_mica.le)
+logaddexp = _beside(_mica.logaddexp)
+logical_and = _beside(_mica.logical_and)
+logical_or = _beside(_mica.logical_or)
+logical_xor = _beside(_mica.logical_xor)
+maximum = _beside(_mica.maximum)
+minimum = _beside(_mica.minimum)
+multiply = _beside(_mica.mul)
+not_equal = _beside(_mica.ne)
+pow = _beside(_mica.pow)
+remainder = _beside(_mica.remainder)
+subtract = _beside(_mica.sub)
+
 # The same function under the standard's name
 bitwise_invert = _mica.bitwise_not
-divide = _mica.div
-equal = _mica.eq
-greater = _mica.gt
-greater_equal = _mica.ge
-less = _mica.lt
-less_equal = _mica.le
-multiply = _mica.mul
 negative = _mica.neg
-not_equal = _mica.ne
-subtract = _mica.sub
+
+
+@_beside
+def floor_divide(x1, x2, /):
+    quotient = _mica.floor_divide(x1, x2)
+    if not quotient.dtype.is_floating_point:
+        return quotient
+    # Where NumPy and PyTorch have NaN or -1 the standard has the quotient.
+    return where(isinf(x1) | isinf(x2), _mica.floor(_mica.div(x1, x2)), quotient)
+
+
+@_beside
+def nextafter(x1, x2, /):
+    import numpy
+
+    return asarray(numpy.nextafter(x1.numpy(force=True), x2.numpy(force=True)), device=x1.device)
 
 
 def positive(x, /):
@@ -107,14 +144,6 @@ def positive(x, /):
 
 def sign(x, /):
     return _mica.sign(x) + 0  # which makes 0 of -0
-
-
-def conj(x, /):
-    return x  # there are no complex dtypes
-
-
-def real(x, /):
-    return x
 
 
 def clip(x, /, min=None, max=None):
@@ -208,8 +237,8 @@ _KINDS = {
     "unsigned integer": _UNSIGNED,
     "integral": (*_SIGNED, *_UNSIGNED),
     "real floating": (float32, float64),
-    "complex floating": (),
-    "numeric": (float32, float64, *_SIGNED, *_UNSIGNED),
+    "complex floating": (complex64, complex128),
+    "numeric": (float32, float64, complex64, complex128, *_SIGNED, *_UNSIGNED),
 }
 
 
@@ -310,11 +339,21 @@ def take(x, indices, /, *, axis=None):
     return _mica.index_select(x, axis, indices)
 
 
+def take_along_axis(x, indices, /, *, axis=-1):
+    return _mica.take_along_dim(x, indices, axis)
+
+
 # Products
 
 
 def matrix_transpose(x, /):
     return x.mT
+
+
+def _has_products(x1, x2):
+    """Whether there are products of matrices of their dtype."""
+    dtype = result_type(x1, x2)
+    return dtype.is_floating_point or dtype.is_complex
 
 
 def _sum_of_products(x1, of_x1, x2, of_x2, result):
@@ -333,7 +372,7 @@ def _sum_of_products(x1, of_x1, x2, of_x2, result):
 
 
 def matmul(x1, x2, /):
-    if result_type(x1, x2).is_floating_point or x1.ndim == 0 or x2.ndim == 0:
+    if _has_products(x1, x2) or x1.ndim == 0 or x2.ndim == 0:
         return _mica.matmul(x1, x2)
     rows = x1 if x1.ndim > 1 else expand_dims(x1, axis=0)
     columns = x2 if x2.ndim > 1 else expand_dims(x2, axis=1)
@@ -354,7 +393,7 @@ def tensordot(x1, x2, /, *, axes=2):
     for i, j in zip(first, second, strict=True):
         of_x2[j] = of_x1[i]
     free = [a for a in of_x1 if a not in of_x2] + [a for a in of_x2 if a not in of_x1]
-    if not result_type(x1, x2).is_floating_point:
+    if not _has_products(x1, x2):
         return _sum_of_products(x1, of_x1, x2, of_x2, free)
     return _mica.einsum(f"{''.join(of_x1)},{''.join(of_x2)}->{''.join(free)}", x1, x2)
 
@@ -364,7 +403,7 @@ def vecdot(x1, x2, /, *, axis=-1):
         raise ValueError(
             f"vecdot: axis {axis} has {x1.shape[axis]} and {x2.shape[axis]} elements, not as many"
         )
-    return sum(multiply(x1, x2), axis=axis, dtype=result_type(x1, x2))
+    return sum(multiply(conj(x1), x2), axis=axis, dtype=result_type(x1, x2))
 
 
 # Search, order and sets
@@ -413,24 +452,36 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     return _mica.sort(x, axis, descending).values
 
 
+def _codes(x):
+    """Numbers that are equal where elements are: complex ones have no order of their own."""
+    if not x.dtype.is_complex:
+        return x
+    _, of_real = _mica.unique(x.real, return_inverse=True)
+    different, of_imag = _mica.unique(x.imag, return_inverse=True)
+    return (of_real * different.numel() + of_imag).reshape(x.shape)
+
+
 def unique_all(x, /):
-    values, inverse, counts = _mica.unique(x, return_inverse=True, return_counts=True)
+    codes = _codes(x)
+    values, inverse, counts = _mica.unique(codes, return_inverse=True, return_counts=True)
     # A stable order has the first of equal values first.
-    first = _mica.argsort(x.flatten())[_mica.cumsum(counts, 0) - counts]
+    first = _mica.argsort(codes.flatten())[_mica.cumsum(counts, 0) - counts]
+    values = values if codes is x else x.flatten()[first]
     return _Unique["all"](values, first, inverse.reshape(x.shape), counts)
 
 
 def unique_counts(x, /):
-    return _Unique["counts"](*_mica.unique(x, return_counts=True))
+    every = unique_all(x)
+    return _Unique["counts"](every.values, every.counts)
 
 
 def unique_inverse(x, /):
-    values, inverse = _mica.unique(x, return_inverse=True)
-    return _Unique["inverse"](values, inverse.reshape(x.shape))
+    every = unique_all(x)
+    return _Unique["inverse"](every.values, every.inverse_indices)
 
 
 def unique_values(x, /):
-    return _mica.unique(x)
+    return unique_all(x).values if x.dtype.is_complex else _mica.unique(x)
 
 
 # Reductions
@@ -500,6 +551,28 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     return concat([zeros(first, dtype=sums.dtype, device=sums.device), sums], axis=axis)
 
 
+def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+    if axis is None:
+        if x.ndim > 1:
+            raise ValueError(f"cumulative_prod: axis must be given for {x.ndim} axes")
+        axis = 0
+    x = x.reshape(1) if x.ndim == 0 else x
+    dtype = _total(x, dtype)
+    products = _mica.cumprod(x if dtype is None else x.to(dtype), axis).to(dtype=dtype)
+    if not include_initial:
+        return products
+    first = [1 if a == axis % x.ndim else n for a, n in enumerate(x.shape)]
+    return concat([ones(first, dtype=products.dtype, device=products.device), products], axis=axis)
+
+
+def count_nonzero(x, /, *, axis=None, keepdims=False):
+    return _reduce(_mica.count_nonzero, x, axis, keepdims)
+
+
+def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+    return _mica.diff(x, n, axis, prepend, append)
+
+
 # Inspection
 
 
@@ -507,13 +580,18 @@ class _Info:
     """What the standard asks a namespace about itself."""
 
     def capabilities(self):
-        return {"boolean indexing": True, "data-dependent shapes": True}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self):
         return _mica.device("cpu")
 
     def default_dtypes(self, *, device=None):
-        return {"real floating": float32, "integral": int64, "indexing": int64}
+        return {
+            "real floating": float32,
+            "complex floating": complex64,
+            "integral": int64,
+            "indexing": int64,
+        }
 
     def devices(self):
         return _mica.devices()
@@ -525,3 +603,7 @@ class _Info:
 
 def __array_namespace_info__():  # noqa: N807
     return _Info()
+
+
+# Made of the functions above.
+from mica import _array_api_linalg as linalg  # noqa: E402

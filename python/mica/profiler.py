@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from mica._mica import profiler as _profiler
 
-__all__ = ["profile", "record_function"]
+__all__ = ["largest_batch", "profile", "record_function"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -105,3 +105,13 @@ class record_function:  # noqa: N801
                 return function(*args, **kwargs)
 
         return named  # type: ignore[return-value]
+
+
+def largest_batch(step: Callable[[int], object], memory: int) -> int:
+    """The largest batch whose training step fits into `memory` bytes; 0: not even one.
+
+    step(batch) makes tensors of that batch and takes a step with them, all on the device "null",
+    where a model is moved with `net.to("null")`. It is planned for a few batches, and nothing is
+    computed. What libraries want as workspace beside is not known there.
+    """
+    return _profiler.largest_batch(step, memory)

@@ -1,5 +1,9 @@
 #include "python/src/arguments.h"
 
+#include <string_view>
+
+#include "mica/ops/linalg/results.h"
+
 namespace mica::python {
 namespace {
 
@@ -14,6 +18,12 @@ Number integer_of(nb::handle value) {
   }
   const double number = PyLong_AsDouble(value.ptr());
   if (number == -1 && PyErr_Occurred()) nb::raise_python_error();
+  return number;
+}
+
+Number complex_of(nb::handle value) {
+  Number number;
+  read_number(value, number);
   return number;
 }
 
@@ -99,7 +109,16 @@ const char* result_text(ResultKind kind) {
   return "object";
 }
 
-std::string signature_text(const Signature& s, const char* name, bool method, bool spreads) {
+/// What a function gives back: a named tuple where its results have names.
+std::string result_text(const Function& function, const Signature& s) {
+  for (const linalg::ResultNames& names : linalg::result_names())
+    if (std::string_view(names.function) == function.name)
+      return std::string("mica.linalg.") + names.type;
+  return result_text(s.result);
+}
+
+std::string signature_text(const Function& function, const Signature& s, const char* name,
+                           bool method, bool spreads) {
   std::string text;
   bool by_name = false;
   for (const Parameter& p : s.parameters) {
@@ -121,7 +140,7 @@ std::string signature_text(const Signature& s, const char* name, bool method, bo
       text +=
           " = " + nb::cast<std::string>(nb::repr(to_object(Argument(p.fallback), ResultKind::any)));
   }
-  return fmt::format("{}({}) -> {}", name, text, result_text(s.result));
+  return fmt::format("{}({}) -> {}", name, text, result_text(function, s));
 }
 
 }  // namespace
@@ -133,7 +152,12 @@ Argument to_argument(nb::handle value) {
   if (PyBool_Check(p)) return p == Py_True;
   if (PyFloat_Check(p)) return PyFloat_AsDouble(p);
   if (PyLong_Check(p)) return integer_of(value);
-  if (PyUnicode_Check(p)) return nb::cast<std::string>(value);
+  if (PyComplex_Check(p)) return complex_of(value);
+  if (PyUnicode_Check(p)) {
+    auto text = nb::cast<std::string>(value);
+    if (text == "cuda" || text.starts_with("cuda:")) return parse_device(value);
+    return text;
+  }
   if (PyTuple_Check(p) || PyList_Check(p)) return sequence_of(value);
   if (PyIndex_Check(p)) {
     const nb::object whole = nb::steal(PyNumber_Index(p));
@@ -143,6 +167,7 @@ Argument to_argument(nb::handle value) {
   if (DType t{}; nb::try_cast(value, t, false)) return t;
   if (Device d; nb::try_cast(value, d, false)) return d;
   if (PyType_Check(p) || nb::hasattr(value, "kind")) return parse_dtype(value);  // NumPy's
+  if (is_complex_number(value)) return complex_of(value);
   if (nb::hasattr(value, "__float__")) {  // a number of NumPy
     const nb::object number = nb::steal(PyNumber_Float(p));
     if (number.is_valid()) return PyFloat_AsDouble(number.ptr());
@@ -167,7 +192,7 @@ nb::object to_object(Argument&& result, ResultKind kind) {
   }
   if (const Number* n = result.get<Number>()) {
     if (n->is_bool()) return nb::cast(n->as<bool>());
-    if (n->is_floating()) return nb::cast(n->to_double());
+    if (n->is_floating() || n->is_complex()) return nb::cast(*n);
     return n->kind() == Number::Kind::integer ? nb::cast(n->as<int64_t>())
                                               : nb::cast(n->as<uint64_t>());
   }
@@ -181,9 +206,9 @@ std::vector<std::string> signatures_of(const Function& function, const char* nam
   for (const Signature& s : function.signatures) {
     // A method is called on a tensor.
     if (method && s.parameters[0].kind != ParameterKind::tensor) continue;
-    texts.push_back(signature_text(s, name, method, false));
+    texts.push_back(signature_text(function, s, name, method, false));
     for (const Parameter& p : s.parameters)
-      if (p.spread) texts.push_back(signature_text(s, name, method, true));
+      if (p.spread) texts.push_back(signature_text(function, s, name, method, true));
   }
   return texts;
 }

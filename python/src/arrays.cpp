@@ -98,6 +98,8 @@ class NumberReader {
     switch_all(dtype, [&]<class T>() {
       T* out = static_cast<T*>(result.data());
       for (const Number n : numbers_) {
+        check<DTypeError>(!n.is_complex() || kIsComplex<T>, "tensor: {} holds no complex numbers",
+                          dtype);
         if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
           if (too_large_ || !n.fits_in<T>()) raise_overflow(dtype);
         *out++ = n.as<T>();
@@ -107,10 +109,11 @@ class NumberReader {
   }
 
  private:
-  /// Of the highest kind among the numbers: float32, int64 (uint64 where only that holds them),
-  /// bool.
+  /// Of the highest kind among the numbers: complex64, float32, int64 (uint64 where only that holds
+  /// them), bool.
   DType default_dtype() const {
     const auto any = [&](auto is) { return std::any_of(numbers_.begin(), numbers_.end(), is); };
+    if (any([](Number n) { return n.is_complex(); })) return DType::c64;
     if (numbers_.empty() || any([](Number n) { return n.is_floating(); })) return DType::f32;
     if (any([](Number n) { return n.kind() == Number::Kind::unsigned_integer; })) return DType::u64;
     return any([](Number n) { return !n.is_bool(); }) ? DType::i64 : DType::boolean;
@@ -285,7 +288,7 @@ void bind_arrays(nb::module_& m, nb::class_<Tensor>& tensor) {
       "requires_grad"_a = false,
       "A new tensor with the values of an array, a tensor, a (nested) list or a number. Python "
       "floats become float32, "
-      "ints int64.");
+      "ints int64, complex numbers complex64.");
   m.def("from_numpy", adopt, "array"_a,
         "A tensor that shares the memory of a writable array, strides included.");
   m.def("from_dlpack", from_dlpack, "array"_a, nb::kw_only(), "device"_a = nb::none(),

@@ -27,6 +27,7 @@ void bind_indexing_methods(nb::class_<Tensor>& tensor);
 void bind_protocols(nb::class_<Tensor>& tensor);
 void bind_functions(nb::module_& m, nb::module_& functional);
 void bind_ops(nb::module_& m);
+void bind_sparse(nb::module_& m);
 void bind_autograd(nb::module_& m);
 void bind_hooks();
 /// Tensor's, for the garbage collector.
@@ -38,6 +39,7 @@ void bind_init(nb::module_& nn);
 void bind_summary(nb::module_& nn);
 void bind_optim(nb::module_& m);
 void bind_amp(nb::module_& m);
+void bind_distributed(nb::module_& m);
 void bind_datasets(nb::module_& data);
 void bind_transforms(nb::module_& data);
 void bind_data(nb::module_& m);

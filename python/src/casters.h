@@ -30,9 +30,11 @@ inline nanobind::object entry_of(nanobind::handle list, Py_ssize_t i) noexcept {
 
 /// True and the value when it is an int, or has __index__.
 bool read_int(nanobind::handle value, int64_t& result) noexcept;
-/// True and the number when it is a bool, an int, a float, or an object that says it is one of
-/// them. Integers keep their digits up to 64 bits; a larger one is a float.
+/// True and the number when it is a bool, an int, a float, a complex, or an object that says it is
+/// one of them. Integers keep their digits up to 64 bits; a larger one is a float.
 bool read_number(nanobind::handle value, Number& result) noexcept;
+/// Whether it is a complex number of Python or NumPy.
+bool is_complex_number(nanobind::handle value) noexcept;
 
 }  // namespace mica::python
 
@@ -102,7 +104,7 @@ struct type_caster<mica::Size3> {
   }
 };
 
-/// A bool, an int or a float, each as it is.
+/// A bool, an int, a float or a complex, each as it is.
 template <>
 struct type_caster<mica::Number> {
   NB_TYPE_CASTER(mica::Number, const_name("float"))
@@ -118,6 +120,8 @@ struct type_caster<mica::Number> {
         return PyLong_FromLongLong(n.as<int64_t>());
       case mica::Number::Kind::unsigned_integer:
         return PyLong_FromUnsignedLongLong(n.as<uint64_t>());
+      case mica::Number::Kind::complex:
+        return PyComplex_FromDoubles(n.to_double(), n.imag());
       case mica::Number::Kind::floating:
         break;
     }

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <mutex>
 
 #include "mica/core/fork.h"
 #include "mica/graph/plan.h"
+#include "mica/profile/memory.h"
 #include "python/src/callback.h"
 #include "python/src/guards.h"
 #include "python/src/values.h"
@@ -103,6 +105,34 @@ class PythonCompiled {
   bool is_one_launch() const {
     return with_last(
         [](const CompiledFunction& c) { return c.plan() && c.plan()->is_one_launch(); });
+  }
+
+  nb::object memory() const {
+    const auto m = with_last([](const CompiledFunction& c) {
+      return c.plan() ? std::optional(profiler::memory_of(*c.plan())) : std::nullopt;
+    });
+    if (!m) return nb::none();
+    nb::dict all;
+    all["weights"] = m->weights;
+    all["optimizer"] = m->optimizer;
+    all["others"] = m->others;
+    all["kept"] = m->kept;
+    all["arena"] = m->arena;
+    all["total"] = m->total();
+    all["eager"] = m->eager;
+    nb::dict fullest;
+    fullest["at"] = m->at;
+    fullest["arguments"] = m->arguments;
+    fullest["activations"] = m->activations;
+    fullest["gradients"] = m->gradients;
+    fullest["updates"] = m->updates;
+    fullest["workspace"] = m->workspace;
+    all["fullest"] = fullest;
+    nb::list holders;
+    for (const profiler::Holder& h : m->holders)
+      holders.append(nb::make_tuple(h.op, h.module, to_string(Scope{.phase = h.phase}), h.bytes));
+    all["holders"] = holders;
+    return all;
   }
 
   // The function may hold this object, through a module's globals for one, and so may what guards
@@ -291,6 +321,9 @@ void bind_compile(nb::module_& m) {
       .def_prop_ro("captures", &PythonCompiled::captures, "How often the function was captured.")
       .def_prop_ro("kernels", &PythonCompiled::kernels,
                    "The kernels of the last call, \"conv2d: onednn\", as often as they run.")
+      .def_prop_ro("memory", &PythonCompiled::memory,
+                   "What the last call's plan needs of memory, in bytes by what it is for, and who "
+                   "holds most of what a run makes; None before the first call.")
       .def_prop_ro("is_one_launch", &PythonCompiled::is_one_launch,
                    "Whether the last call was one CUDA graph.")
       .def("__repr__", shows({"__wrapped__", "captures"}));

@@ -1,5 +1,7 @@
 // Sequential, ModuleList and ModuleDict as Python's lists and dictionaries.
 #include "mica/nn/nn.h"
+
+#include <algorithm>
 #include "python/src/layer.h"
 #include "python/src/values.h"
 
@@ -11,11 +13,15 @@ using nn::ModuleImpl;
 using nn::ModuleListImpl;
 using nn::SequentialImpl;
 
-size_t child_number(const ModuleImpl& self, int64_t i) {
-  const auto n = static_cast<int64_t>(self.children().size());
-  check<IndexError>(i >= -n && i < n, "nn.{}: index {} is out of range for {} modules",
-                    self.type_name(), i, n);
-  return static_cast<size_t>(i < 0 ? i + n : i);
+/// The numbers of a ModuleList's places that hold None. They are an attribute of the object, so
+/// copies and pickles have them.
+constexpr const char* kEmptyPlaces = "_empty_places";
+
+nb::list empty_places(nb::handle self) {
+  const nb::str name(kEmptyPlaces);
+  const nb::object found = nb::steal(PyObject_GenericGetAttr(self.ptr(), name.ptr()));
+  if (!found.is_valid()) PyErr_Clear();
+  return found.is_valid() ? nb::borrow<nb::list>(found) : nb::list();
 }
 
 nb::list children_of(const ModuleImpl& self) {
@@ -24,17 +30,62 @@ nb::list children_of(const ModuleImpl& self) {
   return list;
 }
 
+/// Modules, and None where there is none.
+nb::list places(nb::handle self) {
+  nb::list list = children_of(nb::cast<const ModuleImpl&>(self));
+  for (const nb::handle i : empty_places(self)) list.insert(nb::cast<int64_t>(i), nb::none());
+  return list;
+}
+
+size_t place_number(nb::handle self, int64_t i) {
+  const auto& impl = nb::cast<const ModuleImpl&>(self);
+  const auto n = static_cast<int64_t>(impl.children().size() + nb::len(empty_places(self)));
+  check<IndexError>(i >= -n && i < n, "nn.{}: index {} is out of range for {} modules",
+                    impl.type_name(), i, n);
+  return static_cast<size_t>(i < 0 ? i + n : i);
+}
+
+void set_empty_places(nb::handle self, const nb::list& numbers) {
+  const nb::str name(kEmptyPlaces);
+  if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), numbers.ptr()) < 0) nb::raise_python_error();
+}
+
+/// The object is given beside what it holds: in a constructor it cannot be asked for that yet.
+template <class Impl>
+void append(nb::handle self, Impl& impl, nb::handle module) {
+  if (!std::is_same_v<Impl, ModuleListImpl>) {
+    impl.push_back(module_from(module));
+    return;
+  }
+  nb::list empty = empty_places(self);
+  const size_t n = impl.children().size() + nb::len(empty);
+  if (module.is_none()) {
+    empty.append(n);
+    set_empty_places(self, empty);
+  } else {
+    impl.register_module(std::to_string(n), module_from(module));
+  }
+}
+
+/// Gives a list other modules.
+template <class Impl>
+void assign(nb::handle self, const nb::list& modules) {
+  auto& impl = nb::cast<Impl&>(self);
+  std::vector<std::string> names;
+  for (const auto& [name, child] : impl.children()) names.push_back(name);
+  for (const std::string& name : names) impl.unregister(name);
+  if (nb::len(empty_places(self)) > 0) set_empty_places(self, nb::list());
+  for (const nb::handle module : modules) append(self, nb::cast<Impl&>(self), module);
+}
+
 /// A slice is a container of the same kind with the same modules.
 template <class Impl>
 nb::object get_item(nb::handle self, nb::handle key) {
-  const auto& impl = nb::cast<const Impl&>(self);
-  if (int64_t i = 0; read_int(key, i)) {
-    return module_to_python(impl.children()[child_number(impl, i)].second);
-  }
+  if (int64_t i = 0; read_int(key, i)) return nb::object(places(self)[place_number(self, i)]);
   if (!PySlice_Check(key.ptr()))
-    raise_type_error("nn.{}: expected an index or a slice, got {}", impl.type_name(),
-                     class_name(key));
-  const nb::object part = nb::object(children_of(impl))[key];
+    raise_type_error("nn.{}: expected an index or a slice, got {}",
+                     nb::cast<const Impl&>(self).type_name(), class_name(key));
+  const nb::object part = nb::object(places(self))[key];
   if constexpr (std::is_same_v<Impl, SequentialImpl>) {
     return nb::type<Impl>()(*nb::list(part));
   } else {
@@ -48,51 +99,56 @@ void def_list(Layer<Impl>& list) {
   list.def(
       "append",
       [](nb::handle self, nb::handle module) {
-        nb::cast<Impl&>(self).push_back(module_from(module));
+        append(self, nb::cast<Impl&>(self), module);
         return nb::borrow(self);
       },
-      "module"_a, "Adds a module at the end, named by its number.");
+      "module"_a.none(), "Adds a module at the end, named by its number.");
   list.def(
       "extend",
       [](nb::handle self, nb::handle modules) {
         for (const nb::handle module : nb::iter(modules))
-          nb::cast<Impl&>(self).push_back(module_from(module));
+          append(self, nb::cast<Impl&>(self), module);
         return nb::borrow(self);
       },
       "modules"_a, "Adds modules at the end.");
   list.def(
       "insert",
       [](nb::handle self, int64_t index, nb::handle module) {
-        auto& impl = nb::cast<Impl&>(self);
-        nb::list modules = children_of(impl);
+        nb::list modules = places(self);
         modules.insert(index, module);
-        const size_t before = impl.children().size();
-        for (size_t i = 0; i < before; ++i)
-          impl.replace_module(impl.children()[i].first, module_from(modules[i]));
-        impl.push_back(module_from(modules[before]));
+        assign<Impl>(self, modules);
         return nb::borrow(self);
       },
-      "index"_a, "module"_a, "Puts a module before the one of that number.");
+      "index"_a, "module"_a.none(), "Puts a module before the one of that number.");
   list.def("__iadd__", [](nb::handle self, nb::handle modules) {
     self.attr("extend")(modules);
     return nb::borrow(self);
   });
   list.def("__delitem__", [](nb::handle self, nb::handle key) {
-    auto& impl = nb::cast<Impl&>(self);
-    nb::list kept = children_of(impl);
+    nb::list kept = places(self);
     if (PyObject_DelItem(kept.ptr(), key.ptr()) < 0) nb::raise_python_error();
-    std::vector<std::string> names;
-    for (const auto& [name, child] : impl.children()) names.push_back(name);
-    for (const std::string& name : names) impl.unregister(name);
-    for (const nb::handle module : kept) impl.push_back(module_from(module));
+    assign<Impl>(self, kept);
   });
-  list.def("__len__", [](const Impl& self) { return self.children().size(); });
-  list.def("__iter__", [](const Impl& self) { return nb::iter(children_of(self)); });
+  list.def("__len__", [](nb::handle self) {
+    return nb::cast<const Impl&>(self).children().size() + nb::len(empty_places(self));
+  });
+  list.def("__iter__", [](nb::handle self) { return nb::iter(places(self)); });
   list.def("__getitem__", get_item<Impl>);
-  list.def("__setitem__", [](Impl& self, int64_t i, nb::handle module) {
-    const std::string name = self.children()[child_number(self, i)].first;
-    self.replace_module(name, module_from(module));
-  });
+  list.def(
+      "__setitem__",
+      [](nb::handle self, int64_t i, nb::handle module) {
+        const size_t at = place_number(self, i);
+        nb::list modules = places(self);
+        if (module.is_none() || modules[at].is_none()) {
+          modules[at] = module;
+          return assign<Impl>(self, modules);
+        }
+        auto& impl = nb::cast<Impl&>(self);
+        const auto before = static_cast<size_t>(std::ranges::count_if(
+            empty_places(self), [&](nb::handle empty) { return nb::cast<size_t>(empty) < at; }));
+        impl.replace_module(std::string(impl.children()[at - before].first), module_from(module));
+      },
+      "index"_a, "module"_a.none());
 }
 
 void bind_dict(nb::module_& nn) {
@@ -213,16 +269,18 @@ void bind_containers(nb::module_& nn) {
   });
   def_list(sequential);
 
-  Layer<ModuleListImpl> list(nn, "ModuleList", nb::type_slots(module_slots),
-                             "Modules that their owner calls itself, named \"0\", \"1\", ….");
+  Layer<ModuleListImpl> list(
+      nn, "ModuleList", nb::type_slots(module_slots),
+      "Modules that their owner calls itself, named \"0\", \"1\", …; a place "
+      "may hold None.");
   allow_copies<ModuleListImpl>();
   list.def(
       "__init__",
-      [](ModuleListImpl* self, nb::handle modules) {
-        new (self) Overridable<ModuleListImpl>();
-        complete(self, [&] {
+      [](nb::pointer_and_handle<ModuleListImpl> self, nb::handle modules) {
+        new (self.p) Overridable<ModuleListImpl>();
+        complete(self.p, [&] {
           if (modules.is_none()) return;
-          for (const nb::handle module : nb::iter(modules)) self->push_back(module_from(module));
+          for (const nb::handle module : nb::iter(modules)) append(self.h, *self.p, module);
         });
       },
       "modules"_a = nb::none());

@@ -13,7 +13,7 @@ namespace {
 
 /// A device, or the first CUDA device for None.
 Device device_or_cuda(nb::handle device) {
-  return device.is_none() ? Device::cuda(0) : parse_device(device);
+  return parse_device(device.is_none() ? nb::int_(0) : device);
 }
 
 /// `with mica.cuda.stream(s):` in this thread.
@@ -198,8 +198,9 @@ void bind_cuda(nb::module_& m) {
       "get_device_properties", properties, "index"_a = 0,
       "Name, memory in bytes, multiprocessors, compute capability and versions of a CUDA device.");
   cuda.def(
-      "synchronize", [](int index) { synchronize(Device::cuda(index)); }, "index"_a = 0,
-      ReleaseGil(), "Waits until everything sent to the device is done.");
+      "synchronize",
+      [](nb::handle device) { without_gil([d = device_or_cuda(device)] { synchronize(d); }); },
+      "device"_a = nb::none(), "Waits until everything sent to the device is done.");
   cuda.def(
       "current_device",
       [] {

@@ -1,10 +1,13 @@
 // mica.data: batches of data sets.
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
+
+#include <nanobind/stl/pair.h>
 
 #include "mica/data/loader.h"
 #include "mica/data/sampler.h"
@@ -273,7 +276,8 @@ void bind_loader(nb::module_& m) {
          nb::handle collate_fn, bool /*pin_memory*/, bool drop_last, double /*timeout*/,
          nb::handle worker_init_fn, nb::handle /*multiprocessing_context*/, nb::handle generator,
          std::optional<int64_t> prefetch_factor, bool /*persistent_workers*/, nb::handle device,
-         std::vector<data::Transform> augment, bool resident, bool masks) {
+         std::vector<data::Transform> augment, bool resident, bool masks,
+         std::optional<std::pair<int64_t, int64_t>> shard) {
         check(sampler.is_none() || (batch_sampler.is_none() && !nb::cast<bool>(nb::bool_(shuffle))),
               "DataLoader: a sampler excludes shuffle and batch_sampler");
         check(batch_sampler.is_none() || (batch_size == 1 && !drop_last),
@@ -287,6 +291,7 @@ void bind_loader(nb::module_& m) {
                                     .augment = std::move(augment),
                                     .masks = masks,
                                     .resident = resident};
+        if (shard) options.shard = {shard->first, shard->second};
         const std::optional<uint64_t> seed = seed_from(generator);
         if (seed && shuffle.is(nb::handle(Py_True))) options.shuffle = seed;
         const bool starts = !worker_init_fn.is_none() && workers > 0;
@@ -323,6 +328,9 @@ void bind_loader(nb::module_& m) {
       "generator"_a = nb::none(), nb::kw_only(), "prefetch_factor"_a = nb::none(),
       "persistent_workers"_a = false, "device"_a = nb::none(),
       "augment"_a = std::vector<data::Transform>(), "resident"_a = false, "masks"_a = false,
+      "shard"_a = nb::none(),
+      "shard: (rank, ranks) gives this process's part of every batch; all parts together are the "
+      "batch of one process. "
       "dataset: of mica, a pair of arrays, any object with __len__ and __getitem__, or one to "
       "iterate over (see IterableDataset). batch_size: "
       "None gives examples as they are. shuffle: True draws a seed, or takes the generator's; a "

@@ -6,6 +6,7 @@
 #include "mica/core/error.h"
 #include "mica/core/interrupt.h"
 #include "mica/core/text.h"
+#include "mica/ops/linalg/error.h"
 #include "python/src/bindings.h"
 
 namespace mica::python {
@@ -24,7 +25,7 @@ bool is(const Error& e) {
   return dynamic_cast<const E*>(&e) != nullptr;
 }
 
-constexpr size_t kRows = 7;
+constexpr size_t kRows = 8;
 std::array<Row, kRows> table() {
   return {{
       {"ShapeError", PyExc_ValueError, is<ShapeError>, "A shape or axis does not fit."},
@@ -33,6 +34,8 @@ std::array<Row, kRows> table() {
       {"OutOfMemory", PyExc_MemoryError, is<OutOfMemory>, "A device has no memory left."},
       {"IoError", PyExc_OSError, is<IoError>, "A file cannot be read or written."},
       {"IndexError", PyExc_IndexError, is<IndexError>, "An index is out of range."},
+      {"LinAlgError", PyExc_RuntimeError, is<LinAlgError>,
+       "A matrix has no such factors: it is singular, not positive definite or not finite."},
       {"Unsupported", PyExc_NotImplementedError, is<Unsupported>,
        "A call that can never work as written."},
   }};

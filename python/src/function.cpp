@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <deque>
+#include <map>
 #include <span>
 
+#include "mica/ops/linalg/results.h"
 #include "python/src/arguments.h"
 #include "python/src/custom.h"
 #include "python/src/other_words.h"
@@ -24,6 +27,7 @@ struct FunctionObject {
   const char* name;  ///< which may be a second one
   const char* module;
   bool method;
+  PyObject* results;  ///< the named tuple that its results come in; null for none
 };
 
 FunctionObject& object_of(PyObject* self) { return *reinterpret_cast<FunctionObject*>(self); }
@@ -78,7 +82,10 @@ PyObject* finish(const Given& given, std::span<const Argument> values,
     if (other.is_valid()) return other.release().ptr();
     raise_mismatch(given.function, given.objects, given.positional, given.names);
   }
-  return to_object(without_gil(bound), bound.signature().result).release().ptr();
+  nb::object result = to_object(without_gil(bound), bound.signature().result);
+  if (PyObject* const type = given.function.results)
+    return nb::object(nb::handle(type).attr("_make")(result)).release().ptr();
+  return result.release().ptr();
 }
 
 PyObject* finish_named(const Given& given, std::span<const Argument> values) {
@@ -200,6 +207,35 @@ PyObject* make_type(bool method) {
   return type;
 }
 
+/// The module of functions whose names have a dot: linalg.qr is mica.linalg.qr.
+nb::module_ module_of(nb::module_& m, const std::string& name) {
+  if (!nb::hasattr(m, name.c_str())) add_submodule(m, name.c_str());
+  return nb::cast<nb::module_>(m.attr(name.c_str()));
+}
+
+/// Of each function whose results have names.
+std::map<std::string_view, PyObject*>& named_results() {
+  static std::map<std::string_view, PyObject*> types;
+  return types;
+}
+PyObject* results_of(const Function& function) {
+  const auto found = named_results().find(function.name);
+  return found == named_results().end() ? nullptr : found->second;
+}
+void add_named_results(nb::module_& m) {
+  nb::module_ scope = module_of(m, "linalg");
+  for (const linalg::ResultNames& names : linalg::result_names()) {
+    if (!nb::hasattr(scope, names.type)) {
+      const nb::object fields =
+          nb::cast(std::vector<std::string>(names.fields.begin(), names.fields.end()));
+      scope.attr(names.type) =
+          nb::module_::import_("collections")
+              .attr("namedtuple")(names.type, fields, nb::arg("module") = "mica.linalg");
+    }
+    named_results()[names.function] = nb::object(scope.attr(names.type)).release().ptr();
+  }
+}
+
 nb::object make_function(const Function& function, const char* name, const char* module,
                          bool method) {
   static PyObject* const types[] = {make_type(false), make_type(true)};
@@ -210,6 +246,7 @@ nb::object make_function(const Function& function, const char* name, const char*
   self->name = name;
   self->module = module;
   self->method = method;
+  self->results = results_of(function);
   return nb::steal(reinterpret_cast<PyObject*>(self));
 }
 
@@ -245,6 +282,13 @@ void add_in_place(nb::class_<Tensor>& tensor, const char* name) {
 }
 
 void add_function(nb::module_& m, nb::module_& functional, const Function& f, const char* name) {
+  if (const char* dot = std::strchr(name, '.')) {
+    static std::deque<std::string> modules;  // which Python's objects point to
+    const std::string& own = modules.emplace_back(name, dot);
+    const std::string& full = modules.emplace_back("mica." + own);
+    nb::setattr(module_of(m, own), dot + 1, make_function(f, dot + 1, full.c_str(), false));
+    return;
+  }
   auto tensor = nb::borrow<nb::class_<Tensor>>(nb::type<Tensor>());
   if (f.offer.module) nb::setattr(m, name, make_function(f, name, "mica", false));
   if (f.offer.functional)
@@ -263,6 +307,7 @@ void bind_functions(nb::module_& m, nb::module_& functional) {
   m.attr("ValuesIndices") =
       nb::module_::import_("collections")
           .attr("namedtuple")("ValuesIndices", nb::make_tuple("values", "indices"));
+  add_named_results(m);
   for (const Function& f : all_functions()) {
     add_function(m, functional, f, f.name);
     for (const char* second : f.second_names) add_function(m, functional, f, second);

@@ -51,7 +51,7 @@ KeyPlace place_of(const Tensor& t, nb::handle key) {
     entries.push_back(entry_of(key));
   }
   const bool has_arrays = std::ranges::any_of(
-      entries, [](const TensorIndex& i) { return std::holds_alternative<Tensor>(i.value()); });
+      entries, [](const TensorIndex& i) { return i.get_if<Tensor>() != nullptr; });
   return has_arrays ? without_gil([&] { return locate(t, entries); }) : locate(t, entries);
 }
 

@@ -52,6 +52,9 @@ Layer<Impl> add_recurrent(nb::module_& nn, const char* name) {
         return self.forward_packed(input, hx);
       },
       "input"_a, "hx"_a = nb::none(), ReleaseGil(), kLayerDoc);
+  layer.def(
+      "flatten_parameters", [](const Impl&) {},
+      "Does nothing: kernels take the weights as they lie. PyTorch's programs call it.");
   const auto option = [&](const char* attribute, auto member, const char* doc) {
     layer.def_prop_ro(attribute, [member](const Impl& self) { return self.options.*member; }, doc);
   };

@@ -46,11 +46,13 @@ NB_MODULE(_mica, m) {
   bind_types(m);
   bind_tensor(m);
   bind_ops(m);
+  bind_sparse(m);
   bind_autograd(m);
   bind_compile(m);
   bind_nn(m);
   bind_optim(m);
   bind_amp(m);
+  bind_distributed(m);
   bind_data(m);
   bind_train(m);
   bind_io(m);

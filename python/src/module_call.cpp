@@ -1,4 +1,5 @@
 // How a module is called from Python, its hooks, and how the garbage collector looks into both.
+#include <mutex>
 #include <unordered_map>
 
 #include "mica/core/scope.h"

@@ -51,6 +51,9 @@ nn::ModuleImpl& impl_of(nb::handle self);
 // Parameters that Python makes keep whether they require a gradient.
 void register_parameter(nn::ModuleImpl& impl, const std::string& name, const Tensor& value);
 void replace_parameter(nn::ModuleImpl& impl, const std::string& name, const Tensor& value);
+/// `layer.weight = value` where the layer keeps a handle of its own to that parameter: a Parameter
+/// takes its place or is registered again, a plain tensor may stand there once it was taken out.
+void set_parameter(nn::ModuleImpl& impl, const std::string& name, nb::handle value);
 
 /// Whether assigning goes to a property of a layer made in C++, which keeps its own handle.
 bool has_setter(nb::handle self, nb::handle key);

@@ -53,7 +53,7 @@ void bind_modes(ModuleClass& module) {
   module.def(
       "cuda",
       [move](nb::handle self, nb::handle device) {
-        return move(self, device.is_none() ? Device::cuda(0) : parse_device(device));
+        return move(self, parse_device(device.is_none() ? nb::int_(0) : device));
       },
       "device"_a = nb::none(), "Moves it to a CUDA device and returns it.");
 

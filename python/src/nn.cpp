@@ -340,6 +340,18 @@ void replace_parameter(ModuleImpl& impl, const std::string& name, const Tensor& 
   value.set_requires_grad(requires_grad);
 }
 
+void set_parameter(ModuleImpl& impl, const std::string& name, nb::handle value) {
+  const bool registered = impl.own_parameters().find(name) != nullptr;
+  if (nb::isinstance<Parameter>(value)) {
+    const auto parameter = nb::cast<Tensor>(value);
+    registered ? replace_parameter(impl, name, parameter)
+               : register_parameter(impl, name, parameter);
+  } else if (registered) {
+    raise_type_error("nn.{}: '{}' is a parameter; expected an nn.Parameter, got {}",
+                     impl.type_name(), name, class_name(value));
+  }
+}
+
 std::string describe_python(nb::handle self, const std::string& own) {
   const auto extra = nb::cast<std::string>(self.attr("extra_repr")());
   return class_name(self) + (extra.empty() ? own.substr(own.find('(')) : "(" + extra + ")");

@@ -24,7 +24,8 @@ struct Operand {
 
 Operand read_operand(nb::handle value, const Tensor& like) {
   if (const Tensor* t = tensor_or_null(value)) return {.tensor = *t};
-  const bool plain = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
+  const bool plain =
+      PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr()) || PyComplex_Check(value.ptr());
   // A number that runs of a compiled function read anew; see python/mica/_guards.py.
   if (!plain && nb::hasattr(value.type(), "_mica_operand"))
     return {.tensor = nb::cast<Tensor>(value.attr("_mica_operand")(like))};
@@ -43,7 +44,8 @@ nb::object not_implemented() { return nb::borrow(Py_NotImplemented); }
 /// A number as a tensor beside x, where only tensors will do.
 Tensor as_tensor(Number number, const Tensor& x) {
   DType t = x.dtype();
-  if (!is_floating(t) && number.is_floating()) t = DType::f32;
+  if (!is_differentiable(t) && number.is_floating()) t = DType::f32;
+  if (number.is_complex()) t = complex_dtype(t);
   if (t == DType::boolean && !number.is_bool()) t = DType::i64;
   return full({}, number, {t, x.device()});
 }
@@ -58,7 +60,8 @@ Tensor either_way(Number number, const Tensor& x) {
 /// x op number of integers and bools.
 template <Binary op>
 Tensor of_integers(const Tensor& x, Number number) {
-  check<DTypeError>(!number.is_floating(), "expected an integer, got {}", number);
+  check<DTypeError>(!number.is_floating() && !number.is_complex(), "expected an integer, got {}",
+                    number);
   return op(x, as_tensor(number, x));
 }
 
@@ -100,8 +103,8 @@ constexpr Row kRows[] = {
 /// Comparisons take any number; of others integers take what their dtype may hold.
 void check_size(const Row& row, const Tensor& x, const Operand& y) {
   const bool compares = row.reflected == nullptr;
-  check<DTypeError>(!y.too_large || compares || is_floating(x.dtype()), "{}: {} does not fit {}",
-                    row.name, y.number, x.dtype());
+  check<DTypeError>(!y.too_large || compares || is_differentiable(x.dtype()),
+                    "{}: {} does not fit {}", row.name, y.number, x.dtype());
 }
 
 Tensor compute(const Row& row, const Tensor& x, const Operand& y) {

@@ -26,9 +26,14 @@ nb::list list_functions() {
   nb::list list;
   for (const Function& f : all_functions()) {
     nb::list places;
-    if (f.offer.module) places.append("mica");
+    const std::string_view name = f.name;
+    const size_t dot = name.find('.');  // linalg.qr is one of mica.linalg
+    const std::string module =
+        dot == name.npos ? "mica" : fmt::format("mica.{}", name.substr(0, dot));
+    if (f.offer.module) places.append(module);
     if (f.offer.method) places.append("Tensor");
     if (f.offer.functional) places.append("mica.nn.functional");
+    if (nb::len(places) == 0) places.append("mica.distributed");
     nb::dict entry;
     entry["name"] = f.name;
     entry["op"] = f.op ? f.op : f.name;
@@ -56,6 +61,9 @@ void bind_ops(nb::module_& m) {
   m.def(
       "is_floating_point", [](const Tensor& x) { return is_floating(x.dtype()); }, "input"_a,
       "Whether input's dtype is a floating one.");
+  m.def(
+      "is_complex", [](const Tensor& x) { return is_complex(x.dtype()); }, "input"_a,
+      "Whether input's dtype is a complex one.");
   m.def("numel", &Tensor::numel, "input"_a, "The number of elements of input.");
   m.def("manual_seed", manual_seed, "seed"_a, ReleaseGil(),
         "Restarts every device's generator of random numbers.");

@@ -1,5 +1,7 @@
 #include "mica/optim/optim.h"
 
+#include <algorithm>
+
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
 
@@ -109,9 +111,23 @@ typename O::Group parse_group(nb::handle entry, const typename O::Options& defau
   return group;
 }
 
+/// PyTorch's words for how a step is computed, which mica decides itself.
+void check_other_words(const nb::kwargs& words, const char* what) {
+  constexpr std::array<std::string_view, 4> kTaken = {"foreach", "fused", "capturable",
+                                                      "differentiable"};
+  for (const auto [key, value] : words) {
+    const auto name = nb::cast<std::string>(key);
+    if (std::ranges::find(kTaken, std::string_view(name)) != kTaken.end()) continue;
+    if (name != "maximize")
+      raise_type_error("{}() got an unexpected keyword argument '{}'", what, name);
+    check<Unsupported>(!nb::cast<bool>(value), "{}: maximize is not taken; negate the loss", what);
+  }
+}
+
 template <class O>
 void make(nb::pointer_and_handle<O> self, nb::handle params, const typename O::Options& options,
-          const char* what) {
+          const char* what, const nb::kwargs& words) {
+  check_other_words(words, what);
   std::vector<typename O::Group> groups;
   nb::list free;
   if (is_list_of_groups(params)) {
@@ -158,86 +174,99 @@ void bind_optimizers(nb::module_& m) {
       .def(
           "__init__",
           [](Self<SGD> self, nb::handle params, double lr, double momentum, double dampening,
-             double weight_decay, bool nesterov) {
-            make(self, params, {lr, momentum, dampening, weight_decay, nesterov}, "SGD");
+             double weight_decay, bool nesterov, const nb::kwargs& words) {
+            make(self, params, {lr, momentum, dampening, weight_decay, nesterov}, "SGD", words);
           },
           "params"_a, "lr"_a = 1e-3, "momentum"_a = 0.0, "dampening"_a = 0.0,
-          "weight_decay"_a = 0.0, nb::kw_only(), "nesterov"_a = false);
+          "weight_decay"_a = 0.0, nb::kw_only(), "nesterov"_a = false, "words"_a);
   add_optimizer<Adam>(m, "Adam", "Adam.")
       .def(
           "__init__",
           [](Self<Adam> self, nb::handle params, double lr, Betas betas, double eps,
-             double weight_decay,
-             bool amsgrad) { make(self, params, {lr, betas, eps, weight_decay, amsgrad}, "Adam"); },
+             double weight_decay, bool amsgrad, const nb::kwargs& words) {
+            make(self, params, {lr, betas, eps, weight_decay, amsgrad}, "Adam", words);
+          },
           "params"_a, "lr"_a = 1e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
-          "weight_decay"_a = 0.0, "amsgrad"_a = false);
+          "weight_decay"_a = 0.0, "amsgrad"_a = false, "words"_a);
   add_optimizer<AdamW>(m, "AdamW", "Adam whose weight decay shrinks the parameters.")
       .def(
           "__init__",
           [](Self<AdamW> self, nb::handle params, double lr, Betas betas, double eps,
-             double weight_decay, bool amsgrad) {
-            make(self, params, {lr, betas, eps, weight_decay, amsgrad}, "AdamW");
+             double weight_decay, bool amsgrad, const nb::kwargs& words) {
+            make(self, params, {lr, betas, eps, weight_decay, amsgrad}, "AdamW", words);
           },
           "params"_a, "lr"_a = 1e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
-          "weight_decay"_a = 1e-2, "amsgrad"_a = false);
+          "weight_decay"_a = 1e-2, "amsgrad"_a = false, "words"_a);
   add_optimizer<RMSprop>(m, "RMSprop", "RMSprop.")
       .def(
           "__init__",
           [](Self<RMSprop> self, nb::handle params, double lr, double alpha, double eps,
-             double weight_decay, double momentum, bool centered) {
-            make(self, params, {lr, alpha, eps, weight_decay, momentum, centered}, "RMSprop");
+             double weight_decay, double momentum, bool centered, const nb::kwargs& words) {
+            make(self, params, {lr, alpha, eps, weight_decay, momentum, centered}, "RMSprop",
+                 words);
           },
           "params"_a, "lr"_a = 1e-2, "alpha"_a = 0.99, "eps"_a = 1e-8, "weight_decay"_a = 0.0,
-          "momentum"_a = 0.0, "centered"_a = false);
+          "momentum"_a = 0.0, "centered"_a = false, "words"_a);
   add_optimizer<Adagrad>(m, "Adagrad", "Adagrad.")
       .def(
           "__init__",
           [](Self<Adagrad> self, nb::handle params, double lr, double lr_decay, double weight_decay,
-             double initial_accumulator_value, double eps) {
+             double initial_accumulator_value, double eps, const nb::kwargs& words) {
             make(self, params, {lr, lr_decay, weight_decay, initial_accumulator_value, eps},
-                 "Adagrad");
+                 "Adagrad", words);
           },
           "params"_a, "lr"_a = 1e-2, "lr_decay"_a = 0.0, "weight_decay"_a = 0.0,
-          "initial_accumulator_value"_a = 0.0, "eps"_a = 1e-10);
+          "initial_accumulator_value"_a = 0.0, "eps"_a = 1e-10, "words"_a);
   add_optimizer<Adadelta>(m, "Adadelta", "Adadelta.")
       .def(
           "__init__",
           [](Self<Adadelta> self, nb::handle params, double lr, double rho, double eps,
-             double weight_decay) { make(self, params, {lr, rho, eps, weight_decay}, "Adadelta"); },
-          "params"_a, "lr"_a = 1.0, "rho"_a = 0.9, "eps"_a = 1e-6, "weight_decay"_a = 0.0);
+             double weight_decay, const nb::kwargs& words) {
+            make(self, params, {lr, rho, eps, weight_decay}, "Adadelta", words);
+          },
+          "params"_a, "lr"_a = 1.0, "rho"_a = 0.9, "eps"_a = 1e-6, "weight_decay"_a = 0.0,
+          "words"_a);
   add_optimizer<Adamax>(m, "Adamax", "Adam by the largest gradient.")
       .def(
           "__init__",
           [](Self<Adamax> self, nb::handle params, double lr, Betas betas, double eps,
-             double weight_decay) { make(self, params, {lr, betas, eps, weight_decay}, "Adamax"); },
+             double weight_decay, const nb::kwargs& words) {
+            make(self, params, {lr, betas, eps, weight_decay}, "Adamax", words);
+          },
           "params"_a, "lr"_a = 2e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
-          "weight_decay"_a = 0.0);
+          "weight_decay"_a = 0.0, "words"_a);
   add_optimizer<NAdam>(m, "NAdam", "Adam with Nesterov's momentum.")
       .def(
           "__init__",
           [](Self<NAdam> self, nb::handle params, double lr, Betas betas, double eps,
-             double weight_decay, double momentum_decay, bool decoupled_weight_decay) {
+             double weight_decay, double momentum_decay, bool decoupled_weight_decay,
+             const nb::kwargs& words) {
             make(self, params,
-                 {lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay}, "NAdam");
+                 {lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay}, "NAdam",
+                 words);
           },
           "params"_a, "lr"_a = 2e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
-          "weight_decay"_a = 0.0, "momentum_decay"_a = 4e-3, "decoupled_weight_decay"_a = false);
+          "weight_decay"_a = 0.0, "momentum_decay"_a = 4e-3, "decoupled_weight_decay"_a = false,
+          "words"_a);
   add_optimizer<RAdam>(m, "RAdam", "Rectified Adam.")
       .def(
           "__init__",
           [](Self<RAdam> self, nb::handle params, double lr, Betas betas, double eps,
-             double weight_decay, bool decoupled_weight_decay) {
-            make(self, params, {lr, betas, eps, weight_decay, decoupled_weight_decay}, "RAdam");
+             double weight_decay, bool decoupled_weight_decay, const nb::kwargs& words) {
+            make(self, params, {lr, betas, eps, weight_decay, decoupled_weight_decay}, "RAdam",
+                 words);
           },
           "params"_a, "lr"_a = 1e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
-          "weight_decay"_a = 0.0, "decoupled_weight_decay"_a = false);
+          "weight_decay"_a = 0.0, "decoupled_weight_decay"_a = false, "words"_a);
   add_optimizer<Lion>(m, "Lion", "Steps by the sign of the momentum.")
       .def(
           "__init__",
-          [](Self<Lion> self, nb::handle params, double lr, Betas betas, double weight_decay) {
-            make(self, params, {lr, betas, weight_decay}, "Lion");
+          [](Self<Lion> self, nb::handle params, double lr, Betas betas, double weight_decay,
+             const nb::kwargs& words) {
+            make(self, params, {lr, betas, weight_decay}, "Lion", words);
           },
-          "params"_a, "lr"_a = 1e-4, "betas"_a = Betas{0.9, 0.99}, "weight_decay"_a = 0.0);
+          "params"_a, "lr"_a = 1e-4, "betas"_a = Betas{0.9, 0.99}, "weight_decay"_a = 0.0,
+          "words"_a);
 }
 
 MuonScale muon_scale(const std::optional<std::string>& name) {
@@ -257,15 +286,15 @@ void bind_muon(nb::module_& m) {
           "__init__",
           [](Self<Muon> self, nb::handle params, double lr, double weight_decay, double momentum,
              bool nesterov, std::array<double, 3> ns_coefficients, double eps, int64_t ns_steps,
-             const std::optional<std::string>& adjust_lr_fn) {
+             const std::optional<std::string>& adjust_lr_fn, const nb::kwargs& words) {
             make(self, params,
                  {lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps,
                   muon_scale(adjust_lr_fn)},
-                 "Muon");
+                 "Muon", words);
           },
           "params"_a, "lr"_a = 1e-3, "weight_decay"_a = 0.1, "momentum"_a = 0.95,
           "nesterov"_a = true, "ns_coefficients"_a = std::array<double, 3>{3.4445, -4.775, 2.0315},
-          "eps"_a = 1e-7, "ns_steps"_a = 5, "adjust_lr_fn"_a = nb::none());
+          "eps"_a = 1e-7, "ns_steps"_a = 5, "adjust_lr_fn"_a = nb::none(), "words"_a);
 }
 
 /// One group, given as tensors.

@@ -134,7 +134,9 @@ class OtherWords {
     }
     const Number* n = other->get<Number>();
     if (!n) return false;
-    *other = n->is_floating() || alpha_->is_floating()
+    *other = n->is_complex() || alpha_->is_complex()
+                 ? Number(n->to_complex() * alpha_->to_complex())
+             : n->is_floating() || alpha_->is_floating()
                  ? Number(n->to_double() * alpha_->to_double())
                  : Number(n->as<int64_t>() * alpha_->as<int64_t>());
     return true;

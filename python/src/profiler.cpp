@@ -1,4 +1,5 @@
 // mica.profiler.
+#include "mica/profile/memory.h"
 #include "mica/profile/profile.h"
 
 #include "python/src/bindings.h"
@@ -36,6 +37,12 @@ void bind_profiler(nb::module_& m) {
           "report",
           [](const Profiler& self, const std::string& path) { write_report(self.profile(), path); },
           nb::arg("path"));
+  scope.def(
+      "largest_batch",
+      [](const nb::callable& step, uint64_t memory) {
+        return largest_batch([&](int64_t batch) { step(batch); }, memory);
+      },
+      nb::arg("step"), nb::arg("memory"));
   // A range is entered and left by calls: Python's blocks are not those of C++.
   nb::class_<Range>(scope, "Range")
       .def(

@@ -16,6 +16,8 @@ nb::object list_of(const TensorSpec& spec, const T* data, int axis) {
   if (axis == spec.rank()) {
     if constexpr (std::is_integral_v<T>) {
       return nb::cast(*data);
+    } else if constexpr (kIsComplex<T>) {
+      return nb::cast(Number(Complex<double>(*data)));
     } else {
       return nb::cast(static_cast<double>(*data));
     }
@@ -54,11 +56,12 @@ bool truth(const Tensor& t) {
   check<ShapeError>(t.numel() == 1,
                     "bool: a tensor of shape {} is neither true nor false; use any() or all()",
                     t.shape());
-  return without_gil([&] { return t.item(); }) != 0;
+  const Number value = without_gil([&] { return t.item_number(); });
+  return value.to_double() != 0 || value.imag() != 0;
 }
 
 nb::object as_index(const Tensor& t) {
-  if (is_floating(t.dtype()) || t.dtype() == DType::boolean || t.numel() != 1)
+  if (!is_integer(t.dtype()) || t.numel() != 1)
     raise_type_error("only a tensor of one integer can be used as an index, got {}{}", t.dtype(),
                      t.shape());
   return item(t);
@@ -141,6 +144,9 @@ void bind_protocols(nb::class_<Tensor>& tensor) {
   tensor.def("tolist", to_list, "The values as nested lists; a number for a 0-d tensor.");
   tensor.def("__float__", [](const Tensor& t) { return nb::float_(item(t)); });
   tensor.def("__int__", [](const Tensor& t) { return nb::int_(item(t)); });
+  tensor.def("__complex__", [](const Tensor& t) {
+    return nb::cast(Number(without_gil([&] { return t.item_number().to_complex(); })));
+  });
   tensor.def("__bool__", truth);
   tensor.def("__index__", as_index);
   tensor.def("__len__", [](const Tensor& t) {

@@ -94,6 +94,10 @@ void bind_properties(nb::class_<Tensor>& tensor) {
       "All axes in opposite order.");
   tensor.def_prop_ro(
       "mT", [](const Tensor& t) { return transpose(t, -2, -1); }, "The last two axes exchanged.");
+  tensor.def_prop_ro("mH", adjoint, "The conjugate of the last two axes exchanged.");
+  tensor.def_prop_ro("H", adjoint, "The conjugate of the last two axes exchanged.");
+  tensor.def_prop_ro("real", real, "The real part; of a real tensor itself.");
+  tensor.def_prop_ro("imag", imag, "The imaginary part; of a real tensor zeros.");
   tensor.def_prop_rw("data", &Tensor::detach, set_data,
                      "The same memory without history. Assigned to, this tensor has the other's "
                      "memory from then on, and its shape, dtype and device.");
@@ -282,7 +286,9 @@ void bind_methods(nb::class_<Tensor>& tensor) {
   tensor.def(
       "is_floating_point", [](const Tensor& t) { return is_floating(t.dtype()); },
       "Whether its dtype is a floating one.");
-  tensor.def("is_complex", [](const Tensor&) { return false; }, "False: no dtype is complex.");
+  tensor.def(
+      "is_complex", [](const Tensor& t) { return is_complex(t.dtype()); },
+      "Whether its dtype is a complex one.");
   tensor.def(
       "get_device", [](const Tensor& t) { return t.device().is_cuda() ? t.device().index : -1; },
       "The number of its CUDA device; -1 on the CPU.");
@@ -313,8 +319,13 @@ void bind_methods(nb::class_<Tensor>& tensor) {
       "cpu", [](const Tensor& t) { return to(t, Device::cpu()); }, ReleaseGil(),
       "In the CPU's memory; itself if it is there.");
   tensor.def(
-      "cuda", [](const Tensor& t, int index) { return to(t, Device::cuda(index)); }, "index"_a = 0,
-      ReleaseGil(), "On a CUDA device; itself if it is there.");
+      "cuda",
+      [](const Tensor& t, nb::handle device, bool non_blocking) {
+        const Device d = parse_device(device.is_none() ? nb::int_(0) : device);
+        return without_gil([&] { return to(t, d, {.non_blocking = non_blocking}); });
+      },
+      "device"_a = nb::none(), "non_blocking"_a = false,
+      "On a CUDA device; itself if it is there.");
 }
 
 }  // namespace

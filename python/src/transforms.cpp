@@ -1,6 +1,8 @@
 // mica.data: what is done to batches of images.
 #include "mica/data/transforms.h"
 
+#include <algorithm>
+
 #include <nanobind/stl/pair.h>
 
 #include "mica/data/mix.h"

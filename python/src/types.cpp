@@ -17,6 +17,7 @@ std::string dtype_name(nb::handle value) {
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
   if (value.is(reinterpret_cast<PyObject*>(&PyFloat_Type))) return "float32";
   if (value.is(reinterpret_cast<PyObject*>(&PyLong_Type))) return "int64";
+  if (value.is(reinterpret_cast<PyObject*>(&PyComplex_Type))) return "complex64";
   for (const char* attribute : {"name", "__name__"}) {
     const nb::object name = nb::getattr(value, attribute, nb::none());
     if (nb::isinstance<nb::str>(name)) return nb::cast<std::string>(name);
@@ -40,13 +41,15 @@ DType dtype_in(nb::handle value) {
 
 void bind_limits(nb::module_& m) {
   const auto info = [](const FloatInfo& f) -> const DTypeInfo& { return info_of(f.dtype); };
-  nb::class_<FloatInfo>(m, "finfo", "The limits of a floating dtype.")
+  nb::class_<FloatInfo>(m, "finfo",
+                        "The limits of a floating dtype, or of the parts of a complex one.")
       .def(
           "__init__",
           [](FloatInfo* self, nb::handle dtype) {
             const DType t = dtype_in(dtype);
-            check<DTypeError>(is_floating(t), "finfo: expected a floating dtype, got {}", t);
-            new (self) FloatInfo{t};
+            check<DTypeError>(is_differentiable(t),
+                              "finfo: expected a floating or complex dtype, got {}", t);
+            new (self) FloatInfo{real_dtype(t)};
           },
           "dtype"_a)
       .def_prop_ro(
@@ -94,10 +97,12 @@ DType result_type(const nb::args& all) {
   if (all.size() == 0) throw nb::value_error("result_type: expected a dtype or a tensor");
   std::optional<DType> known;
   std::optional<Number> highest;
-  const auto rank = [](const Number& n) { return n.is_floating() ? 2 : n.is_bool() ? 0 : 1; };
+  const auto rank = [](const Number& n) {
+    return n.is_complex() ? 3 : n.is_floating() ? 2 : n.is_bool() ? 0 : 1;
+  };
   for (const nb::handle each : all) {
-    const bool is_number =
-        PyBool_Check(each.ptr()) || PyLong_Check(each.ptr()) || PyFloat_CheckExact(each.ptr());
+    const bool is_number = PyBool_Check(each.ptr()) || PyLong_Check(each.ptr()) ||
+                           PyFloat_CheckExact(each.ptr()) || PyComplex_CheckExact(each.ptr());
     if (Number n; is_number && read_number(each, n)) {
       if (!highest || rank(n) > rank(*highest)) highest = n;
     } else {
@@ -106,11 +111,12 @@ DType result_type(const nb::args& all) {
     }
   }
   if (!highest) return *known;
+  if (highest->is_complex()) return known ? complex_dtype(*known) : DType::c64;
   const DType own = highest->is_floating() ? DType::f32
                     : highest->is_bool()   ? DType::boolean
                                            : DType::i64;
   if (!known || (*known == DType::boolean && !highest->is_bool())) return own;
-  return highest->is_floating() && !is_floating(*known) ? DType::f32 : *known;
+  return highest->is_floating() && !is_differentiable(*known) ? DType::f32 : *known;
 }
 
 void bind_dtype_rules(nb::module_& m) {
@@ -122,6 +128,17 @@ void bind_dtype_rules(nb::module_& m) {
       "from_"_a, "to"_a, "Whether values of the one dtype become the other when both meet.");
   m.def("result_type", result_type,
         "The dtype of the result when tensors, dtypes and Python numbers meet.");
+}
+
+/// What stands for every CUDA device that a program names: `python -m mica.as_torch --on cpu`.
+std::optional<Device> in_place_of_cuda;
+
+Device device_named(nb::handle value) {
+  if (nb::isinstance<Device>(value)) return nb::cast<Device>(value);
+  if (nb::isinstance<nb::str>(value)) return device_from_name(nb::cast<std::string>(value));
+  int64_t index = 0;
+  if (!read_int(value, index)) raise_type_error("expected a device, got {}", class_name(value));
+  return Device::cuda(static_cast<int>(index));
 }
 
 }  // namespace
@@ -143,6 +160,14 @@ bool read_int(nb::handle value, int64_t& result) noexcept {
   return false;
 }
 
+/// Python's, or one of NumPy's that has no axes.
+bool is_complex_number(nb::handle value) noexcept {
+  if (PyComplex_Check(value.ptr())) return true;
+  if (tensor_or_null(value) || !PyObject_HasAttrString(value.ptr(), "__complex__")) return false;
+  const nb::object kind = nb::getattr(nb::getattr(value, "dtype", nb::none()), "kind", nb::none());
+  return nb::isinstance<nb::str>(kind) && kind.equal(nb::str("c"));
+}
+
 bool read_number(nb::handle value, Number& result) noexcept {
   PyObject* p = value.ptr();
   if (PyBool_Check(p)) {
@@ -151,6 +176,16 @@ bool read_number(nb::handle value, Number& result) noexcept {
   }
   if (PyFloat_Check(p)) {
     result = PyFloat_AsDouble(p);
+    return true;
+  }
+  if (is_complex_number(value)) {
+    const nb::object plain = PyComplex_Check(p)
+                                 ? nb::borrow(p)
+                                 : nb::steal(PyObject_CallMethod(p, "__complex__", nullptr));
+    PyErr_Clear();
+    if (!plain.is_valid()) return false;
+    result =
+        Complex<double>(PyComplex_RealAsDouble(plain.ptr()), PyComplex_ImagAsDouble(plain.ptr()));
     return true;
   }
   if (tensor_or_null(value)) return false;
@@ -185,11 +220,8 @@ DType parse_dtype(nb::handle value) {
 }
 
 Device parse_device(nb::handle value) {
-  if (nb::isinstance<Device>(value)) return nb::cast<Device>(value);
-  if (nb::isinstance<nb::str>(value)) return device_from_name(nb::cast<std::string>(value));
-  int64_t index = 0;
-  if (!read_int(value, index)) raise_type_error("expected a device, got {}", class_name(value));
-  return Device::cuda(static_cast<int>(index));
+  const Device device = device_named(value);
+  return device.is_cuda() ? in_place_of_cuda.value_or(device) : device;
 }
 
 TensorOptions parse_options(nb::handle dtype, nb::handle device, TensorOptions defaults) {
@@ -230,6 +262,9 @@ nb::tuple to_tuple(const Tensors& tensors) {
 }
 
 void bind_types(nb::module_& m) {
+  m.def("_put_in_place_of_cuda", [](nb::handle device) {
+    in_place_of_cuda = device.is_none() ? std::nullopt : std::optional(device_named(device));
+  });
   nb::class_<DTypeObject>(m, "dtype", "The type of a tensor's elements: mica.float32 and so on.")
       .def_prop_ro(
           "name", [](const DTypeObject& d) { return python_name(d.value); }, "\"float32\".")
@@ -239,6 +274,9 @@ void bind_types(nb::module_& m) {
       .def_prop_ro(
           "is_floating_point", [](const DTypeObject& d) { return is_floating(d.value); },
           "Whether it is a floating one.")
+      .def_prop_ro(
+          "is_complex", [](const DTypeObject& d) { return is_complex(d.value); },
+          "Whether it is a complex one.")
       .def("__repr__",
            [](const DTypeObject& d) { return std::string("mica.") + python_name(d.value); });
   for (const DTypeInfo& info : kDTypeTable) {

@@ -1,6 +1,7 @@
 #include "python/src/values.h"
 
 #include "mica/core/stack.h"
+#include "mica/ops/sparse/parts.h"
 #include "python/src/callback.h"
 
 namespace mica::python {
@@ -38,6 +39,36 @@ class PythonForm final : public Values::Form {
 Ref<const Values::Form> form(PythonForm::Kind kind, nb::handle type) {
   return Ref<const Values::Form>(new PythonForm(kind, type));
 }
+
+/// A sparse tensor is a list of its parts.
+class SparseForm final : public Values::Form {
+ public:
+  explicit SparseForm(const SparseTensor& a) : parts_(SparseParts::of(a)) {
+    parts_.compressed = parts_.plain = parts_.values = {};
+  }
+  bool equals(const Form& other) const override {
+    const auto* sparse = dynamic_cast<const SparseForm*>(&other);
+    return sparse && sparse->parts_.layout == parts_.layout &&
+           sparse->parts_.shape == parts_.shape && sparse->parts_.coalesced == parts_.coalesced;
+  }
+
+  static Values list(const SparseTensor& a) {
+    const SparseParts p = SparseParts::of(a);
+    std::vector<Values> entries = {p.values, p.plain};
+    if (p.compressed.defined()) entries.emplace_back(p.compressed);
+    return Values::list(std::move(entries), Ref<const Form>(new SparseForm(a)));
+  }
+  SparseTensor make(std::span<const Values> entries) const {
+    SparseParts p = parts_;
+    p.values = entries[0].tensor();
+    p.plain = entries[1].tensor();
+    if (entries.size() > 2) p.compressed = entries[2].tensor();
+    return p.make();
+  }
+
+ private:
+  SparseParts parts_;  // without tensors
+};
 
 bool read_constant(nb::handle object, Constant& constant) {
   if (object.is_none()) {
@@ -113,6 +144,8 @@ class Reader {
         (is_sequence ? !is_root && is_numbers(object) : is_numbers(object) || is_array(object)))
       return tensor_from(object, nb::none(), nb::none());
     if (is_sequence) return sequence(object, path, is_tuple);
+    SparseTensor* matrix = nullptr;
+    if (nb::try_cast(object, matrix, false)) return SparseForm::list(*matrix);
     if (nb::hasattr(object.type(), "__dataclass_fields__")) return dataclass(object, path);
     raise_type_error(
         "{}: expected a tensor, None{}, a tuple, list, dict or dataclass of them, got {}",
@@ -172,6 +205,9 @@ nb::object to_python(const Values& values, std::span<const Constant>& constants,
     constants = constants.subspan(1);
     return value;
   }
+  if (const auto own = values.form())
+    if (const auto* sparse = dynamic_cast<const SparseForm*>(own.get()))
+      return nb::cast(sparse->make(values.entries()));
   nb::list entries;
   for (const Values& entry : values.entries()) entries.append(to_python(entry, constants, numbers));
   if (const auto own = values.form())

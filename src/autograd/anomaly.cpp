@@ -1,6 +1,7 @@
 #include "mica/autograd/anomaly.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "mica/autograd/tape.h"
@@ -36,9 +37,19 @@ std::string origins(std::span<const Tensor> inputs) {
 bool detect_anomaly() { return t_detect_anomaly; }
 void set_detect_anomaly(bool on) { t_detect_anomaly = on; }
 
+/// A real number, or the two parts of a complex one.
+template <class T>
+auto parts_of(T x) {
+  if constexpr (kIsComplex<T>) {
+    return std::array<double, 2>{x.re, x.im};
+  } else {
+    return std::array<double, 1>{static_cast<double>(x)};
+  }
+}
+
 std::string not_finite(const void* data, const TensorSpec& spec) {
   const int64_t n = spec.numel();
-  if (!data || n == 0 || !kFloatDTypes.contains(spec.dtype)) return "";
+  if (!data || n == 0 || !kFloatDTypes.with_complex().contains(spec.dtype)) return "";
   std::vector<std::byte> copy;
   if (!spec.device.is_cpu()) {
     int64_t last = 0;
@@ -47,19 +58,22 @@ std::string not_finite(const void* data, const TensorSpec& spec) {
     runtime(spec.device).copy_to_host(copy.data(), data, copy.size(), spec.device.index);
     data = copy.data();
   }
-  return switch_float(spec.dtype, "anomaly", [&]<class T>() -> std::string {
+  const auto search = [&]<class T>() -> std::string {
     Dims index = Dims::filled(spec.rank(), 0);
     for (int64_t i = 0; i < n; ++i) {
       int64_t at = 0;
       for (int axis = 0; axis < spec.rank(); ++axis) at += index[axis] * spec.strides[axis];
-      const auto value = static_cast<double>(static_cast<const T*>(data)[at]);
-      if (std::isnan(value)) return fmt::format("nan at {}", index);
-      if (std::isinf(value)) return fmt::format("{} at {}", value, index);
+      for (const double value : parts_of(static_cast<const T*>(data)[at])) {
+        if (std::isnan(value)) return fmt::format("nan at {}", index);
+        if (std::isinf(value)) return fmt::format("{} at {}", value, index);
+      }
       for (int axis = spec.rank() - 1; axis >= 0 && ++index[axis] == spec.shape[axis]; --axis)
         index[axis] = 0;
     }
     return "";
-  });
+  };
+  return is_complex(spec.dtype) ? switch_complex(spec.dtype, "anomaly", search)
+                                : switch_float(spec.dtype, "anomaly", search);
 }
 
 bool finite_call(ParamsRef params, std::span<const Tensor> inputs) {

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "mica/autograd/after_backward.h"
 #include "mica/autograd/anomaly.h"
 #include "mica/autograd/tape.h"
 #include "mica/core/check.h"
@@ -199,6 +200,9 @@ class Pass {
   uint64_t oldest_kept_ = ~uint64_t{0};
 };
 
+/// What runs at the end of this thread's pass; null outside of one.
+thread_local std::vector<std::function<void()>>* t_after = nullptr;
+
 void start(Pass& pass, const Tensors& outputs, const Tensors& cotangents) {
   check(cotangents.empty() || cotangents.size() == outputs.size(),
         "backward: {} outputs but {} cotangents", outputs.size(), cotangents.size());
@@ -215,6 +219,11 @@ void start(Pass& pass, const Tensors& outputs, const Tensors& cotangents) {
           "backward: output {} has shape {}; only a one-element output may go without a "
           "cotangent",
           i, out.shape());
+      check<DTypeError>(
+          !is_complex(out.dtype()),
+          "backward: output {} is {}, which has no direction of growth of its own; give a "
+          "cotangent, or differentiate its real(), imag() or abs()",
+          i, out.dtype());
       cotangent = ones_like(out);
     }
     check<ShapeError>(cotangent.shape() == out.shape(),
@@ -232,12 +241,29 @@ Tensors kept_by(Pass& pass, size_t count) {
 
 }  // namespace
 
+void after_backward(std::function<void()> f) {
+  check(t_after != nullptr, "after_backward: no backward pass is on");
+  t_after->push_back(std::move(f));
+}
+
 void backward(const Tensors& outputs, const Tensors& cotangents, BackwardOptions options) {
   const GradMode mode(options.create_graph);
   const Autocast off{AutocastMode{}};
   Pass pass(options);
   start(pass, outputs, cotangents);
+  // A hook may run a pass of its own.
+  std::vector<std::function<void()>> after;
+  const struct Registered {
+    explicit Registered(std::vector<std::function<void()>>* list)
+        : outer(std::exchange(t_after, list)) {}
+    ~Registered() { t_after = outer; }
+    std::vector<std::function<void()>>* outer;
+  } registered(&after);
   pass.run(outputs);
+  for (size_t i = 0; i < after.size(); ++i) {
+    const std::function<void()> f = after[i];  // which may add others
+    f();
+  }
 }
 
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& cotangents,

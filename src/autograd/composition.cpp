@@ -31,7 +31,7 @@ Tensors differentiate(const std::function<Tensors(std::span<const Tensor> in)>& 
   Tensors ends;
   std::vector<size_t> slots;
   for (size_t i = 0; i < in.size(); ++i) {
-    if (!in[i].defined() || !is_floating(in[i].dtype())) continue;
+    if (!in[i].defined() || !is_differentiable(in[i].dtype())) continue;
     if (!args.needs(static_cast<int>(i))) {
       in[i] = in_f32(in[i].detach());
       continue;

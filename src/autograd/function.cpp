@@ -88,6 +88,13 @@ class FunctionNode final : public GradNode {
   std::vector<TensorSpec> in_specs_;
 };
 
+void FunctionContext::save(const Tensors& tensors) { to_save_ = tensors; }
+
+void FunctionContext::check_type(const std::type_info& type) const {
+  if (type_ == nullptr || *type_ != type)
+    throw Error("FunctionContext::get: no value of this type was set");
+}
+
 Tensors FunctionContext::saved() const {
   check(node_ != nullptr, "saved: nothing is saved before forward has ended");
   return node_->saved();
@@ -116,6 +123,16 @@ Tensors call_function(const std::string& name, const Tensors& inputs,
   }
   node->produce(outputs);
   return outputs;
+}
+
+CustomFunction::CustomFunction(
+    std::string name, std::function<Tensors(FunctionContext&, const Tensors& inputs)> forward,
+    FunctionBackward backward)
+    : name_(std::move(name)), forward_(std::move(forward)), backward_(std::move(backward)) {}
+
+Tensors CustomFunction::operator()(const Tensors& inputs) const {
+  return call_function(
+      name_, inputs, [&](FunctionContext& c) { return forward_(c, inputs); }, backward_);
 }
 
 }  // namespace mica

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <any>
 #include <functional>
+#include <memory>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/error.h"
@@ -18,19 +19,19 @@ class FunctionContext {
  public:
   /// Keeps tensors for backward: inputs and outputs with their place in the graph, so that the
   /// gradient can be differentiated again; others as constants. Forward calls it once.
-  void save(const Tensors& tensors) { to_save_ = tensors; }
+  void save(const Tensors& tensors);
   /// What was saved. Raises when one of them was written to since, or freed.
   Tensors saved() const;
   /// Keeps a value that is no tensor: `c.set(k)`, then `c.get<double>()`.
   template <class T>
   void set(T value) {
-    value_ = std::move(value);
+    value_ = std::make_shared<T>(std::move(value));
+    type_ = &typeid(T);
   }
   template <class T>
   const T& get() const {
-    const T* value = std::any_cast<T>(&value_);
-    if (value == nullptr) throw Error("FunctionContext::get: no value of this type was set");
-    return *value;
+    check_type(typeid(T));
+    return *static_cast<const T*>(value_.get());
   }
   /// False when nobody asks for the gradient of input i: backward may leave it undefined.
   bool needs(int i) const { return needed_.contains(i); }
@@ -40,9 +41,12 @@ class FunctionContext {
   friend Tensors call_function(const std::string&, const Tensors&,
                                const std::function<Tensors(FunctionContext&)>&,
                                const std::function<Tensors(FunctionContext&, const Tensors&)>&);
+  void check_type(const std::type_info& type) const;
+
   Tensors to_save_;
   FunctionNode* node_ = nullptr;
-  std::any value_;
+  std::shared_ptr<const void> value_;
+  const std::type_info* type_ = nullptr;  ///< of the value
   IndexSet needed_;
 };
 
@@ -64,13 +68,9 @@ class CustomFunction {
  public:
   CustomFunction(std::string name,
                  std::function<Tensors(FunctionContext&, const Tensors& inputs)> forward,
-                 FunctionBackward backward)
-      : name_(std::move(name)), forward_(std::move(forward)), backward_(std::move(backward)) {}
+                 FunctionBackward backward);
 
-  Tensors operator()(const Tensors& inputs) const {
-    return call_function(
-        name_, inputs, [&](FunctionContext& c) { return forward_(c, inputs); }, backward_);
-  }
+  Tensors operator()(const Tensors& inputs) const;
 
  private:
   std::string name_;

@@ -35,6 +35,26 @@ class Numbers {
   uint64_t block_ = 0;
 };
 
+/// Real numbers, or the parts of complex ones by turns.
+Values values_of(const Tensor& t) {
+  if (!is_complex(t.dtype())) return t.detach().to_vector<double>();
+  Values values;
+  for (const Complex<double> v : t.detach().to_vector<Complex<double>>())
+    values.insert(values.end(), {v.re, v.im});
+  return values;
+}
+int64_t count_of(const Tensor& t) { return t.numel() * (is_complex(t.dtype()) ? 2 : 1); }
+/// A tensor of such values, in the shape, dtype and device of another.
+Tensor tensor_of(const Values& values, const Tensor& like) {
+  if (!is_complex(like.dtype())) return tensor(values, like.shape(), like.device());
+  std::vector<Complex<double>> numbers;
+  for (size_t i = 0; i < values.size(); i += 2) numbers.emplace_back(values[i], values[i + 1]);
+  return tensor(numbers, like.shape(), like.device());
+}
+bool has_enough_digits(const Tensor& t) {
+  return t.dtype() == DType::f64 || t.dtype() == DType::c128;
+}
+
 double dot(const Values& a, const Values& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
@@ -71,15 +91,15 @@ struct Check {
   double moved(size_t i, const Values& direction, double step) const {
     const NoGrad guard;
     const Tensor& x = inputs[i];
-    Values values = x.detach().to_vector<double>();
+    Values values = values_of(x);
     for (size_t k = 0; k < values.size(); ++k) values[k] += step * direction[k];
     Tensors arguments = inputs;
-    arguments[i] = contiguous_like(tensor(values, x.shape(), x.device()), x);
+    arguments[i] = contiguous_like(tensor_of(values, x), x);
     if (x.requires_grad()) arguments[i].set_requires_grad();
     const Tensors out = function(arguments);
     double sum = 0;
     for (size_t k = 0; k < outputs.size(); ++k)
-      sum += dot(out[outputs[k]].detach().to_vector<double>(), cotangents[k]);
+      sum += dot(values_of(out[outputs[k]]), cotangents[k]);
     return sum;
   }
 
@@ -99,10 +119,10 @@ Function gradient_of(const Function& function, uint64_t seed) {
     Tensors outputs;
     Tensors cotangents;
     for (const Tensor& y : function(inputs)) {
-      const Values v = numbers.next_cotangent(y.numel());
+      const Values v = numbers.next_cotangent(count_of(y));
       if (!y.requires_grad()) continue;
       outputs.push_back(y);
-      cotangents.push_back(tensor(v, y.shape(), y.device()));
+      cotangents.push_back(tensor_of(v, y));
     }
     Tensors result;
     for (const Tensor& g : grad(outputs, wanted, cotangents, {.create_graph = true}))
@@ -117,7 +137,8 @@ GradcheckResult check_first_order(const Function& function, const Tensors& input
   Tensors wanted;
   for (const Tensor& t : leaves) {
     if (!t.requires_grad()) continue;
-    check<DTypeError>(t.dtype() == DType::f64, "gradcheck: inputs must be f64, got {}", t.dtype());
+    check<DTypeError>(has_enough_digits(t), "gradcheck: inputs must be f64 or c128, got {}",
+                      t.dtype());
     wanted.push_back(t);
   }
   check(!wanted.empty(), "gradcheck: no input requires a gradient");
@@ -129,12 +150,12 @@ GradcheckResult check_first_order(const Function& function, const Tensors& input
   const Tensors outputs = function(leaves);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].requires_grad()) continue;
-    check<DTypeError>(outputs[i].dtype() == DType::f64, "gradcheck: outputs must be f64, got {}",
-                      outputs[i].dtype());
+    check<DTypeError>(has_enough_digits(outputs[i]),
+                      "gradcheck: outputs must be f64 or c128, got {}", outputs[i].dtype());
     c.outputs.push_back(i);
-    c.cotangents.push_back(numbers.next_cotangent(outputs[i].numel()));
+    c.cotangents.push_back(numbers.next_cotangent(count_of(outputs[i])));
     with_history.push_back(outputs[i]);
-    cotangents.push_back(tensor(c.cotangents.back(), outputs[i].shape(), outputs[i].device()));
+    cotangents.push_back(tensor_of(c.cotangents.back(), outputs[i]));
   }
   GradcheckResult result;
   // A gradient that is constant has no history: then only the differences speak.
@@ -146,7 +167,7 @@ GradcheckResult check_first_order(const Function& function, const Tensors& input
           "gradcheck: no output depends on an input that requires a gradient");
     for (size_t i = 0; i < outputs.size(); ++i) {
       c.outputs.push_back(i);
-      c.cotangents.push_back(numbers.next_cotangent(outputs[i].numel()));
+      c.cotangents.push_back(numbers.next_cotangent(count_of(outputs[i])));
     }
   }
 
@@ -154,13 +175,16 @@ GradcheckResult check_first_order(const Function& function, const Tensors& input
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) continue;
     const Tensor& g = grads[nth++];
-    const int64_t n = inputs[i].numel();
-    if (g.defined())
+    const int64_t n = count_of(inputs[i]);
+    if (g.defined()) {
       check<ShapeError>(g.shape() == inputs[i].shape(),
                         "gradcheck: the gradient of input {} ({}) has shape {}", i,
                         inputs[i].shape(), g.shape());
-    const Values ours =
-        g.defined() ? g.detach().to_vector<double>() : Values(static_cast<size_t>(n));
+      check<DTypeError>(g.dtype() == inputs[i].dtype(),
+                        "gradcheck: the gradient of input {} ({}) is {}", i, inputs[i].dtype(),
+                        g.dtype());
+    }
+    const Values ours = g.defined() ? values_of(g) : Values(static_cast<size_t>(n));
     const bool full = n <= options.full_up_to;
     const int64_t trials = full ? n : options.directions;
     // Small entries are judged by the size of the whole gradient: differences know no better.
@@ -184,7 +208,7 @@ GradcheckResult check_first_order(const Function& function, const Tensors& input
       result.ok = false;
       result.message = fmt::format(
           "input {} {}: the gradient is {}, differences give {} (relative error {:.3g})", i,
-          full ? fmt::format("at {}", index_of(inputs[i].shape(), k))
+          full ? fmt::format("at {}", index_of(inputs[i].shape(), k * inputs[i].numel() / n))
                : fmt::format("along direction {}", k),
           got, expected, error);
     }

@@ -166,8 +166,8 @@ bool Tensor::requires_grad() const {
 
 const Tensor& Tensor::set_requires_grad(bool value) const {
   check(is_leaf(), "set_requires_grad: only a leaf can be told to; detach() first");
-  check<DTypeError>(!value || is_floating(dtype()),
-                    "set_requires_grad: expected a floating dtype, got {}", dtype());
+  check<DTypeError>(!value || is_differentiable(dtype()),
+                    "set_requires_grad: expected a floating or complex dtype, got {}", dtype());
   if (value || impl_->autograd) meta_of(*this).requires_grad = value;
   return *this;
 }
@@ -308,7 +308,7 @@ void GradNode::produce(std::span<const Tensor> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& t = outputs[i];
     out_specs_.add(t.spec());
-    if (!is_floating(t.dtype())) continue;
+    if (!is_differentiable(t.dtype())) continue;
     AutogradMeta& meta = meta_of(t);
     meta.node = Ref<GradNode>(this);
     meta.output = static_cast<int>(i);
@@ -316,7 +316,7 @@ void GradNode::produce(std::span<const Tensor> outputs) {
 }
 
 Tensor GradNode::as_output(const Tensor& saved, int i) {
-  if (!grad_enabled() || !is_floating(saved.dtype())) return saved;
+  if (!grad_enabled() || !is_differentiable(saved.dtype())) return saved;
   Tensor t = without_history(saved);
   meta_of(t).node = Ref<GradNode>(this);
   meta_of(t).output = i;
@@ -331,7 +331,7 @@ bool grad_wanted(std::span<const Tensor> inputs) {
 }
 
 void note_view(const OpDef& op, ParamsRef params, const Tensor& of, const Tensor& view) {
-  if (!t_grad_enabled || !is_floating(view.dtype())) return;
+  if (!t_grad_enabled || !is_differentiable(view.dtype())) return;
   meta_of(view).view = std::make_unique<GradView>(
       GradView{of, &op, AnyParams(params), of.impl()->storage->histories()});
 }

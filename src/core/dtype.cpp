@@ -39,6 +39,10 @@ std::optional<DType> common_dtype(DType a, DType b) {
   if (!info_of(a).computes || !info_of(b).computes) return std::nullopt;
   if (a == DType::boolean) return b;
   if (b == DType::boolean) return a;
+  if (is_complex(a) || is_complex(b)) {
+    const bool wide = complex_dtype(a) == DType::c128 || complex_dtype(b) == DType::c128;
+    return wide ? DType::c128 : DType::c64;
+  }
   if (is_floating(a) && is_floating(b))
     return size_of(a) == size_of(b) ? DType::f32 : wider(a, b);  // f16 and bf16
   if (is_floating(a)) return a;
@@ -53,7 +57,9 @@ bool holds_all(DType to, DType from) {
   if (from == to || from == DType::boolean) return true;
   const DTypeInfo& a = info_of(to);
   const DTypeInfo& b = info_of(from);
+  if (is_complex(to)) return holds_all(real_dtype(to), real_dtype(from));
   if (!is_floating(to)) return common_dtype(to, from) == to;
+  if (is_complex(from)) return false;
   if (!is_floating(from)) return a.digits >= b.digits && a.computes;
   return a.digits >= b.digits && a.largest >= b.largest &&
          a.smallest_normal * std::ldexp(1, 1 - a.digits) <=

@@ -24,12 +24,14 @@ enum class DType : uint8_t {
   u32,
   u16,
   u8,
-  boolean
+  boolean,
+  c64,
+  c128
 };
 
-inline constexpr int kDTypes = 15;
+inline constexpr int kDTypes = 17;
 
-enum class DTypeKind : uint8_t { floating, signed_integer, unsigned_integer, boolean };
+enum class DTypeKind : uint8_t { floating, signed_integer, unsigned_integer, boolean, complex };
 
 /// What is to be known of a dtype. Whoever needs another fact of each dtype adds a column.
 struct DTypeInfo {
@@ -38,12 +40,12 @@ struct DTypeInfo {
   std::string_view long_name;  ///< NumPy's and Python's
   size_t size;                 ///< bytes of an element
   DTypeKind kind;
-  /// What an element is computed in: f64, f32, i64 or u64. Of dtypes that only hold values, what
-  /// they are converted by.
+  /// What an element is computed in: f64, f32, i64, u64, c64 or c128. Of dtypes that only hold
+  /// values, what they are converted by.
   DType carrier;
   bool computes;           ///< false where ops only move and cast it
   int digits;              ///< bits of the largest whole numbers that are all held
-  double largest;          ///< of floats, like the next; integers: see integer_limits
+  double largest;          ///< of floats and parts of complex numbers, like the next
   double smallest_normal;  ///< below it digits are lost
   std::string_view safetensors;
   uint8_t dlpack;       ///< DLPack's code of the kind; the bits follow from the size
@@ -70,6 +72,8 @@ inline constexpr std::array<DTypeInfo, kDTypes> kDTypeTable = {{
     {DType::u16, "u16", "uint16", 2, DTypeKind::unsigned_integer, DType::i64, true, 16, 0, 0, "U16", 1, 4, "H", "<u2", "unsigned short"},
     {DType::u8, "u8", "uint8", 1, DTypeKind::unsigned_integer, DType::i64, true, 8, 0, 0, "U8", 1, 2, "B", "|u1", "unsigned char"},
     {DType::boolean, "bool", "bool", 1, DTypeKind::boolean, DType::i64, true, 1, 0, 0, "BOOL", 6, 9, "?", "|b1", "bool"},
+    {DType::c64, "c64", "complex64", 8, DTypeKind::complex, DType::c64, true, 24, 0x1.fffffep127, 0x1p-126, "C64", 5, 14, "Zf", "<c8", nullptr},
+    {DType::c128, "c128", "complex128", 16, DTypeKind::complex, DType::c128, true, 53, 0x1.fffffffffffffp1023, 0x1p-1022, "C128", 5, 15, "Zd", "<c16", nullptr},
 }};
 // clang-format on
 
@@ -86,6 +90,17 @@ constexpr bool is_integer(DType t) {
          info_of(t).kind == DTypeKind::unsigned_integer;
 }
 constexpr bool is_unsigned(DType t) { return info_of(t).kind == DTypeKind::unsigned_integer; }
+constexpr bool is_complex(DType t) { return info_of(t).kind == DTypeKind::complex; }
+/// What gradients are of: floats and complex numbers.
+constexpr bool is_differentiable(DType t) { return is_floating(t) || is_complex(t); }
+/// Of a complex dtype, that of its parts; others are themselves.
+constexpr DType real_dtype(DType t) {
+  return t == DType::c64 ? DType::f32 : t == DType::c128 ? DType::f64 : t;
+}
+/// The complex dtype whose parts hold a real one: c128 for f64, else c64.
+constexpr DType complex_dtype(DType t) {
+  return t == DType::f64 || t == DType::c128 ? DType::c128 : DType::c64;
+}
 
 struct IntegerLimits {
   int64_t lowest;
@@ -113,6 +128,16 @@ class DTypeSet {
   constexpr bool contains(DType t) const { return (bits_ >> static_cast<unsigned>(t) & 1U) != 0; }
   /// "a floating dtype", for messages.
   constexpr const char* words() const { return words_; }
+  /// These and the complex ones.
+  constexpr DTypeSet with_complex() const {
+    DTypeSet all = *this;
+    for (const DType t : {DType::c64, DType::c128}) all.bits_ |= 1U << static_cast<unsigned>(t);
+    if (!contains(DType::c64))
+      all.words_ = contains(DType::boolean) ? "numbers or bool"
+                   : contains(DType::i64)   ? "numbers"
+                                            : "a floating or complex dtype";
+    return all;
+  }
 
  private:
   unsigned bits_ = 0;
@@ -124,14 +149,20 @@ inline constexpr DTypeSet kFloatDTypes{
     "a floating dtype"};
 inline constexpr DTypeSet kIntegerDTypes{[](const DTypeInfo& i) { return is_integer(i.dtype); },
                                          "an integer dtype"};
-inline constexpr DTypeSet kNumberDTypes{
-    [](const DTypeInfo& i) { return i.computes && i.kind != DTypeKind::boolean; }, "numbers"};
+inline constexpr DTypeSet kNumberDTypes{[](const DTypeInfo& i) {
+                                          return i.computes && i.kind != DTypeKind::boolean &&
+                                                 i.kind != DTypeKind::complex;
+                                        },
+                                        "real numbers"};
 inline constexpr DTypeSet kBitDTypes{
-    [](const DTypeInfo& i) { return i.kind != DTypeKind::floating; }, "integers or bool"};
+    [](const DTypeInfo& i) { return is_integer(i.dtype) || i.kind == DTypeKind::boolean; },
+    "integers or bool"};
 inline constexpr DTypeSet kBoolDType{{DType::boolean}, "bool"};
-/// What ops compute with.
-inline constexpr DTypeSet kComputedDTypes{[](const DTypeInfo& i) { return i.computes; },
-                                          "numbers or bool"};
+inline constexpr DTypeSet kComplexDTypes{{DType::c64, DType::c128}, "a complex dtype"};
+/// What ops compute with that know nothing of complex numbers.
+inline constexpr DTypeSet kComputedDTypes{
+    [](const DTypeInfo& i) { return i.computes && i.kind != DTypeKind::complex; },
+    "real numbers or bool"};
 /// For ops that move values.
 inline constexpr DTypeSet kAllDTypes{[](const DTypeInfo&) { return true; }, "any dtype"};
 
@@ -141,8 +172,9 @@ DType dtype_from_name(std::string_view name);
 /// Whether a dtype holds every value of another.
 bool holds_all(DType to, DType from);
 
-/// The dtype of the result when tensors of two dtypes meet, from their kinds and sizes: a float
-/// with an integer the float, f16 with bf16 f32, two integers the smallest that holds both. None
+/// The dtype of the result when tensors of two dtypes meet, from their kinds and sizes: a complex
+/// number with a float one whose parts hold both, a float with an integer the float, f16 with bf16
+/// f32, two integers the smallest that holds both. None
 /// for u64 with a signed integer, and for dtypes that only hold values with any other.
 std::optional<DType> common_dtype(DType a, DType b);
 /// The same; raises DTypeError where there is none.

@@ -57,6 +57,19 @@ decltype(auto) switch_computed(DType t, const char* op, F&& f) {
   return is_floating(t) ? switch_float(t, op, f) : switch_integers(t, op, f);
 }
 
+/// The same for complex dtypes, with Complex<float> or Complex<double>.
+template <class F>
+decltype(auto) switch_complex(DType t, const char* op, F&& f) {
+  switch (t) {
+    case DType::c64:
+      return f.template operator()<Complex<float>>();
+    case DType::c128:
+      return f.template operator()<Complex<double>>();
+    default:
+      fail<DTypeError>("{}: expected a complex dtype, got {}", op, t);
+  }
+}
+
 /// The same for every dtype.
 template <class F>
 decltype(auto) switch_all(DType t, F&& f) {
@@ -65,12 +78,15 @@ decltype(auto) switch_all(DType t, F&& f) {
       return f.template operator()<Float8E4M3>();
     case DType::f8_e5m2:
       return f.template operator()<Float8E5M2>();
+    case DType::c64:
+    case DType::c128:
+      return switch_complex(t, "dtype", f);
     default:
       return switch_computed(t, "dtype", f);
   }
 }
 
-/// Calls f with the type of a carrier: double, float, int64_t or uint64_t.
+/// Calls f with the type of a real dtype's carrier: double, float, int64_t or uint64_t.
 template <class F>
 decltype(auto) switch_carrier(DType t, F&& f) {
   switch (carrier_of(t)) {

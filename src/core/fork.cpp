@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "mica/core/check.h"

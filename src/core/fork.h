@@ -1,9 +1,8 @@
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
-#include <memory>
-#include <mutex>
-#include <shared_mutex>
 
 namespace mica {
 
@@ -32,26 +31,48 @@ class ForkLock {
   ForkLock* after_ = nullptr;
 };
 
-/// A mutex that is free in a child process, and what it guards whole: fork() waits until no other
-/// thread holds one. For a few lines that wait for nothing, above all not for Python.
-template <class M>
-class ForkSafe final : public ForkLock {
- public:
-  void lock() { mutex_.lock(); }
-  bool try_lock() override { return mutex_.try_lock(); }
-  void unlock() override { mutex_.unlock(); }
-  void renew() override { std::construct_at(&mutex_); }
-  void lock_shared() { mutex_.lock_shared(); }
-  void unlock_shared() { mutex_.unlock_shared(); }
-
- private:
-  M mutex_;
-};
-
 }  // namespace detail
 
-using Mutex = detail::ForkSafe<std::mutex>;
-using SharedMutex = detail::ForkSafe<std::shared_mutex>;
+// Mutexes that are free in a child process, and what they guard whole: fork() waits until no other
+// thread holds one. For a few lines that wait for nothing, above all not for Python. They are those
+// of POSIX, whose header every program has: the standard's are long.
+
+class Mutex final : public detail::ForkLock {
+ public:
+  void lock() { pthread_mutex_lock(&mutex_); }
+  bool try_lock() override { return pthread_mutex_trylock(&mutex_) == 0; }
+  void unlock() override { pthread_mutex_unlock(&mutex_); }
+  void renew() override { mutex_ = PTHREAD_MUTEX_INITIALIZER; }
+
+ private:
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+class SharedMutex final : public detail::ForkLock {
+ public:
+  void lock() { pthread_rwlock_wrlock(&mutex_); }
+  bool try_lock() override { return pthread_rwlock_trywrlock(&mutex_) == 0; }
+  void unlock() override { pthread_rwlock_unlock(&mutex_); }
+  void renew() override { mutex_ = PTHREAD_RWLOCK_INITIALIZER; }
+  void lock_shared() { pthread_rwlock_rdlock(&mutex_); }
+  void unlock_shared() { pthread_rwlock_unlock(&mutex_); }
+
+ private:
+  pthread_rwlock_t mutex_ = PTHREAD_RWLOCK_INITIALIZER;
+};
+
+/// Holds a mutex while it lives: std::lock_guard for headers.
+template <class M>
+class Holding {
+ public:
+  explicit Holding(M& mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~Holding() { mutex_.unlock(); }
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+
+ private:
+  M& mutex_;
+};
 
 /// A mutex that is held for long, while a function is captured or run; its holder may lock it
 /// again. In a child process whose parent's thread held it, lock() raises DeviceError: what that

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -31,7 +31,7 @@ class IndexSet {
   bool empty() const { return first_ == 0 && more_.empty(); }
   bool intersects(const IndexSet& other) const {
     if ((first_ & other.first_) != 0) return true;
-    for (size_t i = 0; i < std::min(more_.size(), other.more_.size()); ++i)
+    for (size_t i = 0; i < more_.size() && i < other.more_.size(); ++i)
       if ((more_[i] & other.more_[i]) != 0) return true;
     return false;
   }

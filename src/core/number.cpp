@@ -1,5 +1,6 @@
 #include "mica/core/number.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "mica/core/dtype_switch.h"
@@ -14,6 +15,8 @@ std::string to_string(Number value) {
       return fmt::format("{}", value.as<int64_t>());
     case Number::Kind::unsigned_integer:
       return fmt::format("{}", value.as<uint64_t>());
+    case Number::Kind::complex:
+      return fmt::format("{}{:+}j", value.to_double(), value.imag());
     case Number::Kind::floating:
       break;
   }
@@ -21,6 +24,7 @@ std::string to_string(Number value) {
 }
 
 bool fits(Number value, DType dtype) {
+  if (value.is_complex()) return is_complex(dtype);
   if (!is_integer(dtype)) return true;
   return switch_integers(dtype, "number", [&]<class T>() {
     if constexpr (std::is_same_v<T, bool>) {
@@ -35,19 +39,23 @@ Number held_in(DType dtype, Number value) {
   return switch_all(dtype, [&]<class T>() -> Number {
     if constexpr (std::is_integral_v<T>) {
       return value.as<T>();
+    } else if constexpr (kIsComplex<T>) {
+      return Complex<double>(value.as<T>());
     } else {
       return static_cast<double>(value.as<T>());
     }
   });
 }
 
-uint64_t element_bits(Number value, DType dtype) {
-  uint64_t bits = 0;
+ElementWords element_words(Number value, DType dtype) {
+  ElementWords words{};
   switch_all(dtype, [&]<class T>() {
     const T v = value.as<T>();
-    std::memcpy(&bits, &v, sizeof v);
+    std::memcpy(words.data(), &v, sizeof v);
   });
-  return bits;
+  return words;
 }
+
+double Number::without_fraction(double value) { return std::trunc(value); }
 
 }  // namespace mica

@@ -55,6 +55,12 @@ std::string (*float_style(const std::vector<T>& values))(double) {
   return [](double v) { return fmt::format("{:.4e}", v); };
 }
 
+/// A part of a tensor's number in the style of all.
+template <class Style>
+std::string part_text(Style style, double v) {
+  return std::isfinite(v) ? style(v) : fmt::format("{}", v);
+}
+
 template <class T>
 std::vector<std::string> texts_of(const std::vector<T>& values, const PrintOptions& options) {
   std::vector<std::string> texts;
@@ -65,12 +71,17 @@ std::vector<std::string> texts_of(const std::vector<T>& values, const PrintOptio
     write([&](bool v) -> std::string { return v ? options.true_word : options.false_word; });
   } else if constexpr (std::is_integral_v<T>) {
     write([](T v) { return fmt::format("{}", v); });
+  } else if constexpr (kIsComplex<T>) {
+    std::vector<typename T::value_type> parts;
+    for (const T v : values) parts.insert(parts.end(), {v.re, v.im});
+    const auto style = float_style(parts);
+    write([&](T v) {
+      const std::string imag = part_text(style, v.im);
+      return part_text(style, v.re) + (imag.starts_with('-') ? "" : "+") + imag + "j";
+    });
   } else {
     const auto style = float_style(values);
-    write([&](T value) {
-      const auto v = static_cast<double>(value);
-      return std::isfinite(v) ? style(v) : fmt::format("{}", v);
-    });
+    write([&](T v) { return part_text(style, static_cast<double>(v)); });
   }
   return texts;
 }

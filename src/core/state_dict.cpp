@@ -52,4 +52,6 @@ Tensor StateDict::take(const std::string& name) {
   return tensor;
 }
 
+bool StateDict::contains(const std::string& name) const { return places_.contains(name); }
+
 }  // namespace mica

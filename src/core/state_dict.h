@@ -31,7 +31,7 @@ class StateDict {
 
   iterator find(const std::string& name);
   const_iterator find(const std::string& name) const;
-  bool contains(const std::string& name) const { return places_.contains(name); }
+  bool contains(const std::string& name) const;
   /// Raises IndexError where there is no such one.
   const Tensor& at(const std::string& name) const;
   Tensor& at(const std::string& name);

@@ -47,7 +47,7 @@ void* Tensor::data_checked(DType expected) const {
 
 Number Tensor::item_number() const {
   check<ShapeError>(numel() == 1, "item: expected one element, got shape {}", shape());
-  alignas(8) std::byte bytes[8];
+  alignas(16) std::byte bytes[16];
   void* source = data();
   check<Unsupported>(source != nullptr, "item: a tensor on {} has no values", device());
   runtime(device()).copy_to_host(bytes, source, size_of(dtype()), device().index);
@@ -56,15 +56,22 @@ Number Tensor::item_number() const {
     std::memcpy(&v, bytes, sizeof v);
     if constexpr (std::is_integral_v<T>) {
       return v;
+    } else if constexpr (kIsComplex<T>) {
+      return Complex<double>(v);
     } else {
       return static_cast<double>(v);
     }
   });
 }
 
-double Tensor::item() const { return item_number().to_double(); }
+double Tensor::item() const { return item<double>(); }
 
 void Tensor::raise_inexact(Number value, DType dtype) {
+  check<DTypeError>(
+      !value.is_complex(),
+      "item: {} is a complex number; item<std::complex<double>>() gives it, real() and "
+      "abs() make real numbers of it",
+      to_string(value));
   fail<DTypeError>("item: {} cannot hold {}", dtype, to_string(value));
 }
 
@@ -110,8 +117,8 @@ Tensor tensor_from_values(const void* data, size_t count, const Shape& shape,
 }
 
 Tensor scalar(Number value, TensorOptions options) {
-  const uint64_t bits = element_bits(value, options.dtype);
-  return tensor_from_bytes(&bits, {}, options);
+  const ElementWords words = element_words(value, options.dtype);
+  return tensor_from_bytes(words.data(), {}, options);
 }
 
 }  // namespace mica

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "mica/core/complex.h"
 #include "mica/core/float8.h"
 #include "mica/core/half.h"
 #include "mica/core/number.h"
@@ -45,9 +46,11 @@ struct DTypeConstant {
 };
 template <class T>
 struct DTypeOf {
-  static_assert(sizeof(T) == 0,
-                "mica: no dtype holds this C++ type; expected double, float, Half, BFloat16, "
-                "Float8E4M3, Float8E5M2, bool or an integer of 1 to 8 bytes");
+  static_assert(
+      sizeof(T) == 0,
+      "mica: no dtype holds this C++ type; expected double, float, Half, BFloat16, "
+      "Float8E4M3, Float8E5M2, bool, an integer of 1 to 8 bytes, or std::complex of float or "
+      "double");
 };
 template <>
 struct DTypeOf<double> : DTypeConstant<DType::f64> {};
@@ -79,6 +82,14 @@ template <>
 struct DTypeOf<uint8_t> : DTypeConstant<DType::u8> {};
 template <>
 struct DTypeOf<bool> : DTypeConstant<DType::boolean> {};
+template <>
+struct DTypeOf<Complex<float>> : DTypeConstant<DType::c64> {};
+template <>
+struct DTypeOf<Complex<double>> : DTypeConstant<DType::c128> {};
+template <>
+struct DTypeOf<std::complex<float>> : DTypeConstant<DType::c64> {};
+template <>
+struct DTypeOf<std::complex<double>> : DTypeConstant<DType::c128> {};
 // The integers of 64 bits that int64_t and uint64_t are not.
 template <class T>
   requires(!std::is_same_v<long long, int64_t> && std::is_same_v<T, long long>)
@@ -153,7 +164,8 @@ class Tensor {
   /// True while a graph is captured and this tensor is one of its values.
   bool is_traced() const;
 
-  /// The value of a one-element tensor, copied from the device.
+  /// The value of a one-element tensor, copied from the device. A complex one raises DTypeError:
+  /// item<std::complex<double>>() gives it.
   double item() const;
   /// The same with all its digits.
   Number item_number() const;
@@ -163,7 +175,11 @@ class Tensor {
     static_assert(std::is_arithmetic_v<T> || std::is_constructible_v<T, float>,
                   "mica: item<T>() gives a number or a bool");
     const Number value = item_number();
-    if constexpr (std::is_integral_v<T>) {
+    if constexpr (kIsComplex<T>) {
+      return value.as<T>();
+    } else if (value.is_complex()) {
+      raise_inexact(value, dtype());
+    } else if constexpr (std::is_integral_v<T>) {
       if (!value.is_exactly<T>()) raise_inexact(value, dtype_of<T>);
       return value.as<T>();
     } else if constexpr (std::is_floating_point_v<T>) {

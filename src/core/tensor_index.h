@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <variant>
 
 #include "mica/core/tensor.h"
 
@@ -56,7 +55,22 @@ class TensorIndex {
   TensorIndex& operator=(TensorIndex&& other) noexcept;
   ~TensorIndex();
 
-  const auto& value() const { return value_; }
+  /// What it is, one of NoneIndex, EllipsisIndex, int64_t, Slice and Tensor; null for the others.
+  template <class T>
+  const T* get_if() const {
+    if constexpr (std::same_as<T, NoneIndex>) {
+      return kind_ == Kind::none ? &kNone : nullptr;
+    } else if constexpr (std::same_as<T, EllipsisIndex>) {
+      return kind_ == Kind::ellipsis ? &Ellipsis : nullptr;
+    } else if constexpr (std::same_as<T, int64_t>) {
+      return kind_ == Kind::place ? &at_ : nullptr;
+    } else if constexpr (std::same_as<T, Slice>) {
+      return kind_ == Kind::slice ? &slice_ : nullptr;
+    } else {
+      static_assert(std::same_as<T, Tensor>, "mica: a part of a key is none of these");
+      return kind_ == Kind::tensor ? &where_ : nullptr;
+    }
+  }
 
  private:
   struct Place {
@@ -64,7 +78,12 @@ class TensorIndex {
   };
   explicit TensorIndex(Place place);
 
-  std::variant<NoneIndex, EllipsisIndex, int64_t, Slice, Tensor> value_;
+  enum class Kind : uint8_t { none, ellipsis, place, slice, tensor };
+  static constexpr NoneIndex kNone = {};
+  Kind kind_;
+  int64_t at_ = 0;
+  Slice slice_ = {};
+  Tensor where_;
 };
 
 /// What a key points to: the values that were there, and where they can be assigned to.

@@ -64,10 +64,7 @@ T from_values(const Values& values, const ValuesPath& path);
 void check_values(bool as_expected, const ValuesPath& path, const std::string& expected,
                   const Values& values);
 
-inline void check_list_of(const Values& values, const ValuesPath& path, size_t n) {
-  if (!values.is_list() || values.entries().size() != n)
-    check_values(false, path, "a list of " + std::to_string(n), values);
-}
+void check_list_of(const Values& values, const ValuesPath& path, size_t n);
 
 template <class Tuple, size_t... i>
 Tuple tuple_from_values(const Values& values, const ValuesPath& path, std::index_sequence<i...>) {

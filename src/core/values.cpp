@@ -187,4 +187,9 @@ void check_values(bool as_expected, const ValuesPath& path, const std::string& e
   check(as_expected, "{}: expected {}, got {}", path, expected, values);
 }
 
+void check_list_of(const Values& values, const ValuesPath& path, size_t n) {
+  if (!values.is_list() || values.entries().size() != n)
+    check_values(false, path, "a list of " + std::to_string(n), values);
+}
+
 }  // namespace mica

@@ -136,7 +136,8 @@ void ElementwiseOp::infer(const OpDef& op, const ElementwiseParams& p,
 
 Support ElementwiseOp::supports(const ElementwiseParams&, const Specs& specs) {
   for (const TensorSpec& s : specs.in)
-    if (s.defined && !info_of(s.dtype).source) return Support::no("it takes no elements of 8 bits");
+    if (s.defined && !info_of(s.dtype).source)
+      return Support::no("it takes no elements of 8 bits and no complex numbers");
   return Support::yes();
 }
 

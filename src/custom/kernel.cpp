@@ -1,5 +1,7 @@
 #include "mica/custom/kernel.h"
 
+#include <mutex>
+
 #include "mica/core/check.h"
 #include "mica/custom/launch_params.h"
 #include "mica/custom/loaded_kernel.h"

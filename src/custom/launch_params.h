@@ -31,6 +31,7 @@ struct KernelValues {
       case Number::Kind::unsigned_integer:
         return bits[i];
       case Number::Kind::integer:
+      case Number::Kind::complex:  // no kernel from source takes them
         break;
     }
     return static_cast<int64_t>(bits[i]);

@@ -37,6 +37,15 @@ void check_options(const LoaderOptions& options) {
   const int orders =
       (options.shuffle ? 1 : 0) + (options.sampler ? 1 : 0) + (options.batch_sampler ? 1 : 0);
   check(orders <= 1, "data::Loader: shuffle, sampler and batch_sampler exclude each other");
+  const auto [rank, ranks] = options.shard;
+  check(ranks >= 1 && rank >= 0 && rank < ranks,
+        "data::Loader: a shard has a rank below the number of ranks, got {} of {}", rank, ranks);
+  check(options.batch >= ranks, "data::Loader: a batch of {} has no part for each of {} ranks",
+        options.batch, ranks);
+  check<Unsupported>(
+      ranks == 1 || !options.batch_sampler,
+      "data::Loader: a batch_sampler gives each rank its own batches; it cannot have "
+      "a shard too");
 }
 
 /// Batches of so many examples; of kUnknownSize the same.
@@ -50,6 +59,20 @@ int64_t batches_of(int64_t examples, const LoaderOptions& options) {
 int64_t examples_of(int64_t examples, const LoaderOptions& options) {
   if (examples == kUnknownSize || !options.drop_last) return examples;
   return examples / options.batch * options.batch;
+}
+
+/// What of an order comes in a shard.
+EpochOrder shard_of(const EpochOrder& all, const LoaderState& state, Device device) {
+  EpochOrder part = {.indices = {}, .batch = all.batch};
+  for (int64_t i = 0; i < state.batches; ++i) {
+    const auto [begin, end] = state.part_of(all.begin_of(i), all.begin_of(i + 1));
+    for (int64_t place = begin; place < end; ++place) part.places.push_back(place);
+    part.ends.push_back(static_cast<int64_t>(part.places.size()));
+  }
+  const std::span<const int64_t> places(part.places);
+  const Tensor where = tensor(places, {static_cast<int64_t>(places.size())});
+  part.indices = index_select(all.indices, 0, to(where, device));
+  return part;
 }
 
 Tensor checked(const std::vector<int64_t>& chosen, int64_t expected, int64_t size) {
@@ -90,18 +113,20 @@ EpochOrder LoaderState::order(int64_t epoch, Device device) const {
         checked(options.sampler->order(epoch), options.sampler->size, dataset_size);
     order.indices = to(slice(chosen, 0, 0, examples_of(chosen.numel(), options)), device);
   } else if (options.shuffle) {
-    order.indices =
-        slice(seeded_randperm(dataset_size, *options.shuffle, epoch, device), 0, 0, examples);
+    order.indices = slice(seeded_randperm(dataset_size, *options.shuffle, epoch, device), 0, 0,
+                          examples_of(dataset_size, options));
   } else {
-    order.indices = to(arange(examples), device);
+    order.indices = to(arange(examples_of(dataset_size, options)), device);
   }
-  return order;
+  return is_part() ? shard_of(order, *this, device) : order;
 }
 
 std::vector<int64_t> LoaderState::numbers(const EpochOrder& order, int64_t begin,
                                           int64_t end) const {
   std::vector<int64_t> numbers(static_cast<size_t>(end - begin));
-  if (is_sampled()) {
+  if (is_sampled() && is_part()) {
+    std::copy(order.places.begin() + begin, order.places.begin() + end, numbers.begin());
+  } else if (is_sampled()) {
     std::iota(numbers.begin(), numbers.end(), begin);
   } else {
     const auto* indices = order.indices.data_as<int64_t>();
@@ -132,7 +157,7 @@ Batch LoaderState::finished(const Batch& batch, std::span<const int64_t> numbers
 
 constexpr const char* kNextBatch = "next batch";  // in a profile
 
-Epoch::Epoch(std::unique_ptr<BatchWalk> walk) : walk_(std::move(walk)) {}
+Epoch::Epoch(std::shared_ptr<BatchWalk> walk) : walk_(std::move(walk)) {}
 Epoch::Epoch(Epoch&& other) noexcept = default;
 Epoch& Epoch::operator=(Epoch&& other) noexcept = default;
 Epoch::~Epoch() = default;
@@ -182,11 +207,24 @@ Loader::Loader(Dataset dataset, LoaderOptions options) {
     const int64_t all = o.sampler ? o.sampler->size : state->dataset_size;
     state->batches = batches_of(all, o);
     state->examples = examples_of(all, o);
+    check<Unsupported>(!state->is_part() || all != kUnknownSize,
+                       "data::Loader: a shard needs a sampler whose size is known");
+    if (state->is_part()) {
+      const int64_t last = state->examples % o.batch;
+      if (last > 0 && last < o.shard.ranks) state->batches -= 1;
+      int64_t own = 0;
+      for (int64_t i = 0; i < state->batches; ++i) {
+        const auto [begin, end] =
+            state->part_of(i * o.batch, std::min((i + 1) * o.batch, state->examples));
+        own += end - begin;
+      }
+      state->examples = own;
+    }
   }
   const Values* tensors = state->dataset.impl()->tensors();
   const bool only_gathered =
       tensors && flatten(*tensors)[0].dtype() != DType::u8 && o.augment.empty();
-  if (only_gathered && !o.resident && !o.batch_sampler)
+  if (only_gathered && !o.resident && !o.batch_sampler && !state->is_part())
     state->batches_per_piece = std::max<int64_t>(1, kChunkExamples / o.batch);
   if (o.resident && state->dataset_size > 0) state->resident = whole(state->dataset, o.device);
   state_ = std::move(state);
@@ -200,6 +238,9 @@ Loader::Loader(Stream stream, LoaderOptions options) {
   check(!options.shuffle && !options.sampler && !options.batch_sampler,
         "data::Loader: a stream has its own order, without shuffle and samplers; Stream::shuffle "
         "changes it within a buffer");
+  check<Unsupported>(options.shard.ranks == 1,
+                     "data::Loader: a stream is not divided into shards: give each rank a stream "
+                     "of its own");
   auto state = std::make_shared<LoaderState>(Dataset(nullptr), std::move(stream));
   state->options = std::move(options);
   const int64_t size = state->stream->size();
@@ -210,6 +251,15 @@ Loader::Loader(Stream stream, LoaderOptions options) {
 
 int64_t Loader::size() const { return state_->batches; }
 int64_t Loader::examples() const { return state_->examples; }
+
+int64_t Loader::whole_batch(int64_t number) const {
+  const LoaderOptions& o = options();
+  check<Unsupported>(!is_stream() && !o.batch_sampler,
+                     "data::Loader::whole_batch: only the walk tells how large its batches are");
+  const int64_t all = o.sampler ? o.sampler->size : state_->dataset_size;
+  return std::min(o.batch, all - number * o.batch);
+}
+
 bool Loader::is_stream() const { return state_->stream.has_value(); }
 const LoaderOptions& Loader::options() const { return state_->options; }
 

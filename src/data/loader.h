@@ -17,6 +17,12 @@ namespace mica::data {
 class BatchWalk;
 struct LoaderState;
 
+/// Which part of every batch is this process's.
+struct Shard {
+  int64_t rank = 0;
+  int64_t ranks = 1;
+};
+
 struct LoaderOptions {
   int64_t batch = 64;
   std::optional<uint64_t> shuffle = {};  ///< seed of the order; without it, the data set's own
@@ -37,6 +43,10 @@ struct LoaderOptions {
   /// The whole data set lies on the device, where batches are gathered and transformed without the
   /// host. Workers have nothing to do then.
   bool resident = false;
+  /// Of several processes that load alike, each gets its part of every batch: all parts together,
+  /// in the order of the ranks, are the batch of one process, to the bit. They differ by at most
+  /// one example; a last batch with fewer examples than ranks does not come.
+  Shard shard = {};
 };
 
 /// One walk over the batches of an epoch. It keeps what it walks over, ends its threads when it
@@ -81,8 +91,8 @@ class Epoch {
 
  private:
   friend class Loader;
-  explicit Epoch(std::unique_ptr<BatchWalk> walk);
-  std::unique_ptr<BatchWalk> walk_;
+  explicit Epoch(std::shared_ptr<BatchWalk> walk);
+  std::shared_ptr<BatchWalk> walk_;
   bool given_ = false;  ///< by next(): the batch that the walk is at
 };
 
@@ -116,6 +126,9 @@ class Loader {
   /// Raises Unsupported where it is none.
   const Stream& stream() const;
   const std::vector<std::string>& class_names() const;
+  /// Examples of a batch in all shards together; of a data set in the order of `shuffle` or a
+  /// sampler.
+  int64_t whole_batch(int64_t number) const;
   /// The numbers of the examples of an epoch, as they come.
   std::vector<int64_t> order(int64_t epoch) const;
   const LoaderOptions& options() const;

@@ -1,6 +1,8 @@
 #pragma once
 
 // What a loader, its walks and its feeds share.
+#include <algorithm>
+
 #include "mica/data/loader.h"
 #include "mica/data/walk.h"
 #include "mica/ops/gather/gather.h"
@@ -12,7 +14,8 @@ struct EpochOrder {
   Tensor indices;     ///< (N) i64, as they come
   int64_t batch = 0;  ///< examples in a batch, where `ends` is empty
   std::vector<int64_t> ends =
-      {};  ///< of each batch of a batch sampler: its examples and those before
+      {};  ///< of each batch of a batch sampler or a shard: its examples and those before
+  std::vector<int64_t> places = {};  ///< of a shard's examples in the order of all shards
 
   int64_t examples() const { return indices.numel(); }
   int64_t batches() const {
@@ -36,6 +39,12 @@ struct LoaderState {
   int64_t batches_per_piece = 1;
   Batch resident = {};  ///< the data set on the device
 
+  /// This process's part of [begin, end), a batch of all of them.
+  std::pair<int64_t, int64_t> part_of(int64_t begin, int64_t end) const {
+    const auto [rank, ranks] = options.shard;
+    return {begin + (end - begin) * rank / ranks, begin + (end - begin) * (rank + 1) / ranks};
+  }
+  bool is_part() const { return options.shard.ranks > 1; }
   bool is_sampled() const { return options.sampler || options.batch_sampler; }
   EpochOrder order(int64_t epoch, Device device) const;
   RandomStream random(int64_t epoch, size_t position) const {

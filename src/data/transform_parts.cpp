@@ -1,5 +1,7 @@
 #include "mica/data/transform_parts.h"
 
+#include <mutex>
+
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/ops.h"

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <mutex>
 
 #include "mica/core/check.h"
 #include "mica/core/interrupt.h"

@@ -46,8 +46,15 @@ using Constant = std::variant<std::monostate, bool, int64_t, double, std::string
 /// How the arguments of a call, whose tensors stand in one flat list, were structured. Empty where
 /// they are tensors, one beside the other.
 struct CallForm {
-  Values arguments = {};
-  std::vector<Constant> constants = {};
+  CallForm();
+  CallForm(const CallForm& other);
+  CallForm(CallForm&& other) noexcept;
+  CallForm& operator=(const CallForm& other);
+  CallForm& operator=(CallForm&& other) noexcept;
+  ~CallForm();
+
+  Values arguments;
+  std::vector<Constant> constants;
   /// The tensors themselves do not count.
   bool operator==(const CallForm& other) const;
 };

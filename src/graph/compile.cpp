@@ -4,6 +4,8 @@
 #include <atomic>
 #include <bit>
 #include <iterator>
+#include <mutex>
+#include <shared_mutex>
 #include <string_view>
 #include <utility>
 
@@ -85,6 +87,13 @@ void compare(const CallForm& before, const CallForm& now, std::vector<std::strin
 
 }  // namespace
 
+CallForm::CallForm() = default;
+CallForm::CallForm(const CallForm& other) = default;
+CallForm::CallForm(CallForm&& other) noexcept = default;
+CallForm& CallForm::operator=(const CallForm& other) = default;
+CallForm& CallForm::operator=(CallForm&& other) noexcept = default;
+CallForm::~CallForm() = default;
+
 bool CallForm::operator==(const CallForm& other) const {
   return constants.size() == other.constants.size() && same_structure(arguments, other.arguments) &&
          std::ranges::equal(constants, other.constants, same);
@@ -137,7 +146,7 @@ class CompiledFunction::Impl {
 };
 
 CompiledFunction::CompiledFunction(Body body, CompileOptions options)
-    : impl_(std::make_unique<Impl>(std::move(body), std::move(options))) {}
+    : impl_(std::make_shared<Impl>(std::move(body), std::move(options))) {}
 CompiledFunction::CompiledFunction(TensorFunction function, CompileOptions options)
     : CompiledFunction(
           Body([f = std::move(function)](std::span<const Tensor> in,
@@ -365,6 +374,20 @@ CallOutcome CompiledFunction::Impl::run(const Entry& entry, std::span<const Tens
     outcome.results[r.result] =
         r.argument < 0 ? r.tensor : arguments[static_cast<size_t>(r.argument)];
   return outcome;
+}
+
+ResultForm::ResultForm() = default;
+ResultForm::~ResultForm() = default;
+
+FirstCompiled::~FirstCompiled() { delete first_.load(); }
+
+CompiledFunction* FirstCompiled::set_first(CompiledFunction::Body body,
+                                           const CompileOptions& options) {
+  auto made = std::make_unique<CompiledFunction>(std::move(body), options);
+  CompiledFunction* first = nullptr;
+  return first_.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel)
+             ? made.release()
+             : first;
 }
 
 }  // namespace mica

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <concepts>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -56,11 +56,14 @@ class CompiledFunction {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 /// Beside the plan of a function of C++ whose result is more than tensors.
 struct ResultForm final : Companion {
+  ResultForm();
+  ~ResultForm() override;
+
   Values structure;
   Constant number;
 };
@@ -154,6 +157,22 @@ struct CompiledCall {
   }
 };
 
+/// The compiled function that the first call makes, in whichever thread that is.
+class FirstCompiled {
+ public:
+  FirstCompiled() = default;
+  FirstCompiled(const FirstCompiled&) = delete;
+  FirstCompiled& operator=(const FirstCompiled&) = delete;
+  ~FirstCompiled();
+  /// Null before.
+  CompiledFunction* get() const { return first_.load(std::memory_order_acquire); }
+  /// Makes one, and gives that of another thread where it was faster.
+  CompiledFunction* set_first(CompiledFunction::Body body, const CompileOptions& options);
+
+ private:
+  std::atomic<CompiledFunction*> first_ = nullptr;
+};
+
 /// What compile() returns: call it as the function itself.
 template <class F>
 class Compiled {
@@ -208,20 +227,20 @@ class Compiled {
   auto run(int times, const Arguments&... arguments) const {
     using Result = std::remove_cvref_t<decltype(shared_->function(arguments...))>;
     using Way = CompiledCall<Result, Arguments...>;
-    std::call_once(shared_->once, [&] {
-      shared_->compiled = std::make_unique<CompiledFunction>(
+    CompiledFunction* compiled = shared_->compiled.get();
+    if (!compiled)
+      compiled = shared_->compiled.set_first(
           [f = &shared_->function](std::span<const Tensor> in, const CallForm& form) {
             return Way::capture(*f, in, form);
           },
           shared_->options);
-    });
     if constexpr (Way::kPlain) {
       const std::array<Tensor, sizeof...(Arguments)> in = {arguments...};
-      return Way::result(shared_->compiled->call(in, times));
+      return Way::result(compiled->call(in, times));
     } else {
       CallForm form;
       const Tensors in = Way::take_apart(form, arguments...);
-      return Way::result(shared_->compiled->call(in, times, form));
+      return Way::result(compiled->call(in, times, form));
     }
   }
 
@@ -230,8 +249,7 @@ class Compiled {
     Shared(F f, CompileOptions o) : function(std::move(f)), options(std::move(o)) {}
     F function;
     CompileOptions options;
-    std::once_flag once;
-    std::unique_ptr<CompiledFunction> compiled;
+    FirstCompiled compiled;
   };
   std::shared_ptr<Shared> shared_;
 };

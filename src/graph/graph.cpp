@@ -2,6 +2,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/select.h"
+#include "mica/ops/linalg/error.h"
 
 namespace mica {
 namespace {
@@ -16,7 +17,8 @@ template <class E, class... Others>
 }  // namespace
 
 void rethrow_at(const Error& error, const Scope* scope) {
-  throw_like<IndexError, ShapeError, DTypeError, DeviceError, OutOfMemory, IoError, Unsupported>(
+  throw_like<IndexError, ShapeError, DTypeError, DeviceError, OutOfMemory, IoError, LinAlgError,
+             Unsupported>(
       error, scope ? fmt::format("{} (in {})", error.what(), to_string(*scope)) : error.what());
 }
 

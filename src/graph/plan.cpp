@@ -93,10 +93,15 @@ void Plan::place() {
   const int end = static_cast<int>(steps_.size());
   constexpr size_t kNone = static_cast<size_t>(-1);
   std::vector<Block> blocks;
+  std::vector<Held> held;  // of every block, for whom it is
   std::vector<size_t> block_of(g.values.size(), kNone);
   const auto open = [&](ValueId root, int step) {
     block_of[static_cast<size_t>(root)] = blocks.size();
     blocks.push_back({bytes_of(g[root].spec), step, step});
+    const int node = g[root].node;
+    held.push_back(node < 0 ? Held{}
+                            : Held{.op = g.nodes[static_cast<size_t>(node)].op->name,
+                                   .scope = g.nodes[static_cast<size_t>(node)].scope});
   };
   std::vector<int> last_use(g.values.size(), -1);
   for (int s = 0; s < end; ++s)
@@ -147,6 +152,7 @@ void Plan::place() {
     if (step.prepared && step.prepared->state->workspace_bytes > 0) {
       workspace[static_cast<size_t>(s)] = blocks.size();
       blocks.push_back({step.prepared->state->workspace_bytes, s, s});
+      held.push_back({.op = step.op->name, .scope = step.scope, .is_workspace = true});
     }
   }
   for (const ValueId id : g.outputs) {
@@ -161,6 +167,11 @@ void Plan::place() {
     std::vector<Block>& kind = blocks[b].first < prologue_ ? kept : passing;
     place[b] = kind.size();
     kind.push_back(blocks[b]);
+    if (blocks[b].first < prologue_) continue;
+    held[b].bytes = blocks[b].bytes;
+    held[b].first = blocks[b].first;
+    held[b].last = blocks[b].last;
+    held_.push_back(std::move(held[b]));
   }
   const size_t unit = alignment(captured_.device);
   const MemoryPlan kept_plan = plan_memory(kept, unit);

@@ -47,6 +47,16 @@ class Plan {
   size_t live_bytes() const { return live_bytes_; }
   /// Bytes of results that stay from run to run.
   size_t kept_bytes() const { return kept_ ? kept_->storage->bytes() : 0; }
+  /// Memory of the arena: who makes what lies there, and the steps that need it.
+  struct Held {
+    size_t bytes = 0;
+    int first = 0;
+    int last = 0;              ///< included; one past the last step where it is a result
+    const char* op = nullptr;  ///< null: an argument
+    std::shared_ptr<const Scope> scope = {};  ///< of the call; may be null
+    bool is_workspace = false;
+  };
+  const std::vector<Held>& held() const { return held_; }
   /// Steps of a run.
   size_t steps() const { return steps_.size() - static_cast<size_t>(prologue_); }
   /// Steps that run again only after somebody wrote to a tensor they depend on.
@@ -147,6 +157,7 @@ class Plan {
   std::atomic<int> process_ = forks();  ///< the one that kept_mutex_ is of
   size_t planned_bytes_ = 0;
   size_t live_bytes_ = 0;
+  std::vector<Held> held_;
   std::unique_ptr<Replay> replay_;
   std::map<int, std::unique_ptr<Replay>> several_;  ///< by how many times they run
 };

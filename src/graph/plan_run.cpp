@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <shared_mutex>
 
 #include "mica/autograd/anomaly.h"
 #include "mica/graph/plan.h"

@@ -52,6 +52,8 @@ Json field_json(const FieldValue& value) {
               return v.template as<int64_t>();
             case Number::Kind::unsigned_integer:
               return v.template as<uint64_t>();
+            case Number::Kind::complex:
+              return Json{{"real", number_json(v.to_double())}, {"imag", number_json(v.imag())}};
             default:
               return number_json(v.to_double());
           }

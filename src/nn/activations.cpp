@@ -25,4 +25,6 @@ PReLU::PReLU(int64_t parameters) : Handle(PReLUOptions{.parameters = parameters}
 
 std::string PReLUImpl::describe() const { return nn::describe("PReLU", options); }
 
+Module default_activation() { return ReLU(); }
+
 }  // namespace mica::nn

@@ -132,6 +132,9 @@ using Softshrink = OpLayer<"Softshrink", function::softshrink, ShrinkOptions>;
 using Threshold = OpLayer<"Threshold", function::threshold, ThresholdOptions>;
 using Softmax2d = OpLayer<"Softmax2d", function::softmax2d>;
 
+/// ReLU: what layers have between their parts unless they are given another.
+Module default_activation();
+
 struct PReLUOptions {
   int64_t parameters = 1;  ///< one, or one for each channel
   double init = 0.25;

@@ -183,4 +183,10 @@ std::tuple<Tensor, Tensor> MultiheadAttentionImpl::attend(const Tensor& query, c
   return {y, single ? squeeze(weights, {0}) : weights};
 }
 
+std::string MultiheadAttentionImpl::describe() const {
+  return nn::describe("MultiheadAttention", options);
+}
+MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
+    : Handle(options) {}
+
 }  // namespace mica::nn

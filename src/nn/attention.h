@@ -54,7 +54,7 @@ struct MultiheadAttentionImpl : ModuleImpl {
                                     Weights wanted = Weights::none) const;
   /// Whether `forward` is the one above: a class of Python may have its own.
   virtual bool is_plain() const { return true; }
-  std::string describe() const override { return nn::describe("MultiheadAttention", options); }
+  std::string describe() const override;
 
   const MultiheadAttentionOptions options;
   Tensor in_proj_weight;  ///< (3 width, width), unless keys or values have a width of their own
@@ -72,7 +72,7 @@ class MultiheadAttention : public Handle<MultiheadAttentionImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   MultiheadAttention(Nothing) : Handle(nullptr) {}
-  explicit MultiheadAttention(const MultiheadAttentionOptions& options) : Handle(options) {}
+  explicit MultiheadAttention(const MultiheadAttentionOptions& options);
 };
 
 }  // namespace mica::nn

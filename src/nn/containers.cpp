@@ -38,4 +38,14 @@ bool ModuleDict::contains(std::string_view name) const {
   return (*this)->children().find(name) != nullptr;
 }
 
+LambdaImpl::LambdaImpl(std::function<Tensor(const Tensor&)> f) : function(std::move(f)) {}
+Tensor LambdaImpl::forward(const Tensor& x) { return function(x); }
+
+void ModuleListImpl::push_back(const Module& module) {
+  const size_t before = children().size();  // not in the call: its snapshot would be copied
+  register_module(std::to_string(before), module);
+}
+int64_t ModuleListImpl::size() const { return static_cast<int64_t>(children().size()); }
+int64_t ModuleDict::size() const { return static_cast<int64_t>((*this)->children().size()); }
+
 }  // namespace mica::nn

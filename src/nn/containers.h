@@ -12,8 +12,8 @@ using NamedModules = std::initializer_list<std::pair<std::string, Module>>;
 
 /// A function as a layer without parameters: `Lambda([](const Tensor& x) { return x * 2; })`.
 struct LambdaImpl : ModuleImpl {
-  explicit LambdaImpl(std::function<Tensor(const Tensor&)> f) : function(std::move(f)) {}
-  Tensor forward(const Tensor& x) { return function(x); }
+  explicit LambdaImpl(std::function<Tensor(const Tensor&)> f);
+  Tensor forward(const Tensor& x);
 
   const std::function<Tensor(const Tensor&)> function;
 };
@@ -22,10 +22,8 @@ using Lambda = Handle<LambdaImpl>;
 /// Modules that their owner calls itself; the children are named "0", "1", ….
 struct ModuleListImpl : ModuleImpl {
   Values call(const Values& inputs) override;
-  void push_back(const Module& module) {
-    const size_t before = children().size();  // not in the call: its snapshot would be copied
-    register_module(std::to_string(before), module);
-  }
+  void push_back(const Module& module);
+  int64_t size() const;
 };
 
 /// One module after the other, each called with what the one before gave.
@@ -80,7 +78,7 @@ class ListOfModules : public Handle<I> {
   void push_back(F function) const {
     push_back(as_module(std::move(function)));
   }
-  int64_t size() const { return static_cast<int64_t>((*this)->children().size()); }
+  int64_t size() const { return (*this)->size(); }
   Module operator[](int64_t i) const { return this->at(name_of(i)); }
 
  private:
@@ -107,7 +105,7 @@ class ModuleDict : public Handle<ModuleDictImpl> {
     (*this)->register_module(name, module);
   }
   bool contains(std::string_view name) const;
-  int64_t size() const { return static_cast<int64_t>((*this)->children().size()); }
+  int64_t size() const;
 };
 
 }  // namespace mica::nn

@@ -14,8 +14,8 @@ struct ConvBnAct2dOptions {
   Padding<Size2> padding = 0;
   Size2 dilation = 1;
   int64_t groups = 1;
-  bool bias = false;           ///< of the convolution; the norm has one of its own
-  Module activation = ReLU();  ///< Identity() for none
+  bool bias = false;                         ///< of the convolution; the norm has one of its own
+  Module activation = default_activation();  ///< ReLU unless given; Identity() for none
   double eps = 1e-5;
   double momentum = 0.1;
 };
@@ -24,7 +24,7 @@ struct ConvBnAct2dOptions {
 struct ConvBnAct2dParts {
   Module conv;  ///< a Conv2d
   Module bn;    ///< a BatchNorm2d
-  Module activation = ReLU();
+  Module activation = default_activation();
 };
 
 /// activation(norm(convolution(x)) + residual): three layers as one, its parts "conv", "bn" and

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <set>
 #include <typeinfo>
 
@@ -604,5 +605,23 @@ std::string describe_tree(const ModuleImpl& impl, const std::string& indent) {
 }  // namespace
 
 std::string to_string(const Module& module) { return describe_tree(*module.impl(), ""); }
+
+ModuleImpl::ModuleImpl() : training_(std::make_shared<bool>(true)) {}
+ModuleImpl::ModuleImpl(const ModuleImpl& other)
+    : enable_shared_from_this(other), training_(std::make_shared<bool>(*other.training_)) {}
+
+Members<Module>::Snapshot ModuleImpl::children() const { return children_.get(); }
+Members<Tensor>::Snapshot ModuleImpl::own_parameters() const { return parameters_.get(); }
+Members<Tensor>::Snapshot ModuleImpl::own_buffers() const { return buffers_.get(); }
+
+Tensor ModuleImpl::parameter(const std::string& name, Tensor value) {
+  register_parameter(name, value);
+  return value;
+}
+
+Tensor ModuleImpl::buffer(const std::string& name, Tensor value) {
+  register_buffer(name, value);
+  return value;
+}
 
 }  // namespace mica::nn

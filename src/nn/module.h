@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -167,7 +166,7 @@ struct ForwardHooks {
 
   template <class Hook>
   std::map<uint64_t, Hook> copy_of(std::map<uint64_t, Hook> ForwardHooks::* list) const {
-    const std::lock_guard lock(mutex);
+    const Holding lock(mutex);
     return this->*list;
   }
 };
@@ -191,7 +190,7 @@ std::string to_string(const Module& module);
 /// How many share one is what Python's garbage collector asks weak_from_this().
 class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
  public:
-  ModuleImpl() = default;
+  ModuleImpl();
   ModuleImpl& operator=(const ModuleImpl&) = delete;
   virtual ~ModuleImpl();
 
@@ -234,9 +233,9 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   const std::string* registered_name() const { return registered_name_; }
 
   // As they are now: parts that come or go later are not seen in what these return.
-  Members<Module>::Snapshot children() const { return children_.get(); }
-  Members<Tensor>::Snapshot own_parameters() const { return parameters_.get(); }
-  Members<Tensor>::Snapshot own_buffers() const { return buffers_.get(); }
+  Members<Module>::Snapshot children() const;
+  Members<Tensor>::Snapshot own_parameters() const;
+  Members<Tensor>::Snapshot own_buffers() const;
 
   /// How a parameter got its first values: from which random numbers, and what it was then.
   struct Initial {
@@ -272,25 +271,18 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
  protected:
   /// A layer's options and mode without its parts, which whoever copies registers: Python's
   /// copy.deepcopy does.
-  ModuleImpl(const ModuleImpl& other)
-      : enable_shared_from_this(other), training_(std::make_shared<bool>(*other.training_)) {}
+  ModuleImpl(const ModuleImpl& other);
 
   template <std::derived_from<Module> M>
   M add(const std::string& name, M module) {
     register_module(name, module);
     return module;
   }
-  Tensor parameter(const std::string& name, Tensor value) {
-    register_parameter(name, value);
-    return value;
-  }
+  Tensor parameter(const std::string& name, Tensor value);
   /// The same with values that `initialize` writes, which reset_parameters() calls again.
   /// Parameters that are drawn are best made so: nn::Sequential(…) can then put the draws in order.
   Tensor parameter(const std::string& name, const Shape& shape, Initializer initialize);
-  Tensor buffer(const std::string& name, Tensor value) {
-    register_buffer(name, value);
-    return value;
-  }
+  Tensor buffer(const std::string& name, Tensor value);
 
  private:
   void check_name(const std::string& name) const;
@@ -307,7 +299,7 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   std::atomic<const std::string*> registered_name_ = nullptr;
   std::atomic<bool> has_hooks_ = false;  ///< hooks_ is set, and stays
   std::atomic<bool> is_part_ = false;    ///< of another module, or was once
-  std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
+  std::shared_ptr<bool> training_;
   std::shared_ptr<bool> unchanged_;  ///< null until a compiled function asks; under mutex_
 };
 

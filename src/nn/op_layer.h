@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <type_traits>
 
 #include "mica/nn/describe.h"
@@ -13,7 +12,7 @@ template <size_t N>
 struct FixedString {
   char text[N];
   constexpr FixedString(const char (&s)[N]) {  // NOLINT(google-explicit-constructor)
-    std::copy_n(s, N, text);
+    for (size_t i = 0; i < N; ++i) text[i] = s[i];
   }
 };
 

@@ -66,4 +66,12 @@ Tensor SwiGLUImpl::forward(const Tensor& x) const {
   return parts[2].second(silu(parts[0].second(x)) * parts[1].second(x));
 }
 
+std::string RotaryEmbeddingImpl::describe() const {
+  return nn::describe("RotaryEmbedding", options);
+}
+RotaryEmbedding::RotaryEmbedding(const RotaryEmbeddingOptions& options) : Handle(options) {}
+RotaryEmbedding::RotaryEmbedding(int64_t dim) : Handle(RotaryEmbeddingOptions{.dim = dim}) {}
+std::string SwiGLUImpl::describe() const { return nn::describe("SwiGLU", options); }
+SwiGLU::SwiGLU(const SwiGLUOptions& options) : Handle(options) {}
+
 }  // namespace mica::nn

@@ -7,7 +7,7 @@ namespace mica::nn {
 struct SqueezeExcitationOptions {
   int64_t channels = 0;
   int64_t squeeze = 0;  ///< channels between the two convolutions
-  Module activation = ReLU();
+  Module activation = default_activation();
   Module scale_activation = Sigmoid();
 };
 

@@ -7,6 +7,7 @@
 #include "mica/nn/dropout.h"
 #include "mica/nn/init.h"
 #include "mica/nn/linear.h"
+#include "mica/nn/norms.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/triangle/triangle.h"
@@ -247,5 +248,13 @@ Tensor square_subsequent_mask(int64_t n, TensorOptions options) {
   check(n >= 0, "nn::square_subsequent_mask: the size must not be negative, got {}", n);
   return triu(full({n, n}, -std::numeric_limits<double>::infinity(), options), 1);
 }
+
+TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& options)
+    : Handle(options) {}
+TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& options)
+    : Handle(options) {}
+TransformerEncoder::TransformerEncoder(const TransformerStackOptions& options) : Handle(options) {}
+TransformerDecoder::TransformerDecoder(const TransformerStackOptions& options) : Handle(options) {}
+Transformer::Transformer(const TransformerOptions& options) : Handle(options) {}
 
 }  // namespace mica::nn

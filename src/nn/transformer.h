@@ -2,7 +2,6 @@
 
 #include "mica/nn/activations.h"
 #include "mica/nn/attention.h"
-#include "mica/nn/norms.h"
 
 namespace mica::nn {
 
@@ -11,7 +10,7 @@ struct TransformerLayerOptions {
   int64_t heads = 0;
   int64_t hidden = 2048;  ///< between the two linear layers
   double dropout = 0.1;
-  Module activation = ReLU();
+  Module activation = default_activation();
   double eps = 1e-5;  ///< of the norms
   bool batch_first = false;
   bool norm_first = false;  ///< each part is given the norm of what it adds to
@@ -34,7 +33,9 @@ struct TransformerEncoderLayerImpl : ModuleImpl {
 };
 class TransformerEncoderLayer : public Handle<TransformerEncoderLayerImpl> {
  public:
-  explicit TransformerEncoderLayer(const TransformerLayerOptions& options) : Handle(options) {}
+  template <std::same_as<std::nullptr_t> Nothing>
+  TransformerEncoderLayer(Nothing) : Handle(nullptr) {}
+  explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
 };
 
 /// The same with attention to another sequence between them, multihead_attn, and norm3.
@@ -56,7 +57,9 @@ struct TransformerDecoderLayerImpl : ModuleImpl {
 };
 class TransformerDecoderLayer : public Handle<TransformerDecoderLayerImpl> {
  public:
-  explicit TransformerDecoderLayer(const TransformerLayerOptions& options) : Handle(options) {}
+  template <std::same_as<std::nullptr_t> Nothing>
+  TransformerDecoderLayer(Nothing) : Handle(nullptr) {}
+  explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
 };
 
 struct TransformerStackOptions {
@@ -75,7 +78,9 @@ struct TransformerEncoderImpl : ModuleImpl {
 /// `TransformerEncoder({.layer = {.width = 512, .heads = 8}, .layers = 6})`.
 class TransformerEncoder : public Handle<TransformerEncoderImpl> {
  public:
-  explicit TransformerEncoder(const TransformerStackOptions& options) : Handle(options) {}
+  template <std::same_as<std::nullptr_t> Nothing>
+  TransformerEncoder(Nothing) : Handle(nullptr) {}
+  explicit TransformerEncoder(const TransformerStackOptions& options);
 };
 
 struct TransformerDecoderImpl : ModuleImpl {
@@ -90,7 +95,9 @@ struct TransformerDecoderImpl : ModuleImpl {
 };
 class TransformerDecoder : public Handle<TransformerDecoderImpl> {
  public:
-  explicit TransformerDecoder(const TransformerStackOptions& options) : Handle(options) {}
+  template <std::same_as<std::nullptr_t> Nothing>
+  TransformerDecoder(Nothing) : Handle(nullptr) {}
+  explicit TransformerDecoder(const TransformerStackOptions& options);
 };
 
 struct TransformerOptions {
@@ -115,7 +122,9 @@ struct TransformerImpl : ModuleImpl {
 /// `Transformer({.layer = {.width = 512, .heads = 8, .batch_first = true}})`.
 class Transformer : public Handle<TransformerImpl> {
  public:
-  explicit Transformer(const TransformerOptions& options = {}) : Handle(options) {}
+  template <std::same_as<std::nullptr_t> Nothing>
+  Transformer(Nothing) : Handle(nullptr) {}
+  explicit Transformer(const TransformerOptions& options = {});
 };
 
 /// (n, n), zero on the diagonal and below, -inf above: no element sees one that comes later.
@@ -140,7 +149,7 @@ struct RotaryEmbeddingImpl : ModuleImpl {
   /// x (…, L, dim); positions, integers (L) or (B, L) of x (B, H, L, dim), are 0 to L - 1 unless
   /// given.
   Tensor forward(const Tensor& x, const std::optional<Tensor>& positions = std::nullopt) const;
-  std::string describe() const override { return nn::describe("RotaryEmbedding", options); }
+  std::string describe() const override;
 
   const RotaryEmbeddingOptions options;
 };
@@ -148,8 +157,8 @@ class RotaryEmbedding : public Handle<RotaryEmbeddingImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   RotaryEmbedding(Nothing) : Handle(nullptr) {}
-  explicit RotaryEmbedding(const RotaryEmbeddingOptions& options) : Handle(options) {}
-  explicit RotaryEmbedding(int64_t dim) : Handle(RotaryEmbeddingOptions{.dim = dim}) {}
+  explicit RotaryEmbedding(const RotaryEmbeddingOptions& options);
+  explicit RotaryEmbedding(int64_t dim);
 };
 
 struct SwiGLUOptions {
@@ -169,7 +178,7 @@ struct SwiGLUOptions {
 struct SwiGLUImpl : ModuleImpl {
   explicit SwiGLUImpl(const SwiGLUOptions& options);
   Tensor forward(const Tensor& x) const;
-  std::string describe() const override { return nn::describe("SwiGLU", options); }
+  std::string describe() const override;
 
   const SwiGLUOptions options;
 };
@@ -177,7 +186,7 @@ class SwiGLU : public Handle<SwiGLUImpl> {
  public:
   template <std::same_as<std::nullptr_t> Nothing>
   SwiGLU(Nothing) : Handle(nullptr) {}
-  explicit SwiGLU(const SwiGLUOptions& options) : Handle(options) {}
+  explicit SwiGLU(const SwiGLUOptions& options);
 };
 
 }  // namespace mica::nn

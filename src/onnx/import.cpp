@@ -79,7 +79,7 @@ void add_weight(nn::ModuleImpl& root, Built::Weight& weight) {
 }
 
 nn::Module module_of(const ModelProto& model, const ModelFile& file) {
-  auto parts = std::make_unique<ImportedImpl::Parts>();
+  auto parts = std::make_shared<ImportedImpl::Parts>();
   parts->name = file.name;
   parts->built = build(model, file);
   const nn::Module net(std::make_shared<ImportedImpl>(std::move(parts)));
@@ -89,7 +89,7 @@ nn::Module module_of(const ModelProto& model, const ModelFile& file) {
 
 }  // namespace
 
-ImportedImpl::ImportedImpl(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
+ImportedImpl::ImportedImpl(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {
   for (Built::Weight& weight : parts_->built.weights) add_weight(*this, weight);
 }
 ImportedImpl::~ImportedImpl() = default;

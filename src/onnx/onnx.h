@@ -16,7 +16,7 @@ namespace mica::onnx {
 class ImportedImpl : public nn::ModuleImpl {
  public:
   struct Parts;
-  explicit ImportedImpl(std::unique_ptr<Parts> parts);
+  explicit ImportedImpl(std::shared_ptr<Parts> parts);
   ~ImportedImpl() override;
 
   Values call(const Values& inputs) override;
@@ -27,7 +27,7 @@ class ImportedImpl : public nn::ModuleImpl {
   std::vector<std::string> output_names() const;
 
  private:
-  std::unique_ptr<Parts> parts_;
+  std::shared_ptr<Parts> parts_;
 };
 
 /// Reads a model. Its floating initializers are parameters of their names ("layer.0.weight" is

@@ -118,7 +118,7 @@ Autocast::~Autocast() { leave_autocast(before_); }
 struct OwnCasts::Kept {
   Casts casts;
 };
-OwnCasts::OwnCasts() : before_(std::make_unique<Kept>(std::exchange(t_state.casts, {}))) {}
+OwnCasts::OwnCasts() : before_(std::make_shared<Kept>(std::exchange(t_state.casts, {}))) {}
 OwnCasts::~OwnCasts() { t_state.casts = std::move(before_->casts); }
 
 ComputedIn::ComputedIn(Precision precision) : before_(std::exchange(t_state.others, precision)) {}

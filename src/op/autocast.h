@@ -64,7 +64,7 @@ class OwnCasts {
 
  private:
   struct Kept;
-  std::unique_ptr<Kept> before_;
+  std::shared_ptr<Kept> before_;
 };
 
 /// For a function that is made of ops: where autocast is on, those without a precision of their own

@@ -171,7 +171,7 @@ Outputs execute(const OpDef& op, ParamsRef params, std::span<const Tensor> input
 }
 
 /// Whether the call goes on the tape. A gradient that would be lost is an error, and one raised
-/// before anything is written; results that are not floats have none to lose.
+/// before anything is written; results that are integers or bools have none to lose.
 bool records(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
              std::span<const TensorSpec> out) {
   if (!grad_wanted(inputs)) return false;
@@ -182,7 +182,7 @@ bool records(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
           "tensor",
           op.name);
   if (!out.empty() && std::none_of(out.begin(), out.end(),
-                                   [](const TensorSpec& s) { return is_floating(s.dtype); }))
+                                   [](const TensorSpec& s) { return is_differentiable(s.dtype); }))
     return false;
   check<Unsupported>(
       op.vjp != nullptr,

@@ -11,7 +11,8 @@ namespace {
 
 const Number* integer_in(const Argument& a) {
   const Number* n = a.get<Number>();
-  return n && !n->is_floating() && n->kind() != Number::Kind::unsigned_integer ? n : nullptr;
+  if (!n) return nullptr;
+  return n->kind() == Number::Kind::integer || n->is_bool() ? n : nullptr;
 }
 
 /// An integer for all of them, or one for each of `count` axes.
@@ -120,6 +121,11 @@ void check_words(const Function& f, const Signature& s, const Argument* const* p
 }
 
 }  // namespace
+
+double detail::real_number(Number value) {
+  check<DTypeError>(!value.is_complex(), "expected a real number, got {}", value);
+  return value.to_double();
+}
 
 DType FromArgument<DType>::from(const Argument& a) {
   const std::string* name = a.get<std::string>();

@@ -118,6 +118,8 @@ template <class R, class... A>
 Argument invoke(void (*target)(), const Argument* const* arguments);
 template <class E>
 std::span<const char* const> words_of();
+/// Raises DTypeError for a complex number.
+double real_number(Number value);
 
 }  // namespace detail
 
@@ -264,7 +266,7 @@ struct FromArgument<Number> {
 template <>
 struct FromArgument<double> {
   static constexpr auto kind = ParameterKind::number;
-  static double from(const Argument& a) { return a.get<Number>()->to_double(); }
+  static double from(const Argument& a) { return detail::real_number(*a.get<Number>()); }
 };
 template <>
 struct FromArgument<std::string> {

@@ -83,6 +83,9 @@ struct Kernel {
   std::shared_ptr<const KernelState> (*prepare)(const OpDef& op, const void* params,
                                                 const Specs& specs);
   void (*run)(const OpDef& op, const void* params, const KernelState& state, const Call& call);
+  /// Whether it may be asked about calls with complex numbers. Those that are not made for them
+  /// need not know that there are such.
+  bool takes_complex = false;
 };
 
 /// Best first, reference last.

@@ -141,6 +141,8 @@ struct OpDef {
   const std::type_info* functor = nullptr;
   /// The result has the values of the input, in another dtype or layout: a cast or a copy.
   bool copies = false;
+  /// Values are only moved: every kernel takes every dtype.
+  bool moves = false;
   bool reduction = false;  ///< sums or otherwise folds axes of its input away
   std::optional<Contraction> contraction;
   Algebra algebra;
@@ -287,6 +289,12 @@ class Op {
     def_.copies = true;
     return *this;
   }
+  /// Every kernel takes complex numbers too, since values are only moved.
+  Op& moves() {
+    def_.moves = true;
+    if (def_.dtypes.contains(DType::f32)) def_.dtypes = def_.dtypes.with_complex();
+    return *this;
+  }
   Op& reduction() {
     def_.reduction = true;
     return *this;
@@ -317,6 +325,13 @@ class Op {
   }
   Op& cpu(KernelList kernels) {
     def_.kernels[static_cast<int>(DeviceKind::cpu)] = std::move(kernels);
+    return *this;
+  }
+  /// A kernel that takes complex numbers, after the others of the CPU.
+  Op& complex(Kernel kernel) {
+    kernel.takes_complex = true;
+    def_.kernels[static_cast<int>(DeviceKind::cpu)].push_back(kernel);
+    def_.dtypes = def_.dtypes.with_complex();
     return *this;
   }
   OpDef build();

@@ -35,6 +35,7 @@ inline uint64_t hash_field(uint64_t h, double v) {
   return hash_mix(h, bits);
 }
 inline uint64_t hash_field(uint64_t h, Number v) {
+  h = v.is_complex() ? hash_mix(h, v.imag_bits()) : h;
   return hash_mix(h, v.bits() ^ static_cast<uint64_t>(v.kind()) << 61);
 }
 template <NamedEnum E>
@@ -60,7 +61,9 @@ bool is_finite_field(const T&) {
   return true;
 }
 inline bool is_finite_field(double v) { return std::isfinite(v); }
-inline bool is_finite_field(Number v) { return !v.is_floating() || std::isfinite(v.to_double()); }
+inline bool is_finite_field(Number v) {
+  return std::isfinite(v.to_double()) && std::isfinite(v.imag());
+}
 
 /// The value of a field of Params, for whoever knows its name alone: importers, printers, other
 /// languages. An enum is the name of its value; nothing stands for what cannot be written down.

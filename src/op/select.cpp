@@ -96,6 +96,11 @@ std::string describe(const OpDef& op, ParamsRef params, const Specs& specs) {
   return s + ") " + params.info->print(params.data);
 }
 
+bool has_complex(std::span<const TensorSpec> specs) {
+  return std::ranges::any_of(specs,
+                             [](const TensorSpec& s) { return s.defined && is_complex(s.dtype); });
+}
+
 /// A kernel that takes the call, with its state, and how the inputs lie for it.
 struct Offer {
   std::shared_ptr<Prepared> prepared;
@@ -141,7 +146,9 @@ class Selection {
 
   Support ask(const Kernel& k) {
     if (!forced_.empty() && forced_ != k.name) return Support::no("");
-    Support s = k.supports(op_, params_.data, specs_);
+    Support s = complex_ && !k.takes_complex && !op_.moves
+                    ? Support::no("it does not compute complex numbers")
+                    : k.supports(op_, params_.data, specs_);
     if (s.kind == Support::Kind::no) refuse(k, s.reason);
     if (s.kind == Support::Kind::possible) tell("{} is possible", k.name);
     return s;
@@ -234,6 +241,7 @@ class Selection {
   Device device_;
   std::string forced_;
   bool verbose_ = verbose_dispatch();
+  bool complex_ = has_complex(specs_.in) || has_complex(specs_.out);
   std::string refusals_;
 };
 

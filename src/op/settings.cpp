@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -13,6 +14,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/fork.h"
+#include "mica/runtime/cpu/thread_pool.h"
 
 namespace mica {
 namespace {
@@ -24,21 +26,23 @@ std::atomic<int> g_threads{0};      // 0: OpenMP's own choice
 thread_local int t_threads = kUnknown;  // the g_threads that this thread's OpenMP was last told
 std::atomic<bool> g_parallel{false};    // OpenMP may have started threads
 
-/// How many threads, the calling one among them, can be had at the moment. OpenMP ends the process
-/// where the system refuses one.
+/// How many threads, the calling one among them, a kernel can have at the moment. OpenMP ends the
+/// process where the system refuses one. oneDNN's are beside those of the pool, and two sleep.
 int threads_to_be_had(int wanted) {
+  if (wanted == 1) return 1;
+  const int all = 2 * wanted + 2;
   std::vector<std::thread> threads;
   std::mutex gate;
   {
     const std::lock_guard closed(gate);
     try {
-      while (static_cast<int>(threads.size()) + 1 < wanted)
+      while (static_cast<int>(threads.size()) + 1 < all)
         threads.emplace_back([&] { const std::lock_guard wait(gate); });
     } catch (const std::system_error&) {  // no more
     }
   }
   for (std::thread& t : threads) t.join();
-  return static_cast<int>(threads.size()) + 1;
+  return std::max(1, (static_cast<int>(threads.size()) + 1 - 2) / 2);
 }
 
 void check_not_forked() {
@@ -166,7 +170,10 @@ void adopt_num_threads() {
   const int wanted = set > 0 ? set : omp_get_max_threads();
   const int threads = threads_to_be_had(wanted);
   if (set > 0 || threads < wanted) omp_set_num_threads(threads);
-  if (threads > 1) g_parallel = true;
+  if (threads > 1) {
+    g_parallel = true;
+    calm_openmp();
+  }
   t_threads = set;
 }
 

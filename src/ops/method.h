@@ -60,7 +60,7 @@ class Method {
 /// Gives a tensor the values of a result in its place, as Python's methods in place do.
 inline const Tensor& overwrite(const Tensor& destination, const Tensor& result) {
   check<DTypeError>(promote(destination.dtype(), result.dtype()) == destination.dtype() ||
-                        is_floating(destination.dtype()) == is_floating(result.dtype()),
+                        is_differentiable(destination.dtype()) == is_differentiable(result.dtype()),
                     "{} values cannot be written to a {} tensor in place", result.dtype(),
                     destination.dtype());
   check<ShapeError>(result.shape() == destination.shape(),

@@ -164,6 +164,22 @@ Tensor Tensor::addcdiv(const Tensor& tensor1, const Tensor& tensor2, Number valu
 const Tensor& Tensor::addcdiv_(const Tensor& tensor1, const Tensor& tensor2, Number value) const {
   return overwrite(*this, addcdiv(tensor1, tensor2, value));
 }
+Tensor Tensor::conj() const {
+  static const Method<Tensor> method("conj", 0);
+  return method(*this);
+}
+Tensor Tensor::angle() const {
+  static const Method<Tensor> method("angle", 0);
+  return method(*this);
+}
+Tensor Tensor::adjoint() const {
+  static const Method<Tensor> method("adjoint", 0);
+  return method(*this);
+}
+Tensor Tensor::isreal() const {
+  static const Method<Tensor> method("isreal", 0);
+  return method(*this);
+}
 Tensor Tensor::where(const Tensor& condition, const Tensor& other) const {
   static const Method<Tensor> method("where", 0);
   return method(*this, condition, other);

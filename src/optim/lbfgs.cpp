@@ -84,7 +84,8 @@ void LBFGS::remember(const Tensor& grad) {
   const Tensor step = mul(direction_, length_);
   const double product = dot(change, step);
   if (!(product > 1e-10)) return;
-  if (static_cast<int64_t>(history_.size()) == options().history_size) history_.pop_front();
+  if (static_cast<int64_t>(history_.size()) == options().history_size)
+    history_.erase(history_.begin());
   history_.push_back({change, step, 1 / product});
   scale_ = product / dot(change, change);
 }
@@ -287,7 +288,7 @@ void LBFGS::load_state_dict(const StateDict& state) {
   };
   const std::vector<double> numbers = take("numbers", true).to_vector<double>();
   const size_t pairs = numbers.size() - 3;
-  std::deque<Pair> history;
+  std::vector<Pair> history;
   for (size_t i = 0; i < pairs; ++i)
     history.push_back({take(fmt::format("history.{}.change", i), true),
                        take(fmt::format("history.{}.step", i), true), numbers[3 + i]});

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 
 #include "mica/optim/optimizer.h"
@@ -61,8 +60,8 @@ class LBFGS final : public OptimizerWith<LBFGSOptions> {
   Found search(const Closure& closure, const Tensor& direction, const Point& start, double slope,
                double length, int64_t most) const;
 
-  std::deque<Pair> history_;
-  double scale_ = 1;  ///< of the first guess of the inverse Hessian
+  std::vector<Pair> history_;  ///< the oldest first
+  double scale_ = 1;           ///< of the first guess of the inverse Hessian
   Tensor direction_;
   double length_ = 0;
   Tensor last_grad_;

@@ -278,4 +278,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
   schedule_ = schedule;
 }
 
+Optimizer::~Optimizer() = default;
+Optimizer::Optimizer(Optimizer&&) = default;
+
 }  // namespace mica::optim

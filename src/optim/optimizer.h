@@ -27,11 +27,11 @@ struct ParameterGroup {
 /// update works on. A value written to the parameter goes before the master's.
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
   /// Before a Trainer, a scheduler or a compiled step refers to it.
-  Optimizer(Optimizer&&) = default;
+  Optimizer(Optimizer&&);
 
   /// Updates every parameter that requires a gradient and has one: one launch per group. The count
   /// of steps is the optimizer's, not the parameter's. Where `where`, one bool on the device, is

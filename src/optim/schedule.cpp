@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "mica/core/check.h"
+#include "mica/ops/schedule_lr/rate_at.h"
 
 namespace mica::optim {
 namespace {
@@ -24,6 +25,10 @@ void check_min_lr(const char* who, double min_lr) {
 Schedule single(const RateCurve& piece) { return Schedule({piece}); }
 
 }  // namespace
+
+double Schedule::lr_at(double base_lr, int64_t step) const {
+  return rate_at(pieces_.data(), static_cast<int64_t>(pieces_.size()), base_lr, step);
+}
 
 Schedule::Schedule(std::vector<RateCurve> pieces) : pieces_(std::move(pieces)) {
   check(pieces_.size() <= kRateCurves, "optim::Schedule: expected at most {} pieces, got {}",

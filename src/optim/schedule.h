@@ -14,9 +14,7 @@ class Schedule {
   explicit Schedule(std::vector<RateCurve> pieces);
 
   /// The rate of the step after `step` steps.
-  double lr_at(double base_lr, int64_t step) const {
-    return rate_at(pieces_.data(), static_cast<int64_t>(pieces_.size()), base_lr, step);
-  }
+  double lr_at(double base_lr, int64_t step) const;
   /// The same for a base rate of 1.
   double at(int64_t step) const { return lr_at(1, step); }
 

@@ -6,8 +6,7 @@ namespace mica::profiler {
 namespace {
 
 std::vector<std::string> parts_of(const Scope& scope) {
-  constexpr const char* kPhases[] = {"forward", "backward", "update"};
-  std::vector<std::string> parts = {kPhases[static_cast<int>(scope.phase)]};
+  std::vector<std::string> parts = {name_of(scope.phase)};
   for (size_t at = 0; at < scope.module.size();) {
     const size_t dot = std::min(scope.module.find('.', at), scope.module.size());
     parts.push_back(scope.module.substr(at, dot - at));

@@ -4,6 +4,9 @@
 
 namespace mica::profiler {
 
+/// "forward", "backward", "update".
+inline std::string name_of(Phase phase) { return to_string(Scope{.phase = phase}); }
+
 /// A stretch in which a thread worked for one phase, or for one module and those inside it.
 struct Slice {
   std::string name;

@@ -76,11 +76,8 @@ std::string to_json(const Profile& profile) {
                      {"bytes", k.bytes},
                      {"floor_us", floor_of(k) * 1e6}});
   Json scopes = Json::array();
-  constexpr const char* kPhases[] = {"forward", "backward", "update"};
   for (const Scope& s : profile.scopes)
-    scopes.push_back({{"module", s.module},
-                      {"phase", kPhases[static_cast<int>(s.phase)]},
-                      {"caller", s.caller}});
+    scopes.push_back({{"module", s.module}, {"phase", name_of(s.phase)}, {"caller", s.caller}});
   Json runs = Json::array();
   for (const Run& r : profile.runs)
     runs.push_back({r.kind, r.scope, r.thread, r.begin, r.end, r.self, r.allocated});

@@ -73,11 +73,7 @@ class Bpe {
   std::vector<Rule> rules_;
 };
 
-struct BpeTraining {
-  int64_t vocabulary = 30000;
-  int64_t min_frequency = 0;  ///< of a pair that is merged
-  std::vector<std::string> special_tokens = {};
-};
+struct BpeTraining;  // text/tokenizer.h
 /// Tokens and merges for words and how often they occur, as Hugging Face's trainer finds them: the
 /// special tokens, the bytes, then the most frequent pair of neighbours again and again.
 struct TrainedBpe {

@@ -5,6 +5,7 @@
 
 #include "mica/core/check.h"
 #include "mica/text/bpe.h"
+#include "mica/text/tokenizer.h"
 #include "mica/text/unicode.h"
 
 namespace mica::text {

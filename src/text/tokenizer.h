@@ -1,15 +1,19 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "mica/text/bpe.h"
-
 namespace mica::text {
 
+struct BpeTraining {
+  int64_t vocabulary = 30000;
+  int64_t min_frequency = 0;  ///< of a pair that is merged
+  std::vector<std::string> special_tokens = {};
+};
 struct TokenizerState;  // text/tokenizer_state.h
 
 /// Texts as numbers by byte-level BPE (GPT-2, Llama 3) or WordPiece (BERT), equal to Hugging Face's

@@ -8,6 +8,7 @@
 #include "mica/autograd/autograd.h"
 #include "mica/core/values_check.h"
 #include "mica/graph/compile.h"
+#include "mica/ops/collective/collective.h"
 #include "mica/ops/ops.h"
 
 namespace mica::train {
@@ -119,6 +120,12 @@ class Evaluator::Impl {
     examples_ = 0;
     if (loader_.size() != 0)
       options_.compile&& data::Feed::is_possible(loader_) ? replay() : walk();
+    if (divided() && sums_.defined()) {
+      // What batches add, ranks add.
+      const Tensor count = full({}, examples_, {.dtype = DType::i64, .device = sums_.device()});
+      examples_ = distributed::all_reduce(count).item<int64_t>();
+      copy_(sums_, distributed::all_reduce(sums_));
+    }
     if (examples_ == 0) return {.loss = std::numeric_limits<double>::quiet_NaN()};
     return read();
   }
@@ -223,6 +230,11 @@ class Evaluator::Impl {
     }
   }
 
+  bool divided() const {
+    const int64_t ranks = loader_.options().shard.ranks;
+    return ranks > 1 && ranks == distributed::communicator(0)->size();
+  }
+
   /// All that was summed, in one copy from the device.
   Evaluation read() const {
     const Tensor all = concat({sums_, reshape(mistakes_, {mistakes_.numel()})}, 0);
@@ -246,6 +258,7 @@ class Evaluator::Impl {
     }
     for (int64_t i = 0; i < classes_ * classes_; ++i)
       e.confusion.push_back(static_cast<int64_t>(*at++));
+    // Of a shard, those that this rank found.
     for (; at < numbers.data() + numbers.size() && at[0] >= 0; at += 4)
       e.mistakes.push_back({.index = static_cast<int64_t>(at[1]),
                             .truth = static_cast<int64_t>(at[2]),
@@ -273,7 +286,7 @@ class Evaluator::Impl {
 };
 
 Evaluator::Evaluator(nn::Module model, const data::Loader& loader, EvaluateOptions options)
-    : impl_(std::make_unique<Impl>(std::move(model), loader, std::move(options))) {}
+    : impl_(std::make_shared<Impl>(std::move(model), loader, std::move(options))) {}
 Evaluator::~Evaluator() = default;
 Evaluator::Evaluator(Evaluator&&) noexcept = default;
 Evaluation Evaluator::run() { return impl_->run(); }

@@ -71,7 +71,7 @@ class Evaluator {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 /// The same once.

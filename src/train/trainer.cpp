@@ -28,6 +28,16 @@ TrainerLoop::TrainerLoop(nn::Module model, optim::Optimizer& optimizer, TrainerO
   const Tensors parameters = model_.parameters();
   check(!parameters.empty(), "Trainer: the model has no parameters");
   device_ = parameters[0].device();
+  ranks_ = distributed::world_size();
+  if (ranks_ > 1) {
+    parallel_.emplace(model_);
+    weight_ = ones({}, {.dtype = DType::f32, .device = device_});
+    // One process speaks and writes.
+    if (distributed::rank() > 0) {
+      options_.progress = false;
+      options_.out.clear();
+    }
+  }
   if (low_dtype(options_.precision) == DType::f16) scaler_.emplace(device_);
   loss_sum_ = zeros({}, {.dtype = DType::f64, .device = device_});
   if (!options_.loss)
@@ -47,7 +57,8 @@ void TrainerLoop::take_step(const Values& batch) {
     const ForwardRegion region(options_.precision, device_);
     loss = total_of(options_.loss(model_(inputs), target));
   }
-  (scaler_ ? scaler_->scale(loss) : loss).backward();
+  const Tensor own = parallel_ ? mul(loss, cast(weight_, loss.dtype())) : loss;
+  (scaler_ ? scaler_->scale(own) : own).backward();
   if (scaler_) scaler_->unscale(optimizer_);
   if (options_.clip_norm > 0) optim::clip_grad_norm_(model_.parameters(), options_.clip_norm);
   if (scaler_) {
@@ -57,7 +68,8 @@ void TrainerLoop::take_step(const Values& batch) {
     optimizer_.step();
   }
   const NoGrad guard;
-  add_(loss_sum_, mul(cast(loss.detach(), DType::f64), static_cast<double>(examples_in(batch))));
+  const Tensor sum = mul(cast(loss.detach(), DType::f64), static_cast<double>(examples_in(batch)));
+  add_(loss_sum_, parallel_ ? distributed::all_reduce(sum) : sum);
 }
 
 TrainerLoop::Step TrainerLoop::step_of(int64_t n) {
@@ -86,11 +98,36 @@ int64_t TrainerLoop::replay() {
     room = std::min(room, options_.steps_per_epoch - at_.epoch_steps);
   int64_t alike = 1;
   while (alike < steps && at_.batch + alike < feed_->batches() &&
-         feed_->size_of(at_.batch + alike) == n)
+         feed_->size_of(at_.batch + alike) == n &&
+         (!divided_ || train_->whole_batch(at_.batch + alike) == train_->whole_batch(at_.batch)))
     ++alike;
   if (steps > std::min(room, alike) || wants_steps_) steps = 1;
   step.repeat(static_cast<int>(steps));
   return steps;
+}
+
+bool TrainerLoop::is_to_end() {
+  const int own = stop_ ? kStopped : InterruptGuard::interrupted() ? kInterrupted : kGoesOn;
+  constexpr int64_t kAskEvery = 10;  // steps: each question is a message
+  if (!parallel_) {
+    end_ = own;
+  } else if (at_.epoch_steps % kAskEvery == 0) {
+    const NoGrad guard;
+    const Tensor asked = full({}, own, {.dtype = DType::f32, .device = device_});
+    end_ =
+        static_cast<int>(distributed::all_reduce(asked, {.op = distributed::ReduceOp::max}).item());
+  }
+  return end_ != kGoesOn;
+}
+
+data::Loader TrainerLoop::part_of(const data::Loader& loader, bool every_example) const {
+  const data::LoaderOptions& o = loader.options();
+  if (ranks_ == 1 || loader.is_stream() || o.batch_sampler || o.shard.ranks > 1) return loader;
+  const int64_t last = loader.examples() % o.batch;
+  if (o.batch < ranks_ || (every_example && last > 0 && last < ranks_)) return loader;
+  data::LoaderOptions part = o;
+  part.shard = {distributed::rank(), ranks_};
+  return data::Loader(loader.dataset(), part);
 }
 
 bool TrainerLoop::advance(int64_t steps, int64_t images) {
@@ -132,9 +169,10 @@ bool TrainerLoop::train_epoch(const data::Loader& train) {
     at_.logged_images = 0;
   }
   const int64_t asked = options_.steps_per_epoch * train.options().batch;
-  const int64_t total = asked == 0 || train.examples() == data::kUnknownSize
-                            ? std::max(asked, train.examples())
-                            : std::min(asked, train.examples());
+  const int64_t examples =
+      train.examples() == data::kUnknownSize ? data::kUnknownSize : train.examples() * ranks_;
+  const int64_t total = asked == 0 || examples == data::kUnknownSize ? std::max(asked, examples)
+                                                                     : std::min(asked, examples);
   ProgressBar bar(fmt::format("epoch {}/{}", at_.epoch + 1, options_.epochs), total,
                   options_.progress, at_.images);
   const double seconds_before = at_.seconds;
@@ -159,12 +197,18 @@ bool TrainerLoop::train_epoch(const data::Loader& train) {
     if (metrics_ && (due(options_.save_every) || minutes)) save(kLast);
     return true;
   };
+  // The mean of the ranks' gradients is to be that of the whole batch.
+  const auto weigh = [&](int64_t own, int64_t n) {
+    if (parallel_) fill_(weight_, static_cast<double>(own * ranks_) / static_cast<double>(n));
+  };
   bool ended = false;
   if (feed_) {
     feed_->start(at_.pass, at_.batch);
     batches_ = feed_->batches();
     do {
-      const int64_t n = feed_->size_of(at_.batch);
+      const int64_t own = feed_->size_of(at_.batch);
+      const int64_t n = batch_examples(own);
+      weigh(own, n);
       const int64_t steps = replay();
       ended = advance(steps, steps * n);
     } while (go_on(ended));
@@ -173,8 +217,10 @@ bool TrainerLoop::train_epoch(const data::Loader& train) {
       const std::optional<Values> batch = next_batch(train);
       ended = !batch;
       if (ended) break;
+      const int64_t n = batch_examples(examples_in(*batch));
+      weigh(examples_in(*batch), n);
       options_.compile ? compiled_(*batch) : take_step(*batch);
-      ended = advance(1, examples_in(*batch));
+      ended = advance(1, n);
       if (!go_on(ended)) break;
     }
   }
@@ -276,15 +322,20 @@ EpochResult TrainerLoop::finish_epoch(const data::Loader& test) {
   return r;
 }
 
-Outcome TrainerLoop::fit(const data::Loader& train, const data::Loader& test) {
-  check(train.size() != 0 && test.size() != 0,
-        "Trainer: expected data, got {} training and {} test batches", train.size(), test.size());
+Outcome TrainerLoop::fit(const data::Loader& all, const data::Loader& all_test) {
+  check(all.size() != 0 && all_test.size() != 0,
+        "Trainer: expected data, got {} training and {} test batches", all.size(), all_test.size());
+  train_.emplace(part_of(all, false));
+  const data::Loader& train = *train_;
+  const data::Loader test = part_of(all_test, true);
+  divided_ = train.options().shard.ranks > 1;
   // Also where something raises: another run may begin there then.
   const struct Close {
     TrainerLoop& self;
     ~Close() {
       self.evaluator_.reset();  // and with it the test data
       self.walk_.reset();
+      self.train_.reset();
       self.metrics_.reset();
       self.events_.reset();
       self.lock_.reset();
@@ -303,6 +354,7 @@ Outcome TrainerLoop::fit(const data::Loader& train, const data::Loader& test) {
                                      .compile = options_.compile,
                                      .mistakes = !options_.out.empty()});
   stop_ = false;
+  end_ = kGoesOn;
   wants_steps_ = std::ranges::any_of(options_.callbacks,
                                      [](const auto& callback) { return callback->wants_steps(); });
   if (options_.compile && data::Feed::is_possible(train)) feed_.emplace(train);
@@ -317,12 +369,13 @@ Outcome TrainerLoop::fit(const data::Loader& train, const data::Loader& test) {
           options_.until_accuracy > 0 && r.metric("accuracy") >= options_.until_accuracy;
       if (outcome_.reached) break;
     }
-    if (stop_) {
+    if (whole) is_to_end();
+    if (end_ == kStopped) {
       outcome_.stopped_early = true;
       if (metrics_ && !whole) save(kLast);
       break;
     }
-    outcome_.interrupted = !whole || (InterruptGuard::interrupted() && at_.epoch < options_.epochs);
+    outcome_.interrupted = !whole || (end_ == kInterrupted && at_.epoch < options_.epochs);
     if (outcome_.interrupted) {
       if (metrics_ && !whole) save(kLast);
       break;
@@ -332,6 +385,9 @@ Outcome TrainerLoop::fit(const data::Loader& train, const data::Loader& test) {
   }
   outcome_.epochs = history_.epochs();
   outcome_.steps = history_.steps();
+  // What the report asks for is asked of all processes.
+  if (parallel_ && !outcome_.epochs.empty() && !outcome_.evaluation && !outcome_.interrupted)
+    outcome_.evaluation = evaluation();
   if (metrics_ && !outcome_.epochs.empty() && (outcome_.evaluation || !outcome_.interrupted))
     write_report(test);
   tell(&Callback::on_fit_end, outcome_);
@@ -350,7 +406,7 @@ class Trainer::Impl : public TrainerLoop {
 };
 
 Trainer::Trainer(nn::Module model, optim::Optimizer& optimizer, TrainerOptions options)
-    : impl_(std::make_unique<Impl>(std::move(model), optimizer, std::move(options))) {}
+    : impl_(std::make_shared<Impl>(std::move(model), optimizer, std::move(options))) {}
 Trainer::~Trainer() = default;
 void Trainer::resume(const std::string& path) { impl_->resume(path); }
 void Trainer::stop() { impl_->stop(); }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "mica/amp/grad_scaler.h"
+#include "mica/distributed/data_parallel.h"
 #include "mica/graph/compile.h"
 #include "mica/io/event_writer.h"
 #include "mica/io/file.h"
@@ -58,7 +59,16 @@ class TrainerLoop {
   bool evaluate_now(bool between_epochs_ends);
   /// How good an evaluation is: more is better.
   double score(const Evaluation& e) const;
-  bool is_to_end() const { return stop_ || InterruptGuard::interrupted(); }
+  enum End : int { kGoesOn, kInterrupted, kStopped };
+  /// Whether somebody wants the run to end, and how (end_); of several processes, all or none say
+  /// so.
+  bool is_to_end();
+  /// This process's part of the data, where it is one of several.
+  data::Loader part_of(const data::Loader& loader, bool every_example) const;
+  /// Examples of the batch that comes, in all processes.
+  int64_t batch_examples(int64_t own) const {
+    return divided_ ? train_->whole_batch(at_.batch) : own * ranks_;
+  }
   bool due(int64_t every) const { return every > 0 && at_.steps % every == 0; }
   template <class... Args, class... Given>
   void tell(void (Callback::*event)(Args...), const Given&... given) const {
@@ -100,6 +110,12 @@ class TrainerLoop {
   TrainerOptions options_;
   Device device_;
   std::optional<amp::GradScaler> scaler_;  ///< of f16
+  // Of several processes:
+  std::optional<distributed::DataParallel> parallel_;
+  int64_t ranks_ = 1;
+  std::optional<data::Loader> train_;  ///< this one's part
+  bool divided_ = false;               ///< by the trainer, which knows how large whole batches are
+  Tensor weight_;                      ///< f32 []: of this process's mean loss in that of the batch
   Tensor loss_sum_;  ///< of the epoch, over images; on the device, so that steps need not wait
   Compiled<std::function<void(const Values&)>> compiled_{
       [this](const Values& batch) { take_step(batch); }};
@@ -108,6 +124,7 @@ class TrainerLoop {
   std::optional<data::Epoch> walk_;  ///< where they do not: the pass
   std::optional<Evaluator> evaluator_;
   std::atomic<bool> stop_ = false;
+  int end_ = kGoesOn;
   bool wants_steps_ = false;  ///< a callback does
   Stopwatch since_save_;
   Position at_;

@@ -1,5 +1,6 @@
 // Writes a report with every section, from made-up numbers and the first images of Fashion-MNIST:
 //   mica_sample_report report.html
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 

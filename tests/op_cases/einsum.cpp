@@ -152,7 +152,7 @@ OpCase einsum_case() {
               [=](Device d) { call(d, "abcde,fghij", {{1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}}); }),
           bad<DTypeError>("einsum: \"i,i\": operands must have one dtype, got f32 and f64",
                           [=](Device d) { call(d, "i,i", {{2}, {2}}, {DType::f32, DType::f64}); }),
-          bad<DTypeError>("einsum: \"i\": expected a floating dtype, got i64",
+          bad<DTypeError>("einsum: \"i\": expected a floating or complex dtype, got i64",
                           [=](Device d) { call(d, "i", {{2}}, {DType::i64}); })}};
 }
 

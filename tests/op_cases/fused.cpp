@@ -183,7 +183,7 @@ OpCase fused_case() {
                                 call_with({2, {call("add", {0, 1})}, {0}},
                                           {zero({2}, DType::f32, d), zero({3}, DType::f32, d)});
                               }),
-              bad<DTypeError>("exp: expected a floating dtype, got i64",
+              bad<DTypeError>("exp: expected a floating or complex dtype, got i64",
                               [=](Device d) {
                                 call_with({1, {call("exp", {0})}, {0}}, {zero({2}, DType::i64, d)});
                               }),

@@ -214,9 +214,12 @@ void Harness::forward() {
       };
       for_each_kernel_and_layout(sample, dtype, compare, true);
     }
-  for (size_t i = 0; i < kernels_.size(); ++i)
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    // Inputs of cases are real; test_complex.py holds kernels of complex numbers to NumPy.
+    if (uses_[i].reason == "computes complex numbers") continue;
     EXPECT_GT(uses_[i].runs, 0) << case_.op << ": kernel " << kernels_[i]
                                 << " took no case; it refused with: " << uses_[i].reason;
+  }
   report_kernels();
 }
 

@@ -57,6 +57,9 @@ class CaseTest : public ::testing::Test {
     if (device_.is_cuda() && !cuda_available())
       GTEST_SKIP() << "skipped: no CUDA device: " << cuda_unavailable_reason();
     Harness harness(case_, device_);
+    if (const OpDef* op = definition_of(case_); device_.is_cuda() && op && !op->view)
+      if (op->kernels[static_cast<size_t>(DeviceKind::cuda)].empty())
+        GTEST_SKIP() << "skipped: " << case_.op << " has no kernels on CUDA";
     (harness.*aspect_)();
   }
 

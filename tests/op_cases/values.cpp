@@ -73,7 +73,11 @@ double rounded(double value, DType dtype) {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
       if (std::isfinite(value) && std::abs(value) < 0x1p63)
         return static_cast<double>(static_cast<T>(static_cast<int64_t>(value)));
-    return static_cast<double>(static_cast<T>(value));
+    if constexpr (kIsComplex<T>) {
+      return value;  // complex numbers come as pairs of real ones
+    } else {
+      return static_cast<double>(static_cast<T>(value));
+    }
   });
 }
 
@@ -132,7 +136,8 @@ HostArray to_host(const Tensor& tensor) {
   HostArray array{tensor.shape(), std::vector<double>(static_cast<size_t>(tensor.numel()))};
   switch_all(tensor.dtype(), [&]<class T>() {
     const T* data = host.data_as<T>();
-    for (size_t i = 0; i < array.values.size(); ++i) array.values[i] = static_cast<double>(data[i]);
+    for (size_t i = 0; i < array.values.size(); ++i)
+      if constexpr (!kIsComplex<T>) array.values[i] = static_cast<double>(data[i]);
   });
   return array;
 }

@@ -57,7 +57,7 @@ OpCase clamp_case() {
                                    [](Device d) { clamp(zeros({2}, {DType::i64, d}), 0.5, 1); }),
                    bad<DTypeError>("clamp: 300 does not fit u8",
                                    [](Device d) { clamp(zeros({2}, {DType::u8, d}), 300, 400); }),
-                   refuses("clamp", DType::boolean, "numbers",
+                   refuses("clamp", DType::boolean, "real numbers",
                            [](const Tensor& t) { return clamp(t, 0, 1); })}};
   // Random values may fall on a bound's kink.
   for (Sample& s : c.samples) s.gradient = false;

@@ -10,16 +10,18 @@ import jax.scipy.special
 import layers
 import linear
 import losses
+import matrices
 import mica
 import reductions
 import sampling
 import shapes
+import sparse_matrices
 import updates
 from check import Call, Entry
 from mica import _mica
 
 FAMILIES = (elementwise, reductions, linear, layers, sampling, losses, shapes, indexing, updates)
-FAMILIES = (*FAMILIES, compositions)
+FAMILIES = (*FAMILIES, compositions, matrices, sparse_matrices)
 TABLE = {name: entry for family in FAMILIES for name, entry in family.TABLE.items()}
 
 
@@ -48,6 +50,15 @@ WITHOUT = {
     "dropout": "random numbers of mica's own generator",
     "dropout1d": "random numbers of mica's own generator",
     "dropout2d": "random numbers of mica's own generator",
+    "all_reduce": "between processes: tests/distributed",
+    "all_gather": "between processes: tests/distributed",
+    "reduce_scatter": "between processes: tests/distributed",
+    "broadcast": "between processes: tests/distributed",
+    "all_to_all": "between processes: tests/distributed",
+    "send": "between processes: tests/distributed",
+    "recv": "between processes: tests/distributed",
+    "barrier": "between processes: tests/distributed",
+    "collective_wait": "between processes: tests/distributed",
     "dropout3d": "random numbers of mica's own generator",
     "gumbel_softmax": "random numbers of mica's own generator",
     "bernoulli": "random numbers of mica's own generator",
@@ -71,6 +82,17 @@ WITHOUT = {
         ("quantized_conv2d", "quantized_linear"), "what JAX has no function for; see its case"
     ),
     "nonzero_ends": "a part of nonzero",
+    **dict.fromkeys(
+        ("csr_check", "csr_coordinates", "csr_transpose", "coo_keys", "csr_product_ends"),
+        "indices of sparse matrices; see its case",
+    ),
+    "csr_sampled_product": "compared as the gradient of csr_product",
+    "lu_permutation": "a part of linalg.lu",
+    **dict.fromkeys(
+        ("complex", "complex_abs", "real", "imag", "conj", "fft", "rfft", "irfft"),
+        "complex numbers; held to NumPy's values by test_complex.py and test_fft.py",
+    ),
+    "cofactor": "compared as the gradient of linalg.det",
     "chunked_cross_entropy": "compared with linear and cross_entropy in its case",
     **dict.fromkeys(("attention", "attention_grad"), "compared as scaled_dot_product_attention"),
     "schedule_lr": "a part of an optimizer's step; compared in its own tests",

@@ -35,6 +35,9 @@ class Draw(NamedTuple):
         rng = generator(*seed)
         if self.kind == "x":
             return rng.standard_normal(self.shape)
+        if self.kind == "definite":  # symmetric and positive
+            x = rng.standard_normal(self.shape)
+            return x @ x.swapaxes(-1, -2) + self.shape[-1] * np.eye(self.shape[-1])
         if self.kind == "u":
             return rng.uniform(self.low, self.high, self.shape)
         if self.kind == "signs":
@@ -126,7 +129,12 @@ def case(name, *arguments, then=None, **keywords):
 
 
 def places(library):
-    return {"F": library.nn.functional, "mica": library, "Tensor": library.Tensor}
+    return {
+        "F": library.nn.functional,
+        "mica": library,
+        "Tensor": library.Tensor,
+        "linalg": library.linalg,
+    }
 
 
 def functions(library, case):
@@ -134,7 +142,9 @@ def functions(library, case):
     found = {
         place: getattr(owner, case.name)
         for place, owner in places(library).items()
-        if hasattr(owner, case.name) and (place == "Tensor" or not case.name.startswith("__"))
+        if hasattr(owner, case.name)
+        and (place == "Tensor" or not case.name.startswith("__"))
+        and (place == "linalg") == (case.place == "linalg")  # some names mean something else there
     }
     if CHANGES_ITS_INPUT.fullmatch(case.name) and case.name.startswith("__"):
         # As the statement: where x += y cannot change x, it is x = x + y.

@@ -271,7 +271,6 @@ case("set_", FIXED, fixed(normal(2)))
 case("H", X)
 case("mH", CUBE)
 case("real", FIXED)
-case("adjoint", CUBE)
 for _name in ("conj", "conj_physical", "resolve_conj", "resolve_neg"):
     case("Tensor." + _name, X)
 for _name in ("is_conj", "is_neg", "is_inference", "is_shared"):
@@ -319,3 +318,28 @@ for _name in ("celu_", "elu_", "leaky_relu_", "selu_", "hardtanh_"):
     case("F." + _name, FIXED)
 case("F.threshold_", FIXED, 0.1, 2.0)
 case("F.rrelu_", FIXED)
+
+# Special functions.
+POSITIVE = between(0.1, 6.0, 3, 4)
+for _name in ("lgamma", "digamma"):
+    case(_name, POSITIVE)
+    case(_name, between(-3.9, -3.1, 2, 5))
+    case(_name + "_", fixed(POSITIVE))
+case("lgamma", NATURAL)
+case("erfinv", between(-0.95, 0.95, 3, 4))
+case("erfinv_", fixed(between(-0.95, 0.95, 3, 4)))
+case("erfinv", fixed(Draw("odd", (3, 4))))
+case("mvlgamma", between(2.0, 6.0, 3, 4), 3)
+case("mvlgamma_", fixed(between(2.0, 6.0, 3, 4)), 2)
+case("Tensor.polygamma", between(0.5, 4.0, 3, 4), 2)
+case("polygamma_", fixed(between(0.5, 4.0, 3, 4)), 1)
+
+# Other shapes.
+case("adjoint", CUBE)
+case("detach", FIXED)
+case("split_with_sizes", X, [1, 2], 0)
+case("unravel_index", integers(0, 24, 5), (2, 3, 4))
+case("as_strided_scatter", FIXED, normal(2, 2), (2, 2), (4, 1), 1)
+case("gradient", X)
+case("gradient", WIDE, spacing=0.5, dim=1, edge_order=2)
+case("gradient", CUBE, spacing=[2.0, 3.0], dim=(0, 1))

@@ -106,10 +106,14 @@ RENAMED = {
 
 # C++ names that Python has not, with the reason.
 CPP_ONLY = {
+    "mica::linalg": {"words in Python: mode='reduced'": "LstsqDriver MatrixNorm QrMode Uplo"},
+    "mica::fft": {"a word, and an integer or None, in Python": "Norm Size"},
     "mica": {
         "words in Python: mode='reflect'": (
-            "GeluForm GridMode GridPadding MeshIndexing PadMode UpsampleMode"
+            "GeluForm GridMode GridPadding MeshIndexing PadMode SparseLayout UpsampleMode"
         ),
+        "the inside of compile": "FirstCompiled",
+        "parts of operators of complex numbers": "as_pairs by_parts complex_abs truth_of",
         "tuples and lists in Python": "DTypeConstant DTypeOf Scale2 Tensors Unique dtype_of scalar",
         "operators that compiled functions use where they fit": (
             "StepCount clip_by_norm clip_by_value conv2d_pool scale_tensors schedule_lr upsample2d "
@@ -155,6 +159,7 @@ CPP_ONLY = {
         "any callable in Python: collate_fn": "Collate collated",
         "IterableDataset and what it iterates with": "Stream StreamPart StreamReader",
         "the inside of loaders": "BatchWalk LoaderState",
+        "a pair (rank, ranks) in Python": "Shard",
     },
     "mica::io": {
         "what a file would hold, as the bytes": "safetensors_bytes",
@@ -174,7 +179,7 @@ CPP_ONLY = {
         "the inside of generation": "GPT2Cache",
     },
     "mica::text": {
-        "the inside of tokenizers": "TokenizerState",
+        "the inside of tokenizers": "BpeTraining TokenizerState",
         "Python gives all tokens at once": "AppendTokens",
     },
     "mica::nn": {
@@ -193,7 +198,8 @@ CPP_ONLY = {
             "CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
             "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Members NamedModules "
             "NamedTensors OpLayer PadLayer WithForward call_forward check_call_depth "
-            "describe dims_of draw_in_order exchange_call_watcher field_texts inputs_of text_of "
+            "default_activation describe dims_of draw_in_order exchange_call_watcher field_texts "
+            "inputs_of text_of "
             "wrong_inputs"
         ),
     },
@@ -225,6 +231,7 @@ CPP_ONLY = {
 
 # Python names that C++ has under another or not at all, with the reason.
 PYTHON_ONLY = {
+    "mica.fft": {"two axes, which C++ names": "fft2 ifft2 irfft2 rfft2"},
     "mica.amp": {"mica.autocast, as in PyTorch": "autocast"},
     "mica": {
         "PyTorch's names for what C++ calls otherwise": (
@@ -241,11 +248,11 @@ PYTHON_ONLY = {
         "two functions of C++ at once, or one with arguments of its own": (
             "clamp_max clamp_min randint_like std_mean var_mean"
         ),
-        "questions, of a tensor's members in C++": "is_floating_point is_tensor numel",
+        "questions, of a tensor's members in C++": "is_complex is_floating_point is_tensor numel",
         "numbers, from <numbers> and <limits> in C++; None as an index": "e inf nan newaxis pi",
         "dtypes and devices, enumerations in C++": (
-            "bfloat16 bool device devices double dtype float float16 float32 float64 "
-            "float8_e4m3fn float8_e5m2 half int long short "
+            "bfloat16 bool cdouble cfloat complex128 complex64 device devices double dtype float "
+            "float16 float32 float64 float8_e4m3fn float8_e5m2 half int long short "
             "int16 int32 int64 int8 uint16 uint32 uint64 uint8"
         ),
         "NumPy and DLPack": "from_dlpack from_numpy",
@@ -302,6 +309,7 @@ PYTHON_ONLY = {
         "an overload of load in C++": "loads",
         "members of what load gives in C++": "input_names output_names",
     },
+    "mica.sparse": {"SciPy's matrices": "from_scipy"},
     "mica.train": {
         "accuracy_metric() and the like in C++": (
             "Accuracy BitsPerCharacter MeanAbsoluteError MeanIoU MeanSquaredError Perplexity "
@@ -330,6 +338,12 @@ VALUES = ("Dims", "Padding", "Scale2", "Size2", "Size3")
 
 # C++ class: its member: Python's.
 MEMBERS_RENAMED = {
+    "CholeskyEx": {"l": "L"},
+    "Lu": {"l": "L", "p": "P", "u": "U"},
+    "LuFactor": {"lu": "LU"},
+    "LuFactorEx": {"lu": "LU"},
+    "Qr": {"q": "Q", "r": "R"},
+    "Svd": {"s": "S", "u": "U", "vh": "Vh"},
     "GradScaler": {"unscale": "unscale_"},
     "Compiled": {"function": "__wrapped__"},
     "Dataset": {"get": "__getitem__", "size": "__len__"},
@@ -355,6 +369,7 @@ MEMBERS_RENAMED = {
     },
     "ModuleListImpl": {"push_back": "append"},
     "Optimizer": {"set_schedule": "schedule"},
+    "SparseTensor": {"rank": "ndim", "set_requires_grad": "requires_grad_"},
     "Stream": {"create": "__init__", "wait": "wait_event"},
     "TokenFile": {"size": "__len__"},
     "Tokenizer": {"size": "__len__"},
@@ -396,6 +411,7 @@ MEMBERS_CPP_ONLY = {
         "`dataset` is the one or the other": "is_stream stream",
         "of its data set": "class_names",
         "the numbers that its sampler gives": "order",
+        "the Trainer asks it": "whole_batch",
     },
     "WorkerInfo": {"PyTorch's names: id and num_workers": "count index"},
     "Module": {
@@ -404,7 +420,7 @@ MEMBERS_CPP_ONLY = {
         "mica.save(net.state_dict(), path) and mica.load": "load save",
     },
     "ModuleDictImpl": {"forward in Python": "call"},
-    "ModuleListImpl": {"forward in Python": "call"},
+    "ModuleListImpl": {"forward in Python": "call", "len() in Python": "size"},
     "SequentialImpl": {"forward in Python": "call"},
     "ModuleImpl": {
         "the inside of reset_parameters": "Initial add_initial own_initials",
@@ -436,6 +452,7 @@ MEMBERS_CPP_ONLY = {
     "RecurrentCellImpl": {"its class says it": "mode"},
     "RecurrentLayerImpl": {"its class says it": "mode", "parameters() in Python": "weights"},
     "Schedule": {"what it is in device memory": "pieces"},
+    "SparseTensor": {"None in Python": "defined"},
     "Stream": {"the inside of streams": "defined state"},
     "Summary": {"nn.SummaryRow": "Row"},
     "Tensor": {
@@ -448,12 +465,17 @@ MEMBERS_CPP_ONLY = {
 
 # Members of a Python class that C++ has under another name or not at all, with the reason.
 MEMBERS_PYTHON_ONLY = {
+    **{
+        f"nn.{layer}": {"PyTorch's programs call it": "flatten_parameters"}
+        for layer in ("GRU", "LSTM", "RNN")
+    },
     "inference.Engine": {"of its network": "dump inputs outputs"},
-    "CompiledFunction": {"of its plan": "is_one_launch kernels"},
+    "CompiledFunction": {"of its plan": "is_one_launch kernels memory"},
+    "SparseTensor": {"PyTorch's name for t()": "T", "SciPy's constructors take it": "numpy"},
     "Tensor": {
         "PyTorch's names for what C++ calls otherwise": (
-            "T amax amin bitwise_left_shift bitwise_right_shift broadcast_to data_ptr dim "
-            "element_size expand_as is_cuda is_floating_point mT nelement "
+            "H T amax amin bitwise_left_shift bitwise_right_shift broadcast_to data_ptr dim "
+            "element_size expand_as is_cuda is_floating_point mH mT nelement "
             "register_hook register_post_accumulate_grad_hook reshape_as retain_grad stride "
             "take_along_dim type_as view_as"
         ),
@@ -511,10 +533,10 @@ MEMBERS_PYTHON_ONLY = {
 
 # C++ name: PyTorch's, of which a Python function has one where it has not the C++ name.
 PARAMETER_WORDS = {
-    "a": "input",
+    "a": "input A",
     "axes": "dim dims",
     "axis": "dim",
-    "b": "other",
+    "b": "other B",
     "classes": "num_classes",
     "cotangents": "grad_tensors grad_outputs",
     "f": "function",
@@ -564,6 +586,19 @@ _DECODED = {
 
 # The same for one Python function.
 PARAMETERS_RENAMED = {
+    "cholesky_inverse": {"l": "L"},
+    "cholesky_solve": {"l": "L"},
+    "linalg.diagonal": {"axis1": "dim1", "axis2": "dim2"},
+    "linalg.eigh": {"uplo": "UPLO"},
+    "linalg.eigvalsh": {"uplo": "UPLO"},
+    "linalg.lu_solve": {"lu": "LU"},
+    "linalg.vander": {"n": "N"},
+    "lu_unpack": {"lu_data": "LU_data", "lu_pivots": "LU_pivots"},
+    "fft.fftn": {"sizes": "s"},
+    "fft.ifftn": {"sizes": "s"},
+    "fft.irfftn": {"sizes": "s"},
+    "fft.rfftn": {"sizes": "s"},
+    "polar": {"size": "abs"},
     "models.vit": {
         "heads": "num_heads",
         "hidden": "mlp_dim",
@@ -631,7 +666,6 @@ PARAMETERS_RENAMED = {
     "autograd.checkpoint": {"inputs": "arguments"},
     "cuda.Stream": {"state": "device"},
     "get_autocast_dtype": {"device": "device_type"},
-    "cuda.synchronize": {"device": "index"},
     "data.ChainDataset": {"streams": "datasets"},
     "models.resnet": {"dilate": "replace_stride_with_dilation"},
     "nn.LayerNorm2d": {"affine": "elementwise_affine"},
@@ -773,7 +807,8 @@ PARAMETERS_CPP_ONLY = {
     "its step is not compiled": "optim.LBFGS.step.where",
     "the tensor itself": (
         "Tensor.add_.destination Tensor.contiguous.x Tensor.copy_.destination "
-        "Tensor.fill_.x Tensor.is_pinned.tensor Tensor.pin_memory.x Tensor.to.x"
+        "Tensor.fill_.x Tensor.is_pinned.tensor Tensor.pin_memory.x Tensor.to.x "
+        "Tensor.to_sparse.input Tensor.to_sparse_csc.input Tensor.to_sparse_csr.input"
     ),
     "another overload of C++ under the same Python name": (
         "Tensor.add_.source Tensor.index_put_.key Tensor.index_put_.value "
@@ -823,6 +858,18 @@ PARAMETERS_CPP_ONLY = {
 
 # Parameters that C++ has not, with the reason.
 PARAMETERS_PYTHON_ONLY = {
+    "PyTorch's names; values of the dtype, set_requires_grad() and to(device) in C++": (
+        "sparse_coo_tensor.device sparse_coo_tensor.dtype sparse_coo_tensor.requires_grad "
+        "sparse_csc_tensor.device sparse_csc_tensor.dtype sparse_csc_tensor.requires_grad "
+        "sparse_csr_tensor.device sparse_csr_tensor.dtype sparse_csr_tensor.requires_grad"
+    ),
+    "PyTorch's words for how a step is computed": " ".join(
+        f"optim.{name}.words" for name in OPTIMIZERS if name != "LBFGS"
+    ),
+    "which of LAPACK's or cuSOLVER's drivers PyTorch calls; it changes nothing here": (
+        "linalg.svd.driver linalg.svdvals.driver"
+    ),
+    "PyTorch's older words for atol and rtol": "linalg.matrix_rank.tol linalg.pinv.rcond",
     "`module` or `function` in C++": "inference.optimize.net",
     "a part of C++'s QuantizeOptions": "inference.optimize.calibrate",
     "refused": "nn.MultiheadAttention.add_bias_kv nn.MultiheadAttention.add_zero_attn",

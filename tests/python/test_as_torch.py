@@ -79,9 +79,9 @@ print(f"first {losses[0]:.4f} last {losses[-1]:.4f} correct {int(correct)}")
 """
 
 
-def run(folder, text, *arguments, report=False):
+def run(folder, text, *arguments, report=False, before=()):
     (folder / "program.py").write_text(text)
-    flags = ["--report"] if report else []
+    flags = ["--report", *before] if report else list(before)
     return subprocess.run(
         [sys.executable, "-m", "mica.as_torch", *flags, "program.py", *arguments],
         cwd=folder,
@@ -109,15 +109,15 @@ def test_a_missing_name_is_named(tmp_path):
 
 def test_the_report_lists_what_is_missing_and_runs_nothing(tmp_path):
     program = (
-        "import torch.nn as nn\nfrom torch import Tensor, fft as f\nimport torch\n"
+        "import torch.nn as nn\nfrom torch import Tensor, mtia as f\nimport torch\n"
         "print('ran')\nx = nn.Linear(1, 2)\ny = nn.Unknown(3)\n"
-        "def g(t: Tensor):\n    return torch.fft.rfft(torch.stft(t))\nnn.Module.no_such\n"
+        "def g(t: Tensor):\n    return torch.mtia.mm(torch.no_such(t))\nnn.Module.no_such\n"
     )
     done = run(tmp_path, program, report=True)
     assert done.returncode == 1 and "ran" not in done.stdout
     found = [line.split(":")[0] for line in done.stdout.splitlines()]
-    assert found == ["torch.fft", "torch.fft.rfft", "torch.nn.Module.no_such", "torch.nn.Unknown",
-                     "torch.stft"]  # fmt: skip
+    assert found == ["torch.mtia", "torch.mtia.mm", "torch.nn.Module.no_such", "torch.nn.Unknown",
+                     "torch.no_such"]  # fmt: skip
     assert "program.py:6" in done.stdout
     done = run(tmp_path, PROGRAM, report=True)
     assert done.returncode == 0 and "every name" in done.stdout
@@ -170,3 +170,51 @@ def test_torch_itself_is_not_replaced_when_it_is_there_already():
 def test_modules_of_torch(tmp_path, text):
     done = run(tmp_path, text)
     assert done.returncode == 0, done.stderr
+
+
+OWN_OPTIMIZER = """
+import torch
+
+
+class Signed(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.1, momentum=0.5):
+        super().__init__(params, dict(lr=lr, momentum=momentum))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if "buffer" not in state:
+                    state["buffer"] = torch.zeros_like(p)
+                state["buffer"].mul_(group["momentum"]).add_(p.grad)
+                p.add_(state["buffer"].sign(), alpha=-group["lr"])
+
+
+net = torch.nn.Linear(2, 1).cuda()
+with torch.no_grad():
+    net.weight.fill_(1.0)
+optimizer = Signed(net.parameters())
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+assert isinstance(optimizer, torch.optim.Optimizer)
+x = torch.ones(1, 2, device="cuda:0")
+start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+start.record()
+for _ in range(2):
+    optimizer.zero_grad()
+    net(x).sum().backward()
+    optimizer.step()
+    scheduler.step()
+end.record()
+torch.cuda.synchronize()
+state = optimizer.state_dict()
+optimizer.load_state_dict(state)
+print(f"{net.weight[0, 0].item():.3f} {optimizer.param_groups[0]['lr']:.3f} {len(state['state'])}")
+print(x.device, start.elapsed_time(end) >= 0)
+"""
+
+
+def test_cuda_may_stand_for_the_cpu_and_optimizers_have_a_step_of_their_own(tmp_path):
+    done = run(tmp_path, OWN_OPTIMIZER, before=("--on", "cpu"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0.850", "0.025", "2", "cpu", "True"]

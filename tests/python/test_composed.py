@@ -323,7 +323,7 @@ from mica import nn
 
 for make in (
     lambda: nn.Sequential(nn.ReLU(), 3),
-    lambda: nn.ModuleList([nn.ReLU(), None]),
+    lambda: nn.ModuleList([nn.ReLU(), 3]),
     lambda: nn.ModuleDict({"a": 1}),
     lambda: nn.Linear(2, 2, dtype="int7"),
 ):

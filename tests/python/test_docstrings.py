@@ -9,7 +9,7 @@ import mica.nn.functional as F
 import pytest
 
 OWNERS = [mica, F, mica.nn, mica.nn.init, mica.nn.utils, mica.optim, mica.data, mica.train]
-OWNERS += [mica.io, mica.models, mica.autograd, mica.cuda]
+OWNERS += [mica.io, mica.linalg, mica.models, mica.autograd, mica.cuda]
 SIGNATURE = re.compile(r"\w*\(.*\) -> .+")
 
 
@@ -40,11 +40,19 @@ def test_everything_public_says_what_it_does(owner):
 
 
 def test_every_function_is_where_its_room_offers_it():
-    places = {"mica": mica, "Tensor": mica.Tensor, "mica.nn.functional": F}
+    places = {
+        "mica": mica,
+        "Tensor": mica.Tensor,
+        "mica.nn.functional": F,
+        "mica.distributed": mica.distributed,
+        "mica.fft": mica.fft,
+        "mica.linalg": mica.linalg,
+    }
     functions = mica._mica._functions()
     assert len(functions) > 280
     for entry in functions:
-        for name in (entry["name"], *entry["second_names"]):
+        for full in (entry["name"], *entry["second_names"]):
+            name = full.rpartition(".")[2]
             for place in entry["places"]:
                 function = vars(places[place])[name]
                 assert function.__name__ == name

@@ -197,9 +197,8 @@ def test_dlpack_refuses():
     assert mica.from_dlpack(frozen, copy=True).tolist() == [1, 1, 1]
     with pytest.raises(ValueError, match="negative stride"):
         mica.from_dlpack(np.ones(3)[::-1])
-    for dtype in (np.complex64, np.complex128):
-        with pytest.raises(mica.DTypeError, match="no tensor dtype"):
-            mica.from_dlpack(np.ones(3, dtype))
+    with pytest.raises((mica.DTypeError, BufferError)):
+        mica.from_dlpack(np.ones(3, np.clongdouble))
     with pytest.raises(mica.Error, match="detach"):
         mica.ones(2, requires_grad=True).__dlpack__()
     with pytest.raises(NotImplementedError, match="null"):

@@ -37,6 +37,11 @@ def test_every_function_has_a_case():
             if callable(value) and not isinstance(value, type) and not name.startswith("_")
         },
         "F": {name for name in vars(mica.nn.functional) if not name.startswith("_")},
+        "linalg": {
+            name
+            for name, value in vars(mica.linalg).items()
+            if callable(value) and not isinstance(value, type)
+        },
         "Tensor": {
             name
             for name in vars(mica.Tensor)

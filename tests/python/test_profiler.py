@@ -92,6 +92,40 @@ def test_a_slow_loader_is_named() -> None:
     assert any("Waiting for data" in line for line in p.advice())
 
 
+def test_memory_of_a_compiled_step_and_the_largest_batch() -> None:
+    net = nn.Linear(256, 256)
+    optimizer = mica.optim.Adam(net.parameters())
+
+    @mica.compile
+    def step(x: mica.Tensor) -> mica.Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.gelu(net(x)).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    assert step.memory is None
+    step(mica.ones(64, 256))
+    memory = step.memory
+    weights = 4 * (256 * 256 + 256)
+    assert weights <= memory["weights"] < 1.01 * weights
+    assert memory["optimizer"] >= 2 * weights
+    assert sum(bytes for *_, bytes in memory["holders"]) <= memory["arena"]
+    assert memory["fullest"]["at"]
+
+    net.to("null")
+    plain = mica.optim.SGD(net.parameters(), lr=0.1)
+
+    def on_nothing(batch: int) -> None:
+        plain.zero_grad()
+        nn.functional.gelu(net(mica.empty(batch, 256, device="null"))).mean().backward()
+        plain.step()
+
+    small, large = (mica.profiler.largest_batch(on_nothing, n << 20) for n in (16, 64))
+    assert 0 < small < large < 64 << 20
+    assert mica.profiler.largest_batch(on_nothing, 1000) == 0
+
+
 def test_a_decorator_names_a_function_and_nothing_stays_on() -> None:
     @mica.profiler.record_function("named")
     def double(x: mica.Tensor) -> mica.Tensor:

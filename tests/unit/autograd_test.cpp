@@ -104,7 +104,7 @@ TEST(Autograd, FrozenLeavesGetNoGradientUntilUnfrozen) {
 }
 
 TEST(Autograd, OnlyFloatingLeavesRequireGradients) {
-  expect_error<DTypeError>("set_requires_grad: expected a floating dtype, got i64",
+  expect_error<DTypeError>("set_requires_grad: expected a floating or complex dtype, got i64",
                            [] { arange(3).set_requires_grad(); });
   const Tensor y = mul(leaf({1}), 2);
   EXPECT_FALSE(y.is_leaf());
@@ -298,7 +298,7 @@ TEST(Gradcheck, AcceptsARightOneOfBothOrders) {
 }
 
 TEST(Gradcheck, AsksForF64) {
-  expect_error<DTypeError>("gradcheck: inputs must be f64, got f32", [] {
+  expect_error<DTypeError>("gradcheck: inputs must be f64 or c128, got f32", [] {
     gradcheck([](const Tensors& in) -> Tensors { return {in[0]}; }, {leaf({1})});
   });
   expect_error<Error>("gradcheck: no input requires a gradient", [] {

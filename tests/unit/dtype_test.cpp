@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <sstream>
 
 #include "mica/mica.h"
@@ -33,22 +34,24 @@ TEST(DType, NamesInFilesAreDistinct) {
 
 // What two dtypes give, written down: "-" where they have nothing in common.
 constexpr const char* kPromotion = R"(
-        f64  f32  f16  bf16 f8_e4m3 f8_e5m2 i64  i32  i16  i8   u64  u32  u16  u8   bool
-f64     f64  f64  f64  f64  -       -       f64  f64  f64  f64  f64  f64  f64  f64  f64
-f32     f64  f32  f32  f32  -       -       f32  f32  f32  f32  f32  f32  f32  f32  f32
-f16     f64  f32  f16  f32  -       -       f16  f16  f16  f16  f16  f16  f16  f16  f16
-bf16    f64  f32  f32  bf16 -       -       bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16
-f8_e4m3 -    -    -    -    f8_e4m3 -       -    -    -    -    -    -    -    -    -
-f8_e5m2 -    -    -    -    -       f8_e5m2 -    -    -    -    -    -    -    -    -
-i64     f64  f32  f16  bf16 -       -       i64  i64  i64  i64  -    i64  i64  i64  i64
-i32     f64  f32  f16  bf16 -       -       i64  i32  i32  i32  -    i64  i32  i32  i32
-i16     f64  f32  f16  bf16 -       -       i64  i32  i16  i16  -    i64  i32  i16  i16
-i8      f64  f32  f16  bf16 -       -       i64  i32  i16  i8   -    i64  i32  i16  i8
-u64     f64  f32  f16  bf16 -       -       -    -    -    -    u64  u64  u64  u64  u64
-u32     f64  f32  f16  bf16 -       -       i64  i64  i64  i64  u64  u32  u32  u32  u32
-u16     f64  f32  f16  bf16 -       -       i64  i32  i32  i32  u64  u32  u16  u16  u16
-u8      f64  f32  f16  bf16 -       -       i64  i32  i16  i16  u64  u32  u16  u8   u8
-bool    f64  f32  f16  bf16 -       -       i64  i32  i16  i8   u64  u32  u16  u8   bool
+        f64  f32  f16  bf16 f8_e4m3 f8_e5m2 i64  i32  i16  i8   u64  u32  u16  u8   bool c64  c128
+f64     f64  f64  f64  f64  -       -       f64  f64  f64  f64  f64  f64  f64  f64  f64  c128 c128
+f32     f64  f32  f32  f32  -       -       f32  f32  f32  f32  f32  f32  f32  f32  f32  c64  c128
+f16     f64  f32  f16  f32  -       -       f16  f16  f16  f16  f16  f16  f16  f16  f16  c64  c128
+bf16    f64  f32  f32  bf16 -       -       bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 c64  c128
+f8_e4m3 -    -    -    -    f8_e4m3 -       -    -    -    -    -    -    -    -    -    -    -
+f8_e5m2 -    -    -    -    -       f8_e5m2 -    -    -    -    -    -    -    -    -    -    -
+i64     f64  f32  f16  bf16 -       -       i64  i64  i64  i64  -    i64  i64  i64  i64  c64  c128
+i32     f64  f32  f16  bf16 -       -       i64  i32  i32  i32  -    i64  i32  i32  i32  c64  c128
+i16     f64  f32  f16  bf16 -       -       i64  i32  i16  i16  -    i64  i32  i16  i16  c64  c128
+i8      f64  f32  f16  bf16 -       -       i64  i32  i16  i8   -    i64  i32  i16  i8   c64  c128
+u64     f64  f32  f16  bf16 -       -       -    -    -    -    u64  u64  u64  u64  u64  c64  c128
+u32     f64  f32  f16  bf16 -       -       i64  i64  i64  i64  u64  u32  u32  u32  u32  c64  c128
+u16     f64  f32  f16  bf16 -       -       i64  i32  i32  i32  u64  u32  u16  u16  u16  c64  c128
+u8      f64  f32  f16  bf16 -       -       i64  i32  i16  i16  u64  u32  u16  u8   u8   c64  c128
+bool    f64  f32  f16  bf16 -       -       i64  i32  i16  i8   u64  u32  u16  u8   bool c64  c128
+c64     c128 c64  c64  c64  -       -       c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c128
+c128    c128 c128 c128 c128 -       -       c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128
 )";
 
 TEST(DType, PromotionIsTheTable) {
@@ -92,6 +95,7 @@ TEST(DType, HoldsAllIsWhatCastsDo) {
   };
   for (const DTypeInfo& from : kDTypeTable)
     for (const DTypeInfo& to : kDTypeTable) {
+      if (is_complex(from.dtype) || is_complex(to.dtype)) continue;  // the next test
       bool all = true;
       for (const Number value : ends(from.dtype)) {
         const Tensor x = scalar(value, {.dtype = from.dtype});
@@ -107,6 +111,31 @@ TEST(DType, HoldsAllIsWhatCastsDo) {
       }
       EXPECT_EQ(holds_all(to.dtype, from.dtype), all) << from.name << " in " << to.name;
     }
+}
+
+TEST(DType, ComplexNumbersHoldRealOnesAndNotTheOtherWay) {
+  EXPECT_TRUE(holds_all(DType::c64, DType::f32) && holds_all(DType::c128, DType::c64));
+  EXPECT_FALSE(holds_all(DType::c64, DType::f64) || holds_all(DType::c64, DType::i32));
+  EXPECT_FALSE(holds_all(DType::f64, DType::c64) || holds_all(DType::c64, DType::c128));
+  expect_error<DTypeError>("cast: f32 does not hold the complex numbers of c64",
+                           [] { cast(zeros({2}, DType::c64), DType::f32); });
+  expect_error<DTypeError>("full: 0+1j does not fit f32",
+                           [] { full({2}, std::complex<double>(0, 1), DType::f32); });
+}
+
+TEST(DType, ComplexNumbersAreValuesOfCpp) {
+  using C = std::complex<float>;
+  const Tensor x = tensor({C(1, 2), C(3, -4)});
+  EXPECT_EQ(x.dtype(), DType::c64);
+  EXPECT_EQ(to_string(x), "tensor([1.+2.j, 3.-4.j], c64[2])");
+  EXPECT_EQ(x.to_vector<C>(), (std::vector<C>{C(1, 2), C(3, -4)}));
+  EXPECT_EQ(x[1].item<std::complex<double>>(), std::complex<double>(3, -4));
+  EXPECT_EQ((x * C(0, 1)).to_vector<C>()[0], C(-2, 1));
+  EXPECT_EQ(x.conj().to_vector<C>()[1], C(3, 4));
+  EXPECT_EQ(abs(x)[1].item(), 5);
+  expect_error<DTypeError>("item: 3-4j is a complex number", [&] { x[1].item(); });
+  EXPECT_EQ(Number(C(1, 2)), Number(C(1, 2)));
+  EXPECT_NE(Number(C(1, 2)), Number(C(1, 3)));
 }
 
 TEST(Number, KeepsKindAndDigits) {
@@ -204,8 +233,9 @@ TEST(Float8, HoldsValuesAndIsNotComputedWith) {
   EXPECT_EQ(to_string(cast(tensor({0.3F, 2.0F}, {2}), DType::f8_e5m2)),
             "tensor([0.3125, 2.0000], f8_e5m2[2])");
   expect_error<DTypeError>("add: expected numbers or bool, got f8_e4m3", [&] { add(e4m3, e4m3); });
-  expect_error<DTypeError>("exp: expected a floating dtype, got f8_e4m3", [&] { exp(e4m3); });
-  expect_error<DTypeError>("sum: expected numbers or bool, got f8_e4m3", [&] { sum(e4m3); });
+  expect_error<DTypeError>("exp: expected a floating or complex dtype, got f8_e4m3",
+                           [&] { exp(e4m3); });
+  expect_error<DTypeError>("sum: expected real numbers or bool, got f8_e4m3", [&] { sum(e4m3); });
   expect_error<DTypeError>("matmul: expected a floating dtype, got f8_e4m3",
                            [&] { matmul(e4m3, e4m3); });
   expect_error<DTypeError>("f8_e4m3 and f32 have no common dtype", [&] { mul(e4m3, x); });

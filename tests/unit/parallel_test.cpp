@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <latch>
 #include <mutex>
 #include <set>
@@ -80,6 +84,68 @@ TEST_F(Parallel, ALibraryIsLimitedForAWhile) {
   EXPECT_EQ(omp_get_max_threads(), 4);
   const ThreadLimit more(100);
   EXPECT_EQ(omp_get_max_threads(), 4);
+}
+
+TEST_F(Parallel, APartStartsNoThreadsOfItsOwn) {
+  parallel_for(8, 1, [](int64_t, int64_t) {
+    EXPECT_TRUE(in_pool());
+    EXPECT_EQ(omp_get_max_threads(), 1);
+    const std::thread::id here = std::this_thread::get_id();
+    parallel_for(8, 1, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(std::this_thread::get_id(), here);
+      EXPECT_EQ(end - begin, 8);
+    });
+  });
+  EXPECT_FALSE(in_pool());
+  EXPECT_EQ(omp_get_max_threads(), 4);
+}
+
+TEST_F(Parallel, ThePoolServesSeveralCallers) {
+  std::vector<std::thread> callers;
+  for (int64_t t = 0; t < 4; ++t)
+    callers.emplace_back([t] {
+      std::array<int64_t, 16> sums{};
+      const auto add = [&](int64_t i) { sums[static_cast<size_t>(i)] += i + t; };
+      const auto run = [](const void* f, int64_t i) { (*static_cast<decltype(&add)>(f))(i); };
+      for (int round = 0; round < 1000; ++round) run_in_pool(4, 16, run, &add);
+      for (int64_t i = 0; i < 16; ++i) EXPECT_EQ(sums[static_cast<size_t>(i)], 1000 * (i + t));
+    });
+  for (std::thread& t : callers) t.join();
+}
+
+/// The median of some steps of 20 small regions, in µs.
+double median_step(int threads) {
+  std::array<std::array<float, 256>, 2> data{};
+  const auto part = [&](int64_t i) {
+    for (int k = 0; k < 100; ++k)
+      for (float& x : data[static_cast<size_t>(i)]) x = x * 1.0001F + 0.5F;
+  };
+  const auto run = [](const void* f, int64_t i) { (*static_cast<decltype(&part)>(f))(i); };
+  std::vector<double> steps;
+  for (int step = 0; step < 101; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int region = 0; region < 20; ++region) run_in_pool(threads, 2, run, &part);
+    const std::chrono::duration<double, std::micro> taken =
+        std::chrono::steady_clock::now() - start;
+    steps.push_back(taken.count());
+  }
+  std::nth_element(steps.begin(), steps.begin() + 50, steps.end());
+  return steps[50];
+}
+
+TEST_F(Parallel, ABusyNeighbourDoesNotMultiplyAStep) {
+  std::atomic<bool> done = false;
+  std::vector<std::thread> neighbours;
+  for (int i = 0; i < 2 * omp_get_num_procs(); ++i)
+    neighbours.emplace_back([&] {
+      while (!done) {
+      }
+    });
+  const double one = median_step(1);
+  const double two = median_step(2);
+  done = true;
+  for (std::thread& t : neighbours) t.join();
+  EXPECT_LT(two, 10 * one) << "µs; in one thread " << one;
 }
 
 }  // namespace

@@ -12,7 +12,9 @@
 #include <sstream>
 #include <thread>
 
+#include "mica/graph/plan.h"
 #include "mica/mica.h"
+#include "mica/profile/memory.h"
 #include "mica/profile/slices.h"
 
 namespace mica {
@@ -97,6 +99,66 @@ TEST(Profile, ACompiledStepIsSeenInside) {
   bool of_second = false;
   for (const Scope& s : p.scopes) of_second = of_second || s.module == "second";
   EXPECT_TRUE(of_second);
+}
+
+TEST(Profile, AStepsMemoryIsToldByWhatItIsFor) {
+  Net net;
+  optim::Adam optimizer(net.parameters());
+  const Tensor x = ones({32, 8});
+  const auto compiled = compile([&] {
+    optimizer.zero_grad();
+    const Tensor loss = mean(net(x));
+    loss.backward();
+    optimizer.step();
+    return loss.detach();
+  });
+  compiled();
+  const Plan& plan = *compiled.function()->plan();
+  const profiler::StepMemory m = profiler::memory_of(plan);
+  const size_t parameters = 4 * (8 * 16 + 16 + 16 * 4 + 4);
+  EXPECT_GE(m.weights, parameters);  // storages are rounded up
+  EXPECT_LT(m.weights, parameters + 4 * 64);
+  EXPECT_GE(m.optimizer, 2 * parameters);
+  EXPECT_GE(m.others, 32 * 8 * 4U);
+  EXPECT_EQ(m.arena, plan.planned_bytes());
+  const size_t fullest = m.arguments + m.activations + m.gradients + m.updates + m.workspace;
+  EXPECT_GT(m.activations, 0U);
+  EXPECT_LE(fullest, m.arena);
+  size_t held = 0;
+  for (const profiler::Holder& h : m.holders) held += h.bytes;
+  EXPECT_EQ(held, fullest);
+  EXPECT_NE(profiler::table(m).find("state of the optimizer"), std::string::npos);
+}
+
+TEST(Profile, TheLargestBatchIsFoundByPlanningAlone) {
+  Net net;
+  net.to(Device::null());
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  int planned = 0;
+  const auto step = [&](int64_t batch) {
+    ++planned;
+    optimizer.zero_grad();
+    mean(net(ones({batch, 8}, {.device = Device::null()}))).backward();
+    optimizer.step();
+  };
+  const auto needs = [&](int64_t batch) {
+    return profiler::memory_of(Plan(capture(
+                                   [&](std::span<const Tensor>) -> Tensors {
+                                     step(batch);
+                                     return {};
+                                   },
+                                   std::span<const TensorSpec>())))
+        .total();
+  };
+  const size_t room = needs(1000);
+  const int64_t batch = profiler::largest_batch(step, room);
+  EXPECT_GE(batch, 1000);
+  EXPECT_GT(needs(batch + 1), room);
+  EXPECT_LT(planned, 40);
+  EXPECT_EQ(profiler::largest_batch(step, 10), 0);
+  Net elsewhere;
+  EXPECT_THROW(profiler::largest_batch([&](int64_t n) { (void)elsewhere(ones({n, 8})); }, 1 << 20),
+               Error);
 }
 
 TEST(Profile, SlicesNestAndEndWithTheirStep) {

@@ -27,6 +27,7 @@ DTYPES = {
     "U16": ("<u2", "uint16"),
     "U8": ("u1", "uint8"),
     "BOOL": ("?", "bool"),
+    "C64": ("<c8", "complex64"),
 }
 
 
@@ -54,7 +55,7 @@ def expected(dtype, name):
         return [math.trunc(v) if v < 128 else v - 256 for v in values]
     if dtype.startswith("F8"):  # the nearest number to 250
         return [256 if v == 250 else v for v in values]
-    return values if "F" in dtype else [math.trunc(v) for v in values]
+    return values if "F" in dtype or dtype == "C64" else [math.trunc(v) for v in values]
 
 
 source, target = sys.argv[1:]

@@ -277,7 +277,9 @@ TEST(Safetensors, PythonReadsOurFilesAndWritesThemAgain) {
   if (!python.has("numpy, safetensors"))
     GTEST_SKIP() << "no Python with the packages numpy and safetensors";
   const TemporaryDirectory directory;
-  const TensorMap tensors = tensors_of_all_dtypes();
+  TensorMap tensors = tensors_of_all_dtypes();
+  for (const auto& [name, tensor] : tensors_of_all_dtypes())  // which the package does not know
+    if (tensor.dtype() == DType::c128) tensors.erase(name);
   const std::map<std::string, std::string> metadata = {{"config", R"({"a": "é"})"}};
   save_safetensors(directory.file("ours"), tensors, metadata);
   ASSERT_TRUE(

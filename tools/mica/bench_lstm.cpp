@@ -1,4 +1,7 @@
 // `mica bench lstm`: layers of LSTM by each kernel, forward and as a training step.
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,7 @@
 // `mica train charlm`: a language model over characters.
 #include "tools/mica/charlm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>

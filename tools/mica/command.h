@@ -25,6 +25,7 @@ void add_convert(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_devices(CLI::App& app);
 void add_ops(CLI::App& app);
+void add_launch(CLI::App& app);
 
 /// `mica bench ops`: operators one by one, those whose row contains `only`, each beside its floor.
 void bench_ops(Device device, const std::string& only, bool json);

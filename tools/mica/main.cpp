@@ -9,6 +9,7 @@
 #include "mica/core/check.h"
 #include "mica/core/error.h"
 #include "mica/core/text.h"
+#include "mica/distributed/group.h"
 #include "mica/runtime/runtime.h"
 #include "tools/mica/command.h"
 
@@ -70,6 +71,7 @@ int main(int argc, char** argv) {
   mica::tool::add_inspect(app);
   mica::tool::add_devices(app);
   mica::tool::add_ops(app);
+  mica::tool::add_launch(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -82,6 +84,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     std::fflush(stdout);
     std::fprintf(stderr, "mica: %s\n", mica::printable(e.what()).c_str());
+    mica::distributed::report_failure(e.what());
     return 1;
   }
   return mica::tool::flushed();

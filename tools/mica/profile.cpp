@@ -1,8 +1,11 @@
 // `mica profile`: where a training step's time goes.
 #include "mica/profile/profile.h"
 
+#include <algorithm>
+
 #include "mica/graph/compile.h"
 #include "mica/op/settings.h"
+#include "mica/profile/memory.h"
 #include "tools/mica/command.h"
 #include "tools/mica/workloads.h"
 
@@ -16,19 +19,48 @@ struct Options {
   int steps = 5;
   bool compiled = false;
   std::string by = "op";
+  bool memory = false;
+  uint64_t fits = 0;
   std::string report;
   std::string trace;
   bool json = false;
 };
 
-void run_profile(const Options& o) {
+const Workload& workload_of(const Options& o) {
   const auto all = workloads();
-  const Workload& workload =
-      *std::ranges::find_if(all, [&](const Workload& w) { return o.workload == w.name; });
+  return *std::ranges::find_if(all, [&](const Workload& w) { return o.workload == w.name; });
+}
+
+/// The largest batch that fits, by planning alone.
+void show_what_fits(const Options& o) {
+  const Workload& w = workload_of(o);
+  const Device device = Device::null();
+  Training training(w, 1, device);
+  const int64_t batch = profiler::largest_batch(
+      [&](int64_t n) {
+        Shape shape{n};
+        for (const int64_t size : w.image) shape.push_back(size);
+        const DType dtype = w.of_tokens() ? DType::i64 : w.dtype;
+        training.step(empty(shape, {.dtype = dtype, .device = device}),
+                      empty({w.items(n)}, {.dtype = DType::i64, .device = device}));
+      },
+      o.fits);
+  if (o.json) {
+    say("{{\"workload\": \"{}\", \"bytes\": {}, \"batch\": {}}}\n", w.name, o.fits, batch);
+  } else {
+    say("{} fits with a batch of {}: compiled, without what libraries want as workspace\n", w.name,
+        batch);
+  }
+}
+
+void run_profile(const Options& o) {
+  if (o.fits > 0) return show_what_fits(o);
+  const Workload& workload = workload_of(o);
   const Device device = choose_device(o.device);
   Training training(workload, o.batch > 0 ? o.batch : workload.batch, device);
   const auto compiled = compile([&] { training.step(); });
   const auto step = [&] { o.compiled ? compiled() : training.step(); };
+  if (o.memory) compiled();
   for (int i = 0; i < 2; ++i) step();
   profiler::Profiler profiler;
   profiler.start();
@@ -44,6 +76,7 @@ void run_profile(const Options& o) {
   } else {
     say("{}", profiler::table(p, profiler::by_of(o.by)));
     for (const std::string& line : profiler::advice(p)) say("\n{}\n", line);
+    if (o.memory) say("\n{}", profiler::table(profiler::memory_of(*compiled.function()->plan())));
     if (device.is_cuda())
       note("times are those of the host, which launches kernels: the GPU's own are not in them\n");
   }
@@ -71,13 +104,20 @@ void add_profile(CLI::App& app) {
   command->add_option("--by", o->by, "Rows of the table")
       ->capture_default_str()
       ->check(CLI::IsMember({"op", "kernel", "module", "shape"}));
+  command->add_flag("--memory", o->memory, "Also show what the compiled step needs of memory");
+  command
+      ->add_option("--fits", o->fits,
+                   "Run nothing, but tell the largest batch whose step fits into so much memory")
+      ->transform(CLI::AsSizeValue(false));
   command->add_option("--report", o->report, "Also write a page for a browser to this file");
   command->add_option("--trace", o->trace, "Also write a trace for chrome://tracing or Perfetto");
   command->add_flag("--json", o->json, "Print everything as one JSON object");
   command->footer(
       "Examples:\n"
       "  mica profile lenet_train\n"
-      "  mica profile lenet_train --compile --by module --report lenet.html");
+      "  mica profile lenet_train --compile --by module --report lenet.html\n"
+      "  mica profile lenet_train --memory\n"
+      "  mica profile resnet50_train --fits 80GiB");
   command->callback([o] { run_profile(*o); });
 }
 

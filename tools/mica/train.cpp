@@ -1,16 +1,20 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "mica/core/check.h"
 #include "mica/core/text.h"
+#include "mica/distributed/group.h"
 #include "mica/mica.h"
 #include "mica/profile/profile.h"
 #include "tools/mica/charlm.h"
 #include "tools/mica/command.h"
 #include "tools/mica/gpt.h"
 #include "tools/mica/language.h"
+#include "tools/mica/launch.h"
 #include "tools/mica/run.h"
 
 namespace mica::tool {
@@ -27,7 +31,12 @@ struct Options {
   int64_t steps_per_launch = 0;
   double until_accuracy = 0;
   std::string profile;
+  int64_t save_every = 0;
   bool json = false;
+  // Of several processes:
+  int ranks = 1;
+  std::string hosts;
+  int max_restarts = 0;
 };
 
 /// Records some steps of a run, those after things are as they stay, for a page.
@@ -174,8 +183,50 @@ void finish(const Options& o, const train::Outcome& outcome) {
       best->epoch, printable(o.out));
 }
 
+/// What a run cannot change when it goes on.
+constexpr const char* kFixed[] = {"--batch", "--lr",       "--optimizer",    "--schedule",
+                                  "--seed",  "--momentum", "--weight-decay", "--clip",
+                                  "--limit", "--augment",  "--compile",      "--precision"};
+
+/// The command line of one of several processes: this one's, without what says that they are
+/// several.
+std::vector<std::string> command_of_rank(const Options& o, bool resumes) {
+  std::vector<std::string> words = {own_path()};
+  const std::vector<std::string> given = own_arguments();
+  for (size_t i = 1; i < given.size(); ++i) {
+    const std::string name = given[i].substr(0, given[i].find('='));
+    const bool dropped = name == "--nproc" || name == "--hosts" || name == "--max-restarts" ||
+                         name == "--out" ||
+                         (resumes && (name == "--resume" || std::ranges::count(kFixed, name) > 0));
+    if (!dropped) {
+      words.push_back(given[i]);
+    } else if (name == given[i] && i + 1 < given.size() && !given[i + 1].starts_with("--")) {
+      ++i;  // its value
+    }
+  }
+  words.insert(words.end(), {"--out", o.out});
+  if (resumes) words.insert(words.end(), {"--resume", o.out});
+  // Ranks on one machine share its processors.
+  if (o.config.threads == 0 && o.hosts.empty())
+    words.insert(words.end(), {"--threads", std::to_string(std::max(1, num_threads() / o.ranks))});
+  return words;
+}
+
+void launch_training(Options o) {
+  if (o.out.empty()) o.out = o.resume.empty() ? free_directory(o.config.model) : o.resume;
+  const int status = launch(o.ranks, o.hosts, o.max_restarts, [&](int attempt) {
+    return command_of_rank(o, attempt > 0 && fs::exists(fs::path(o.out) / "last.safetensors"));
+  });
+  if (status != 0) throw CLI::RuntimeError(status);
+}
+
 void train(Options o) {
   RunConfig& c = o.config;
+  distributed::init();
+  const bool speaks = distributed::rank() == 0;
+  if (c.device == "cuda" ||
+      (c.device == "auto" && distributed::world_size() > 1 && distributed::backend() != "mpi"))
+    c.device = fmt::format("cuda:{}", distributed::local_rank());
   const Device device = choose_device(c.device);
   c.device = to_string(device);
   // A checkpoint may have been made on a machine with more, or by somebody else.
@@ -220,11 +271,12 @@ void train(Options o) {
                           .patience = c.patience,
                           .until_accuracy = o.until_accuracy,
                           .out = o.out,
+                          .save_every = o.save_every,
                           .progress = !o.json,
                           .on_epoch =
                               [&](const train::EpochResult& r) {
                                 total_seconds += r.seconds;
-                                print_epoch(r, c, total_seconds, o.json);
+                                if (speaks) print_epoch(r, c, total_seconds, o.json);
                               },
                           .callbacks = std::move(callbacks),
                           .config = to_json(c),
@@ -234,11 +286,13 @@ void train(Options o) {
     trainer.resume(o.resume);
     optimizer->set_schedule(make_schedule(c.schedule, train_loader.size(), c.epochs));
   }
-  if (!o.json)
-    note("{} on {}, {} images, batch {}, {}, {}; results in {}\n", c.model, device,
-         train_set.size(), c.batch, c.precision, c.compile ? "compiled" : "eager",
-         printable(o.out));
-  finish(o, trainer.fit(train_loader, test_loader));
+  const int ranks = distributed::world_size();
+  if (!o.json && speaks)
+    note("{} on {}{}, {} images, batch {}, {}, {}; results in {}\n", c.model,
+         ranks > 1 ? fmt::format("{} × ", ranks) : "", device, train_set.size(), c.batch,
+         c.precision, c.compile ? "compiled" : "eager", printable(o.out));
+  const train::Outcome outcome = trainer.fit(train_loader, test_loader);
+  if (speaks) finish(o, outcome);
 }
 
 /// Options that were given on the command line go before those of the run.
@@ -255,9 +309,7 @@ void apply_resume(CLI::App& command, Options& o) {
   keep("--epochs", &RunConfig::epochs);
   keep("--patience", &RunConfig::patience);
   keep("--threads", &RunConfig::threads);
-  for (const char* name :
-       {"--batch", "--lr", "--optimizer", "--schedule", "--seed", "--momentum", "--weight-decay",
-        "--clip", "--limit", "--augment", "--compile", "--precision"})
+  for (const char* name : kFixed)
     check(command.count(name) == 0,
           "mica train: {} cannot be changed with --resume: the run would be another one", name);
 }
@@ -424,6 +476,19 @@ void add_train(CLI::App& app) {
       ->check(at_least_one());
   command->add_option("--limit", c.limit, "Use only the first N training images")
       ->check(at_least_one());
+  command
+      ->add_option("--save-every", o->save_every,
+                   "Steps between checkpoints, beside those at the end of each epoch")
+      ->check(at_least_one());
+  command
+      ->add_option("--nproc", o->ranks,
+                   "Train in so many processes, each on its part of every batch, by mpirun")
+      ->check(at_least_one());
+  command->add_option("--hosts", o->hosts, "Where these run: a:4,b:4; else here");
+  command
+      ->add_option("--max-restarts", o->max_restarts,
+                   "Start them again from the last checkpoint, so often, when one fails")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--profile", o->profile,
                       "Write where the time of steps 5 to 25 went to this file, a page");
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");
@@ -444,6 +509,7 @@ void add_train(CLI::App& app) {
       "  mica train lenet --epochs 50 --schedule constant --until-accuracy 0.9\n"
       "  mica train charlm --data book.txt --epochs 20\n"
       "  mica train gpt --data texts --layers 12 --width 768 --heads 12 --precision bf16\n"
+      "  mica train lenet --nproc 2 --max-restarts 3\n"
       "  mica train --resume runs/lenet\n\n"
       "The directory of a run holds report.html, metrics.jsonl, TensorBoard's events, and the\n"
       "checkpoints best.safetensors and last.safetensors. Ctrl-C finishes the batch and saves.");
@@ -453,10 +519,13 @@ void add_train(CLI::App& app) {
       const auto run = find_language_run(o->resume, false);
       if (run) model = run->config.value("model", "");
     }
+    const bool language = model == kCharLm || model == kGpt;
+    check<Unsupported>(!language || o->ranks == 1, "mica train: {} trains in one process", model);
     if (model == kCharLm) return run_charlm(*command, *o, *text);
     if (model == kGpt) return run_gpt(*command, *o, *text, *gpt);
     if (o->resume.empty() && command->count("model") == 0) throw CLI::RequiredError("model");
     if (!o->resume.empty()) apply_resume(*command, *o);
+    if (o->ranks > 1 || o->max_restarts > 0) return launch_training(*o);
     train(*o);
   });
 }

@@ -99,10 +99,10 @@ void Training::restart() {
   io::set_random_state(first_random_, x_.device(), "bench");
 }
 
-void Training::step() {
+void Training::step(const Tensor& x, const Tensor& y) {
   optimizer_->zero_grad();
-  const Tensor logits = model_(x_);
-  const Tensor loss = cross_entropy(reshape(logits, {y_.size(0), -1}), y_);
+  const Tensor logits = model_(x);
+  const Tensor loss = cross_entropy(reshape(logits, {y.size(0), -1}), y);
   loss.backward();
   optimizer_->step();
   copy_(loss_, loss.detach());

@@ -37,7 +37,9 @@ class Training {
  public:
   Training(const Workload& workload, int64_t batch, Device device);
 
-  void step();
+  void step() { step(x_, y_); }
+  /// On other images and labels.
+  void step(const Tensor& x, const Tensor& y);
   /// Everything is again as it was before the first step, in the same memory.
   void restart();
   /// Makes each weight larger or smaller by up to this part of itself.

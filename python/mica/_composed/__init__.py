@@ -10,7 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 import mica._mica as m
-from mica._composed import elementwise, methods, products, reductions, shapes
+from mica._composed import (
+    elementwise,
+    matrices,
+    methods,
+    products,
+    reductions,
+    shapes,
+    special,
+)
 from mica._mica import Tensor
 
 # Second names of functions that are there.
@@ -23,13 +31,18 @@ _SECOND = {
 # Methods of Tensor among the functions; the rest are functions alone.
 _METHODS = (
     "addbmm addmv addr aminmax arccos arccosh arcsin arcsinh arctan arctan2 arctanh as_strided "
-    "bincount corrcoef cov cross cummax cummin deg2rad diag_embed diagflat diagonal_scatter dist "
-    "dsplit fill_diagonal_ fix float_power fmax fmin frac frexp gcd ger heaviside histc histogram "
-    "hsplit index_reduce is_nonzero is_same_size is_signed isneginf isposinf isreal kron kthvalue "
-    "lcm ldexp logaddexp2 logcumsumexp logit matrix_power mode msort nanmean nanmedian nanquantile "
-    "nansum narrow_copy positive put quantile rad2deg renorm rot90 scatter_reduce select_scatter "
-    "sgn sinc slice_scatter sum_to_size take tensor_split unfold unique_consecutive vdot vsplit"
+    "as_strided_scatter bincount cholesky corrcoef cov cross cummax cummin deg2rad det diag_embed "
+    "diagflat diagonal_scatter digamma dist dsplit erfinv fill_diagonal_ fix float_power fmax "
+    "fmin frac frexp gcd ger heaviside histc histogram hsplit index_reduce inverse is_nonzero "
+    "is_same_size is_signed isneginf isposinf kron kthvalue lcm ldexp lgamma logaddexp2 "
+    "logcumsumexp logit matrix_exp matrix_power mode msort mvlgamma nanmean nanmedian nanquantile "
+    "nansum narrow_copy pinverse positive put qr quantile rad2deg renorm rot90 scatter_reduce "
+    "select_scatter sgn sinc slice_scatter slogdet sum_to_size svd take tensor_split unfold "
+    "unique_consecutive vdot vsplit"
 ).split()
+
+# Methods of the first parameter of functions that rooms describe.
+_METHODS_OF_ROOMS = ("cholesky_inverse", "cholesky_solve", "logdet")
 
 _METHODS_ALONE = ("fill_diagonal_", "sum_to_size", "unfold")
 
@@ -37,11 +50,11 @@ _METHODS_ALONE = ("fill_diagonal_", "sum_to_size", "unfold")
 _IN_PLACE = (
     "acos acosh addbmm addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin "
     "asinh atan atan2 atanh baddbmm bitwise_and bitwise_left_shift bitwise_not bitwise_or "
-    "bitwise_right_shift bitwise_xor cosh cumprod cumsum deg2rad divide eq exp2 expm1 fix "
-    "float_power frac gcd ge greater greater_equal gt heaviside hypot index_reduce lcm ldexp le "
-    "less less_equal log10 log1p log2 logical_and logical_not logical_or logical_xor logit lt "
-    "multiply ne not_equal put rad2deg renorm scatter_reduce sgn sinc sinh subtract tan "
-    "true_divide xlogy"
+    "bitwise_right_shift bitwise_xor cosh cumprod cumsum deg2rad digamma divide eq erfinv exp2 "
+    "expm1 fix float_power frac gcd ge greater greater_equal gt heaviside hypot index_reduce lcm "
+    "ldexp le less less_equal lgamma log10 log1p log2 logical_and logical_not logical_or "
+    "logical_xor logit lt multiply mvlgamma ne not_equal polygamma put rad2deg renorm "
+    "scatter_reduce sgn sinc sinh subtract tan true_divide xlogy"
 ).split()
 
 # Those that show the same memory in another shape; the object is that view from then on.
@@ -50,7 +63,7 @@ _VIEWS = ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims")
 
 def _functions() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
-    for module in (elementwise, shapes, reductions, products):
+    for module in (elementwise, shapes, reductions, products, matrices, special):
         for name, value in vars(module).items():
             own = getattr(value, "__module__", "") == module.__name__
             if own and callable(value) and not name.startswith("_"):
@@ -70,6 +83,18 @@ def _in_place(name: str) -> Callable[..., Tensor]:
     return write
 
 
+def _of_room(name: str) -> Callable[..., Tensor]:
+    function = getattr(m, name)
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        made: Tensor = function(self, *args, **kwargs)
+        return made
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"See mica.{name}."
+    return call
+
+
 def _in_view(name: str) -> Callable[..., Tensor]:
     def become(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return self._become(getattr(self, name)(*args, **kwargs))
@@ -87,6 +112,8 @@ def add_methods() -> None:
     """Gives Tensor the methods."""
     for name in _METHODS:
         setattr(Tensor, name, getattr(Tensor, _SECOND.get(name, ""), _all[name]))
+    for name in _METHODS_OF_ROOMS:
+        setattr(Tensor, name, _of_room(name))
     for name in _IN_PLACE:
         setattr(Tensor, name + "_", _in_place(name))
     for name in _VIEWS:

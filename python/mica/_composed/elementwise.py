@@ -86,11 +86,6 @@ def isposinf(input: Tensor) -> Tensor:
     return m.logical_and(m.isinf(input), input > 0)
 
 
-def isreal(input: Tensor) -> Tensor:
-    """True for each element: no dtype is complex."""
-    return m.ones_like(input, dtype=m.bool)
-
-
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input · 2^other."""
     return _float(input) * m.exp2(_float(other))

@@ -34,37 +34,22 @@ class Methods(Tensor):
     is_meta = is_mkldnn = is_mps = is_nested = is_quantized = is_sparse = is_sparse_csr = False
     is_xpu = False
 
-    @property
-    def H(self) -> Tensor:  # noqa: N802
-        """T: no dtype is complex."""
-        return self.T
+    def conj_physical(self) -> Tensor:
+        """conj: results are always computed."""
+        return self.conj()
 
-    @property
-    def mH(self) -> Tensor:  # noqa: N802
-        """mT: no dtype is complex."""
-        return self.mT
-
-    @property
-    def real(self) -> Tensor:
-        """The tensor itself: no dtype is complex."""
+    def resolve_conj(self) -> Tensor:
+        """The tensor itself: results are always computed."""
         return self
 
-    def adjoint(self) -> Tensor:
-        """mT: no dtype is complex."""
-        return self.mT
-
-    def conj(self) -> Tensor:
-        """The tensor itself: no dtype is complex."""
-        return self
-
-    conj_physical = resolve_conj = resolve_neg = conj
+    resolve_neg = resolve_conj
 
     def to_dense(self) -> Tensor:
         """The tensor itself: none is sparse."""
         return self
 
     def is_conj(self) -> bool:
-        """False: no dtype is complex."""
+        """False: results are always computed."""
         return False
 
     def is_neg(self) -> bool:
@@ -138,6 +123,12 @@ class Methods(Tensor):
     def new_empty_strided(self, size: Sequence[int], stride: Sequence[int], **k: Any) -> Tensor:
         """new_empty: memory lies as mica has it."""
         return self.new_empty(list(size), **k)
+
+    def polygamma(self, n: int) -> Tensor:
+        """mica.polygamma(n, input)."""
+        from mica._composed.special import polygamma
+
+        return polygamma(n, self)
 
     def prelu(self, weight: Tensor) -> Tensor:
         """mica.nn.functional.prelu."""

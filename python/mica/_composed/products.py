@@ -34,8 +34,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """dot: no dtype is complex."""
-    return m.dot(input, other)
+    """The dot product of input's conjugate with other."""
+    return m.dot(input.conj(), other)
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
@@ -60,21 +60,6 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     a = a.reshape([n for size in a.shape for n in (size, 1)])
     b = b.reshape([n for size in b.shape for n in (1, size)])
     return (a * b).reshape(shape)
-
-
-def matrix_power(input: Tensor, n: int) -> Tensor:
-    """The product of n equal square matrices, for n from 0 on."""
-    if n < 0:
-        raise NotImplementedError(f"matrix_power: n must not be negative, got {n}")
-    size = input.shape[-1]
-    made = m.eye(size, dtype=input.dtype, device=input.device).expand(input.shape)
-    square = input
-    while n:
-        if n & 1:
-            made = m.matmul(made, square)
-        n >>= 1
-        square = m.matmul(square, square) if n else square
-    return made
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:

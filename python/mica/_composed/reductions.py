@@ -8,6 +8,7 @@ from typing import Any
 import mica._mica as m
 from mica._composed.shapes import _axis
 from mica._mica import Tensor, ValuesIndices
+from mica.autograd import Function
 
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, ...]:
@@ -165,13 +166,44 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
     return _running(input, dim, False, "cummin")
 
 
+def _scan(x: Tensor, axis: int, reverse: bool = False) -> Tensor:
+    """logcumsumexp by steps that double in reach."""
+    n, reach = x.shape[axis], 1
+    while reach < n:
+        first, last = x.narrow(axis, 0, n - reach), x.narrow(axis, reach, n - reach)
+        both = m.logaddexp(first, last)
+        kept = x.narrow(axis, n - reach if reverse else 0, reach)
+        x = m.cat([both, kept] if reverse else [kept, both], axis)
+        reach *= 2
+    return x
+
+
+class _LogCumSumExp(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Any:
+        ctx.axis = axis
+        y = _scan(x, axis)
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        # exp(x_i) times the sum of grad_t / exp(y_t) over t from i on, for either sign of grad.
+        x, y = ctx.saved_tensors
+        total = m.zeros_like(x)
+        for sign in (1, -1):
+            part = (grads[0] * sign).clamp_min(0).log() - y
+            total = total + sign * m.exp(x + _scan(part, ctx.axis, reverse=True))
+        return total, None
+
+
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """log of the running sum of exp(input) along dim, without overflow."""
-    axis = _axis(dim, input.dim(), "logcumsumexp")
-    rows = list(m.unbind(input, axis))
-    for i in range(1, len(rows)):
-        rows[i] = m.logaddexp(rows[i - 1], rows[i])
-    return m.stack(rows, axis) if rows else input
+    axis = _axis(dim, max(input.dim(), 1), "logcumsumexp")
+    if input.dim() == 0:
+        return input
+    made: Tensor = _LogCumSumExp.apply(input, axis)
+    return made
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
@@ -345,3 +377,53 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: float, dim: int) -> Tensor:
         shape[dim] = -1
         return middle * m.diff(x).reshape(shape)
     return middle * m.diff(x, dim=dim)
+
+
+def _gradient_along(x: Tensor, dim: int, at: Tensor, edge_order: int) -> Tensor:
+    """By differences of second order inside, of the order that is said at both ends."""
+    n = x.shape[dim]
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    step = (at[1:] - at[:-1]).reshape(shape)
+    slope = m.diff(x, dim=dim) / step
+    before, after = step.narrow(dim, 0, n - 2), step.narrow(dim, 1, n - 2)
+    left, right = slope.narrow(dim, 0, n - 2), slope.narrow(dim, 1, n - 2)
+    inner = (left * after + right * before) / (before + after)
+    first, last = slope.narrow(dim, 0, 1), slope.narrow(dim, n - 2, 1)
+    if edge_order == 2:
+        first, last = _edge(slope, step, dim, False), _edge(slope, step, dim, True)
+    return m.cat([first, inner, last], dim)
+
+
+def _edge(slope: Tensor, step: Tensor, dim: int, last: bool) -> Tensor:
+    n = slope.shape[dim]
+    outer, next = (n - 1, n - 2) if last else (0, 1)
+    a, b = slope.narrow(dim, outer, 1), slope.narrow(dim, next, 1)
+    h, k = step.narrow(dim, outer, 1), step.narrow(dim, next, 1)
+    return a + (a - b) * h / (h + k)
+
+
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> list[Tensor]:
+    """The slope along each axis (or those of dim), by differences: spacing is a step, a step for
+    each axis, or the coordinates of each axis's points."""
+    if edge_order not in (1, 2):
+        raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+    axes = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    steps = list(spacing) if isinstance(spacing, tuple | list) else [spacing] * len(axes)
+    if len(steps) != len(axes):
+        raise ValueError(f"gradient: expected {len(axes)} spacings, got {len(steps)}")
+    made = []
+    for axis, step in zip(axes, steps, strict=True):
+        n = input.shape[axis]
+        if n < edge_order + 1:
+            raise m.ShapeError(
+                f"gradient: axis {axis} must have {edge_order + 1} or more elements, got {n}"
+            )
+        if isinstance(step, Tensor):
+            places = step
+        else:
+            places = m.arange(n, dtype=input.dtype, device=input.device) * step
+        made.append(_gradient_along(input, axis % input.dim(), places.to(input.dtype), edge_order))
+    return made

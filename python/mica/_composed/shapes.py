@@ -265,3 +265,37 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
             rows = m.arange(start, min(start + n, input.shape[0]), device=input.device)
             input[rows, rows - start] = fill_value
     return input
+
+
+def detach(input: Tensor) -> Tensor:
+    """input's elements without its history."""
+    return input.detach()
+
+
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of these sizes along dim."""
+    return m.split(input, list(split_sizes), dim)
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Numbers of elements in a tensor of that shape as one index for each axis."""
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    found: list[Tensor] = []
+    for size in reversed(sizes):
+        found.insert(0, indices % size)
+        indices = indices // size
+    return tuple(found)
+
+
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """input with src where as_strided would read."""
+    order = m.arange(input.numel(), device=input.device).reshape(input.shape)
+    places = as_strided(order, size, stride, storage_offset).reshape(-1)
+    flat = input.reshape(-1).index_copy(0, places, src.reshape(-1))
+    return flat.reshape(input.shape)

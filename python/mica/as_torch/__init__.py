@@ -14,13 +14,16 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from mica import _mica
 from mica.as_torch._tree import install as install
 
 
-def run(script: str, arguments: Sequence[str] = ()) -> dict[str, Any]:
+def run(script: str, arguments: Sequence[str] = (), on: str | None = None) -> dict[str, Any]:
     """Runs a program as `python script arguments…` would, with mica in torch's place, and gives
-    its global names."""
+    its global names. Every CUDA device that it names is the device `on`, if that is said."""
     install()
+    if on is not None:
+        _mica._put_in_place_of_cuda(on)
     path = os.path.abspath(script)
     argv, first = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = [script, *arguments], os.path.dirname(path)

@@ -1,4 +1,4 @@
-"""python -m mica.as_torch [--report] script.py [arguments…]"""
+"""python -m mica.as_torch [--report] [--on DEVICE] script.py [arguments…]"""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def main() -> int:
         action="store_true",
         help="runs nothing, and lists what the program names of torch that mica does not have",
     )
+    parser.add_argument(
+        "--on",
+        metavar="DEVICE",
+        help="where what the program puts on a CUDA device is to be: --on cpu",
+    )
     parser.add_argument("script", help="the program, or with --report also a folder of programs")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
     given = parser.parse_args()
@@ -28,7 +33,7 @@ def main() -> int:
         for line in report.describe(missing):
             print(line)
         return 1 if missing else 0
-    as_torch.run(given.script, given.arguments)
+    as_torch.run(given.script, given.arguments, on=given.on)
     return 0
 
 

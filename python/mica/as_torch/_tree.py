@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "torch.cpu": ("mica.cpu",),
     "torch.cuda": ("mica.cuda",),
     "torch.cuda.amp": ("mica.amp", "mica"),
-    "torch.linalg": (),
+    "torch.linalg": ("mica.linalg",),
     "torch.nn": ("mica.nn",),
     "torch.nn.functional": ("mica.nn.functional",),
     "torch.nn.init": ("mica.nn.init",),
@@ -93,7 +94,7 @@ class TorchModule(ModuleType):
             for source in SOURCES.get(self.__name__, ()):
                 try:
                     value = getattr(importlib.import_module(source), name)
-                except AttributeError:
+                except (AttributeError, ModuleNotFoundError):
                     continue
                 self.__dict__[name] = value
                 return value
@@ -102,7 +103,8 @@ class TorchModule(ModuleType):
     def __dir__(self) -> list[str]:
         names = set(self.__dict__)
         for source in SOURCES.get(self.__name__, ()):
-            names.update(dir(importlib.import_module(source)))
+            if importlib.util.find_spec(source) is not None:
+                names.update(dir(importlib.import_module(source)))
         return sorted(names)
 
 

@@ -192,7 +192,7 @@ std::optional<double> unwritten_number(const Graph& graph, ValueId id) {
   const ValueId root = graph.root(id);
   const auto as_double = [](std::optional<Number> value) -> std::optional<double> {
     constexpr double kExact = 0x1p53;  // integers past it are not all doubles
-    if (!value) return std::nullopt;
+    if (!value || value->is_complex()) return std::nullopt;
     const double number = value->to_double();
     if (!value->is_floating() && std::abs(number) >= kExact) return std::nullopt;
     return number;

@@ -2,6 +2,7 @@
 
 #include "mica/op/composition.h"
 #include "mica/op/function.h"
+#include "mica/ops/activation/functors.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"

@@ -2,7 +2,7 @@
 
 #include "mica/core/tensor.h"
 #include "mica/op/fields.h"
-#include "mica/ops/activation/functors.h"
+#include "mica/ops/activation/functor_params.h"
 
 namespace mica {
 

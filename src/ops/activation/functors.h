@@ -2,38 +2,10 @@
 
 // Each activation f(x) and its gradient, dy * f'(x), as functors. Those with parameters are the
 // op's Params at the same time.
+#include "mica/ops/activation/functor_params.h"
 #include "mica/ops/elementwise/math.h"
 
 namespace mica {
-
-struct LeakyReluParams {
-  double slope = 0.01;  ///< for x < 0
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("slope", self.slope);
-  }
-};
-
-struct EluParams {
-  double alpha = 1.0;  ///< the limit at minus infinity is -alpha
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("alpha", self.alpha);
-  }
-};
-
-struct SoftplusParams {
-  double beta = 1.0;
-  double threshold = 20.0;  ///< x itself where beta * x is above
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("beta", self.beta);
-    f("threshold", self.threshold);
-  }
-};
 
 namespace functor {
 

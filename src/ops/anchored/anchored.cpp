@@ -218,7 +218,9 @@ AnchoredRef intern(Anchored anchored) {
 }
 
 Kernel anchored_composed_kernel() {
-  return timed_kernel<supports_all<AnchoredParams>, prepare, run>("composed");
+  Kernel k = timed_kernel<supports_all<AnchoredParams>, prepare, run>("composed");
+  k.takes_complex = true;  // as far as the ops that it is made of do
+  return k;
 }
 
 const OpDef& anchored_op() {

@@ -13,7 +13,7 @@ namespace {
 
 /// Differences of integers would wrap.
 Tensor in_floats(const Tensor& x) {
-  return is_floating(x.dtype()) ? x.detach() : cast(x, DType::f64);
+  return is_differentiable(x.dtype()) ? x.detach() : cast(x, DType::f64);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include "mica/op/function.h"
 #include "mica/ops/compare/functors.h"
+#include "mica/ops/complex/complex.h"
+#include "mica/ops/complex/cpu.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/fill/fill.h"
@@ -20,6 +22,15 @@ constexpr const char* kBits = "integers have no gradient";
 template <class F, size_t N>
 OpDef truth(const char* name, const Algebra& algebra = {}) {
   return elementwise_op<F, N, Takes::all>(name).no_gradient(kTruth).algebra(algebra).build();
+}
+/// Equality, which complex numbers have too.
+template <class F, class C>
+OpDef equality(const char* name) {
+  return elementwise_op<F, 2, Takes::all>(name)
+      .no_gradient(kTruth)
+      .algebra({.commutes = true})
+      .complex(complex_kernel<C, 2>())
+      .build();
 }
 template <class F, size_t N>
 OpDef bits(const char* name) {
@@ -41,7 +52,7 @@ struct Comparison {
 /// the same, and what their dtype does not hold is above or below all of them.
 Tensor compare(const Comparison& how, const Tensor& a, Number b) {
   const OpDef& op = how.op();
-  if (!is_integer(a.dtype())) return call(op, a, number(b, a, op.name));
+  if (!is_integer(a.dtype()) || b.is_complex()) return call(op, a, number(b, a, op.name));
   const auto always = [&](bool answer) {
     return full(a.shape(), answer, {DType::boolean, a.device()});
   };
@@ -65,11 +76,11 @@ Tensor compare(const Comparison& how, const Tensor& a, Number b) {
 }  // namespace
 
 const OpDef& eq_op() {
-  static OpDef def = truth<functor::Eq, 2>("eq", {.commutes = true});
+  static OpDef def = equality<functor::Eq, complex_functor::Eq>("eq");
   return def;
 }
 const OpDef& ne_op() {
-  static OpDef def = truth<functor::Ne, 2>("ne", {.commutes = true});
+  static OpDef def = equality<functor::Ne, complex_functor::Ne>("ne");
   return def;
 }
 const OpDef& lt_op() {
@@ -161,9 +172,16 @@ Tensor lt(const Tensor& a, const Tensor& b) { return call(lt_op(), a, b); }
 Tensor le(const Tensor& a, const Tensor& b) { return call(le_op(), a, b); }
 Tensor gt(const Tensor& a, const Tensor& b) { return call(gt_op(), a, b); }
 Tensor ge(const Tensor& a, const Tensor& b) { return call(ge_op(), a, b); }
-Tensor logical_and(const Tensor& a, const Tensor& b) { return call(logical_and_op(), a, b); }
-Tensor logical_or(const Tensor& a, const Tensor& b) { return call(logical_or_op(), a, b); }
-Tensor logical_xor(const Tensor& a, const Tensor& b) { return call(logical_xor_op(), a, b); }
+Tensor truth_of(const Tensor& x) { return x.defined() && is_complex(x.dtype()) ? ne(x, 0) : x; }
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return call(logical_and_op(), truth_of(a), truth_of(b));
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  return call(logical_or_op(), truth_of(a), truth_of(b));
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  return call(logical_xor_op(), truth_of(a), truth_of(b));
+}
 Tensor bitwise_and(const Tensor& a, const Tensor& b) { return call(bitwise_and_op(), a, b); }
 Tensor bitwise_or(const Tensor& a, const Tensor& b) { return call(bitwise_or_op(), a, b); }
 Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return call(bitwise_xor_op(), a, b); }
@@ -175,10 +193,22 @@ Tensor lt(const Tensor& a, Number b) { return compare({lt_op, true, false, true}
 Tensor le(const Tensor& a, Number b) { return compare({le_op, true, false, false}, a, b); }
 Tensor gt(const Tensor& a, Number b) { return compare({gt_op, false, true, false}, a, b); }
 Tensor ge(const Tensor& a, Number b) { return compare({ge_op, false, true, true}, a, b); }
-Tensor logical_not(const Tensor& x) { return dispatch(logical_not_op(), NoParams{}, {x})[0]; }
-Tensor isnan(const Tensor& x) { return dispatch(isnan_op(), NoParams{}, {x})[0]; }
-Tensor isinf(const Tensor& x) { return dispatch(isinf_op(), NoParams{}, {x})[0]; }
-Tensor isfinite(const Tensor& x) { return dispatch(isfinite_op(), NoParams{}, {x})[0]; }
+Tensor logical_not(const Tensor& x) {
+  return dispatch(logical_not_op(), NoParams{}, {truth_of(x)})[0];
+}
+Tensor isnan(const Tensor& x) {
+  if (x.defined() && is_complex(x.dtype())) return logical_or(isnan(real(x)), isnan(imag(x)));
+  return dispatch(isnan_op(), NoParams{}, {x})[0];
+}
+Tensor isinf(const Tensor& x) {
+  if (x.defined() && is_complex(x.dtype())) return logical_or(isinf(real(x)), isinf(imag(x)));
+  return dispatch(isinf_op(), NoParams{}, {x})[0];
+}
+Tensor isfinite(const Tensor& x) {
+  if (x.defined() && is_complex(x.dtype()))
+    return logical_and(isfinite(real(x)), isfinite(imag(x)));
+  return dispatch(isfinite_op(), NoParams{}, {x})[0];
+}
 Tensor signbit(const Tensor& x) { return dispatch(signbit_op(), NoParams{}, {x})[0]; }
 Tensor bitwise_not(const Tensor& x) {
   if (x.dtype() == DType::boolean) return logical_not(x);

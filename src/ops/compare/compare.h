@@ -19,6 +19,8 @@ Tensor le(const Tensor& a, Number b);
 Tensor gt(const Tensor& a, Number b);
 Tensor ge(const Tensor& a, Number b);
 
+/// Whether complex numbers are not zero; other tensors as they are.
+Tensor truth_of(const Tensor& x);
 /// Whatever is not zero counts as true.
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);

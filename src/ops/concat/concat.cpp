@@ -82,6 +82,7 @@ const OpDef& concat_op() {
                          .inputs({"tensors..."})
                          .precision(Precision::widest)
                          .dtypes(kAllDTypes)
+                         .moves()
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<ConcatParams>, prepare, run>("runs")})

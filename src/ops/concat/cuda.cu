@@ -56,6 +56,7 @@ __global__ void __launch_bounds__(kThreads)
 struct RowsState : KernelState {
   Rows rows{};
   size_t word = 1;
+  bool aligned = false;  ///< all lie on 16-byte boundaries
   uint64_t longest = 0;  ///< words of the largest input
 };
 
@@ -89,6 +90,8 @@ std::shared_ptr<RowsState> prepare_rows(const ConcatParams& p, const Specs& s) {
     while (in.shape[axis] * inner * element % word != 0) word /= 2;
   }
   state->word = static_cast<size_t>(word);
+  state->aligned =
+      out.aligned && std::ranges::all_of(s.in, [](const TensorSpec& in) { return in.aligned; });
   Rows& rows = state->rows;
   rows.length = static_cast<uint32_t>(out.shape[axis] * inner * element / word);
   rows.rows = static_cast<uint32_t>(out.numel() / (out.shape[axis] * inner));
@@ -111,8 +114,8 @@ void run_rows(const ConcatParams&, const RowsState& state, const Call& c) {
   const auto launch = [&]<class Word>() {
     c.encoder->launch(join_rows<Word>, grid, kThreads, 0, rows, c.out[0].as<Word>());
   };
-  if (state.word == 16) return launch.operator()<uint4>();
-  switch_bytes(static_cast<size_t>(state.word), launch);
+  if (state.word == 16 && state.aligned) return launch.operator()<uint4>();
+  switch_words(static_cast<size_t>(state.word), launch);
 }
 
 /// Each input is copied to its part of the output.

@@ -1,4 +1,6 @@
 // Weight gradients of convolutions, also of those whose result was pooled, by TF32 tensor cores.
+#include <algorithm>
+
 #include "mica/core/error.h"
 #include "mica/op/settings.h"
 #include "mica/ops/conv2d/cuda_implicit_wgrad_plan.h"

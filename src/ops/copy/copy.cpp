@@ -7,8 +7,10 @@
 #include "mica/core/memory.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
+#include "mica/ops/complex/complex.h"
 #include "mica/ops/copy/cpu_copy.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
 #include "mica/ops/view/view.h"
 #include "mica/runtime/host_waits.h"
 #include "mica/runtime/runtime.h"
@@ -20,15 +22,29 @@ void write_recorded(const Tensor& destination, const Tensor& value);
 
 namespace {
 
+void check_conversion(const char* op, DType from, DType to) {
+  check<DTypeError>(
+      !is_complex(from) || is_complex(to),
+      "{}: {} does not hold the complex numbers of {}; real(x), imag(x) and abs(x) make "
+      "real ones of them",
+      op, to, from);
+}
+
 void infer(const CopyParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_conversion("cast", in[0].dtype, p.dtype);
   out.add(in[0].shape, p.dtype);
   out[0].strides =
       p.channels_last ? channels_last_strides(in[0].shape) : contiguous_strides(in[0].shape);
 }
 
-Tensors vjp(const CopyParams&, const VjpArgs& a) { return {cast(a.grad[0], a.in_specs[0].dtype)}; }
+/// What comes back to real numbers that became complex is the real part.
+Tensors vjp(const CopyParams&, const VjpArgs& a) {
+  const DType t = a.in_specs[0].dtype;
+  return {cast(is_complex(t) ? a.grad[0] : real(a.grad[0]), t)};
+}
 
 void infer_into(const NoParams&, std::span<const TensorSpec> in, OutSpecs&) {
+  check_conversion("copy_", in[1].dtype, in[0].dtype);
   const Shape both = broadcast_shapes(in[0].shape, in[1].shape, "copy_");
   check<ShapeError>(both == in[0].shape, "copy_: source {} does not broadcast to destination {}",
                     in[1].shape, in[0].shape);
@@ -59,6 +75,7 @@ void run_into(const NoParams&, const CopyPlan& plan, const Call& c) {
 const OpDef& copy_op() {
   static OpDef def = Op<CopyParams>("copy")
                          .dtypes(kAllDTypes)
+                         .moves()
                          .infer<infer>()
                          .vjp<vjp>({})
                          .elementwise(1)
@@ -74,6 +91,7 @@ const OpDef& copy_into_op() {
                          .inputs({"destination", "source"})
                          .outputs({})
                          .dtypes(kAllDTypes)
+                         .moves()
                          .infer<infer_into>()
                          .mutates<mutates>()
                          .no_gradient("it overwrites its input")
@@ -89,6 +107,11 @@ AnyParams layout_copy_params(const TensorSpec& wanted) {
 
 Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
+  if (is_complex(dtype) && x.device().is_cuda()) {  // whose copies convert real numbers alone
+    const auto part = [&](const Tensor& y) { return cast(y, real_dtype(dtype)); };
+    if (is_complex(x.dtype())) return by_parts(x, part);
+    return complex(part(x), zeros_like(part(x)));
+  }
   return dispatch(copy_op(), CopyParams{dtype, x.spec().is_channels_last()}, {x})[0];
 }
 
@@ -174,8 +197,10 @@ bool overlaps(const Tensor& destination, const Tensor& source) {
 void copy_(const Tensor& destination, const Tensor& source) {
   Tensor here = source.device() == destination.device() ? source : to(source, destination.device());
   if (overlaps(destination, here)) here = clone(here);
+  if (is_complex(destination.dtype()) && here.device().is_cuda())
+    here = cast(here, destination.dtype());
   const std::array<Tensor, 2> both = {destination, here};
-  if (is_floating(destination.dtype()) && grad_wanted(both))
+  if (is_differentiable(destination.dtype()) && grad_wanted(both))
     return write_recorded(destination,
                           expand(cast(here, destination.dtype()), destination.shape()));
   dispatch(copy_into_op(), NoParams{}, {destination, here});

@@ -9,10 +9,10 @@
 namespace mica {
 namespace {
 
-constexpr int64_t kChunk = 1024;             // elements that are converted at a time
-constexpr int64_t kChunkBytes = kChunk * 8;  // at most
-constexpr int64_t kLine = 64;                // bytes of a cache line
-constexpr int64_t kStreamedRun = 2 * kLine;  // bytes worth being written past the caches
+constexpr int64_t kChunk = 1024;              // elements that are converted at a time
+constexpr int64_t kChunkBytes = kChunk * 16;  // at most
+constexpr int64_t kLine = 64;                 // bytes of a cache line
+constexpr int64_t kStreamedRun = 2 * kLine;   // bytes worth being written past the caches
 
 /// Whether runs of T are converted from and to any type (runtime/cpu/convert.h).
 template <class T>
@@ -33,12 +33,31 @@ void convert_by(const S* from, int64_t n, D* to) {
   }
 }
 
+/// Real numbers become complex by way of the parts' type.
+template <class D, class S>
+void convert_to_complex(const S* from, int64_t n, D* to) {
+  if constexpr (kIsComplex<S>) {
+    for (int64_t i = 0; i < n; ++i) to[i] = D(from[i]);
+  } else {
+    typename D::value_type parts[kChunk];
+    for (int64_t i = 0; i < n; i += kChunk) {
+      const int64_t m = std::min(kChunk, n - i);
+      load_run(from + i, 1, m, parts);
+      for (int64_t k = 0; k < m; ++k) to[i + k] = D(parts[k]);
+    }
+  }
+}
+
 template <class D, class S>
 void convert(const void* from, int64_t n, void* to) {
   const auto* in = static_cast<const S*>(from);
   auto* out = static_cast<D*>(to);
   if constexpr (std::is_same_v<D, S>) {
     std::memcpy(to, from, static_cast<size_t>(n) * sizeof(D));
+  } else if constexpr (kIsComplex<D>) {
+    convert_to_complex(in, n, out);
+  } else if constexpr (kIsComplex<S>) {
+    fail<DTypeError>("copy: {} does not hold complex numbers", dtype_of<D>);
   } else if constexpr (std::is_same_v<S, bool>) {
     convert<D, uint8_t>(from, n, to);  // 0 and 1
   } else if constexpr ((kByFloat<S> && !std::is_same_v<D, float>) ||
@@ -80,7 +99,7 @@ void move_words(Word* to, int64_t to_step, const Word* from, int64_t from_step, 
 }
 
 void move(int64_t size, void* to, int64_t to_step, const void* from, int64_t from_step, int64_t n) {
-  switch_bytes(static_cast<size_t>(size), [&]<class Word>() {
+  switch_words(static_cast<size_t>(size), [&]<class Word>() {
     move_words(static_cast<Word*>(to), to_step, static_cast<const Word*>(from), from_step, n);
   });
 }

@@ -158,6 +158,7 @@ void transpose_words(int64_t rows, int64_t columns, Word* to, int64_t to_row, co
 }  // namespace
 
 std::optional<Transpose> Transpose::find(const StridedLoop<2>& loop, size_t size) {
+  if (size > 8) return std::nullopt;  // an element of 16 bytes is a run of its own
   const int inner = loop.rank - 1;
   const auto at = [](int i) { return static_cast<size_t>(i); };
   // Columns that repeat one element are worth it where there are few: a long run is filled faster.

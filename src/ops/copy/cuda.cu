@@ -230,7 +230,8 @@ std::shared_ptr<CopyState> plan(const TensorSpec& out, const TensorSpec& in) {
   state->loop =
       strided_loop<2>(out.shape, {out.strides, broadcast_strides(in.shape, in.strides, out.shape)});
   if (state->loop.count == 0) return state;
-  if (out.dtype == in.dtype && find_transpose(state->loop, state->transpose)) {
+  if (out.dtype == in.dtype && size_of(out.dtype) <= 8 &&
+      find_transpose(state->loop, state->transpose)) {
     state->transposes = true;
     return state;
   }
@@ -252,11 +253,13 @@ template <class Word>
 void launch_same(const CopyState& s, Encoder& encoder, void* out, const void* in) {
   auto* o = static_cast<Word*>(out);
   const auto* i = static_cast<const Word*>(in);
-  if (s.transposes) {
-    const Transpose& t = s.transpose;
-    const auto grid = static_cast<unsigned>(t.tiles.divisor * t.batch);
-    encoder.launch(transpose_tiles<Word>, grid, kThreads, 0, t, o, i);
-    return;
+  if constexpr (sizeof(Word) <= 8) {  // `plan` finds no others: their tiles are too large
+    if (s.transposes) {
+      const Transpose& t = s.transpose;
+      const auto grid = static_cast<unsigned>(t.tiles.divisor * t.batch);
+      encoder.launch(transpose_tiles<Word>, grid, kThreads, 0, t, o, i);
+      return;
+    }
   }
   const unsigned grid = grid_over(s.loop.count, kStreamThreads);
   const auto kernel = s.vector > 1 ? copy_strided<Word, kVec16<Word>> : copy_strided<Word, 1>;
@@ -273,7 +276,7 @@ void launch_cast(const CopyState& s, Encoder& encoder, void* out, const Arg& in)
 void copy(const CopyState& s, Encoder& encoder, const Arg& out, const Arg& in) {
   if (s.loop.count == 0) return;
   if (out.dtype() == in.dtype()) {
-    return switch_bytes(size_of(out.dtype()),
+    return switch_words(size_of(out.dtype()),
                         [&]<class Word>() { launch_same<Word>(s, encoder, out.data, in.data); });
   }
   cuda_switch_all(out.dtype(), [&]<class To>() {
@@ -285,6 +288,14 @@ void copy(const CopyState& s, Encoder& encoder, const Arg& out, const Arg& in) {
     launch_cast<To, 1>(s, encoder, out.data, in);
   });
 }
+
+Support same_or_real(const TensorSpec& out, const TensorSpec& in) {
+  if (out.dtype == in.dtype || (!is_complex(out.dtype) && !is_complex(in.dtype)))
+    return Support::yes();
+  return Support::no("it converts no complex numbers");
+}
+Support supports_copy(const CopyParams&, const Specs& s) { return same_or_real(s.out[0], s.in[0]); }
+Support supports_into(const NoParams&, const Specs& s) { return same_or_real(s.in[0], s.in[1]); }
 
 std::shared_ptr<CopyState> prepare_copy(const CopyParams&, const Specs& s) {
   return plan(s.out[0], s.in[0]);
@@ -304,10 +315,10 @@ void run_into(const NoParams&, const CopyState& state, const Call& c) {
 }  // namespace
 
 KernelList copy_cuda_kernels() {
-  return {kernel<supports_all<CopyParams>, prepare_copy, run_copy>("strided")};
+  return {kernel<supports_copy, prepare_copy, run_copy>("strided")};
 }
 KernelList copy_into_cuda_kernels() {
-  return {kernel<supports_all<NoParams>, prepare_into, run_into>("strided")};
+  return {kernel<supports_into, prepare_into, run_into>("strided")};
 }
 
 }  // namespace mica

@@ -191,8 +191,8 @@ Tensor einsum(std::string_view equation, const Tensors& operands) {
   check(!operands.empty(), "einsum: \"{}\": expected at least one operand", equation);
   for (size_t i = 0; i < operands.size(); ++i) {
     check(operands[i].defined(), "einsum: \"{}\": operand {} is undefined", equation, i);
-    check<DTypeError>(is_floating(operands[i].dtype()),
-                      "einsum: \"{}\": expected a floating dtype, got {}", equation,
+    check<DTypeError>(is_differentiable(operands[i].dtype()),
+                      "einsum: \"{}\": expected a floating or complex dtype, got {}", equation,
                       operands[i].dtype());
     check<DTypeError>(operands[i].dtype() == operands[0].dtype(),
                       "einsum: \"{}\": operands must have one dtype, got {} and {}", equation,

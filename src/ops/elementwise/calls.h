@@ -18,7 +18,9 @@ Tensor call(const OpDef& op, const Tensor& a, const Tensor& b);
 /// The same for functions of floats: integers count as f32.
 Tensor float_call(const OpDef& op, const Tensor& a, const Tensor& b);
 
-inline Tensor as_float(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::f32); }
+inline Tensor as_float(const Tensor& x) {
+  return is_differentiable(x.dtype()) ? x : cast(x, DType::f32);
+}
 
 /// The gradient g() of a broadcast operand, summed to its shape; undefined where nobody asks.
 template <class G>

@@ -9,6 +9,16 @@ namespace {
 
 constexpr int64_t kChunk = 1024;  // elements brought into cache at a time
 
+/// Elements of the carrier's own type lie as they are.
+template <class T, class C>
+void load_values(const T* from, int64_t stride, int64_t n, C* to) {
+  if constexpr (std::is_same_v<T, C> && kIsComplex<C>) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+  } else {
+    load_run(from, stride, n, to);
+  }
+}
+
 template <class Out, class Result>
 void store_results(const Result* from, int64_t n, Out* to, int64_t stride) {
   if constexpr (std::is_same_v<Out, Result>) {
@@ -33,7 +43,7 @@ void stream_results(const Result* from, int64_t n, Out* to) {
 /// For operands of type T.
 template <size_t N, class T, class C, class Result>
 void run_typed(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, const Call& c) {
-  using Out = std::conditional_t<std::is_same_v<Result, bool>, bool, T>;
+  using Out = std::conditional_t<std::is_same_v<Result, C>, T, Result>;
   std::array<int64_t, N + 1> stride;
   for (size_t k = 0; k <= N; ++k) stride[k] = loop.inner_stride(static_cast<int>(k));
   // Dense operands of the computing type are read and written where they lie.
@@ -56,7 +66,7 @@ void run_typed(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, con
     for (size_t k = 0; k < N; ++k) {
       x[k] = c.in[k].template as<T>() + at[k + 1];
       in[k] = values[k];
-      if (stride[k + 1] == 0) load_run(x[k], 0, std::min(n, kChunk), values[k]);
+      if (stride[k + 1] == 0) load_values(x[k], 0, std::min(n, kChunk), values[k]);
     }
     Out* out = c.out[0].template as<Out>() + at[0];
     const int64_t step = whole ? n : kChunk;
@@ -67,7 +77,7 @@ void run_typed(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, con
         if (dense(k + 1)) {
           in[k] = reinterpret_cast<const C*>(x[k] + i);
         } else {
-          load_run(x[k] + i * stride[k + 1], stride[k + 1], m, values[k]);
+          load_values(x[k] + i * stride[k + 1], stride[k + 1], m, values[k]);
         }
       }
       Result* y = direct ? reinterpret_cast<Result*>(out + i) : results;
@@ -82,7 +92,8 @@ void run_typed(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, con
 /// Whether C computes elements of T: its carrier does, and double any float for the reference.
 template <class T, class C>
 inline constexpr bool kComputes =
-    std::is_integral_v<C>
+    kIsComplex<T> || kIsComplex<C> ? std::is_same_v<T, C>
+    : std::is_integral_v<C>
         ? std::is_integral_v<T> && std::is_same_v<T, uint64_t> == std::is_same_v<C, uint64_t>
         : !std::is_integral_v<T> && sizeof(C) >= sizeof(Compute<T>);
 
@@ -90,9 +101,14 @@ inline constexpr bool kComputes =
 
 template <size_t N, class C, class Result>
 void run_function(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, const Call& c) {
-  switch_computed(c.in[0].dtype(), "elementwise", [&]<class T>() {
+  const auto run = [&]<class T>() {
     if constexpr (kComputes<T, C>) run_typed<N, T>(f, loop, c);
-  });
+  };
+  if constexpr (kIsComplex<C>) {
+    switch_complex(c.in[0].dtype(), "elementwise", run);
+  } else {
+    switch_computed(c.in[0].dtype(), "elementwise", run);
+  }
 }
 
 #define MICA_RUN(N, C)                                                                          \
@@ -106,6 +122,15 @@ void run_function(const Function<C, Result>& f, const StridedLoop<N + 1>& loop, 
 MICA_RUN_ALL(1)
 MICA_RUN_ALL(2)
 MICA_RUN_ALL(3)
+#define MICA_RUN_COMPLEX(T)                                                            \
+  MICA_RUN(1, Complex<T>)                                                              \
+  MICA_RUN(2, Complex<T>)                                                              \
+  template void run_function<1>(const Function<Complex<T>, T>&, const StridedLoop<2>&, \
+                                const Call&);                                          \
+  template void run_function<2>(const Function<T, Complex<T>>&, const StridedLoop<3>&, const Call&);
+MICA_RUN_COMPLEX(float)
+MICA_RUN_COMPLEX(double)
+#undef MICA_RUN_COMPLEX
 #undef MICA_RUN_ALL
 #undef MICA_RUN
 

@@ -5,6 +5,8 @@
 
 #include "mica/core/fork.h"
 #include "mica/ops/compare/compare.h"
+#include "mica/ops/complex/complex.h"
+#include "mica/ops/complex/cpu.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/functions.h"
@@ -24,7 +26,7 @@ class Constants {
   Tensor get(Number value, DType dtype, Device device) {
     const std::lock_guard lock(mutex_);
     if (constants_.size() > kMost) constants_.clear();
-    Constant& c = constants_[{element_bits(value, dtype), dtype, device.kind, device.index}];
+    Constant& c = constants_[{element_words(value, dtype), dtype, device.kind, device.index}];
     if (!c.tensor.defined()) c = {held_in(dtype, value), scalar(value, {dtype, device})};
     return c.tensor;
   }
@@ -44,7 +46,7 @@ class Constants {
   };
   Mutex mutex_;
   /// By their bits: 0.0 and -0.0 are two.
-  std::map<std::tuple<uint64_t, DType, DeviceKind, int>, Constant> constants_;
+  std::map<std::tuple<ElementWords, DType, DeviceKind, int>, Constant> constants_;
 };
 
 Constants& constants() {
@@ -53,6 +55,8 @@ Constants& constants() {
 }
 
 DType dtype_beside(DType t, Number value) {
+  if (is_complex(t)) return t;
+  if (value.is_complex()) return complex_dtype(t);
   if (is_floating(t)) return t;
   if (value.is_floating()) return DType::f32;
   if (t != DType::boolean || value.is_bool()) return t;
@@ -79,7 +83,7 @@ Tensor call(const OpDef& op, const Tensor& a, const Tensor& b) {
 
 Tensor float_call(const OpDef& op, const Tensor& a, const Tensor& b) {
   const DType t = promote(a.dtype(), b.dtype());
-  return is_floating(t) ? call(op, a, b) : call(op, cast(a, DType::f32), cast(b, DType::f32));
+  return is_differentiable(t) ? call(op, a, b) : call(op, cast(a, DType::f32), cast(b, DType::f32));
 }
 
 }  // namespace elementwise
@@ -96,12 +100,13 @@ Tensors vjp_sub(const NoParams&, const VjpArgs& a) {
           for_input(a, 1, [&] { return neg(a.grad[0]); })};
 }
 Tensors vjp_mul(const NoParams&, const VjpArgs& a) {
-  return {for_input(a, 0, [&] { return mul(a.grad[0], a.in[1]); }),
-          for_input(a, 1, [&] { return mul(a.grad[0], a.in[0]); })};
+  return {for_input(a, 0, [&] { return mul(a.grad[0], conj(a.in[1])); }),
+          for_input(a, 1, [&] { return mul(a.grad[0], conj(a.in[0])); })};
 }
 Tensors vjp_div(const NoParams&, const VjpArgs& a) {
-  return {for_input(a, 0, [&] { return div(a.grad[0], a.in[1]); }),
-          for_input(a, 1, [&] { return neg(div(mul(a.grad[0], a.out[0]), a.in[1])); })};
+  const Tensor b = conj(a.in[1]);
+  return {for_input(a, 0, [&] { return div(a.grad[0], b); }),
+          for_input(a, 1, [&] { return neg(div(mul(a.grad[0], conj(a.out[0])), b)); })};
 }
 Tensors vjp_remainder(const NoParams&, const VjpArgs& a) {
   return {for_input(a, 0, [&] { return a.grad[0]; }),
@@ -112,15 +117,17 @@ Tensors vjp_pow(const NoParams&, const VjpArgs& args) {
   const Tensor& b = args.in[1];
   const Tensor& dy = args.grad[0];
   const auto zero = [&] { return zeros_like(dy); };
-  return {
-      for_input(args, 0,
-                [&] { return where(eq(b, 0.0), zero(), mul(dy, mul(b, pow(a, sub(b, 1.0))))); }),
-      for_input(args, 1, [&] {
-        // Where a is 0 the power is constant in b.
-        const Tensor flat = logical_and(eq(a, 0.0), ge(b, 0.0));
-        const Tensor base = where(flat, ones_like(a), a);
-        return where(flat, zero(), mul(dy, mul(args.out[0], log(base))));
-      })};
+  return {for_input(args, 0,
+                    [&] {
+                      const Tensor slope = conj(mul(b, pow(a, sub(b, 1.0))));
+                      return where(eq(b, 0.0), zero(), mul(dy, slope));
+                    }),
+          for_input(args, 1, [&] {
+            // Where a is 0 the power is constant in b.
+            const Tensor flat = logical_and(eq(a, 0.0), ge(real(b), 0.0));
+            const Tensor base = where(flat, ones_like(a), a);
+            return where(flat, zero(), mul(dy, conj(mul(args.out[0], log(base)))));
+          })};
 }
 /// The part of the gradient that goes to the first of two operands: all, half of equals, none.
 Tensors choice_vjp(const Tensor& first, const VjpArgs& args) {
@@ -158,44 +165,48 @@ Tensors vjp_relu_grad(const NoParams&, const VjpArgs& a) {
 }
 
 /// A binary op of floats and integers, or of floats alone; `wide` where it computes much.
-template <class F, Takes takes, auto vjp, bool wide = false>
+template <class F, Takes takes, auto vjp, bool wide = false, class Complex = void>
 OpDef binary(const char* name, Op<NoParams>::Saves saves, const Algebra& algebra = {},
              Precision precision = Precision::any) {
-  return elementwise_op<F, 2, takes, wide>(name)
-      .template vjp<vjp>(saves)
-      .algebra(algebra)
-      .precision(precision)
-      .build();
+  Op<NoParams> op = elementwise_op<F, 2, takes, wide>(name);
+  op.template vjp<vjp>(saves).algebra(algebra).precision(precision);
+  if constexpr (!std::is_void_v<Complex>) op.complex(complex_kernel<Complex, 2>());
+  return op.build();
+}
+/// The same for complex numbers too, which the functor C computes.
+template <class F, class C, Takes takes, auto vjp>
+OpDef binary_of_any(const char* name, Op<NoParams>::Saves saves, const Algebra& algebra) {
+  return binary<F, takes, vjp, false, C>(name, saves, algebra);
 }
 
 }  // namespace
 
 const OpDef& add_op() {
   // Of floats only -0 is neutral: -0 + 0 is 0.
-  static OpDef def =
-      binary<functor::Add, Takes::all, vjp_add>("add", {},
-                                                {.commutes = true,
-                                                 .left_identity = -0.0,
-                                                 .right_identity = -0.0,
-                                                 .fold = [](double a, double b) { return a + b; }});
+  static OpDef def = binary_of_any<functor::Add, complex_functor::Add, Takes::all, vjp_add>(
+      "add", {},
+      {.commutes = true,
+       .left_identity = -0.0,
+       .right_identity = -0.0,
+       .fold = [](double a, double b) { return a + b; }});
   return def;
 }
 const OpDef& sub_op() {
-  static OpDef def = binary<functor::Sub, Takes::all, vjp_sub>(
+  static OpDef def = binary_of_any<functor::Sub, complex_functor::Sub, Takes::all, vjp_sub>(
       "sub", {}, {.right_identity = 0.0, .fold = [](double a, double b) { return a - b; }});
   return def;
 }
 const OpDef& mul_op() {
-  static OpDef def =
-      binary<functor::Mul, Takes::all, vjp_mul>("mul", {.in = {{0, {1}}, {1, {0}}}},
-                                                {.commutes = true,
-                                                 .left_identity = 1.0,
-                                                 .right_identity = 1.0,
-                                                 .fold = [](double a, double b) { return a * b; }});
+  static OpDef def = binary_of_any<functor::Mul, complex_functor::Mul, Takes::all, vjp_mul>(
+      "mul", {.in = {{0, {1}}, {1, {0}}}},
+      {.commutes = true,
+       .left_identity = 1.0,
+       .right_identity = 1.0,
+       .fold = [](double a, double b) { return a * b; }});
   return def;
 }
 const OpDef& div_op() {
-  static OpDef def = binary<functor::Div, Takes::floats, vjp_div>(
+  static OpDef def = binary_of_any<functor::Div, complex_functor::Div, Takes::floats, vjp_div>(
       "div", {.in = {1}, .out = {{0, {1}}}},
       {.right_identity = 1.0, .fold = [](double a, double b) { return a / b; }});
   return def;
@@ -211,7 +222,7 @@ const OpDef& remainder_op() {
   return def;
 }
 const OpDef& pow_op() {
-  static OpDef def = binary<functor::Pow, Takes::all, vjp_pow, true>(
+  static OpDef def = binary<functor::Pow, Takes::all, vjp_pow, true, complex_functor::Pow>(
       "pow", {.in = {0, 1}, .out = {{0, {1}}}}, {}, Precision::f32);
   return def;
 }
@@ -238,6 +249,7 @@ const OpDef& neg_op() {
   static OpDef def = elementwise_op<functor::Neg, 1, Takes::all>("neg")
                          .dtypes(kNumberDTypes)
                          .vjp<vjp_neg>({})
+                         .complex(complex_kernel<complex_functor::Neg>())
                          .algebra({.involution = true, .fold = [](double a, double) { return -a; }})
                          .build();
   return def;
@@ -293,8 +305,9 @@ Tensor div(Number a, const Tensor& b) { return div(number(a, as_float(b), "div")
 Tensor pow(Number a, const Tensor& b) { return pow(number(a, b, "pow"), b); }
 Tensor pow(const Tensor& a, Number b) {
   const Tensor exponent = number(b, a, "pow");
-  const bool squares = b.to_double() == 2 && exponent.dtype() == a.dtype();
-  return squares ? square(a) : pow(a, exponent);
+  const bool squares = b == Number(2) || b == Number(2.0);
+  if (squares && exponent.dtype() == a.dtype()) return square(a);
+  return pow(a, exponent);
 }
 Tensor lerp(const Tensor& a, const Tensor& b, Number weight) {
   return lerp(a, b, number(weight, a, "lerp"));

@@ -93,7 +93,9 @@ struct Remainder {
       return r != 0 && is_negative(r) != is_negative(b) ? r + b : r;
     } else {
       const T r = fmod(a, b);
-      return select(((r < T(0)) & (b > T(0))) | ((r > T(0)) & (b < T(0))), r + b, r);
+      const T zero = select(b < T(0), T(-0.0), T(0));
+      return select(r == T(0), zero,
+                    select(((r < T(0)) & (b > T(0))) | ((r > T(0)) & (b < T(0))), r + b, r));
     }
   }
 };
@@ -114,7 +116,9 @@ struct FloorDivide {
       const T q =
           select(((r < T(0)) & (b > T(0))) | ((r > T(0)) & (b < T(0))), whole - T(1), whole);
       const T down = floor(q);
-      return select(b == T(0), a / b, select(q - down > T(0.5), down + T(1), down));
+      const T result = select(q - down > T(0.5), down + T(1), down);
+      // A zero has the sign of the quotient.
+      return select((b == T(0)) | ((result == T(0)) & (a == T(0))), a / b, result);
     }
   }
 };

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "mica/core/switch_bytes.h"
 #include "mica/op/kernel.h"
 #include "mica/ops/fill/fill.h"
@@ -31,11 +33,13 @@ Support supports(const FullParams&, const Specs& s) {
 }
 
 void run(const FullParams& p, const Call& c) {
-  const uint64_t bits = element_bits(p.value, p.dtype);
+  const ElementWords words = element_words(p.value, p.dtype);
   const int64_t n = c.out[0].numel();
-  switch_bytes(size_of(p.dtype), [&]<class Word>() {
+  switch_words(size_of(p.dtype), [&]<class Word>() {
+    Word value;
+    std::memcpy(&value, words.data(), sizeof value);
     c.encoder->launch(fill<Word>, grid_over(n, kThreads * kVec16<Word>), kThreads, 0,
-                      c.out[0].as<Word>(), n, static_cast<Word>(bits));
+                      c.out[0].as<Word>(), n, value);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "mica/ops/fill/fill.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "mica/core/switch_bytes.h"
 #include "mica/op/dispatch.h"
@@ -21,10 +22,11 @@ void infer(const FullParams& p, std::span<const TensorSpec>, OutSpecs& out) {
 Tensors vjp(const FullParams&, const VjpArgs&) { return {}; }
 
 void run(const FullParams& p, const Call& c) {
-  const uint64_t bits = element_bits(p.value, p.dtype);
-  switch_bytes(size_of(p.dtype), [&]<class T>() {
+  const ElementWords words = element_words(p.value, p.dtype);
+  switch_words(size_of(p.dtype), [&]<class T>() {
     T* out = c.out[0].as<T>();
-    const auto value = static_cast<T>(bits);
+    T value;
+    std::memcpy(&value, words.data(), sizeof value);
     parallel_for(c.out[0].numel(), kElementGrain,
                  [&](int64_t begin, int64_t end) { std::fill(out + begin, out + end, value); });
   });
@@ -37,6 +39,7 @@ const OpDef& full_op() {
                          .inputs({})
                          .formats({}, {Format::fixed})
                          .dtypes(kAllDTypes)
+                         .moves()
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<FullParams>, run>("reference")})
@@ -130,7 +133,7 @@ Tensor arange_exact(Number start, Number stop, Number step, TensorOptions option
 }  // namespace
 
 Tensor arange(Number from, Number to, Number by, TensorOptions options) {
-  const bool whole = !is_floating(options.dtype);
+  const bool whole = !is_differentiable(options.dtype);
   if (whole && !from.is_floating() && !to.is_floating() && !by.is_floating())
     return arange_exact(from, to, by, options);
   double start = from.to_double();

@@ -138,8 +138,8 @@ void MappedCopy::run_as(Word* out, const Word* in, Word constant) const {
 
 void MappedCopy::run(const Arg& out, const Arg& in, const void* constant) const {
   if (numel_ == 0) return;
-  switch_bytes(size_of(out.dtype()), [&]<class Word>() {
-    Word value = 0;
+  switch_words(size_of(out.dtype()), [&]<class Word>() {
+    Word value{};
     if (constant) std::memcpy(&value, constant, sizeof value);
     run_as(out.as<Word>(), in.as<const Word>(), value);
   });

@@ -12,7 +12,7 @@ std::shared_ptr<MappedCopyState> prepare(const P& p, const Specs& s) {
 
 template <class P>
 void run(const P&, const MappedCopyState& state, const Call& c) {
-  state.run(c, 0);
+  state.run(c, {});
 }
 
 }  // namespace

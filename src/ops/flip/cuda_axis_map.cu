@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "mica/core/switch_bytes.h"
 #include "mica/ops/flip/cuda_axis_map.h"
 
@@ -169,15 +171,17 @@ MappedCopyState::MappedCopyState(const TensorSpec& out, const TensorSpec& in,
   }
 }
 
-void MappedCopyState::run(const Call& c, uint64_t constant) const {
+void MappedCopyState::run(const Call& c, const ElementWords& constant) const {
   const bool aligned = is_aligned(c.out[0].data, 16);
   const auto launch = [&]<class Word>() {
+    Word value;
+    std::memcpy(&value, constant.data(), sizeof value);
     const unsigned grid =
         grid_for(loop.count, int64_t{kThreads} * kVec16<Word>, c.encoder->multiprocessors());
     c.encoder->launch(copy_mapped<Word>, grid, kThreads, 0, loop, c.out[0].as<Word>(),
-                      c.in[0].as<const Word>(), static_cast<Word>(constant), aligned);
+                      c.in[0].as<const Word>(), value, aligned);
   };
-  switch_bytes(size_of(c.out[0].dtype()), launch);
+  switch_words(size_of(c.out[0].dtype()), launch);
 }
 
 }  // namespace mica::cuda

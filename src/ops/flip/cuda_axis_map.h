@@ -33,7 +33,7 @@ struct MappedLoop {
 struct MappedCopyState : KernelState {
   MappedCopyState(const TensorSpec& out, const TensorSpec& in, std::span<const AxisMap> maps);
   /// `constant`: an element in the low bytes.
-  void run(const Call& c, uint64_t constant) const;
+  void run(const Call& c, const ElementWords& constant) const;
 
   MappedLoop loop;
 };

@@ -73,6 +73,7 @@ const OpDef& flip_op() {
   static OpDef def =
       Op<FlipParams>("flip")
           .inputs({"x"})
+          .moves()
           .infer<infer_flip>()
           .vjp<flip_vjp>({})
           .cpu({kernel<supports_all<FlipParams>, prepare_flip, run<FlipParams>>("runs")})
@@ -84,6 +85,7 @@ const OpDef& roll_op() {
   static OpDef def =
       Op<RollParams>("roll")
           .inputs({"x"})
+          .moves()
           .infer<infer_roll>()
           .vjp<roll_vjp>({})
           .cpu({kernel<supports_all<RollParams>, prepare_roll, run<RollParams>>("runs")})

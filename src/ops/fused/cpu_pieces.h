@@ -1,6 +1,7 @@
 #pragma once
 
 // How the CPU takes the elements of a program through all its calls piece by piece.
+#include <algorithm>
 #include <array>
 #include <vector>
 

@@ -93,7 +93,9 @@ void run_composed(const FusedParams& p, const ComposedState& state, const Call& 
 }  // namespace
 
 Kernel fused_composed_kernel() {
-  return kernel<supports_all<FusedParams>, prepare_composed, run_composed>("composed");
+  Kernel k = kernel<supports_all<FusedParams>, prepare_composed, run_composed>("composed");
+  k.takes_complex = true;  // as far as the ops that it is made of do
+  return k;
 }
 
 const OpDef& fused_op() {

@@ -73,7 +73,9 @@ std::optional<Rows> rows_of(const Shape& shape, const Dims& axes) {
 }
 
 Kernel fused_reduce_composed_kernel() {
-  return kernel<supports_all<FusedReduceParams>, prepare, run>("composed");
+  Kernel k = kernel<supports_all<FusedReduceParams>, prepare, run>("composed");
+  k.takes_complex = true;  // as far as the ops that it is made of do
+  return k;
 }
 
 const OpDef& fused_reduce_op() {

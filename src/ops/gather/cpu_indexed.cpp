@@ -180,6 +180,10 @@ void add_indexed(const Indexed& how, const void* dense, void* table, DType dtype
       return add.operator()<float, Half>();
     case DType::bf16:
       return add.operator()<float, BFloat16>();
+    case DType::c64:
+      return add.operator()<Complex<float>, Complex<float>>();
+    case DType::c128:
+      return add.operator()<Complex<double>, Complex<double>>();
     default:
       return switch_bytes(size_of(dtype), [&]<class W>() { add.template operator()<W, W>(); });
   }
@@ -190,13 +194,13 @@ bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 }  // namespace
 
 void read_indexed(const Indexed& how, const void* table, void* dense, DType dtype) {
-  switch_bytes(size_of(dtype), [&]<class W>() {
+  switch_words(size_of(dtype), [&]<class W>() {
     read_words(how, static_cast<const W*>(table), static_cast<W*>(dense));
   });
 }
 
 void write_indexed(const Indexed& how, const void* dense, void* table, DType dtype) {
-  switch_bytes(size_of(dtype), [&]<class W>() {
+  switch_words(size_of(dtype), [&]<class W>() {
     combine_indexed<Assign>(how, static_cast<const W*>(dense), static_cast<W*>(table));
   });
 }

@@ -54,9 +54,10 @@ struct ReadPlan {
   ReadPlan(const Indexed& how, const TensorSpec& dense, const TensorSpec& table);
   void run(Encoder& encoder, IndexReader index, const void* table, void* dense) const;
 
-  StridedLoop<3> loop;  ///< dense, table, index
-  size_t word = 1;      ///< bytes that move at once: runs that share an index go in wide words
-  int64_t scale = 1;    ///< of the reader, in words
+  StridedLoop<3> loop;   ///< dense, table, index
+  size_t word = 1;       ///< bytes that move at once: runs that share an index go in wide words
+  int64_t scale = 1;     ///< of the reader, in words
+  bool aligned = false;  ///< both lie on 16-byte boundaries
 };
 
 /// `out` as it is before anything is written to it: x, or zeros where x was left out.

@@ -60,8 +60,9 @@ IndexReader index_reader(const TableAxis& axis, const Arg& index, int64_t scale,
 ReadPlan::ReadPlan(const Indexed& how, const TensorSpec& dense, const TensorSpec& table)
     : loop(strided_loop<3>(how.shape, {how.dense, how.table, how.index})),
       word(size_of(dense.dtype)),
-      scale(how.scale) {
-  if (loop.count == 0 || !dense.aligned || !table.aligned) return;
+      scale(how.scale),
+      aligned(dense.aligned && table.aligned) {
+  if (loop.count == 0 || !aligned) return;
   for (size_t wide = 16; wide > word; wide /= 2) {
     if (!widen(loop, scale, static_cast<int64_t>(wide / word))) continue;
     word = wide;
@@ -77,8 +78,9 @@ void ReadPlan::run(Encoder& encoder, IndexReader index, const void* table, void*
     encoder.launch(read_words<Word>, grid, kIndexThreads, 0, loop, index, static_cast<Word*>(dense),
                    static_cast<const Word*>(table));
   };
-  if (word == 16) return launch.operator()<uint4>();
-  switch_bytes(static_cast<size_t>(word), launch);
+  // Elements of 16 bytes need not lie on such boundaries.
+  if (word == 16 && aligned) return launch.operator()<uint4>();
+  switch_words(static_cast<size_t>(word), launch);
 }
 
 }  // namespace mica::cuda

@@ -86,7 +86,7 @@ void WritePlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, co
       launch<Word, unsigned long long>(*this, encoder, index, x, dense, out, workspace);
     }
   };
-  switch_bytes(size_of(out.dtype()), with_word);
+  switch_words(size_of(out.dtype()), with_word);
 }
 
 }  // namespace mica::cuda

@@ -150,6 +150,7 @@ const OpDef& gather_op() {
   static OpDef def =
       Op<GatherParams>("gather")
           .inputs({"x", "index"})
+          .moves()
           .infer<infer_gather>()
           .vjp<vjp_gather>({.in = {1}})
           .cpu({kernel<supports_all<GatherParams>, prepare_gather, run_gather>("strided")})
@@ -161,6 +162,7 @@ const OpDef& scatter_op() {
   static OpDef def =
       Op<ScatterParams>("scatter")
           .inputs({"x", "index", "values"})
+          .moves()
           .precision(Precision::widest)
           .infer<infer_scatter>()
           .vjp<vjp_scatter>({.in = {1}})
@@ -178,8 +180,8 @@ const OpDef& scatter_add_op() {
           .dtypes(kNumberDTypes)
           .infer<infer_scatter>()
           .vjp<vjp_scatter_add>({.in = {{1, {2}}}})
-          .cpu({kernel<supports_all<ScatterParams>, prepare_scatter<true>, run_scatter<true>>(
-              "strided")})
+          .complex(kernel<supports_all<ScatterParams>, prepare_scatter<true>, run_scatter<true>>(
+              "strided"))
           .build();
   return def;
 }

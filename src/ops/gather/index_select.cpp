@@ -96,6 +96,7 @@ const OpDef& index_select_op() {
   static OpDef def =
       Op<GatherParams>("index_select")
           .inputs({"x", "index"})
+          .moves()
           .infer<infer_select>()
           .vjp<vjp_select>({.in = {1}})
           .cpu({kernel<supports_all<GatherParams>, prepare_select, run_select>("strided")})
@@ -111,7 +112,7 @@ const OpDef& index_add_op() {
           .dtypes(kNumberDTypes)
           .infer<infer_add>()
           .vjp<vjp_add>({.in = {{1, {2}}}})
-          .cpu({kernel<supports_all<ScatterParams>, prepare_add, run_add>("strided")})
+          .complex(kernel<supports_all<ScatterParams>, prepare_add, run_add>("strided"))
           .build();
   return def;
 }

@@ -1,5 +1,5 @@
 #include "mica/ops/elementwise/kernels.cuh"
-#include "mica/ops/hardswish/hardswish.h"
+#include "mica/ops/hardswish/functors.h"
 
 namespace mica {
 

@@ -7,6 +7,7 @@
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
+#include "mica/ops/hardswish/functors.h"
 #include "mica/ops/where/where.h"
 
 namespace mica {

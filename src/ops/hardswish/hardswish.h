@@ -1,7 +1,6 @@
 #pragma once
 
 #include "mica/core/tensor.h"
-#include "mica/ops/hardswish/functors.h"
 
 namespace mica {
 

@@ -240,6 +240,7 @@ Placement place_indices(const char* op, const Shape& x, const Dims& axes,
 const OpDef& index_op() {
   static OpDef def = Op<IndexParams>("index")
                          .inputs({"x", "indices..."})
+                         .moves()
                          .infer<infer>()
                          .vjp<vjp>({.in = {1, 2, 3, 4, 5, 6, 7, 8}})
                          .cpu({kernel<supports_all<IndexParams>, prepare, run>("strided")})
@@ -254,7 +255,7 @@ const OpDef& index_put_op() {
           .precision(Precision::widest)
           .infer<infer_put>()
           .vjp<vjp_put>({.in = {2, 3, 4, 5, 6, 7, 8, 9}})
-          .cpu({kernel<supports_all<IndexPutParams>, prepare_put, run_put>("strided")})
+          .complex(kernel<supports_all<IndexPutParams>, prepare_put, run_put>("strided"))
           .build();
   return def;
 }

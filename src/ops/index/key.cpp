@@ -15,7 +15,7 @@ namespace {
 
 template <class T>
 const T* as(const TensorIndex& i) {
-  return std::get_if<T>(&i.value());
+  return i.get_if<T>();
 }
 
 bool is_mask(const Tensor& t) { return t.dtype() == DType::boolean; }
@@ -192,18 +192,18 @@ void KeyPlace::write(const Tensor& values) const {
   copy_(view, may_overlap(view, source) ? clone(source) : source);
 }
 
-TensorIndex::TensorIndex(NoneIndex none) : value_(none) {}
-TensorIndex::TensorIndex(EllipsisIndex all) : value_(all) {}
-TensorIndex::TensorIndex(Place place) : value_(place.at) {}
-TensorIndex::TensorIndex(const Slice& slice) : value_(slice) {}
-TensorIndex::TensorIndex(const Tensor& where) : value_(where) {}
+TensorIndex::TensorIndex(NoneIndex) : kind_(Kind::none) {}
+TensorIndex::TensorIndex(EllipsisIndex) : kind_(Kind::ellipsis) {}
+TensorIndex::TensorIndex(Place place) : kind_(Kind::place), at_(place.at) {}
+TensorIndex::TensorIndex(const Slice& slice) : kind_(Kind::slice), slice_(slice) {}
+TensorIndex::TensorIndex(const Tensor& where) : kind_(Kind::tensor), where_(where) {}
 TensorIndex::TensorIndex(const TensorIndex& other) = default;
 TensorIndex::TensorIndex(TensorIndex&& other) noexcept = default;
 TensorIndex& TensorIndex::operator=(const TensorIndex& other) = default;
 TensorIndex& TensorIndex::operator=(TensorIndex&& other) noexcept = default;
 TensorIndex::~TensorIndex() = default;
 
-TensorIndex::TensorIndex(const char* text) : value_(EllipsisIndex()) {
+TensorIndex::TensorIndex(const char* text) : TensorIndex(Ellipsis) {
   check<IndexError>(std::string_view(text) == "...",
                     "index: expected \"...\", the only text in a key, got \"{}\"", text);
 }

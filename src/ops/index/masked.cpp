@@ -1,5 +1,6 @@
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/compare/compare.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/gather.h"
@@ -157,7 +158,7 @@ const OpDef& nonzero_op() {
 }
 
 Tensor nonzero(const Tensor& x) {
-  const Tensor seen = x.detach();
+  const Tensor seen = truth_of(x.detach());
   const Tensor ends = dispatch(nonzero_ends_op(), NoParams{}, {seen})[0];
   const int64_t blocks = ends.numel();
   NonzeroParams params;

@@ -1,4 +1,6 @@
 // Layer, RMS and group norms with a program before or after them.
+#include <algorithm>
+
 #include "mica/ops/anchored/cuda_carried.h"
 #include "mica/ops/group_norm/group_norm.h"
 #include "mica/ops/layer_norm/cuda_row_norm.cuh"

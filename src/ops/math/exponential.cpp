@@ -3,9 +3,12 @@
 
 #include "mica/op/composition.h"
 #include "mica/op/function.h"
+#include "mica/ops/complex/complex.h"
+#include "mica/ops/complex/cpu.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/math/function_op.h"
 #include "mica/ops/math/functors.h"
 #include "mica/ops/math/math_ops.h"
 
@@ -14,23 +17,16 @@ namespace {
 
 using namespace elementwise;
 
-/// A function of floats with `Tensor gradient(const VjpArgs&)`.
-template <class F, auto gradient>
-OpDef function(const char* name, Op<NoParams>::Saves saves, Precision precision = Precision::any) {
-  return wide_elementwise_op<F>(name)
-      .template vjp<only<gradient>>(saves)
-      .precision(precision)
-      .build();
-}
-
-Tensor grad_exp(const VjpArgs& a) { return mul(a.grad[0], a.out[0]); }
+Tensor grad_exp(const VjpArgs& a) { return mul(a.grad[0], conj(a.out[0])); }
 Tensor grad_exp2(const VjpArgs& a) { return mul(a.grad[0], mul(a.out[0], std::numbers::ln2)); }
-Tensor grad_expm1(const VjpArgs& a) { return mul(a.grad[0], add(a.out[0], 1.0)); }
-Tensor grad_log(const VjpArgs& a) { return div(a.grad[0], a.in[0]); }
+Tensor grad_expm1(const VjpArgs& a) { return mul(a.grad[0], conj(add(a.out[0], 1.0))); }
+Tensor grad_log(const VjpArgs& a) { return div(a.grad[0], conj(a.in[0])); }
 Tensor grad_log2(const VjpArgs& a) { return div(a.grad[0], mul(a.in[0], std::numbers::ln2)); }
-Tensor grad_log10(const VjpArgs& a) { return div(a.grad[0], mul(a.in[0], std::numbers::ln10)); }
-Tensor grad_log1p(const VjpArgs& a) { return div(a.grad[0], add(a.in[0], 1.0)); }
-Tensor grad_sqrt(const VjpArgs& a) { return mul(div(a.grad[0], a.out[0]), 0.5); }
+Tensor grad_log10(const VjpArgs& a) {
+  return div(a.grad[0], mul(conj(a.in[0]), std::numbers::ln10));
+}
+Tensor grad_log1p(const VjpArgs& a) { return div(a.grad[0], conj(add(a.in[0], 1.0))); }
+Tensor grad_sqrt(const VjpArgs& a) { return mul(div(a.grad[0], conj(a.out[0])), 0.5); }
 Tensor grad_erf(const VjpArgs& a) {
   return mul(a.grad[0], mul(exp(neg(square(a.in[0]))), 2 * std::numbers::inv_sqrtpi));
 }
@@ -40,7 +36,7 @@ Tensor grad_erfc(const VjpArgs& a) {
 Tensor grad_rsqrt(const VjpArgs& a) {
   return mul(mul(a.grad[0], -0.5), mul(a.out[0], square(a.out[0])));
 }
-Tensor grad_reciprocal(const VjpArgs& a) { return neg(mul(a.grad[0], square(a.out[0]))); }
+Tensor grad_reciprocal(const VjpArgs& a) { return neg(mul(a.grad[0], conj(square(a.out[0])))); }
 Tensor grad_sigmoid(const VjpArgs& a) { return sigmoid_grad(a.grad[0], a.out[0]); }
 
 Tensors sigmoid_grad_parts(const NoParams&, std::span<const Tensor> in) {
@@ -50,7 +46,8 @@ Tensors sigmoid_grad_parts(const NoParams&, std::span<const Tensor> in) {
 }  // namespace
 
 const OpDef& exp_op() {
-  static OpDef def = function<functor::Exp, grad_exp>("exp", {.out = {0}}, Precision::f32);
+  static OpDef def =
+      function<functor::Exp, grad_exp, complex_functor::Exp>("exp", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& exp2_op() {
@@ -58,11 +55,13 @@ const OpDef& exp2_op() {
   return def;
 }
 const OpDef& expm1_op() {
-  static OpDef def = function<functor::Expm1, grad_expm1>("expm1", {.out = {0}}, Precision::f32);
+  static OpDef def = function<functor::Expm1, grad_expm1, complex_functor::Expm1>(
+      "expm1", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& log_op() {
-  static OpDef def = function<functor::Log, grad_log>("log", {.in = {0}}, Precision::f32);
+  static OpDef def =
+      function<functor::Log, grad_log, complex_functor::Log>("log", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& log2_op() {
@@ -70,15 +69,18 @@ const OpDef& log2_op() {
   return def;
 }
 const OpDef& log10_op() {
-  static OpDef def = function<functor::Log10, grad_log10>("log10", {.in = {0}}, Precision::f32);
+  static OpDef def = function<functor::Log10, grad_log10, complex_functor::Log10>(
+      "log10", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& log1p_op() {
-  static OpDef def = function<functor::Log1p, grad_log1p>("log1p", {.in = {0}}, Precision::f32);
+  static OpDef def = function<functor::Log1p, grad_log1p, complex_functor::Log1p>(
+      "log1p", {.in = {0}}, Precision::f32);
   return def;
 }
 const OpDef& sqrt_op() {
-  static OpDef def = function<functor::Sqrt, grad_sqrt>("sqrt", {.out = {0}});
+  static OpDef def =
+      function<functor::Sqrt, grad_sqrt, complex_functor::Sqrt>("sqrt", {.out = {0}});
   return def;
 }
 const OpDef& erf_op() {
@@ -94,8 +96,8 @@ const OpDef& rsqrt_op() {
   return def;
 }
 const OpDef& reciprocal_op() {
-  static OpDef def =
-      function<functor::Reciprocal, grad_reciprocal>("reciprocal", {.out = {0}}, Precision::f32);
+  static OpDef def = function<functor::Reciprocal, grad_reciprocal, complex_functor::Reciprocal>(
+      "reciprocal", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& sigmoid_op() {
@@ -110,20 +112,32 @@ const OpDef& sigmoid_grad_op() {
 }
 
 Tensor exp(const Tensor& x) { return dispatch(exp_op(), NoParams{}, {as_float(x)})[0]; }
-Tensor exp2(const Tensor& x) { return dispatch(exp2_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor exp2(const Tensor& x) {
+  if (is_complex(x.dtype())) return exp(mul(x, std::numbers::ln2));
+  return dispatch(exp2_op(), NoParams{}, {as_float(x)})[0];
+}
 Tensor expm1(const Tensor& x) { return dispatch(expm1_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor log(const Tensor& x) { return dispatch(log_op(), NoParams{}, {as_float(x)})[0]; }
-Tensor log2(const Tensor& x) { return dispatch(log2_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor log2(const Tensor& x) {
+  if (is_complex(x.dtype())) return div(log(x), std::numbers::ln2);
+  return dispatch(log2_op(), NoParams{}, {as_float(x)})[0];
+}
 Tensor log10(const Tensor& x) { return dispatch(log10_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor log1p(const Tensor& x) { return dispatch(log1p_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor sqrt(const Tensor& x) { return dispatch(sqrt_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor erf(const Tensor& x) { return dispatch(erf_op(), NoParams{}, {as_float(x)})[0]; }
 Tensor erfc(const Tensor& x) { return dispatch(erfc_op(), NoParams{}, {as_float(x)})[0]; }
-Tensor rsqrt(const Tensor& x) { return dispatch(rsqrt_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor rsqrt(const Tensor& x) {
+  if (is_complex(x.dtype())) return reciprocal(sqrt(x));
+  return dispatch(rsqrt_op(), NoParams{}, {as_float(x)})[0];
+}
 Tensor reciprocal(const Tensor& x) {
   return dispatch(reciprocal_op(), NoParams{}, {as_float(x)})[0];
 }
-Tensor sigmoid(const Tensor& x) { return dispatch(sigmoid_op(), NoParams{}, {as_float(x)})[0]; }
+Tensor sigmoid(const Tensor& x) {
+  if (is_complex(x.dtype())) return reciprocal(add(exp(neg(x)), 1.0));
+  return dispatch(sigmoid_op(), NoParams{}, {as_float(x)})[0];
+}
 Tensor sigmoid_grad(const Tensor& dy, const Tensor& y) {
   return dispatch(sigmoid_grad_op(), NoParams{}, {dy, y})[0];
 }

@@ -1,9 +1,12 @@
 // Trigonometric and hyperbolic functions and their inverses.
 #include "mica/op/composition.h"
 #include "mica/op/function.h"
+#include "mica/ops/complex/complex.h"
+#include "mica/ops/complex/cpu.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/math/function_op.h"
 #include "mica/ops/math/functors.h"
 #include "mica/ops/math/math_ops.h"
 
@@ -12,27 +15,31 @@ namespace {
 
 using namespace elementwise;
 
-/// A function of floats with `Tensor gradient(const VjpArgs&)`.
-template <class F, auto gradient>
-OpDef function(const char* name, Op<NoParams>::Saves saves, Precision precision = Precision::any) {
-  return wide_elementwise_op<F>(name)
-      .template vjp<only<gradient>>(saves)
-      .precision(precision)
-      .build();
+Tensor grad_sin(const VjpArgs& a) { return mul(a.grad[0], conj(cos(a.in[0]))); }
+Tensor grad_cos(const VjpArgs& a) { return neg(mul(a.grad[0], conj(sin(a.in[0])))); }
+Tensor grad_tan(const VjpArgs& a) { return mul(a.grad[0], conj(add(square(a.out[0]), 1.0))); }
+Tensor grad_asin(const VjpArgs& a) {
+  return mul(a.grad[0], conj(rsqrt(sub(1.0, square(a.in[0])))));
 }
-
-Tensor grad_sin(const VjpArgs& a) { return mul(a.grad[0], cos(a.in[0])); }
-Tensor grad_cos(const VjpArgs& a) { return neg(mul(a.grad[0], sin(a.in[0]))); }
-Tensor grad_tan(const VjpArgs& a) { return mul(a.grad[0], add(square(a.out[0]), 1.0)); }
-Tensor grad_asin(const VjpArgs& a) { return mul(a.grad[0], rsqrt(sub(1.0, square(a.in[0])))); }
-Tensor grad_acos(const VjpArgs& a) { return neg(mul(a.grad[0], rsqrt(sub(1.0, square(a.in[0]))))); }
-Tensor grad_atan(const VjpArgs& a) { return div(a.grad[0], add(square(a.in[0]), 1.0)); }
-Tensor grad_sinh(const VjpArgs& a) { return mul(a.grad[0], cosh(a.in[0])); }
-Tensor grad_cosh(const VjpArgs& a) { return mul(a.grad[0], sinh(a.in[0])); }
-Tensor grad_asinh(const VjpArgs& a) { return mul(a.grad[0], rsqrt(add(square(a.in[0]), 1.0))); }
-Tensor grad_acosh(const VjpArgs& a) { return mul(a.grad[0], rsqrt(sub(square(a.in[0]), 1.0))); }
-Tensor grad_atanh(const VjpArgs& a) { return div(a.grad[0], sub(1.0, square(a.in[0]))); }
-Tensor grad_tanh(const VjpArgs& a) { return tanh_grad(a.grad[0], a.out[0]); }
+Tensor grad_acos(const VjpArgs& a) { return neg(grad_asin(a)); }
+Tensor grad_atan(const VjpArgs& a) { return div(a.grad[0], conj(add(square(a.in[0]), 1.0))); }
+Tensor grad_sinh(const VjpArgs& a) { return mul(a.grad[0], conj(cosh(a.in[0]))); }
+Tensor grad_cosh(const VjpArgs& a) { return mul(a.grad[0], conj(sinh(a.in[0]))); }
+Tensor grad_asinh(const VjpArgs& a) {
+  return mul(a.grad[0], conj(rsqrt(add(square(a.in[0]), 1.0))));
+}
+/// Of a complex number two roots: that of the square has the wrong sign on the left.
+Tensor grad_acosh(const VjpArgs& a) {
+  const Tensor& x = a.in[0];
+  if (!is_complex(x.dtype())) return mul(a.grad[0], rsqrt(sub(square(x), 1.0)));
+  return mul(a.grad[0], conj(mul(rsqrt(sub(x, 1.0)), rsqrt(add(x, 1.0)))));
+}
+Tensor grad_atanh(const VjpArgs& a) { return div(a.grad[0], conj(sub(1.0, square(a.in[0])))); }
+Tensor grad_tanh(const VjpArgs& a) {
+  const Tensor& y = a.out[0];
+  if (!is_complex(y.dtype())) return tanh_grad(a.grad[0], y);
+  return mul(a.grad[0], conj(sub(1.0, square(y))));
+}
 
 Tensors tanh_grad_parts(const NoParams&, std::span<const Tensor> in) {
   return {mul(in[0], sub(1.0, square(in[1])))};
@@ -41,51 +48,60 @@ Tensors tanh_grad_parts(const NoParams&, std::span<const Tensor> in) {
 }  // namespace
 
 const OpDef& sin_op() {
-  static OpDef def = function<functor::Sin, grad_sin>("sin", {.in = {0}});
+  static OpDef def = function<functor::Sin, grad_sin, complex_functor::Sin>("sin", {.in = {0}});
   return def;
 }
 const OpDef& cos_op() {
-  static OpDef def = function<functor::Cos, grad_cos>("cos", {.in = {0}});
+  static OpDef def = function<functor::Cos, grad_cos, complex_functor::Cos>("cos", {.in = {0}});
   return def;
 }
 const OpDef& tan_op() {
-  static OpDef def = function<functor::Tan, grad_tan>("tan", {.out = {0}}, Precision::f32);
+  static OpDef def =
+      function<functor::Tan, grad_tan, complex_functor::Tan>("tan", {.out = {0}}, Precision::f32);
   return def;
 }
 const OpDef& asin_op() {
-  static OpDef def = function<functor::Asin, grad_asin>("asin", {.in = {0}}, Precision::f32);
+  static OpDef def = function<functor::Asin, grad_asin, complex_functor::Asin>("asin", {.in = {0}},
+                                                                               Precision::f32);
   return def;
 }
 const OpDef& acos_op() {
-  static OpDef def = function<functor::Acos, grad_acos>("acos", {.in = {0}}, Precision::f32);
+  static OpDef def = function<functor::Acos, grad_acos, complex_functor::Acos>("acos", {.in = {0}},
+                                                                               Precision::f32);
   return def;
 }
 const OpDef& atan_op() {
-  static OpDef def = function<functor::Atan, grad_atan>("atan", {.in = {0}});
+  static OpDef def = function<functor::Atan, grad_atan, complex_functor::Atan>("atan", {.in = {0}});
   return def;
 }
 const OpDef& sinh_op() {
-  static OpDef def = function<functor::Sinh, grad_sinh>("sinh", {.in = {0}}, Precision::f32);
+  static OpDef def = function<functor::Sinh, grad_sinh, complex_functor::Sinh>("sinh", {.in = {0}},
+                                                                               Precision::f32);
   return def;
 }
 const OpDef& cosh_op() {
-  static OpDef def = function<functor::Cosh, grad_cosh>("cosh", {.in = {0}}, Precision::f32);
+  static OpDef def = function<functor::Cosh, grad_cosh, complex_functor::Cosh>("cosh", {.in = {0}},
+                                                                               Precision::f32);
   return def;
 }
 const OpDef& asinh_op() {
-  static OpDef def = function<functor::Asinh, grad_asinh>("asinh", {.in = {0}});
+  static OpDef def =
+      function<functor::Asinh, grad_asinh, complex_functor::Asinh>("asinh", {.in = {0}});
   return def;
 }
 const OpDef& acosh_op() {
-  static OpDef def = function<functor::Acosh, grad_acosh>("acosh", {.in = {0}});
+  static OpDef def =
+      function<functor::Acosh, grad_acosh, complex_functor::Acosh>("acosh", {.in = {0}});
   return def;
 }
 const OpDef& atanh_op() {
-  static OpDef def = function<functor::Atanh, grad_atanh>("atanh", {.in = {0}});
+  static OpDef def =
+      function<functor::Atanh, grad_atanh, complex_functor::Atanh>("atanh", {.in = {0}});
   return def;
 }
 const OpDef& tanh_op() {
-  static OpDef def = function<functor::Tanh, grad_tanh>("tanh", {.out = {0}});
+  static OpDef def =
+      function<functor::Tanh, grad_tanh, complex_functor::Tanh>("tanh", {.out = {0}});
   return def;
 }
 const OpDef& tanh_grad_op() {

@@ -1,17 +1,21 @@
 // Functions that keep integers.
 #include "mica/op/function.h"
+#include "mica/ops/compare/compare.h"
+#include "mica/ops/complex/complex.h"
+#include "mica/ops/complex/cpu.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/math/functors.h"
 #include "mica/ops/math/math_ops.h"
+#include "mica/ops/where/where.h"
 
 namespace mica {
 namespace {
 
 using namespace elementwise;
 
-Tensor grad_square(const VjpArgs& a) { return mul(a.grad[0], mul(a.in[0], 2.0)); }
+Tensor grad_square(const VjpArgs& a) { return mul(a.grad[0], conj(mul(a.in[0], 2.0))); }
 Tensor grad_abs(const VjpArgs& a) { return mul(a.grad[0], sign(a.in[0])); }
 
 /// Rounds floats; integers are whole already.
@@ -23,7 +27,7 @@ OpDef rounding(const char* name) {
       .build();
 }
 Tensor rounded(const OpDef& op, const Tensor& x) {
-  return is_floating(x.dtype()) ? dispatch(op, NoParams{}, {x})[0] : x;
+  return is_differentiable(x.dtype()) ? dispatch(op, NoParams{}, {x})[0] : x;
 }
 
 }  // namespace
@@ -32,6 +36,7 @@ const OpDef& square_op() {
   static OpDef def = elementwise_op<functor::Square, 1, Takes::all>("square")
                          .dtypes(kNumberDTypes)
                          .vjp<only<grad_square>>({.in = {0}})
+                         .complex(complex_kernel<complex_functor::Square>())
                          .build();
   return def;
 }
@@ -69,12 +74,21 @@ const OpDef& round_op() {
 }
 
 Tensor square(const Tensor& x) { return dispatch(square_op(), NoParams{}, {x})[0]; }
-Tensor abs(const Tensor& x) { return dispatch(abs_op(), NoParams{}, {x})[0]; }
-Tensor sign(const Tensor& x) { return dispatch(sign_op(), NoParams{}, {x})[0]; }
+Tensor abs(const Tensor& x) {
+  return is_complex(x.dtype()) ? complex_abs(x) : dispatch(abs_op(), NoParams{}, {x})[0];
+}
+Tensor sign(const Tensor& x) {
+  if (!is_complex(x.dtype())) return dispatch(sign_op(), NoParams{}, {x})[0];
+  const Tensor size = abs(x);
+  const Tensor none = eq(size, 0);
+  return where(none, 0.0, div(x, where(none, 1.0, size)));
+}
 Tensor floor(const Tensor& x) { return rounded(floor_op(), x); }
 Tensor ceil(const Tensor& x) { return rounded(ceil_op(), x); }
 Tensor trunc(const Tensor& x) { return rounded(trunc_op(), x); }
-Tensor round(const Tensor& x) { return rounded(round_op(), x); }
+Tensor round(const Tensor& x) {
+  return is_complex(x.dtype()) ? by_parts(x, round) : rounded(round_op(), x);
+}
 
 Functions whole_number_functions() {
   mica::Function absolute =

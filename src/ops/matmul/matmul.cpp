@@ -8,6 +8,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
 #include "mica/ops/anchored/anchored.h"
+#include "mica/ops/complex/products.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/ops/reduce/reduce.h"
@@ -265,6 +266,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     const Tensor c = matmul(a, reshape(b, {b.size(0), 1}));
     return reshape(c, leading(c.shape(), 1));
   }
+  if (is_complex(a.dtype()) || is_complex(b.dtype())) return complex_matmul(a, b);
   if (a.rank() > 2 && b.rank() == 2 && (a.spec().is_contiguous() || b.requires_grad())) {
     // One product: its gradient for b is one product too, instead of a sum over the batch.
     const Shape rows = leading(a.shape(), 1);
@@ -277,6 +279,10 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (is_complex(x.dtype()) || is_complex(weight.dtype())) {
+    const Tensor product = matmul(x, transpose(weight, -2, -1));
+    return bias.defined() ? add(product, bias) : product;
+  }
   return dispatch(linear_op(), NoParams{}, {x, weight, bias})[0];
 }
 

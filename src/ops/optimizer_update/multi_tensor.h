@@ -3,6 +3,7 @@
 // Ops that go through lists of tensors: what they share on every device, and their CPU kernels.
 // Inputs: numbers, a step count, `count` targets, `count` gradients, `count` tensors of each state,
 // and of half-precision parameters `count` masters.
+#include <algorithm>
 #include <array>
 #include <cstring>
 

@@ -7,6 +7,6 @@ namespace mica {
 
 AxisMaps pad_maps(const PadParams& params, const Shape& shape);
 /// The element that stands outside in constant mode, in the low bytes.
-uint64_t pad_value(const PadParams& params, DType dtype);
+ElementWords pad_value(const PadParams& params, DType dtype);
 
 }  // namespace mica

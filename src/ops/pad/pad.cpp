@@ -6,6 +6,7 @@
 #include "mica/core/dtype_switch.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
+#include "mica/ops/complex/complex.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/flip/cpu_axis_map.h"
 #include "mica/ops/pad/cpu.h"
@@ -102,7 +103,7 @@ std::shared_ptr<MappedCopy> prepare(const PadParams& p, const Specs& s) {
 }
 
 void run(const PadParams& p, const MappedCopy& state, const Call& c) {
-  const uint64_t value = pad_value(p, c.out[0].dtype());
+  const ElementWords value = pad_value(p, c.out[0].dtype());
   state.run(c.out[0], c.in[0], &value);
 }
 
@@ -136,13 +137,14 @@ AxisMaps pad_maps(const PadParams& p, const Shape& shape) {
   return maps;
 }
 
-uint64_t pad_value(const PadParams& p, DType dtype) {
-  return p.mode == PadMode::constant ? element_bits(p.value, dtype) : 0;
+ElementWords pad_value(const PadParams& p, DType dtype) {
+  return p.mode == PadMode::constant ? element_words(p.value, dtype) : ElementWords{};
 }
 
 const OpDef& pad_op() {
   static OpDef def = Op<PadParams>("pad")
                          .inputs({"x"})
+                         .moves()
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<PadParams>, prepare, run>("runs")})
@@ -176,6 +178,7 @@ Tensor pad(const Tensor& x, const PadParams& params) {
 }
 
 Tensor pad_grad(const Tensor& dy, const PadGradParams& params) {
+  if (is_complex(dy.dtype())) return view_as_complex(pad_grad(view_as_real(dy), params));
   return dispatch(pad_grad_op(), params, {dy})[0];
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "mica/ops/elementwise/cpu_loop.h"
 #include "mica/runtime/cpu/philox.h"
 

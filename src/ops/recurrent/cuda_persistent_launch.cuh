@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "mica/ops/recurrent/cuda_persistent.cuh"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"

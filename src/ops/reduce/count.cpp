@@ -1,4 +1,5 @@
 #include "mica/op/dispatch.h"
+#include "mica/ops/compare/compare.h"
 #include "mica/ops/reduce/axes.h"
 #include "mica/ops/reduce/cpu_engine.h"
 #include "mica/ops/reduce/cpu_reference.h"
@@ -96,7 +97,8 @@ OpDef define(const char* name) {
 }
 
 Tensor call(const OpDef& op, const Tensor& x, const Dims& axes, bool keepdim) {
-  return dispatch(op, ReduceParams{reduced_axes(op.name, axes, x.rank()), keepdim}, {x})[0];
+  return dispatch(op, ReduceParams{reduced_axes(op.name, axes, x.rank()), keepdim},
+                  {truth_of(x)})[0];
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "mica/core/switch_bytes.h"
 #include "mica/ops/elementwise/cpu_loop.h"
 #include "mica/ops/reduce/axes.h"

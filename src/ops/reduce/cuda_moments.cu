@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "mica/ops/reduce/cuda_engine.cuh"
 #include "mica/ops/reduce/reduce.h"
 

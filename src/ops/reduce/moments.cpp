@@ -2,8 +2,10 @@
 
 #include "mica/op/dispatch.h"
 #include "mica/ops/compare/compare.h"
+#include "mica/ops/complex/complex.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/math/math_ops.h"
 #include "mica/ops/reduce/axes.h"
 #include "mica/ops/reduce/cpu_engine.h"
 #include "mica/ops/reduce/cpu_reference.h"
@@ -216,9 +218,12 @@ const OpDef& std_op() {
 }
 
 Tensor var(const Tensor& x, const Dims& axes, bool keepdim, double correction) {
+  if (is_complex(x.dtype()))
+    return add(var(real(x), axes, keepdim, correction), var(imag(x), axes, keepdim, correction));
   return call(var_op(), x, axes, keepdim, correction);
 }
 Tensor std(const Tensor& x, const Dims& axes, bool keepdim, double correction) {
+  if (is_complex(x.dtype())) return sqrt(var(x, axes, keepdim, correction));
   return call(std_op(), x, axes, keepdim, correction);
 }
 

@@ -136,6 +136,7 @@ const OpDef& norm_op() {
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
+  if (is_complex(x.dtype())) return norm(abs(x), p, axes, keepdim);
   return dispatch(norm_op(), NormParams{p, reduced_axes("norm", axes, x.rank()), keepdim}, {x})[0];
 }
 

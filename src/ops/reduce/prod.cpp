@@ -1,4 +1,5 @@
 #include "mica/op/dispatch.h"
+#include "mica/ops/complex/products.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/reduce/axes.h"
 #include "mica/ops/reduce/cpu_engine.h"
@@ -89,7 +90,8 @@ const OpDef& prod_op() {
 }
 
 Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
-  return dispatch(prod_op(), ReduceParams{reduced_axes("prod", axes, x.rank()), keepdim}, {x})[0];
+  const ReduceParams params{reduced_axes("prod", axes, x.rank()), keepdim};
+  return is_complex(x.dtype()) ? complex_prod(x, params) : dispatch(prod_op(), params, {x})[0];
 }
 
 }  // namespace mica

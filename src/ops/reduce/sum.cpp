@@ -1,5 +1,6 @@
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/complex/complex.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/reduce/axes.h"
@@ -85,12 +86,15 @@ const OpDef& sum_op() {
 }
 
 Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
-  return dispatch(sum_op(), ReduceParams{reduced_axes("sum", axes, x.rank()), keepdim}, {x})[0];
+  const ReduceParams params{reduced_axes("sum", axes, x.rank()), keepdim};
+  if (!is_complex(x.dtype())) return dispatch(sum_op(), params, {x})[0];
+  if (x.rank() == 0) return x;
+  return as_pairs(x, [&](const Tensor& pairs) { return sum(pairs, params.axes, keepdim); });
 }
 
 Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
   const DType t = x.dtype();
-  check<DTypeError>(is_floating(t), "mean: expected a floating dtype, got {}", t);
+  check<DTypeError>(is_differentiable(t), "mean: expected a floating or complex dtype, got {}", t);
   const Dims all = reduced_axes("mean", axes, x.rank());
   const auto n = static_cast<double>(reduced_count(x.shape(), all));
   // A sum of many f16 numbers may pass their range where the mean does not.

@@ -3,6 +3,8 @@
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
+#include "mica/ops/complex/complex.h"
+#include "mica/ops/complex/products.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/reduce/axes.h"
 #include "mica/ops/scan/cpu.h"
@@ -101,11 +103,14 @@ const OpDef& linear_scan_op() {
 }
 
 Tensor cumsum(const Tensor& x, const ScanParams& params) {
-  return dispatch(cumsum_op(), checked("cumsum", x, params), {x})[0];
+  const ScanParams p = checked("cumsum", x, params);
+  if (!is_complex(x.dtype())) return dispatch(cumsum_op(), p, {x})[0];
+  return as_pairs(x, [&](const Tensor& pairs) { return cumsum(pairs, p); });
 }
 
 Tensor cumprod(const Tensor& x, const ScanParams& params) {
-  return dispatch(cumprod_op(), checked("cumprod", x, params), {x})[0];
+  const ScanParams p = checked("cumprod", x, params);
+  return is_complex(x.dtype()) ? complex_cumprod(x, p) : dispatch(cumprod_op(), p, {x})[0];
 }
 
 Tensor linear_scan(const Tensor& a, const Tensor& b, const ScanParams& params) {

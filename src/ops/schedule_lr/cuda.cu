@@ -1,5 +1,5 @@
 #include "mica/op/kernel.h"
-#include "mica/ops/schedule_lr/rate_curve.h"
+#include "mica/ops/schedule_lr/rate_at.h"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {

@@ -4,6 +4,7 @@
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/schedule_lr/rate_at.h"
 
 namespace mica {
 namespace {

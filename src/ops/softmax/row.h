@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+
 #include "mica/runtime/cpu/exp.h"
 
 // Softmax of one contiguous row. For files of both widths of vectors (runtime/cpu/vec.h), so

@@ -62,12 +62,12 @@ __global__ void __launch_bounds__(kThreads)
       if (any) x = load_vec<V>(in + base);
 #pragma unroll
       for (int e = 0; e < V; ++e)
-        if (!kept[e]) x.v[e] = 0;
+        if (!kept[e]) x.v[e] = Word{};
       store_vec<V>(out + base, x);
     } else {
 #pragma unroll
       for (int e = 0; e < V; ++e)
-        if (base + e < m.count) out[base + e] = kept[e] ? in[base + e] : Word(0);
+        if (base + e < m.count) out[base + e] = kept[e] ? in[base + e] : Word{};
     }
   }
 }
@@ -98,7 +98,7 @@ void launch(const TriangleParams& p, const Call& c) {
 
 template <bool upper>
 void run(const TriangleParams& p, const Call& c) {
-  switch_bytes(size_of(c.out[0].dtype()), [&]<class Word>() { launch<upper, Word>(p, c); });
+  switch_words(size_of(c.out[0].dtype()), [&]<class Word>() { launch<upper, Word>(p, c); });
 }
 
 }  // namespace

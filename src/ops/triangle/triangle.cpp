@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "mica/core/check.h"
+#include "mica/core/switch_bytes.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
 #include "mica/runtime/cpu/parallel.h"
@@ -49,29 +50,20 @@ void run_as(const TriangleParams& p, const Call& c) {
       const int64_t edge = std::clamp<int64_t>(row % rows + diagonal + (upper ? 0 : 1), 0, columns);
       const int64_t begin = upper ? edge : 0;
       const int64_t end = upper ? columns : edge;
-      std::fill(to, to + begin, Word(0));
+      std::fill(to, to + begin, Word{});
       if (step == 1) {
         std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin) * sizeof(Word));
       } else {
         for (int64_t i = begin; i < end; ++i) to[i] = from[i * step];
       }
-      std::fill(to + end, to + columns, Word(0));
+      std::fill(to + end, to + columns, Word{});
     }
   });
 }
 
 template <bool upper>
 void run(const TriangleParams& p, const Call& c) {
-  switch (size_of(c.out[0].dtype())) {
-    case 1:
-      return run_as<upper, uint8_t>(p, c);
-    case 2:
-      return run_as<upper, uint16_t>(p, c);
-    case 4:
-      return run_as<upper, uint32_t>(p, c);
-    default:
-      return run_as<upper, uint64_t>(p, c);
-  }
+  switch_words(size_of(c.out[0].dtype()), [&]<class Word>() { run_as<upper, Word>(p, c); });
 }
 
 }  // namespace
@@ -79,6 +71,7 @@ void run(const TriangleParams& p, const Call& c) {
 const OpDef& tril_op() {
   static OpDef def = Op<TriangleParams>("tril")
                          .inputs({"x"})
+                         .moves()
                          .infer<infer>()
                          .vjp<vjp<tril>>({})
                          .cpu({kernel<supports_all<TriangleParams>, run<false>>("runs")})
@@ -89,6 +82,7 @@ const OpDef& tril_op() {
 const OpDef& triu_op() {
   static OpDef def = Op<TriangleParams>("triu")
                          .inputs({"x"})
+                         .moves()
                          .infer<infer>()
                          .vjp<vjp<triu>>({})
                          .cpu({kernel<supports_all<TriangleParams>, run<true>>("runs")})

@@ -50,7 +50,7 @@ void PartCopy::run(Encoder& encoder, void* part, const void* in) const {
     encoder.launch(vectors ? copy_part<Word, kVec16<Word>> : copy_part<Word, 1>, grid, kThreads, 0,
                    loop, static_cast<Word*>(part), static_cast<const Word*>(in));
   };
-  switch_bytes(element, launch);
+  switch_words(element, launch);
 }
 
 void clear_memory(Encoder& encoder, void* data, size_t bytes) {
@@ -82,7 +82,7 @@ Support supports_middle(const SliceGradParams& p, const Specs&) {
 }
 
 void run_middle(const SliceGradParams&, const MappedCopyState& state, const Call& c) {
-  state.run(c, 0);
+  state.run(c, {});
 }
 
 /// Zeros first, then dy in its place.

@@ -130,6 +130,7 @@ const OpDef& slice_grad_op() {
   static OpDef def = Op<SliceGradParams>("slice_grad")
                          .inputs({"dy"})
                          .outputs({"dx"})
+                         .moves()
                          .infer<infer_grad<SliceGradParams>>()
                          .vjp<slice_grad_vjp>({})
                          .cpu({kernel<supports_all<SliceGradParams>, prepare_grad<SliceGradParams>,
@@ -143,6 +144,7 @@ const OpDef& diagonal_grad_op() {
       Op<DiagonalGradParams>("diagonal_grad")
           .inputs({"dy"})
           .outputs({"dx"})
+          .moves()
           .infer<infer_grad<DiagonalGradParams>>()
           .vjp<diagonal_grad_vjp>({})
           .cpu({kernel<supports_all<DiagonalGradParams>, prepare_grad<DiagonalGradParams>,

@@ -1,5 +1,6 @@
 #include "mica/core/switch_bytes.h"
 #include "mica/ops/elementwise/kernels.cuh"
+#include "mica/ops/where/functors.h"
 #include "mica/ops/where/where.h"
 
 namespace mica {
@@ -73,7 +74,7 @@ std::shared_ptr<WhereState> prepare(const NoParams&, const Specs& s) {
 }
 
 void run(const NoParams&, const WhereState& state, const Call& c) {
-  switch_bytes(size_of(c.out[0].dtype()), [&]<class Bits>() { launch<Bits>(state, c); });
+  switch_words(size_of(c.out[0].dtype()), [&]<class Bits>() { launch<Bits>(state, c); });
 }
 
 }  // namespace

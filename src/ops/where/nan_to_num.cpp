@@ -4,10 +4,13 @@
 
 #include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
+#include "mica/ops/complex/complex.h"
 #include "mica/ops/where/where.h"
 
 namespace mica {
 Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
+  if (is_complex(x.dtype()))
+    return by_parts(x, [&](const Tensor& part) { return nan_to_num(part, options); });
   if (!is_floating(x.dtype())) return x;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double most = info_of(x.dtype()).largest;

@@ -3,11 +3,13 @@
 #include <cmath>
 #include <limits>
 
+#include "mica/core/switch_bytes.h"
 #include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
 #include "mica/ops/elementwise/calls.h"
 #include "mica/ops/elementwise/cpu.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/where/functors.h"
 
 namespace mica {
 namespace {
@@ -66,16 +68,7 @@ void choose(const StridedLoop<4>& loop, const Call& c) {
 }
 
 void run_where(const NoParams&, const LoopState<4>& state, const Call& c) {
-  switch (size_of(c.out[0].dtype())) {
-    case 8:
-      return choose<uint64_t>(state.loop, c);
-    case 4:
-      return choose<uint32_t>(state.loop, c);
-    case 2:
-      return choose<uint16_t>(state.loop, c);
-    default:
-      return choose<uint8_t>(state.loop, c);
-  }
+  switch_words(size_of(c.out[0].dtype()), [&]<class Bits>() { choose<Bits>(state.loop, c); });
 }
 
 Tensors vjp_clamp(const ClampParams& p, const VjpArgs& a) {
@@ -90,6 +83,7 @@ Tensors vjp_clamp(const ClampParams& p, const VjpArgs& a) {
 const OpDef& where_op() {
   static OpDef def = Op<NoParams>("where")
                          .dtypes(kBoolDType)
+                         .moves()
                          .infer<infer_where>()
                          .vjp<vjp_where>({.in = {0}})
                          .elementwise(3)
@@ -165,7 +159,11 @@ Functions where_functions() {
   const auto two_numbers = [](const Tensor& condition, Number input, Number other) {
     const bool floats = input.is_floating() || other.is_floating();
     const bool truth = input.is_bool() && other.is_bool();
-    const DType t = floats ? DType::f32 : truth ? DType::boolean : DType::i64;
+    const bool complex = input.is_complex() || other.is_complex();
+    const DType t = complex  ? DType::c64
+                    : floats ? DType::f32
+                    : truth  ? DType::boolean
+                             : DType::i64;
     return where(condition, full({}, input, {t, condition.device()}), other);
   };
   using Bound = std::optional<Number>;

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "mica/core/tensor.h"
-#include "mica/ops/where/functors.h"
+#include "mica/ops/where/functor_params.h"
 
 namespace mica {
 

@@ -2,6 +2,8 @@
 
 // Vectors (runtime/cpu/vec.h) with the mathematics of ops/elementwise/math.h, found by overload: a
 // function written as a template over its value type runs on floats, doubles and these.
+#include <cmath>
+
 #include "mica/runtime/cpu/simd_float.h"
 
 namespace mica::simd {

@@ -3,6 +3,8 @@
 // exp, log, sin, cos, tanh and erf of floats as polynomials, inlined into the loops that use them.
 // They are within two units in the last place (erf within 2.5; tests/unit/simd_test.cpp), of every
 // argument: infinite, NaN, denormal or huge.
+#include <cmath>
+
 #include "mica/runtime/cpu/vec.h"
 
 namespace mica::simd {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <string_view>
 
 #include "mica/core/check.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <mutex>
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"

@@ -128,6 +128,9 @@ decltype(auto) cuda_switch_all(DType t, F&& f) {
       return f.template operator()<uint16_t>();
     case DType::u8:
       return f.template operator()<uint8_t>();
+    case DType::c64:
+    case DType::c128:
+      throw DTypeError("expected a real dtype, got " + std::string(name_of(t)));
     case DType::boolean:
       break;
   }

@@ -13,8 +13,16 @@ strided = "strided"
 default_generator = mica.Generator.default()
 
 
+OutOfMemoryError = mica.OutOfMemory
+
+
 def _assert(condition: Any, message: str) -> None:
     assert condition, message
+
+
+def _check(condition: Any, message: Any = None) -> None:
+    if not condition:
+        raise RuntimeError(message() if callable(message) else "Expected cond to be True")
 
 
 def set_default_dtype(d: mica.dtype) -> None:

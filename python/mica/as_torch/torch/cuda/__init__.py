@@ -9,6 +9,18 @@ import mica
 from mica.cuda import *
 from mica.cuda import current_device as _current
 
+OutOfMemoryError = mica.OutOfMemory
+
+
+class Event(mica.cuda.Event):
+    """A point in the current stream, unless another is named; times are always taken."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, **options: Any) -> None:
+        super().__init__()
+
+    def record(self, stream: Any = None) -> None:
+        super().record(mica.cuda.current_stream() if stream is None else stream)
+
 
 def set_device(device: Any) -> None:
     """mica has no current device but the first."""

@@ -22,5 +22,12 @@ class DataParallel(mica.nn.Module):
         return self.module(*inputs, **kwargs)
 
 
+def _compile(self: mica.nn.Module, *args: Any, **options: Any) -> None:
+    """Calls of the module are compiled from here on."""
+    self.forward = mica.compile(self.forward)
+
+
+mica.nn.Module.compile = _compile
+
 # The class of a projection in PyTorch's attention, which programs name to load modules.
 NonDynamicallyQuantizableLinear = mica.nn.Linear

@@ -35,3 +35,6 @@ def tree_unflatten(leaves: Any, spec: Any) -> Any:
 def tree_map(function: Any, tree: Any) -> Any:
     leaves, spec = tree_flatten(tree)
     return tree_unflatten([function(leaf) for leaf in leaves], spec)
+
+
+TreeSpec = object  # for annotations

@@ -1,0 +1,6 @@
+"""torch.backends.cpu."""
+
+
+def get_cpu_capability() -> str:
+    """Which vectors PyTorch would use is not known; mica chooses its kernels itself."""
+    return "DEFAULT"

@@ -1,0 +1,113 @@
+"""torch.optim: the class that programs derive optimizers of their own from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import mica
+
+
+class _Group(dict):
+    """A group of parameters; its rate is mica's optimizer's, which schedulers set."""
+
+    def __init__(self, rate: Any, *args: Any) -> None:
+        super().__init__(*args)
+        self._rate = rate
+
+    def __getitem__(self, key: str) -> Any:
+        return self._rate["lr"] if key == "lr" else super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self else default  # noqa: SIM401
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key == "lr":
+            self._rate["lr"] = float(value)
+        super().__setitem__(key, value)
+
+
+Optimizer = mica.optim.Optimizer
+_make = Optimizer.__init__
+_rates = Optimizer.param_groups
+
+
+class _WithStep:
+    """What a class gets that derives from Optimizer and has a `step` of its own."""
+
+    def _begin(self, params: Any, defaults: dict[str, Any]) -> None:
+        given = list(params)
+        if not given:
+            raise ValueError("optimizer got an empty parameter list")
+        groups = given if isinstance(given[0], dict) else [{"params": given}]
+        groups = [defaults | group for group in groups]
+        for group in groups:
+            single = isinstance(group["params"], mica.Tensor)
+            group["params"] = [group["params"]] if single else list(group["params"])
+        rates = [{"params": g["params"], "lr": float(g.get("lr", 0))} for g in groups]
+        _make(self, rates, {"lr": float(defaults.get("lr", 0))})
+        self.defaults = defaults
+        self.state: dict[Any, Any] = defaultdict(dict)
+        self._groups = [_Group(r, g) for r, g in zip(_rates.fget(self), groups, strict=True)]
+
+    @property
+    def param_groups(self) -> list[_Group]:
+        return self._groups
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        group = self.defaults | param_group
+        single = isinstance(group["params"], mica.Tensor)
+        group["params"] = [group["params"]] if single else list(group["params"])
+        rate = {"params": group["params"], "lr": float(group.get("lr", 0))}
+        Optimizer.add_param_group(self, rate)
+        self._groups.append(_Group(_rates.fget(self)[-1], group))
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    p.grad.detach().zero_()
+
+    def step(self, closure: Any = None) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define step")
+
+    def _params(self) -> list[Any]:
+        return [p for group in self._groups for p in group["params"]]
+
+    def state_dict(self) -> dict[str, Any]:
+        at = {id(p): i for i, p in enumerate(self._params())}
+        groups = [
+            {k: g[k] for k in g} | {"params": [at[id(p)] for p in g["params"]]}
+            for g in self._groups
+        ]
+        return {"state": {at[id(p)]: s for p, s in self.state.items()}, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        params = self._params()
+        for group, loaded in zip(self._groups, state_dict["param_groups"], strict=True):
+            for key, value in loaded.items():
+                if key != "params":
+                    group[key] = value
+        self.state.clear()
+        for i, state in state_dict["state"].items():
+            self.state[params[int(i)]] = state
+
+
+def _init(self: Any, params: Any, defaults: dict[str, Any], **options: Any) -> None:
+    begin = getattr(self, "_begin", None)
+    begin(params, defaults) if begin else _make(self, params, defaults, **options)
+
+
+def _init_subclass(cls: type, **options: Any) -> None:
+    object.__init_subclass__(**options)
+    if hasattr(cls, "update") or cls.param_groups is not _rates:
+        return  # mica's way, or one of mica's optimizers
+    for name, value in vars(_WithStep).items():
+        if name not in vars(cls) and not name.startswith("__"):
+            setattr(cls, name, value)
+
+
+Optimizer.__init__ = _init
+Optimizer.__init_subclass__ = classmethod(_init_subclass)

@@ -1,0 +1,238 @@
+#include "mica/distributed/group.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+
+#include "mica/core/check.h"
+#include "mica/core/fork.h"
+#include "mica/distributed/mpi/engine.h"
+#include "mica/distributed/nccl/engine.h"
+#include "mica/runtime/runtime.h"
+
+namespace mica::distributed {
+namespace {
+
+constexpr double kTimeout = 25;       // seconds
+constexpr double kStartTimeout = 60;  // until all have come
+
+struct Process {
+  Environment environment;
+  std::string backend = "self";
+  Peer self;
+  std::unique_ptr<StoreServer> server;
+  std::shared_ptr<Store> store;
+  std::shared_ptr<Watch> watch;
+  std::shared_ptr<MpiThread> mpi;
+  bool ended = false;
+  int groups = 0;  ///< made so far: names keys of the store
+};
+
+Mutex& guard() {
+  static auto* mutex = new Mutex;
+  return *mutex;
+}
+/// Null before init; never destroyed.
+Process*& process() {
+  static Process* process = nullptr;
+  return process;
+}
+
+double timeout_from(const InitOptions& options) {
+  if (options.timeout_seconds > 0) return options.timeout_seconds;
+  const char* text = std::getenv("MICA_DISTRIBUTED_TIMEOUT");
+  if (!text || !*text) return kTimeout;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  check(*end == 0 && seconds > 0, "MICA_DISTRIBUTED_TIMEOUT: expected seconds, got '{}'", text);
+  return seconds;
+}
+
+std::string choose_backend(const std::string& asked, const Environment& e) {
+  const bool known = asked.empty() || asked == "mpi" || asked == "nccl" || asked == "self";
+  check(known, "distributed::init: the backend must be \"mpi\", \"nccl\" or \"self\", got \"{}\"",
+        asked);
+  if (asked == "self" || (asked.empty() && e.world_size == 1 && !e.by_mpi())) return "self";
+  if (!asked.empty()) return asked;
+  return e.by_mpi() ? "mpi" : "nccl";
+}
+
+/// Where rank 0 listens and the name of the job, told by MPI.
+std::string told_by_mpi(MpiThread& mpi, std::string text) {
+  return mpi.run([&](MpiLibrary& m) {
+    text.resize(1024);
+    mpi.finish(m.broadcast(text.data(), static_cast<int>(text.size()), 0, m.world()));
+    return std::string(text.c_str());
+  });
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == ' ') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+void open_store(Process& p) {
+  const Environment& e = p.environment;
+  std::string job = fmt::format("{}:{}", e.master_address, e.master_port);
+  std::vector<std::string> addresses = {e.master_address};
+  int port = e.master_port;
+  if (p.mpi) {
+    std::string text;
+    if (e.rank == 0) {
+      job = fmt::format("{}-{}-{}", host_name(), ::getpid(), std::time(nullptr));
+      p.server = std::make_unique<StoreServer>(0, job);
+      text = fmt::format("{} {}", job, p.server->port());
+      for (const std::string& address : own_addresses()) text += " " + address;
+    }
+    const std::vector<std::string> words = words_of(told_by_mpi(*p.mpi, text));
+    job = words[0];
+    port = std::stoi(words.at(1));
+    addresses.assign(words.begin() + 2, words.end());
+  } else if (e.rank == 0) {
+    p.server = std::make_unique<StoreServer>(port, job);
+    addresses = {"127.0.0.1"};
+  }
+  p.store = std::make_shared<Store>(addresses, port, job, p.self, kStartTimeout);
+}
+
+std::vector<int> all_ranks(int n) {
+  std::vector<int> ranks;
+  for (int i = 0; i < n; ++i) ranks.push_back(i);
+  return ranks;
+}
+
+/// NCCL for the tensors of CUDA, where there are any.
+std::shared_ptr<Engine> cuda_engine(Process& p, const Communicator& group) {
+  if (p.backend == "mpi" && (!cuda_available() || !nccl_available())) return nullptr;
+  const std::string key = fmt::format("nccl:{}", p.groups);
+  const NcclExchange exchange = [&](const std::string& own) {
+    if (group.rank == 0) p.store->set(key, own);
+    return group.rank == 0 ? own : p.store->get(key, kStartTimeout);
+  };
+  return make_nccl_engine(group, p.environment.local_rank, exchange, p.watch);
+}
+
+void open_world(Process& p) {
+  Communicator world;
+  world.rank = p.environment.rank;
+  world.members = all_ranks(p.environment.world_size);
+  if (p.mpi)
+    world.engines[static_cast<size_t>(DeviceKind::cpu)] =
+        make_mpi_engine(p.mpi, p.mpi->library().world(), p.watch, world);
+  world.engines[static_cast<size_t>(DeviceKind::cuda)] = cuda_engine(p, world);
+  p.groups += 1;
+  set_world(std::move(world));
+}
+
+Process& opened(const char* what) {
+  Process* p = process();
+  check(p != nullptr, "distributed::{}: call distributed::init() first", what);
+  return *p;
+}
+
+}  // namespace
+
+void init(const InitOptions& options) {
+  const std::lock_guard lock(guard());
+  if (process()) return;
+  auto p = std::make_unique<Process>();
+  p->environment = environment_from(process_variables());
+  p->backend = choose_backend(options.backend, p->environment);
+  if (p->backend == "self") {
+    p->environment = {};
+  } else {
+    const Environment& e = p->environment;
+    const double timeout = timeout_from(options);
+    p->self = {e.rank, host_name(), ::getpid()};
+    if (p->backend == "mpi") {
+      p->mpi = std::make_shared<MpiThread>(e.launcher);
+      const auto [rank, size] =
+          p->mpi->run([](MpiLibrary& m) { return std::pair(m.rank(), m.size()); });
+      check(rank == e.rank && size == e.world_size,
+            "distributed::init: the environment says rank {} of {} ({}), MPI rank {} of {}: start "
+            "the program with this MPI's mpirun, or with `mica launch`",
+            e.rank, e.world_size, e.launcher, rank, size);
+    } else {
+      check<Unsupported>(nccl_available(), "distributed::init: {}", nccl_unavailable_reason());
+    }
+    open_store(*p);
+    p->watch = std::make_shared<Watch>(p->store, p->self, timeout);
+    open_world(*p);
+    // Not std::atexit, which the library does without (core/exit.cpp).
+    ::on_exit(
+        [](int status, void*) {
+          if (status != 0) report_failure(fmt::format("it ended with status {}", status));
+          shutdown();
+        },
+        nullptr);
+  }
+  process() = p.release();
+}
+
+bool is_initialized() { return process() != nullptr; }
+int rank() { return process() ? process()->environment.rank : 0; }
+int world_size() { return process() ? process()->environment.world_size : 1; }
+int local_rank() { return process() ? process()->environment.local_rank : 0; }
+std::string backend() { return process() ? process()->backend : "self"; }
+
+int64_t new_group(const std::vector<int>& ranks) {
+  const std::lock_guard lock(guard());
+  Process& p = opened("new_group");
+  const int size = p.environment.world_size;
+  std::vector<int> sorted = ranks;
+  std::ranges::sort(sorted);
+  check(!ranks.empty() && sorted.front() >= 0 && sorted.back() < size &&
+            std::ranges::adjacent_find(sorted) == sorted.end(),
+        "distributed::new_group: expected different ranks below {}", size);
+  Communicator group;
+  group.members = ranks;
+  const auto own = std::ranges::find(ranks, p.environment.rank);
+  group.rank = own == ranks.end() ? -1 : static_cast<int>(own - ranks.begin());
+  group.number = p.groups;
+  const size_t cpu = static_cast<size_t>(DeviceKind::cpu);
+  if (p.backend == "self") group.engines[cpu] = make_self_engine();
+  if (p.mpi) {
+    const MpiLibrary::Comm comm = p.mpi->run(
+        [&](MpiLibrary& m) { return m.split(group.rank < 0 ? -1 : 0, std::max(group.rank, 0)); });
+    if (group.rank >= 0) group.engines[cpu] = make_mpi_engine(p.mpi, comm, p.watch, group);
+  }
+  if (p.backend != "self" && group.rank >= 0)
+    group.engines[static_cast<size_t>(DeviceKind::cuda)] = cuda_engine(p, group);
+  p.groups += 1;
+  return add_communicator(std::move(group));
+}
+
+int group_rank(int64_t group) { return communicator(group)->rank; }
+int group_size(int64_t group) { return communicator(group)->size(); }
+
+void report_failure(const std::string& error) {
+  Process* p = process();
+  if (p && p->store && !p->ended) {
+    p->ended = true;
+    p->store->report(error);
+  }
+}
+
+std::string failure() {
+  Process* p = process();
+  return p && p->store ? p->store->failure().value_or("") : "";
+}
+
+void shutdown() {
+  Process* p = process();
+  if (!p || !p->store || std::exchange(p->ended, true)) return;
+  p->store->leave();
+  if (!p->store->failure() && p->mpi) p->mpi->finalize();
+}
+
+}  // namespace mica::distributed

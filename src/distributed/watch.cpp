@@ -1,0 +1,43 @@
+#include "mica/distributed/watch.h"
+
+#include <algorithm>
+
+#include "mica/core/check.h"
+
+namespace mica::distributed {
+
+void Watch::note(int64_t group, int64_t number, const std::string& words) {
+  store_->note(group, number, words);
+}
+
+void Watch::raise(const Wait& w, const std::string& why) {
+  broken_ = true;
+  fail<DeviceError>("distributed: {} waited for {} (call {} of group {}): {}", self_.name(),
+                    w.words, w.number, w.group, why);
+}
+
+std::string Watch::missing(const Wait& w) {
+  std::string text;
+  const std::string here = fmt::format("{}:{}", w.group, w.number);
+  try {
+    for (const Status& s : store_->statuses())
+      if (s.peer.rank != self_.rank && s.at != here &&
+          std::ranges::find(w.members, s.peer.rank) != w.members.end())
+        text += fmt::format("{}{}, whose last call was {}", text.empty() ? "" : "; ", s.peer.name(),
+                            s.words.empty() ? "none" : s.words);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return text.empty() ? "all ranks are there, and MPI does not go on" : text + " did not come";
+}
+
+void Watch::check_wait(const Wait& w) {
+  if (const std::optional<std::string> failure = store_->failure()) raise(w, *failure);
+  // Who is done may well have taken part.
+  for (const auto& [rank, begun] : store_->left(w.group))
+    if (begun < w.number && std::ranges::find(w.members, rank) != w.members.end())
+      raise(w, fmt::format("rank {} has ended", rank));
+  if (w.seconds > timeout_) raise(w, fmt::format("after {:.0f} s {}", w.seconds, missing(w)));
+}
+
+}  // namespace mica::distributed

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mica/distributed/store.h"
+#include "mica/ops/collective/communicator.h"
+
+namespace mica::distributed {
+
+/// Waits for others, and knows when they will not come.
+class Watch {
+ public:
+  Watch(std::shared_ptr<Store> store, Peer self, double timeout_seconds)
+      : store_(std::move(store)), self_(std::move(self)), timeout_(timeout_seconds) {}
+
+  /// What one waits for: group 2's 17th call, "all_reduce sum f32[1024]".
+  struct Wait {
+    int64_t group = 0;
+    int64_t number = 0;
+    std::string words;
+    std::vector<int> members;  ///< ranks among all
+    double seconds = 0;        ///< since it began
+  };
+  /// Says to the others what this process is at.
+  void note(int64_t group, int64_t number, const std::string& words);
+  /// Raises where a process failed or left, or the wait takes too long: who, and what was waited
+  /// for.
+  void check_wait(const Wait& wait);
+  /// After it raised: nothing more can be waited for.
+  bool broken() const { return broken_; }
+  double timeout() const { return timeout_; }
+
+ private:
+  [[noreturn]] void raise(const Wait& wait, const std::string& why);
+  std::string missing(const Wait& wait);
+
+  std::shared_ptr<Store> store_;
+  Peer self_;
+  double timeout_;
+  std::atomic<bool> broken_ = false;
+};
+
+}  // namespace mica::distributed

@@ -1,0 +1,169 @@
+// cuFFT, which is opened when a transform on CUDA is first asked for.
+#include <dlfcn.h>
+
+#include <mutex>
+
+#include "mica/core/check.h"
+#include "mica/op/kernel.h"
+#include "mica/ops/fft/cuda_scale.h"
+#include "mica/ops/fft/fft.h"
+#include "mica/runtime/cuda/encoder.h"
+
+namespace mica {
+namespace {
+
+/// Of cufft.h, which only who builds against the library needs: its functions by their C
+/// signatures.
+struct Cufft {
+  using Handle = int;
+  enum Type : int { r2c = 0x2a, c2r = 0x2c, c2c = 0x29, d2z = 0x6a, z2d = 0x6c, z2z = 0x69 };
+
+  int (*create)(Handle*);
+  int (*set_auto_allocation)(Handle, int);
+  int (*make_plan)(Handle, int, long long*, long long*, long long, long long, long long*, long long,
+                   long long, Type, long long, size_t*);
+  int (*set_stream)(Handle, cudaStream_t);
+  int (*set_work_area)(Handle, void*);
+  int (*exec_c2c)(Handle, void*, void*, int);
+  int (*exec_z2z)(Handle, void*, void*, int);
+  int (*exec_r2c)(Handle, const void*, void*);
+  int (*exec_d2z)(Handle, const void*, void*);
+  int (*exec_c2r)(Handle, void*, void*);
+  int (*exec_z2d)(Handle, void*, void*);
+  int (*destroy)(Handle);
+  std::string missing;  ///< why it cannot be used
+
+  static const Cufft& get() {
+    static const Cufft* const library = new Cufft;
+    return *library;
+  }
+
+ private:
+  Cufft() {
+    void* handle = nullptr;
+    for (const char* name : {"libcufft.so.12", "libcufft.so.11"})
+      if (!handle) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+      missing = "cuFFT was not found: libcufft.so.12 is not where libraries are looked for";
+      return;
+    }
+    const auto find = [&]<class F>(F& f, const char* name) {
+      f = reinterpret_cast<F>(dlsym(handle, name));
+      if (!f && missing.empty()) missing = fmt::format("this cuFFT has no {}", name);
+    };
+    find(create, "cufftCreate");
+    find(set_auto_allocation, "cufftSetAutoAllocation");
+    find(make_plan, "cufftMakePlanMany64");
+    find(set_stream, "cufftSetStream");
+    find(set_work_area, "cufftSetWorkArea");
+    find(exec_c2c, "cufftExecC2C");
+    find(exec_z2z, "cufftExecZ2Z");
+    find(exec_r2c, "cufftExecR2C");
+    find(exec_d2z, "cufftExecD2Z");
+    find(exec_c2r, "cufftExecC2R");
+    find(exec_z2d, "cufftExecZ2D");
+    find(destroy, "cufftDestroy");
+  }
+};
+
+void check_cufft(int status, const char* call) {
+  check<DeviceError>(status == 0, "{} failed with status {}", call, status);
+}
+
+/// A plan for all lines of a call. Its handle holds the stream and the workspace of a run: one
+/// thread at a time.
+struct Plan : KernelState {
+  Plan(int64_t n, int64_t lines, Cufft::Type type) {
+    const Cufft& library = Cufft::get();
+    if (lines == 0) return;
+    check_cufft(library.create(&handle), "cufftCreate");
+    made = true;
+    check_cufft(library.set_auto_allocation(handle, 0), "cufftSetAutoAllocation");
+    long long length = n;
+    check_cufft(library.make_plan(handle, 1, &length, nullptr, 1, n, nullptr, 1, n, type, lines,
+                                  &workspace_bytes),
+                "cufftMakePlanMany64");
+  }
+  ~Plan() override {
+    if (made) Cufft::get().destroy(handle);
+  }
+
+  Cufft::Handle handle = 0;
+  bool made = false;
+  mutable std::mutex alone;
+};
+
+bool is_double(const TensorSpec& s) { return real_dtype(s.dtype) == DType::f64; }
+
+/// Runs a plan and multiplies what it leaves.
+template <class F>
+void run_plan(const Plan& plan, const Call& c, double scale, F&& execute) {
+  if (c.out[0].numel() == 0) return;
+  {
+    const std::lock_guard lock(plan.alone);
+    check_cufft(Cufft::get().set_stream(plan.handle, c.encoder->stream()), "cufftSetStream");
+    check_cufft(Cufft::get().set_work_area(plan.handle, c.workspace), "cufftSetWorkArea");
+    check_cufft(execute(Cufft::get()), "cufftExec");
+  }
+  if (scale == 1) return;
+  const int64_t n = c.out[0].numel() * (is_complex(c.out[0].dtype()) ? 2 : 1);
+  fft::scale_values(*c.encoder, c.out[0].data, n, is_double(*c.out[0].spec), scale);
+}
+
+template <class P>
+Support supports(const P&, const Specs&) {
+  const std::string& missing = Cufft::get().missing;
+  return missing.empty() ? Support::yes().with_contiguous({0}) : Support::no(missing);
+}
+
+std::shared_ptr<Plan> plan_for(const TensorSpec& whole, Cufft::Type narrow, Cufft::Type wide) {
+  const int64_t n = whole.shape.back();
+  return std::make_shared<Plan>(n, n == 0 ? 0 : whole.numel() / n,
+                                is_double(whole) ? wide : narrow);
+}
+std::shared_ptr<Plan> prepare(const FftParams&, const Specs& s) {
+  return plan_for(s.in[0], Cufft::c2c, Cufft::z2z);
+}
+std::shared_ptr<Plan> prepare_to_half(const RealFftParams&, const Specs& s) {
+  return plan_for(s.in[0], Cufft::r2c, Cufft::d2z);
+}
+std::shared_ptr<Plan> prepare_from_half(const RealFftParams&, const Specs& s) {
+  return plan_for(s.out[0], Cufft::c2r, Cufft::z2d);
+}
+
+void run(const FftParams& p, const Plan& plan, const Call& c) {
+  run_plan(plan, c, p.scale, [&](const Cufft& library) {
+    const int direction = p.inverse ? 1 : -1;
+    const auto execute = is_double(*c.in[0].spec) ? library.exec_z2z : library.exec_c2c;
+    return execute(plan.handle, c.in[0].data, c.out[0].data, direction);
+  });
+}
+void run_to_half(const RealFftParams& p, const Plan& plan, const Call& c) {
+  run_plan(plan, c, p.scale, [&](const Cufft& library) {
+    const auto execute = is_double(*c.in[0].spec) ? library.exec_d2z : library.exec_r2c;
+    return execute(plan.handle, c.in[0].data, c.out[0].data);
+  });
+}
+void run_from_half(const RealFftParams& p, const Plan& plan, const Call& c) {
+  run_plan(plan, c, p.scale, [&](const Cufft& library) {
+    const auto execute = is_double(*c.in[0].spec) ? library.exec_z2d : library.exec_c2r;
+    return execute(plan.handle, c.in[0].data, c.out[0].data);
+  });
+}
+
+KernelList only(Kernel k) {
+  k.takes_complex = true;
+  return {k};
+}
+
+}  // namespace
+
+KernelList fft_cuda_kernels() { return only(kernel<supports<FftParams>, prepare, run>("cufft")); }
+KernelList rfft_cuda_kernels() {
+  return only(kernel<supports<RealFftParams>, prepare_to_half, run_to_half>("cufft"));
+}
+KernelList irfft_cuda_kernels() {
+  return only(kernel<supports<RealFftParams>, prepare_from_half, run_from_half>("cufft"));
+}
+
+}  // namespace mica

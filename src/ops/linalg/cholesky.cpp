@@ -1,0 +1,186 @@
+#include "mica/op/dispatch.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/linalg/dense.h"
+#include "mica/ops/linalg/lanes.h"
+#include "mica/ops/linalg/linalg.h"
+#include "mica/ops/linalg/matrix.h"
+#include "mica/ops/linalg/triangular.h"
+#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/triangle/triangle.h"
+
+namespace mica {
+namespace linalg {
+namespace {
+
+struct CholeskyParams {
+  bool check = true;  ///< a matrix that is not positive definite raises
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("check", self.check);
+  }
+};
+
+void infer(const CholeskyParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_square("linalg.cholesky", in[0]);
+  add_dense(out, in[0].shape, in[0].dtype);
+  add_dense(out, batch_of(in[0].shape), DType::i32);
+}
+
+/// A = L Lᴴ: Lᴴ gL loses what is above its diagonal, and half of that itself.
+Tensors vjp(const CholeskyParams&, const VjpArgs& a) {
+  const Tensor& l = a.out[0];
+  const Tensor product = mica::matmul(adjoint(l), a.grad[0]);
+  const Tensor lower = (tril(product) + tril(product, -1)) * 0.5;
+  const Tensor left = solve_lower(l, lower, {.left = true, .adjoint = true});
+  const Tensor g = solve_lower(l, left, {.left = false});
+  return {(g + adjoint(g)) * 0.5};
+}
+
+void raise_errors(const CholeskyParams& p, const Call& call, int64_t count) {
+  if (!p.check) return;
+  check_infos("cholesky", call.out[1].as<int32_t>(), count, [](int order) {
+    return fmt::format(
+        "the matrix is not positive definite (its leading minor of order {} is not positive)",
+        order);
+  });
+}
+
+void run_reference(const CholeskyParams& p, const Call& call) {
+  const int64_t n = columns_of(call.in[0].shape());
+  const int64_t count = matrices_in(call.in[0].shape());
+  auto* infos = call.out[1].as<int32_t>();
+  switch_matrix(call.in[0].dtype(), [&]<class T>() {
+    for_matrices(count, cube(n), [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        auto a = widened(call.in[0].as<T>() + b * n * n, n * n);
+        infos[b] = dense::cholesky(n, a.data());
+        store(a, call.out[0].as<T>() + b * n * n);
+      }
+    });
+  });
+  raise_errors(p, call, count);
+}
+
+/// The lower triangle of what lies row-major is the upper one of what LAPACK sees.
+void run_blas(const CholeskyParams& p, const Call& call) {
+  const int64_t n = columns_of(call.in[0].shape());
+  const int64_t count = matrices_in(call.in[0].shape());
+  auto* infos = call.out[1].as<int32_t>();
+  switch_matrix(call.in[0].dtype(), [&]<class T>() {
+    for_matrices(count, cube(n), [&](int64_t begin, int64_t end) {
+      const int size = static_cast<int>(n);
+      for (int64_t b = begin; b < end; ++b) {
+        const T* from = call.in[0].as<T>() + b * n * n;
+        T* to = call.out[0].as<T>() + b * n * n;
+        for (int64_t i = 0; i < n; ++i) {
+          std::copy(from + i * n, from + i * n + i + 1, to + i * n);
+          std::fill(to + i * n + i + 1, to + i * n + n, T(0));
+        }
+        infos[b] = 0;
+        if (n > 0) lapack().of<T>().potrf("U", &size, to, &size, &infos[b], 1);
+      }
+    });
+  });
+  raise_errors(p, call, count);
+}
+
+template <class T>
+void cholesky_lanes(int64_t n, Lanes<T>* a, LaneMask<T>& info) {
+  for (int64_t j = 0; j < n; ++j) {
+    Lanes<T>* row = a + j * n;
+    Lanes<T> d = row[j];
+    for (int64_t k = 0; k < j; ++k) d -= row[k] * row[k];
+    const LaneMask<T> positive = d > 0;
+    info = (info == 0) & ~positive ? lane_numbers<T>(j + 1) : info;
+    const Lanes<T> root = sqrt(d);
+    const Lanes<T> inverse = 1 / root;
+    row[j] = root;
+    for (int64_t i = j + 1; i < n; ++i) {
+      Lanes<T>* below = a + i * n;
+      Lanes<T> sum = below[j];
+      for (int64_t k = 0; k < j; ++k) sum -= below[k] * row[k];
+      below[j] = sum * inverse;
+    }
+    for (int64_t k = j + 1; k < n; ++k) row[k] = Lanes<T>{};
+  }
+}
+
+void run_lanes(const CholeskyParams& p, const Call& call) {
+  const int64_t n = columns_of(call.in[0].shape());
+  const int64_t count = matrices_in(call.in[0].shape());
+  auto* infos = call.out[1].as<int32_t>();
+  switch_matrix(call.in[0].dtype(), [&]<class T>() {
+    if constexpr (!kIsComplex<T>)
+      for_lanes<T>(count, cube(n), [&](int64_t begin, int64_t end) {
+        LaneBuffer<T> a(n * n);
+        for (int64_t first = begin * kLanes<T>; first < std::min(end * kLanes<T>, count);
+             first += kLanes<T>) {
+          LaneMask<T> info{};
+          load_lanes(call.in[0].as<T>(), count, first, n * n, a.data());
+          cholesky_lanes<T>(n, a.data(), info);
+          store_lanes(a.data(), call.out[0].as<T>(), count, first, n * n);
+          for (int64_t l = 0; l < std::min<int64_t>(kLanes<T>, count - first); ++l)
+            infos[first + l] = static_cast<int32_t>(info[l]);
+        }
+      });
+  });
+  raise_errors(p, call, count);
+}
+
+Support supports_lapack(const CholeskyParams&, const Specs& s) {
+  return supports_lapack_sizes(s, {0});
+}
+Support supports_batched(const CholeskyParams&, const Specs& s) {
+  return supports_lanes(s, columns_of(s.in[0].shape), {0});
+}
+Support supports_reference(const CholeskyParams&, const Specs&) {
+  return Support::yes().with_contiguous({0});
+}
+
+}  // namespace
+}  // namespace linalg
+
+const OpDef& cholesky_op() {
+  using namespace linalg;
+  using P = CholeskyParams;
+  static OpDef def =
+      Op<P>("cholesky")
+          .inputs({"a"})
+          .outputs({"l", "info"})
+          .dtypes(kMatrixDTypes)
+          .precision(Precision::f32)
+          .infer<infer>()
+          .vjp<vjp>({.out = {0}})
+          .cpu({kernel<supports_batched, run_lanes>("batched"),
+                kernel<supports_lapack, prepare_lapack<P>, run_lapack<run_blas, P>>("lapack"),
+                kernel<supports_reference, run_reference>("reference")})
+          .build();
+  return def;
+}
+
+namespace linalg {
+
+CholeskyEx cholesky_ex(const Tensor& a, bool upper, bool check_errors) {
+  check_square("linalg.cholesky", a.spec());
+  const Outputs out =
+      dispatch(cholesky_op(), CholeskyParams{check_errors}, {upper ? adjoint(a) : a});
+  return {upper ? adjoint(out[0]) : out[0], out[1]};
+}
+
+Tensor cholesky(const Tensor& a, bool upper) { return cholesky_ex(a, upper, true).l; }
+
+Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
+  check_square("cholesky_solve", l.spec());
+  const TriangularOptions left{};
+  if (upper) return solve_triangular(l, solve_triangular(adjoint(l), b, false, left), true, left);
+  return solve_triangular(adjoint(l), solve_triangular(l, b, false, left), true, left);
+}
+
+Tensor cholesky_inverse(const Tensor& l, bool upper) {
+  check_square("cholesky_inverse", l.spec());
+  return cholesky_solve(eye_like(l, columns_of(l.shape())), l, upper);
+}
+
+}  // namespace linalg
+}  // namespace mica

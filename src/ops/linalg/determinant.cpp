@@ -1,0 +1,138 @@
+#include "mica/autograd/function.h"
+#include "mica/op/composition.h"
+#include "mica/op/dispatch.h"
+#include "mica/ops/compare/compare.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/ops/linalg/dense.h"
+#include "mica/ops/linalg/linalg.h"
+#include "mica/ops/linalg/matrix.h"
+#include "mica/ops/math/math_ops.h"
+#include "mica/ops/matmul/matmul.h"
+#include "mica/ops/reduce/reduce.h"
+#include "mica/ops/where/where.h"
+
+namespace mica {
+
+const OpDef& cofactor_op();
+
+namespace linalg {
+namespace {
+
+/// 1, or -1 for an odd number of exchanged rows; (…).
+Tensor sign_of(const Tensor& pivots, DType dtype) {
+  const int64_t n = pivots.shape().back();
+  const Tensor own = arange(1, n + 1, 1, {DType::i32, pivots.device()});
+  const Tensor exchanges = sum(ne(pivots, own), {-1});
+  return 1.0 - cast(remainder(exchanges, 2), dtype) * 2.0;
+}
+
+Tensor det_by_lu(const Tensor& a) {
+  const LuFactorEx f = lu_factor_ex(a, true, false);
+  return prod(diagonal_of(f.lu), {-1}) * sign_of(f.pivots, a.dtype());
+}
+
+/// The adjugate's conjugate transpose: how the determinant changes with each element.
+void infer(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  check_square("linalg.det", in[0]);
+  add_dense(out, in[0].shape, in[0].dtype);
+}
+
+/// det(A) A⁻ᴴ, which is right where A can be inverted.
+Tensors composition(const NoParams&, std::span<const Tensor> in) {
+  const Tensor d = unsqueeze(unsqueeze(det_by_lu(in[0]), -1), -1);
+  return {d * adjoint(inv_ex(in[0], false).inverse)};
+}
+
+/// U diag(products of the other singular values) Vᴴ times det(U Vᴴ): of singular matrices too.
+template <class S>
+std::vector<S> cofactor_by_svd(int64_t n, const std::vector<S>& a) {
+  std::vector<double> s;
+  dense::Matrix<S> u;
+  dense::Matrix<S> vh;
+  dense::svd(n, n, a.data(), false, u, s, vh);
+  const auto at = [n](int64_t i, int64_t j) { return static_cast<size_t>(i * n + j); };
+  std::vector<S> turn(a.size());
+  std::vector<S> result(a.size());
+  for (int64_t k = 0; k < n; ++k) {
+    double others = 1;
+    for (int64_t j = 0; j < n; ++j) others *= j == k ? 1 : s[static_cast<size_t>(j)];
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        turn[at(i, j)] += u[at(i, k)] * vh[at(k, j)];
+        result[at(i, j)] += u[at(i, k)] * others * vh[at(k, j)];
+      }
+  }
+  std::vector<int32_t> pivots(static_cast<size_t>(n));
+  dense::lu(n, n, turn.data(), pivots.data());
+  S sign = 1;
+  for (int64_t i = 0; i < n; ++i)
+    sign *= turn[at(i, i)] * (pivots[static_cast<size_t>(i)] == i + 1 ? 1.0 : -1.0);
+  // Of a complex matrix the factor is the conjugate of det(U Vᴴ), which is a number of size 1.
+  if constexpr (kIsComplex<S>) sign = std::conj(sign);
+  for (S& value : result) value *= sign;
+  return result;
+}
+
+void run_reference(const NoParams&, const Call& call) {
+  const int64_t n = columns_of(call.in[0].shape());
+  const int64_t count = matrices_in(call.in[0].shape());
+  switch_matrix(call.in[0].dtype(), [&]<class T>() {
+    for_matrices(count, 20 * cube(n), [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b)
+        store(cofactor_by_svd(n, widened(call.in[0].as<T>() + b * n * n, n * n)),
+              call.out[0].as<T>() + b * n * n);
+    });
+  });
+}
+
+Support supports_reference(const NoParams&, const Specs&) {
+  return Support::yes().with_contiguous({0});
+}
+
+}  // namespace
+
+Tensor det(const Tensor& a) {
+  check_square("linalg.det", a.spec());
+  return call_function(
+      "linalg.det", {a},
+      [&](FunctionContext& c) -> Tensors {
+        c.save({a});
+        return {det_by_lu(a)};
+      },
+      [](FunctionContext& c, const Tensors& g) -> Tensors {
+        const Tensor cofactors = dispatch(cofactor_op(), NoParams{}, {c.saved()[0]})[0];
+        return {unsqueeze(unsqueeze(g[0], -1), -1) * cofactors};
+      })[0];
+}
+
+SlogDet slogdet(const Tensor& a) {
+  check_square("linalg.slogdet", a.spec());
+  const LuFactorEx f = lu_factor_ex(a, true, false);
+  const Tensor u = diagonal_of(f.lu);
+  const Tensor sign_of_u = prod(sign(u.detach()), {-1});
+  return {sign_of_u * sign_of(f.pivots, a.dtype()), sum(log(abs(u)), {-1})};
+}
+
+Tensor logdet(const Tensor& a) {
+  const SlogDet d = slogdet(a);
+  return where(lt(d.sign, 0), std::numeric_limits<double>::quiet_NaN(), d.logabsdet);
+}
+
+}  // namespace linalg
+
+const OpDef& cofactor_op() {
+  using namespace linalg;
+  static OpDef def = Op<NoParams>("cofactor")
+                         .inputs({"a"})
+                         .dtypes(kMatrixDTypes)
+                         .precision(Precision::f32)
+                         .infer<infer>()
+                         .vjp<vjp_by<composition, NoParams>>({.in = {0}})
+                         .cpu({kernel<supports_reference, run_reference>("reference")})
+                         .build();
+  return def;
+}
+
+}  // namespace mica

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "mica/ops/sparse/cpu_pattern.h"
+
+namespace mica {
+
+namespace csr_product_inputs {
+enum In { kCrowA, kColA, kA, kCrowB, kColB, kB, kCrow };
+}
+namespace csr_sampled_product_inputs {
+enum In { kCrow, kCol, kCrowA, kColA, kA, kCrowB, kColB, kB };
+}
+
+// In threads over rows, each with a row of the result as if it were dense.
+Kernel csr_product_ends_rows_kernel();
+Kernel csr_product_rows_kernel();
+Kernel csr_sampled_product_rows_kernel();
+// With maps from columns to sums.
+Kernel csr_product_reference_kernel();
+Kernel csr_sampled_product_reference_kernel();
+
+}  // namespace mica

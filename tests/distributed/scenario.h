@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mica/core/check.h"
+#include "mica/distributed/distributed.h"
+#include "mica/mica.h"
+
+namespace mica::ranks {
+
+using Words = std::vector<std::string>;
+
+struct Scenario {
+  const char* name;
+  void (*run)(const Words& arguments);
+};
+const std::vector<Scenario>& scenarios();
+
+void collectives(const Words&);
+void gradients(const Words&);
+void compiled(const Words&);
+void groups(const Words&);
+void large(const Words&);
+void training(const Words&);
+void accumulation(const Words&);
+void unused(const Words&);
+void compression(const Words&);
+void sharding(const Words&);
+void checkpoints(const Words&);
+void batch_norm(const Words&);
+void loader(const Words&);
+void trainer(const Words&);
+void hang(const Words&);
+void die(const Words&);
+void raise(const Words&);
+void mismatch(const Words&);
+void bandwidth(const Words&);
+
+/// Raises where two tensors differ in a bit.
+void expect_same(const Tensor& a, const Tensor& b, const std::string& what);
+/// Raises where an element differs by more.
+void expect_close(const Tensor& a, const Tensor& b, double tolerance, const std::string& what);
+/// Normal numbers that depend on the seed alone.
+Tensor drawn(const Shape& shape, uint64_t seed, DType dtype = DType::f32);
+
+}  // namespace mica::ranks
