@@ -47,8 +47,9 @@ const EmbeddedHeader* header_of(const std::string& functor) {
   const std::string own = colon == std::string::npos ? functor : functor.substr(colon + 1);
   for (const EmbeddedHeader& h : embedded_headers()) {
     if (!std::string_view(h.name).ends_with("functors.h")) continue;
-    for (const char* end : {" {", " : "})
-      if (std::strstr(h.text, ("struct " + own + end).c_str())) return &h;
+    for (const std::string& text :
+         {"struct " + own + " {", "struct " + own + " : ", own + "::operator()"})
+      if (std::strstr(h.text, text.c_str())) return &h;
   }
   return nullptr;
 }
