@@ -3,8 +3,9 @@ include(CMakePackageConfigHelpers)
 include(${CMAKE_CURRENT_LIST_DIR}/PublicHeaders.cmake)
 set(mica_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/mica)
 
-# mica.h has what programs use; an operator of one's own needs what op/ says of operators.
-mica_public_headers(mica_headers mica.h c.h fwd.h fmt.h custom/load_ops.h op/dispatch.h op/function.h op/kernel.h op/op_def.h op/params.h)
+# The headers at the top of src/ have what programs use; an operator of one's own needs what op/ says of operators.
+file(GLOB mica_top_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/*.h)
+mica_public_headers(mica_headers ${mica_top_headers} op/dispatch.h op/function.h op/kernel.h op/op_def.h op/params.h)
 foreach(header IN LISTS mica_headers)
   cmake_path(GET header PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mica/${folder} COMPONENT mica)

@@ -1,6 +1,8 @@
 #pragma once
 
-// Everything a program needs.
+// What most programs need: tensors and operators, gradients, layers, optimizers, data, files,
+// training, compiled functions. Beside it stand models.h, inference.h, text.h, kernels.h,
+// distributed.h and profiler.h.
 #include "mica/amp/amp.h"
 #include "mica/autograd/anomaly.h"
 #include "mica/autograd/autograd.h"
@@ -15,7 +17,6 @@
 #include "mica/core/tensor.h"
 #include "mica/core/tensor_index.h"
 #include "mica/core/version.h"
-#include "mica/custom/custom.h"
 #include "mica/data/collate.h"
 #include "mica/data/csv.h"
 #include "mica/data/idx.h"
@@ -27,7 +28,6 @@
 #include "mica/data/stream.h"
 #include "mica/graph/compile.h"
 #include "mica/graph/passes/passes.h"
-#include "mica/inference/engine.h"
 #include "mica/io/checkpoint.h"
 #include "mica/io/event_writer.h"
 #include "mica/io/file.h"
@@ -36,23 +36,12 @@
 #include "mica/io/report.h"
 #include "mica/io/safetensors.h"
 #include "mica/io/tree.h"
-#include "mica/models/bert.h"
-#include "mica/models/charlm.h"
-#include "mica/models/gpt2.h"
-#include "mica/models/image_models.h"
-#include "mica/models/llama.h"
 #include "mica/models/models.h"
-#include "mica/models/resnet.h"
 #include "mica/nn/nn.h"
-#include "mica/onnx/export.h"
-#include "mica/onnx/onnx.h"
 #include "mica/op/settings.h"
 #include "mica/ops/ops.h"
 #include "mica/optim/optim.h"
 #include "mica/runtime/devices.h"
 #include "mica/runtime/stream.h"
-#include "mica/text/token_file.h"
-#include "mica/text/tokenizer.h"
-#include "mica/text/vocabulary.h"
 #include "mica/train/evaluate.h"
 #include "mica/train/trainer.h"

@@ -2,9 +2,9 @@
 // between the two: bench/results/threads_cpu.md.
 //
 //   g++ -O2 -std=c++20 -fopenmp -march=x86-64-v3 -Iinclude bench/peers/openmp_regions.cpp
-//   src/runtime/cpu/thread_pool.cpp
+//   src/runtime/cpu/thread_pool.cpp src/runtime/cpu/openmp_waits.cpp
 //     src/runtime/cpu/callers.cpp src/core/fork.cpp src/core/format.cpp -lfmt -o openmp_regions
-//   ./openmp_regions one|openmp|calm|pool REGIONS WORK SECONDS
+//   ./openmp_regions one|openmp|watched|pool REGIONS WORK SECONDS
 #include <omp.h>
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "mica/runtime/cpu/openmp_waits.h"
 #include "mica/runtime/cpu/thread_pool.h"
 
 namespace {
@@ -45,12 +46,12 @@ int main(int count, char** arguments) {
   const std::map<std::string, std::function<void()>> ways = {
       {"one", [&] { half(0, work), half(1, work); }},
       {"openmp", by_openmp},
-      {"calm", by_openmp},
+      {"watched", by_openmp},
       {"pool", [&] {
          mica::run_in_pool(
              2, 2, [](const void* w, int64_t i) { half(i, *static_cast<const int*>(w)); }, &work);
        }}};
-  if (how == "calm") mica::calm_openmp();
+  if (how == "watched") mica::watch_openmp_waits();
   const std::function<void()>& region = ways.at(how);
   std::vector<double> steps;
   const auto end = Clock::now() + std::chrono::duration<double>(std::atof(arguments[4]));

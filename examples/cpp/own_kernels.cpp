@@ -1,5 +1,6 @@
 // Kernels of one's own on the GPU, from CUDA source, or else on the CPU, from C: vector add, a
 // product of 1000 × 1000, and a 3 × 3 mean filter in a compiled function.
+#include <mica/kernels.h>
 #include <mica/mica.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // mica.distributed: processes that compute together.
-#include "mica/distributed/distributed.h"
+#include "mica/distributed.h"
 
 #include <nanobind/stl/map.h>
 

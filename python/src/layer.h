@@ -56,11 +56,13 @@ inline Dims size_of_axes(int64_t size) { return {size}; }
 inline Dims size_of_axes(Size2 size) { return {size.h, size.w}; }
 inline Dims size_of_axes(Size3 size) { return {size.d, size.h, size.w}; }
 
-/// A parameter (or a buffer, where Value is Tensor) that may be missing is None then. Another one
+/// A parameter or a buffer that may be missing is None then. Another one
 /// of its shape can take its place: so two layers share a weight. Where the parameter was taken out
 /// (`del layer.weight`), any tensor of its shape can, one that is computed for each call as well.
-template <class Value = Parameter, class Impl, std::derived_from<nn::ModuleImpl> Owner>
-void def_member(Layer<Impl>& layer, const char* name, Tensor Owner::* member, const char* doc) {
+template <class Impl, bool is_buffer, std::derived_from<nn::ModuleImpl> Owner>
+void def_member(Layer<Impl>& layer, const char* name, nn::Member<is_buffer> Owner::* member,
+                const char* doc) {
+  using Value = std::conditional_t<is_buffer, Tensor, Parameter>;
   layer.def_prop_rw(
       name,
       [member](const Impl& self) -> nb::object {
@@ -69,17 +71,13 @@ void def_member(Layer<Impl>& layer, const char* name, Tensor Owner::* member, co
         return t.is_leaf() ? nb::cast(Value(t)) : nb::cast(t);
       },
       [name, member](Impl& self, nb::handle object) {
-        Tensor& t = self.*member;
+        nn::Member<is_buffer>& t = self.*member;
         const auto value = nb::cast<Tensor>(object);
         check<ShapeError>(t.defined() && t.shape() == value.shape(),
                           "nn.{}: '{}' must have shape {}, got {}", self.type_name(), name,
                           t.defined() ? t.shape() : Shape(), value.shape());
-        if constexpr (std::is_same_v<Value, Parameter>) {
-          set_parameter(self, name, object);
-        } else {
-          self.replace_buffer(name, value);
-        }
-        t = value;
+        is_buffer ? self.replace_buffer(name, value) : set_parameter(self, name, object);
+        t.hold(value);
       },
       doc);
 }

@@ -47,10 +47,10 @@ void def_channel_norm(nb::module_& nn, const char* name, const char* doc) {
       "The weight of a batch in the running statistics.");
   def_member(norm, "weight", &Impl::weight, "(num_features), or None.");
   def_member(norm, "bias", &Impl::bias, "(num_features), or None.");
-  def_member<Tensor>(norm, "running_mean", &Impl::running_mean, "(num_features), or None.");
-  def_member<Tensor>(norm, "running_var", &Impl::running_var, "(num_features), or None.");
-  def_member<Tensor>(norm, "num_batches_tracked", &Impl::num_batches_tracked,
-                     "int64 (): how many batches the running statistics are of, or None.");
+  def_member(norm, "running_mean", &Impl::running_mean, "(num_features), or None.");
+  def_member(norm, "running_var", &Impl::running_var, "(num_features), or None.");
+  def_member(norm, "num_batches_tracked", &Impl::num_batches_tracked,
+             "int64 (): how many batches the running statistics are of, or None.");
 }
 
 template <class Impl>

@@ -65,7 +65,7 @@ struct ResultForm final : Companion {
   ~ResultForm() override;
 
   Values structure;
-  Constant number;
+  Number number;
 };
 
 /// A call of a compiled function with these types.
@@ -106,9 +106,10 @@ struct CompiledCall {
     } else if constexpr (!std::is_void_v<Result>) {
       const auto& form = static_cast<const ResultForm&>(*outcome.companion);
       if constexpr (std::is_arithmetic_v<Result>) {
-        return static_cast<Result>(std::get<NumberOf<Result>>(form.number));
+        return form.number.as<Result>();
       } else {
-        return from_values<Result>(unflatten(form.structure, outcome.results),
+        const Tensors& flat = outcome.results;
+        return from_values<Result>(unflatten(form.structure, {flat.data(), flat.size()}),
                                    ValuesPath("result"));
       }
     }
@@ -146,7 +147,7 @@ struct CompiledCall {
     } else {
       auto form = std::make_shared<ResultForm>();
       if constexpr (std::is_arithmetic_v<Result>) {
-        form->number = static_cast<NumberOf<Result>>(body());
+        form->number = body();
         return {.results = {}, .companion = form};
       } else {
         const Values made = to_values(body());
@@ -236,11 +237,11 @@ class Compiled {
           shared_->options);
     if constexpr (Way::kPlain) {
       const std::array<Tensor, sizeof...(Arguments)> in = {arguments...};
-      return Way::result(compiled->call(in, times));
+      return Way::result(compiled->call({in.data(), in.size()}, times));
     } else {
       CallForm form;
       const Tensors in = Way::take_apart(form, arguments...);
-      return Way::result(compiled->call(in, times, form));
+      return Way::result(compiled->call({in.data(), in.size()}, times, form));
     }
   }
 

@@ -153,7 +153,7 @@ struct PReLUImpl : ModuleImpl {
   std::string describe() const override;
 
   const PReLUOptions options;
-  Tensor weight;  ///< (parameters)
+  Parameter weight{this, "weight"};  ///< (parameters)
 };
 
 class PReLU : public Handle<PReLUImpl> {

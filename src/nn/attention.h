@@ -57,9 +57,12 @@ struct MultiheadAttentionImpl : ModuleImpl {
   std::string describe() const override;
 
   const MultiheadAttentionOptions options;
-  Tensor in_proj_weight;  ///< (3 width, width), unless keys or values have a width of their own
-  Tensor q_proj_weight, k_proj_weight, v_proj_weight;  ///< then these
-  Tensor in_proj_bias;                                 ///< (3 width), or undefined
+  /// (3 width, width), unless keys or values have a width of their own; then the next three.
+  Parameter in_proj_weight{this, "in_proj_weight"};
+  Parameter q_proj_weight{this, "q_proj_weight"};
+  Parameter k_proj_weight{this, "k_proj_weight"};
+  Parameter v_proj_weight{this, "v_proj_weight"};
+  Parameter in_proj_bias{this, "in_proj_bias"};  ///< (3 width), or undefined
 
  private:
   /// The weight that queries (0), keys (1) or values (2) are made with, and its bias.

@@ -43,9 +43,12 @@ struct ChannelNormImpl : ModuleImpl {
   DType kept_as(DType dtype) const override;
 
   BatchNormOptions options;
-  Tensor weight, bias;               ///< (features), or undefined
-  Tensor running_mean, running_var;  ///< (features), or undefined
-  Tensor num_batches_tracked;        ///< i64 (), or undefined
+  // (features), or undefined
+  Parameter weight{this, "weight"};
+  Parameter bias{this, "bias"};
+  Buffer running_mean{this, "running_mean"};
+  Buffer running_var{this, "running_var"};
+  Buffer num_batches_tracked{this, "num_batches_tracked"};  ///< i64 (), or undefined
 
  protected:
   void check_input(const Tensor& x) const;

@@ -70,8 +70,8 @@ struct ConvImpl : ModuleImpl {
   std::string describe() const override;
 
   const Options options;
-  Tensor weight;  ///< (out, in/groups, kernel…), transposed: (in, out/groups, kernel…)
-  Tensor bias;    ///< (out), or undefined
+  Parameter weight{this, "weight"};  ///< (out, in/groups, kernel…); transposed (in, out/groups, …)
+  Parameter bias{this, "bias"};      ///< (out), or undefined
 };
 
 /// `Conv2d(1, 20, 5)` or `Conv2d({.in = 1, .out = 20, .kernel = 5, .stride = 2})`.

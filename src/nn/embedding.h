@@ -27,7 +27,7 @@ struct EmbeddingImpl : ModuleImpl {
   std::string describe() const override;
 
   const EmbeddingOptions options;
-  Tensor weight;  ///< (rows, dim)
+  Parameter weight{this, "weight"};  ///< (rows, dim)
 };
 
 /// `Embedding(1000, 64)` or `Embedding({.rows = 1000, .dim = 64})`.

@@ -25,8 +25,8 @@ struct LinearImpl : ModuleImpl {
   std::string describe() const override;
 
   const LinearOptions options;
-  Tensor weight;  ///< (out, in)
-  Tensor bias;    ///< (out), or undefined
+  Parameter weight{this, "weight"};  ///< (out, in)
+  Parameter bias{this, "bias"};      ///< (out), or undefined
 };
 
 /// `Linear(800, 500)` or `Linear({.in = 800, .out = 500, .bias = false})`.
@@ -60,8 +60,8 @@ struct BilinearImpl : ModuleImpl {
   std::string describe() const override;
 
   const BilinearOptions options;
-  Tensor weight;  ///< (out, in1, in2)
-  Tensor bias;    ///< (out), or undefined
+  Parameter weight{this, "weight"};  ///< (out, in1, in2)
+  Parameter bias{this, "bias"};      ///< (out), or undefined
 };
 
 /// `Bilinear({.in1 = 3, .in2 = 4, .out = 5})(a, b)`.

@@ -487,6 +487,22 @@ void ModuleImpl::bind_buffer(const std::string& name, const Tensor& value) {
   replace(buffers_, name, value);
 }
 
+template <bool is_buffer>
+void Member<is_buffer>::put(const Tensor& value) {
+  const auto members = is_buffer ? module_->own_buffers() : module_->own_parameters();
+  const Tensor* const registered = members.find(name_);
+  if (!value.defined()) {
+    if (registered) module_->unregister(name_);
+  } else if (!registered) {
+    is_buffer ? module_->register_buffer(name_, value) : module_->register_parameter(name_, value);
+  } else if (registered->impl() != value.impl()) {
+    is_buffer ? module_->replace_buffer(name_, value) : module_->replace_parameter(name_, value);
+  }
+  hold(value);
+}
+template class Member<false>;
+template class Member<true>;
+
 void ModuleImpl::unregister(const std::string& name) {
   take_out(children_, name);
   for (const auto& [own, tensor] : take_out(parameters_, name)) forget_initial(tensor);

@@ -219,8 +219,8 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   /// One that is not persistent moves with the module and is left out of its state.
   void register_buffer(const std::string& name, const Tensor& value, bool persistent = true);
   bool is_persistent(const std::string& buffer) const;
-  // Another one under a name that is registered, in the same place of the order. A layer that keeps
-  // handles of its own to its parameters has to take the new one itself.
+  // Another one under a name that is registered, in the same place of the order. The member of a
+  // layer that holds it (`weight`) is not touched: assigning to that does both.
   void replace_module(const std::string& name, const Module& module);
   void replace_parameter(const std::string& name, const Tensor& value);
   void replace_buffer(const std::string& name, const Tensor& value);
@@ -302,6 +302,32 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   std::shared_ptr<bool> training_;
   std::shared_ptr<bool> unchanged_;  ///< null until a compiled function asks; under mutex_
 };
+
+/// A tensor that a module keeps as a member beside its list of them: `Parameter weight{this,
+/// "weight"}`. Another one assigned to it takes its place under that name, so that parameters(), the
+/// state and compiled functions, which are captured again, see it; an undefined one takes it out. A
+/// copy is the tensor alone.
+template <bool is_buffer>
+class Member : public Tensor {
+ public:
+  Member(ModuleImpl* module, const char* name) : module_(module), name_(name) {}
+  Member(const Member& other) : Tensor(other) {}
+  ~Member() = default;
+  Member& operator=(const Tensor& value) & {
+    module_ && value.impl() != impl() ? put(value) : hold(value);
+    return *this;
+  }
+  Member& operator=(const Member& other) & { return *this = static_cast<const Tensor&>(other); }
+  /// The same for who tells the module otherwise.
+  void hold(const Tensor& value) { Tensor::operator=(value); }
+
+ private:
+  void put(const Tensor& value);
+  ModuleImpl* module_ = nullptr;  ///< null for copies
+  const char* name_ = nullptr;
+};
+using Parameter = Member<false>;
+using Buffer = Member<true>;
 
 /// A class with a `forward` as the module it is: call() takes its arguments from Values.
 template <class I>

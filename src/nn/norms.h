@@ -26,7 +26,9 @@ struct LayerNormImpl : ModuleImpl {
   std::string describe() const override;
 
   const LayerNormOptions options;
-  Tensor weight, bias;  ///< of `shape`, or undefined
+  // of `shape`, or undefined
+  Parameter weight{this, "weight"};
+  Parameter bias{this, "bias"};
 };
 
 /// `LayerNorm(64)` or `LayerNorm({.shape = {20, 5, 5}})`.
@@ -71,7 +73,7 @@ struct RMSNormImpl : ModuleImpl {
   std::string describe() const override;
 
   const RMSNormOptions options;
-  Tensor weight;  ///< of `shape`, or undefined
+  Parameter weight{this, "weight"};  ///< of `shape`, or undefined
 };
 
 /// `RMSNorm(64)` or `RMSNorm({.shape = {64}, .eps = 1e-5})`.
@@ -105,7 +107,9 @@ struct GroupNormImpl : ModuleImpl {
   std::string describe() const override;
 
   const GroupNormOptions options;
-  Tensor weight, bias;  ///< (channels), or undefined
+  // (channels), or undefined
+  Parameter weight{this, "weight"};
+  Parameter bias{this, "bias"};
 };
 
 /// `GroupNorm(4, 32)` or `GroupNorm({.groups = 4, .channels = 32})`.

@@ -14,7 +14,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/fork.h"
-#include "mica/runtime/cpu/thread_pool.h"
+#include "mica/runtime/cpu/openmp_waits.h"
 
 namespace mica {
 namespace {
@@ -172,7 +172,7 @@ void adopt_num_threads() {
   if (set > 0 || threads < wanted) omp_set_num_threads(threads);
   if (threads > 1) {
     g_parallel = true;
-    calm_openmp();
+    watch_openmp_waits();
   }
   t_threads = set;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mica/core/check.h"
-#include "mica/distributed/distributed.h"
+#include "mica/distributed.h"
 #include "mica/mica.h"
 
 namespace mica::ranks {

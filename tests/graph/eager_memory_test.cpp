@@ -8,6 +8,7 @@
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/plan.h"
 #include "mica/mica.h"
+#include "mica/models.h"
 
 namespace mica {
 namespace {

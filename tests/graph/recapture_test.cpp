@@ -78,6 +78,43 @@ TEST(Recapture, SeesWhatModulesConsistOf) {
   EXPECT_EQ(f.function()->captures(), 9);
 }
 
+TEST(Recapture, AWeightThatIsAssignedIsSeen) {
+  const nn::Linear layer({.in = 2, .out = 2, .bias = false});
+  const nn::BatchNorm1d norm(2);
+  norm.eval();
+  const nn::Sequential net(layer, norm);
+  const Tensor x = tensor({1.0F, 2.0F}, {1, 2});
+  const auto f = compile([&](const Tensor& t) { return net(t); });
+  const auto same = [&](int captures) {
+    EXPECT_EQ(f(x).to_vector<float>(), net(x).to_vector<float>());
+    EXPECT_EQ(f.function()->captures(), captures);
+  };
+  same(1);
+  const Tensor twos = full({2, 2}, 2.0);
+  layer->weight = twos;
+  same(2);
+  EXPECT_EQ(net.parameters()[0].impl(), twos.impl());
+  EXPECT_TRUE(twos.requires_grad());
+  layer->bias = ones({2});  // which it had not
+  same(3);
+  EXPECT_EQ(layer.parameters().size(), 2);
+  norm->running_mean = full({2}, 0.5);
+  same(4);
+  layer->bias = Tensor();
+  same(5);
+  EXPECT_EQ(layer.parameters().size(), 1);
+  layer->weight = layer->weight;
+  same(5);
+
+  const nn::Linear tied({.in = 2, .out = 2, .bias = false});
+  tied->weight = layer->weight;
+  EXPECT_EQ(nn::Sequential(layer, tied).parameters().size(), 1);
+  auto copy = layer->weight;  // the tensor alone: what becomes of it is nobody's
+  copy = ones({2, 2});
+  same(5);
+  EXPECT_EQ(layer->weight.impl(), twos.impl());
+}
+
 TEST(Recapture, NamesModesAndGradients) {
   nn::Dropout layer(0.5);
   auto f = compile([&](const Tensor& x) { return layer(x); });

@@ -33,8 +33,8 @@ OPTIONS = re.compile(r"\w+(Options|Params)|RandomStream")
 
 
 # Headers that only include others, and folders that a program uses as a whole.
-GATHERING = {
-    "mica/mica.h",
+PROGRAMS = {f"mica/{name}.h" for name in ("mica", "models", "inference", "text", "kernels")}
+GATHERING = PROGRAMS | {
     "mica/amp/amp.h",
     "mica/ops/ops.h",
     "mica/nn/nn.h",
@@ -44,8 +44,8 @@ FOLDERS = ("mica/autograd/", "mica/data/", "mica/io/", "mica/nn/", "mica/optim/"
 
 
 def headers():
-    """What a program gets by including mica/mica.h: not the machinery that this needs in turn."""
-    found, waiting = set(), ["mica/mica.h"]
+    """What a program gets by including mica/mica.h and those beside it: not the machinery that they need in turn."""
+    found, waiting = set(), sorted(PROGRAMS)
     while waiting:
         including = waiting.pop()
         for name in re.findall(r'#include "(mica/[^"]+)"', (INCLUDE / including).read_text()):

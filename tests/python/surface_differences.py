@@ -256,7 +256,7 @@ PYTHON_ONLY = {
             "int16 int32 int64 int8 uint16 uint32 uint64 uint8"
         ),
         "NumPy and DLPack": "from_dlpack from_numpy",
-        "operators of one's own, which C++ defines with mica/op and mica/custom/load_ops.h": (
+        "operators of one's own, which C++ defines with mica/op and mica/kernels.h": (
             "load_ops op"
         ),
         "the array API's names": ("asarray broadcast_to can_cast finfo iinfo result_type"),

@@ -3,6 +3,7 @@
 
 #include "mica/custom/load_ops.h"
 #include "mica/custom/parameter.h"
+#include "mica/kernels.h"
 #include "mica/mica.h"
 #include "mica/op/dispatch.h"
 #include "tests/unit/expect_error.h"

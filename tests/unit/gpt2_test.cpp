@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "mica/mica.h"
+#include "mica/models.h"
 
 namespace mica {
 namespace {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mica/inference.h"
 #include "mica/mica.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/tool.h"

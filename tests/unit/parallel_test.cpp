@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "mica/mica.h"
+#include "mica/runtime/cpu/openmp_waits.h"
 #include "mica/runtime/cpu/parallel.h"
 
 namespace mica {
@@ -146,6 +147,46 @@ TEST_F(Parallel, ABusyNeighbourDoesNotMultiplyAStep) {
   done = true;
   for (std::thread& t : neighbours) t.join();
   EXPECT_LT(two, 10 * one) << "µs; in one thread " << one;
+}
+
+TEST(CrowdedCores, AreThoseThatThreadsWaitedFor) {
+  CrowdedCores cores;
+  // Two threads that always have a core, and wait a little when a third comes by.
+  for (int i = 1; i <= 20; ++i) EXPECT_FALSE(cores.update(0.2 * i, 0.4 * i, 0.01 * i));
+  // Too little to tell.
+  EXPECT_FALSE(cores.update(4.1, 8.1, 0.3));
+  // Half of the time somebody else has the core: for a second, whatever is measured then.
+  EXPECT_TRUE(cores.update(4.4, 8.4, 0.6));
+  EXPECT_TRUE(cores.update(5.0, 8.5, 0.6));
+  EXPECT_TRUE(cores.update(5.3, 8.6, 3.0));
+  EXPECT_FALSE(cores.update(5.5, 9.0, 5.0));
+}
+
+TEST(CrowdedCores, AreTriedAgainLaterAndLater) {
+  CrowdedCores cores;
+  double run = 0;
+  double waited = 0;
+  double spun = 0;  // seconds in which threads were let spin
+  for (double now = 10; now < 210; now += 0.1) {
+    run += 0.2;
+    waited += 0.8;
+    if (!cores.update(now, run, waited)) spun += 0.1;
+  }
+  EXPECT_GT(spun, 0.4);
+  EXPECT_LT(spun, 3);
+  // And soon again when the others were away for a while.
+  for (double now = 300; now < 310; now += 0.1) EXPECT_FALSE(cores.update(now, run += 0.2, waited));
+  EXPECT_TRUE(cores.update(310, run += 0.2, waited += 0.8));
+  EXPECT_TRUE(cores.update(310.9, run += 0.2, waited));
+  EXPECT_FALSE(cores.update(311.1, run += 0.2, waited));
+}
+
+/// Threads that ended take what they ran and waited out of the sums.
+TEST(CrowdedCores, DoNotMindThreadsThatEnd) {
+  CrowdedCores cores;
+  EXPECT_FALSE(cores.update(1, 10, 1));
+  EXPECT_FALSE(cores.update(2, 3, 0.5));
+  EXPECT_FALSE(cores.update(3, 4, 0.5));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "mica/mica.h"
+#include "mica/text.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "mica/mica.h"
+#include "mica/models.h"
 
 namespace mica {
 namespace {

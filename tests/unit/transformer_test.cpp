@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mica/mica.h"
+#include "mica/models.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {

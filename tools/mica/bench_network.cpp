@@ -5,6 +5,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/text.h"
+#include "mica/inference.h"
 #include "mica/mica.h"
 #include "mica/train/progress.h"
 #include "tools/mica/command.h"

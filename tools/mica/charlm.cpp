@@ -12,6 +12,8 @@
 #include "mica/io/checkpoint.h"
 #include "mica/io/file.h"
 #include "mica/mica.h"
+#include "mica/models.h"
+#include "mica/text.h"
 #include "mica/models/charlm.h"
 #include "mica/text/vocabulary.h"
 #include "tools/mica/command.h"

@@ -11,6 +11,8 @@
 #include "mica/core/text.h"
 #include "mica/io/file.h"
 #include "mica/mica.h"
+#include "mica/models.h"
+#include "mica/text.h"
 #include "tools/mica/command.h"
 #include "tools/mica/language.h"
 

@@ -12,6 +12,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/text.h"
+#include "mica/inference.h"
 #include "mica/mica.h"
 #include "tools/mica/command.h"
 #include "tools/mica/network.h"

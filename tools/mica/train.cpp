@@ -9,6 +9,7 @@
 #include "mica/core/text.h"
 #include "mica/distributed/group.h"
 #include "mica/mica.h"
+#include "mica/models.h"
 #include "mica/profile/profile.h"
 #include "tools/mica/charlm.h"
 #include "tools/mica/command.h"

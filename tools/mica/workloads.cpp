@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "mica/models/gpt2.h"
+#include "mica/models.h"
 
 namespace mica::tool {
 namespace {

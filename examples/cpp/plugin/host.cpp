@@ -1,5 +1,5 @@
 // Opens the plugin and uses its operator: eagerly, differentiated and compiled.
-#include <mica/custom/load_ops.h>
+#include <mica/kernels.h>
 #include <mica/mica.h>
 
 #include <cmath>

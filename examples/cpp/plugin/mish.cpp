@@ -2,7 +2,7 @@
 // kernels for the CPU and for CUDA, as a plugin: a library that mica::load_ops and mica.load_ops
 // open.
 #include <mica/custom/kernel.h>
-#include <mica/custom/load_ops.h>
+#include <mica/kernels.h>
 #include <mica/mica.h>
 #include <mica/op/dispatch.h>
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -155,24 +154,5 @@ void run_in_pool(int threads, int64_t count, void (*run)(const void* context, in
 }
 
 bool in_pool() { return t_in_pool; }
-
-void calm_openmp() {
-  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
-  // libgomp's threads spin for milliseconds, and where another program has their core they wait for
-  // each other as long as its turns last. They do not where there are more of them than cores: so
-  // there is one more, which sleeps.
-  static std::once_flag once;
-  std::call_once(once, [] {
-    static std::atomic<int> state{0};
-    std::thread([] {
-#pragma omp parallel num_threads(2)
-      state = 1;
-      state = 2;
-      state.notify_all();
-      for (;;) state.wait(2);
-    }).detach();
-    while (state.load() != 2) state.wait(state.load());
-  });
-}
 
 }  // namespace mica

@@ -14,8 +14,4 @@ void run_in_pool(int threads, int64_t count, void (*run)(const void* context, in
 /// Whether this thread is at a part of such a call.
 bool in_pool();
 
-/// From here on threads of OpenMP, those of oneDNN, go to sleep when they have nothing to do,
-/// unless OMP_WAIT_POLICY or GOMP_SPINCOUNT say how they wait.
-void calm_openmp();
-
 }  // namespace mica
