@@ -77,7 +77,7 @@ def pinv(x, /, *, rtol=None):
     u, s, vh = _linalg.svd(x, full_matrices=False)
     used = _counted(s, rtol)
     scale = _xp.where(used, 1 / _xp.where(used, s, 1.0), 0.0)
-    return (vh.mT * _xp.expand_dims(scale, axis=-2)) @ u.mT
+    return (vh.mH * _xp.expand_dims(scale, axis=-2)) @ u.mH
 
 
 def qr(x, /, *, mode="reduced"):
