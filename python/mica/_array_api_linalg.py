@@ -20,6 +20,8 @@ def cholesky(x, /, *, upper=False):
 
 
 def cross(x1, x2, /, *, axis=-1):
+    rank = max(x1.ndim, x2.ndim)
+    x1, x2 = (_xp.reshape(x, (1,) * (rank - x.ndim) + tuple(x.shape)) for x in (x1, x2))
     return _linalg.cross(x1, x2, dim=axis)
 
 
