@@ -91,6 +91,8 @@ def slogdet(x, /):
 
 
 def solve(x1, x2, /):
+    dtype = _xp.result_type(x1, x2)
+    x1, x2 = x1.to(dtype), x2.to(dtype)
     # One axis is a vector, and everything else is matrices.
     if x2.ndim == 1:
         return _linalg.solve(x1, x2)

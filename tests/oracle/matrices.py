@@ -147,10 +147,16 @@ def jax_lu(x):
     packed, _, order = jax.lax.linalg.lu(x)
     n = x.shape[-1]
     p = order[..., None, :] == np.arange(n)[:, None]
-    return p.astype(x.dtype), jnp.tril(packed, -1) + jnp.eye(n), jnp.triu(packed)
+    lower = jnp.tril(packed, -1) + jnp.eye(n)
+    return p.astype(x.dtype) @ lower, lower, jnp.triu(packed)
 
 
-entry("linalg.lu", lambda d: Call([square(d)]), lambda x: tuple(L.lu(x)), jax_lu)
+entry(
+    "linalg.lu",
+    lambda d: Call([square(d)]),
+    lambda x: (lambda f: (f.P @ f.L, f.L, f.U))(L.lu(x)),
+    jax_lu,
+)
 entry(
     "lu_factor",
     lambda d: Call([square(d)]),

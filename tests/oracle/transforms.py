@@ -136,7 +136,7 @@ def jax_stft(x, window, n, hop, normalized):
 TABLE["rfft stft"] = complex_entry(
     draw_stft,
     lambda x, window, n, hop, normalized: mica.stft(
-        x, n, hop, window=window, center=False, normalized=normalized, return_complex=True
+        x, n, hop, window=window, center=False, normalized=normalized
     ),
     jax_stft,
     real=(0, 1),

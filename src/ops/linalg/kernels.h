@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "mica/ops/linalg/lanes.h"
 #include "mica/ops/linalg/matrix.h"
+#include "mica/runtime/cpu/callers.h"
 
 // The CPU kernels of an op over batches of matrices, made from one description of it:
 //
@@ -87,6 +89,10 @@ void compute_matrices(const Op& op) {
                    });
   } else {
     for_matrices(op.count, op.work(), [&](int64_t begin, int64_t end) {
+      // On small matrices LAPACK's threads take longer to meet than to compute.
+      constexpr int64_t kLargestAlone = 256;
+      std::optional<ThreadLimit> alone;
+      if (op.k <= kLargestAlone) alone.emplace(1);
       auto compute = [&] {
         if constexpr (way == Way::lapack)
           return op.template by_lapack<T>();
