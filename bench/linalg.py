@@ -1,36 +1,18 @@
-"""Factors of batches of small matrices and of single large ones, in mica or PyTorch, on one thread.
+"""Factors of batches of small matrices and of single larger ones, mica beside PyTorch, in float32.
 
-    PYTHONPATH=build/release/python python bench/linalg.py mica
-    python3 bench/linalg.py torch
+    PYTHONPATH=build/release/python python bench/linalg.py [--torch PYTHON] [--cpu-time]
 
-prints JSON: microseconds of the best of several rounds, by function, batch and size, in float32.
+The two take turns, each in a process of its own; of each the median of the rounds counts.
 """
 
-import importlib
-import json
-import sys
-import time
-
 import numpy as np
+import turns
 
-SHAPES = ((1000, 4), (1000, 8), (1000, 16), (200, 32), (1, 128), (1, 512))
-
-
-def best(call, rounds=5, seconds=0.01):
-    call()
-    start = time.perf_counter()
-    call()
-    times = max(1, int(seconds / (time.perf_counter() - start)))
-    shortest = float("inf")
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(times):
-            call()
-        shortest = min(shortest, (time.perf_counter() - start) / times)
-    return 1e6 * shortest
+SHAPES = ((1000, 4), (1000, 8), (1000, 16), (200, 32), (1, 64), (1, 128), (1, 512))
+FUNCTIONS = ("cholesky", "solve", "inv", "qr", "svd", "eigh", "eig", "lu_factor", "det")
 
 
-def calls(library, batch, n):
+def of_shape(library, batch, n):
     rng = np.random.default_rng(0)
     plain = rng.standard_normal((batch, n, n)).astype(np.float32)
     definite = plain @ plain.swapaxes(-1, -2) + n * np.eye(n, dtype=np.float32)
@@ -44,20 +26,19 @@ def calls(library, batch, n):
         "qr": lambda: linalg.qr(a),
         "svd": lambda: linalg.svd(a, full_matrices=False),
         "eigh": lambda: linalg.eigh(s),
+        "eig": lambda: linalg.eig(a),
         "lu_factor": lambda: linalg.lu_factor(a),
         "det": lambda: linalg.det(a),
     }
 
 
-def main():
-    library = importlib.import_module(sys.argv[1])
-    library.set_num_threads(1)
-    made = {
-        f"{name} {batch} x {n}": round(best(call), 1)
+def calls(library):
+    return {
+        f"{name} {batch} x {n}": call
         for batch, n in SHAPES
-        for name, call in calls(library, batch, n).items()
+        for name, call in of_shape(library, batch, n).items()
     }
-    print(json.dumps(made, indent=1))
 
 
-main()
+names = [f"{name} {batch} x {n}" for batch, n in SHAPES for name in FUNCTIONS]
+turns.main(calls, names, __doc__)

@@ -20,6 +20,8 @@ def cholesky(x, /, *, upper=False):
 
 
 def cross(x1, x2, /, *, axis=-1):
+    rank = max(x1.ndim, x2.ndim)
+    x1, x2 = (_xp.reshape(x, (1,) * (rank - x.ndim) + tuple(x.shape)) for x in (x1, x2))
     return _linalg.cross(x1, x2, dim=axis)
 
 
@@ -77,7 +79,7 @@ def pinv(x, /, *, rtol=None):
     u, s, vh = _linalg.svd(x, full_matrices=False)
     used = _counted(s, rtol)
     scale = _xp.where(used, 1 / _xp.where(used, s, 1.0), 0.0)
-    return (vh.mT * _xp.expand_dims(scale, axis=-2)) @ u.mT
+    return (vh.mH * _xp.expand_dims(scale, axis=-2)) @ u.mH
 
 
 def qr(x, /, *, mode="reduced"):
@@ -89,6 +91,8 @@ def slogdet(x, /):
 
 
 def solve(x1, x2, /):
+    dtype = _xp.result_type(x1, x2)
+    x1, x2 = x1.to(dtype), x2.to(dtype)
     # One axis is a vector, and everything else is matrices.
     if x2.ndim == 1:
         return _linalg.solve(x1, x2)

@@ -395,7 +395,9 @@ def tensordot(x1, x2, /, *, axes=2):
     free = [a for a in of_x1 if a not in of_x2] + [a for a in of_x2 if a not in of_x1]
     if not _has_products(x1, x2):
         return _sum_of_products(x1, of_x1, x2, of_x2, free)
-    return _mica.einsum(f"{''.join(of_x1)},{''.join(of_x2)}->{''.join(free)}", x1, x2)
+    dtype = result_type(x1, x2)
+    equation = f"{''.join(of_x1)},{''.join(of_x2)}->{''.join(free)}"
+    return _mica.einsum(equation, x1.to(dtype), x2.to(dtype))
 
 
 def vecdot(x1, x2, /, *, axis=-1):

@@ -1,49 +1,18 @@
-// Complex numbers go in and out as pairs of real ones along the last axis.
 #include <cmath>
-#include <complex>
 #include <numbers>
 
-#include "tests/op_cases/op_case.h"
+#include "tests/op_cases/complex_pairs.h"
 
 namespace mica::cases {
 namespace {
-
-using Number = std::complex<double>;
-using Numbers = std::vector<Number>;
-
-const std::vector<DType> kParts = {DType::f64, DType::f32};
-
-Numbers numbers_of(const HostArray& a) {
-  Numbers numbers;
-  for (size_t i = 0; i < a.values.size(); i += 2)
-    numbers.emplace_back(a.values[i], a.values[i + 1]);
-  return numbers;
-}
-HostArray pairs_of(Shape shape, const Numbers& numbers) {
-  shape.push_back(2);
-  HostArray a{shape, {}};
-  for (const Number v : numbers) a.values.insert(a.values.end(), {v.real(), v.imag()});
-  return a;
-}
-Shape without_pairs(const Shape& shape) {
-  Shape s;
-  for (int i = 0; i + 1 < shape.rank(); ++i) s.push_back(shape[i]);
-  return s;
-}
-
-Tensor numbers(const Tensor& pairs) { return view_as_complex(pairs); }
-/// A result as pairs, or as it is where it is real.
-Tensor shown(const Tensor& x) { return is_complex(x.dtype()) ? view_as_real(x) : x; }
 
 using Function1 = Tensor (*)(const Tensor&);
 
 /// A function of complex numbers, element by element, with real or complex results.
 template <class F>
 Sample sample(const char* name, const Shape& shape, Function1 call, F f, double away = 0.2) {
-  Shape pairs = shape;
-  pairs.push_back(2);
   return {.name = name,
-          .in = {x(pairs).away(away)},
+          .in = {x(with_pairs(shape)).away(away)},
           .call = [call](const Args& a) -> Tensors { return {shown(call(numbers(a[0])))}; },
           .oracle =
               [f](const HostArgs& in) {
@@ -106,14 +75,18 @@ OpCase complex_case() {
              const Tensor z = zeros({2}, {DType::c64, d});
              complex(z, z);
            })}};
-  // Arithmetic and functions, each with its gradient.
-  const auto function = [&](const char* name, Function1 call, Number (*f)(const Number&)) {
-    Sample s = sample(name, {3, 4}, call, [f](Number v) { return f(v); });
-    s.exact = false;
+  return c;
+}
+
+/// Functions and arithmetic of ops that have kernels for complex numbers, in their own cases.
+std::vector<MoreSample> more_samples() {
+  std::vector<MoreSample> all;
+  constexpr Tolerances kFew = {{1e-13, 4e-6, 0, 0}, {1e-12, 2e-5, 0, 0}};
+  const auto function = [&](const char* op, Function1 call, Number (*f)(const Number&)) {
+    Sample s = sample("complex", {3, 4}, call, [f](Number v) { return f(v); });
     s.layouts = false;
-    append(c, std::move(s));
+    all.push_back({op, std::move(s), kFew});
   };
-  c.tolerance = Tolerances{{1e-13, 4e-6, 0, 0}, {1e-12, 2e-5, 0, 0}};
   function("exp", exp, [](const Number& v) { return std::exp(v); });
   function("log", log, [](const Number& v) { return std::log(v); });
   function("log10", log10, [](const Number& v) { return std::log10(v); });
@@ -141,27 +114,40 @@ OpCase complex_case() {
   function("neg", neg, [](const Number& v) { return -v; });
   function("sign", sign, [](const Number& v) { return v / std::abs(v); });
   function(
-      "cube", [](const Tensor& t) { return pow(t, 3); }, [](const Number& v) { return v * v * v; });
+      "pow", [](const Tensor& t) { return pow(t, 3); }, [](const Number& v) { return v * v * v; });
   function(
-      "a number beside it", [](const Tensor& t) { return sub(mul(t, Number(2, -1)), 0.5); },
+      "sub", [](const Tensor& t) { return sub(mul(t, Number(2, -1)), 0.5); },
       [](const Number& v) { return v * Number(2, -1) - 0.5; });
 
-  const auto two = [&](const char* name, Tensor (*call)(const Tensor&, const Tensor&),
-                       Number (*f)(const Number&, const Number&), const Shape& a, const Shape& b) {
-    append(c, {.name = name,
-               .in = {x(a).away(0.3), x(b).away(0.3)},
-               .call = [call](const Args& args) -> Tensors {
-                 return {shown(call(numbers(args[0]), numbers(args[1])))};
-               },
-               .oracle =
-                   [f](const HostArgs& in) {
-                     const Numbers p = numbers_of(in[0]);
-                     const Numbers q = numbers_of(in[1]);
-                     Numbers all;
-                     for (size_t i = 0; i < p.size(); ++i) all.push_back(f(p[i], q[i % q.size()]));
-                     return std::vector{pairs_of(without_pairs(in[0].shape), all)};
-                   },
-               .dtypes = kParts});
+  const auto two = [&](const char* op, Tensor (*call)(const Tensor&, const Tensor&), auto f,
+                       const Shape& a, const Shape& b) {
+    using Result = decltype(f(Number(), Number()));
+    constexpr bool kSmooth = std::is_same_v<Result, Number>;
+    Sample s{.name = "complex, two",
+             .in = {x(a).away(0.3), x(b).away(0.3)},
+             .call = [call](const Args& args) -> Tensors {
+               return {shown(call(numbers(args[0]), numbers(args[1])))};
+             },
+             .oracle =
+                 [f](const HostArgs& in) {
+                   const Numbers p = numbers_of(in[0]);
+                   const Numbers q = numbers_of(in[1]);
+                   const Shape shape = without_pairs(in[0].shape);
+                   HostArray real{shape, {}};
+                   Numbers results;
+                   for (size_t i = 0; i < p.size(); ++i) {
+                     const auto y = f(p[i], q[i % q.size()]);
+                     if constexpr (kSmooth)
+                       results.push_back(y);
+                     else
+                       real.values.push_back(y ? 1 : 0);
+                   }
+                   return std::vector{kSmooth ? pairs_of(shape, results) : real};
+                 },
+             .dtypes = kParts,
+             .gradient = kSmooth};
+    if (!kSmooth) s.in = {x(a).of({1, 2, 3, 4, 5, 6}), x(b).of({1, 2, 3, 5, 0, 6})};
+    all.push_back({op, std::move(s), kFew});
   };
   two("add", add, [](const Number& p, const Number& q) { return p + q; }, {3, 4, 2}, {4, 2});
   two("sub", sub, [](const Number& p, const Number& q) { return p - q; }, {3, 4, 2}, {3, 4, 2});
@@ -169,7 +155,9 @@ OpCase complex_case() {
   two("div", div, [](const Number& p, const Number& q) { return p / q; }, {3, 4, 2}, {4, 2});
   two("pow", pow, [](const Number& p, const Number& q) { return std::pow(p, q); }, {3, 4, 2},
       {4, 2});
-  return c;
+  two("eq", eq, [](const Number& p, const Number& q) { return p == q; }, {3, 2}, {3, 2});
+  two("ne", ne, [](const Number& p, const Number& q) { return p != q; }, {3, 2}, {3, 2});
+  return all;
 }
 
 /// Sums and products, each against loops.
@@ -177,10 +165,8 @@ OpCase pairs_case() {
   OpCase c{.op = "view_as_real", .samples = {}, .no_single = "a number has two parts"};
   const auto whole = [](const char* name, const Shape& shape, Function1 call,
                         std::function<HostArray(const Shape&, const Numbers&)> f) {
-    Shape pairs = shape;
-    pairs.push_back(2);
     return Sample{.name = name,
-                  .in = {x(pairs).away(0.2)},
+                  .in = {x(with_pairs(shape)).away(0.2)},
                   .call = [call](const Args& a) -> Tensors { return {shown(call(numbers(a[0])))}; },
                   .oracle =
                       [f](const HostArgs& in) {
@@ -289,6 +275,8 @@ OpCase as_complex_case() {
                            [](Device d) { view_as_complex(zeros({2}, {DType::i64, d})); })};
   return c;
 }
+
+const MoreSamples kMore(more_samples);
 
 const Room kRoom([] {
   OpCase conjugate = unary_case("conj", conj, [](Number v) { return std::conj(v); });

@@ -4,6 +4,7 @@
 
 #include "mica/core/check.h"
 #include "mica/ops/linalg/triangular.h"
+#include "tests/op_cases/complex_pairs.h"
 #include "tests/op_cases/composites.h"
 
 namespace mica::cases {
@@ -11,18 +12,27 @@ namespace {
 
 constexpr Tolerances kFactors = {{2e-13, 2e-4, 0, 0}, {1e-11, 2e-3, 0, 0}};
 
-Tensor mt(const Tensor& t) { return transpose(t, -2, -1); }
+Tensor mt(const Tensor& t) { return adjoint(t); }
+/// Squares of magnitudes, which know no signs and phases.
+Tensor sizes(const Tensor& t) { return square(is_complex(t.dtype()) ? abs(t) : t); }
 Tensor one(const Tensor& t) {
   return eye(t.size(t.rank() - 2), t.size(t.rank() - 1), {t.dtype(), t.device()});
 }
-/// Symmetric and positive definite.
+/// Hermitian and positive definite.
 Tensor definite(const Tensor& t) { return matmul(t, mt(t)) + 2.0 * one(t); }
 /// Far from singular, with rows that pivoting exchanges.
 Tensor regular(const Tensor& t) { return roll(t + 5.0 * one(t), {1}, {-2}); }
 /// With diagonal elements that are apart from each other.
 Tensor spread_out(const Tensor& t) {
-  const Tensor steps = arange(1, t.size(t.rank() - 1) + 1, 1, {t.dtype(), t.device()});
+  const Tensor steps = arange(1, t.size(t.rank() - 1) + 1, 1, {real_dtype(t.dtype()), t.device()});
   return 0.3 * t + 3.0 * one(t) * steps;
+}
+
+/// The samples, and each with complex numbers too.
+std::vector<Sample> and_complex(std::vector<Sample> samples) {
+  const size_t n = samples.size();
+  for (size_t i = 0; i < n; ++i) samples.push_back(of_complex(samples[i]));
+  return samples;
 }
 
 /// One matrix, of the sizes that kernels take apart; more rows or columns where `by` is not 0.
@@ -46,7 +56,7 @@ std::vector<Sample> matrices(const std::function<Tensors(const Args&)>& call, in
     list.push_back(sample("one element", {1, 1}));
     list.push_back(sample("empty", {2, 0, 0}));
   }
-  return list;
+  return and_complex(std::move(list));
 }
 
 std::vector<BadCall> not_square(const std::string& op,
@@ -145,30 +155,29 @@ OpCase solve_case() {
   right.call = [](const Args& a) -> Tensors { return {linalg::solve(regular(a[0]), a[1], false)}; };
   Sample large = sample("past the lanes", {40, 40}, {40, 2});
   large.gradient = false;
-  return {
-      .op = "solve",
-      .samples = {sample("a vector", {4, 4}, {4}), sample("two sides", {4, 4}, {4, 2}),
-                  sample("a batch", {2, 9, 3, 3}, {2, 9, 3, 2}),
-                  sample("vectors", {9, 2, 2}, {9, 2}),
-                  sample("batches broadcast", {3, 1, 2, 2}, {2, 2, 1}), right, large,
-                  sample("one element", {1, 1}, {1, 1}), sample("empty", {0, 0}, {0, 2}),
-                  sample("no matrices", {0, 2, 2}, {0, 2, 1}), sample("no sides", {2, 2}, {2, 0})},
-      .bad = {bad<LinAlgError>("linalg.solve: the matrix is singular",
-                               [](Device d) {
-                                 const Tensor m = ones({2, 2}, {.device = d});
-                                 linalg::solve(m, m);
-                               }),
-              bad<ShapeError>("linalg.solve: A (…, n, n) and B (…, n, k) do not fit",
-                              [](Device d) {
-                                linalg::solve(ones({2, 2}, {.device = d}),
-                                              ones({3, 1}, {.device = d}));
-                              }),
-              bad<DTypeError>("one dtype",
-                              [](Device d) {
-                                linalg::solve(ones({2, 2}, {.device = d}),
-                                              ones({2, 1}, {DType::f64, d}));
-                              })},
-      .tolerance = kFactors};
+  return {.op = "solve",
+          .samples = and_complex(
+              {sample("a vector", {4, 4}, {4}), sample("two sides", {4, 4}, {4, 2}),
+               sample("a batch", {2, 9, 3, 3}, {2, 9, 3, 2}), sample("vectors", {9, 2, 2}, {9, 2}),
+               sample("batches broadcast", {3, 1, 2, 2}, {2, 2, 1}), right, large,
+               sample("one element", {1, 1}, {1, 1}), sample("empty", {0, 0}, {0, 2}),
+               sample("no matrices", {0, 2, 2}, {0, 2, 1}), sample("no sides", {2, 2}, {2, 0})}),
+          .bad = {bad<LinAlgError>("linalg.solve: the matrix is singular",
+                                   [](Device d) {
+                                     const Tensor m = ones({2, 2}, {.device = d});
+                                     linalg::solve(m, m);
+                                   }),
+                  bad<ShapeError>("linalg.solve: A (…, n, n) and B (…, n, k) do not fit",
+                                  [](Device d) {
+                                    linalg::solve(ones({2, 2}, {.device = d}),
+                                                  ones({3, 1}, {.device = d}));
+                                  }),
+                  bad<DTypeError>("one dtype",
+                                  [](Device d) {
+                                    linalg::solve(ones({2, 2}, {.device = d}),
+                                                  ones({2, 1}, {DType::f64, d}));
+                                  })},
+          .tolerance = kFactors};
 }
 
 OpCase solve_triangular_case() {
@@ -201,7 +210,7 @@ OpCase solve_triangular_case() {
            sample("empty", {0, 0}, {0, 2}), sample("no matrices", {0, 2, 2}, {0, 2, 1})})
     samples.push_back(s);
   return {.op = "solve_triangular",
-          .samples = samples,
+          .samples = and_complex(samples),
           .bad = {bad<ShapeError>("linalg.solve_triangular: A [2, 2] and B [3, 1] do not fit: the "
                                   "rows of B must be as many as A's",
                                   [](Device d) {
@@ -249,7 +258,7 @@ OpCase svd_case() {
       const int64_t k = f.s.size(f.s.rank() - 1);
       const Tensor u = narrow(f.u, -1, 0, k);
       const Tensor vh = narrow(f.vh, -2, 0, k);
-      return {f.s, matmul(u, vh), square(u), square(vh), linalg::svdvals(m)};
+      return {f.s, matmul(u, vh), sizes(u), sizes(vh), linalg::svdvals(m)};
     };
   };
   OpCase c{.op = "svd", .samples = matrices(call(false)), .tolerance = kFactors};
@@ -288,7 +297,7 @@ OpCase eigh_case() {
   const auto call = [](const Args& a) -> Tensors {
     const Tensor m = spread_out(a[0] + mt(a[0]));
     const auto e = linalg::eigh(m);
-    return {e.eigenvalues, square(e.eigenvectors), linalg::eigvalsh(m, linalg::Uplo::upper)};
+    return {e.eigenvalues, sizes(e.eigenvectors), linalg::eigvalsh(m, linalg::Uplo::upper)};
   };
   OpCase c{.op = "eigh",
            .samples = matrices(call),
@@ -310,6 +319,44 @@ OpCase eigh_case() {
   return c;
 }
 
+OpCase eig_case() {
+  // In the order of their real parts, which are apart.
+  const auto call = [](const Args& a) -> Tensors {
+    const Tensor m = spread_out(a[0]);
+    const auto e = linalg::eig(m);
+    const auto ordered = [](const Tensor& values, const Tensor& of) {
+      const Tensor order = argsort(real(values).detach());
+      return gather(of, of.rank() - 1,
+                    of.rank() == values.rank() ? order : expand(unsqueeze(order, -2), of.shape()));
+    };
+    const Tensor values = linalg::eigvals(m);
+    return {shown(ordered(e.eigenvalues, e.eigenvalues)),
+            sizes(ordered(e.eigenvalues, e.eigenvectors)), shown(ordered(values, values))};
+  };
+  OpCase c{.op = "eig",
+           .samples = matrices(call),
+           .bad = not_square("linalg.eig", [](const Tensor& t) { linalg::eig(t); }),
+           .tolerance = kFactors};
+  // A turn by a quarter: the eigenvalues i and -i.
+  c.samples.push_back({.name = "a turn",
+                       .in = {x({2, 2}).of({0, -1, 1, 0})},
+                       .call = [](const Args& a) -> Tensors {
+                         const auto e = linalg::eig(a[0]);
+                         return {abs(imag(e.eigenvalues)), real(e.eigenvalues) + 1.0,
+                                 sizes(e.eigenvectors)};
+                       },
+                       .oracle =
+                           [](const HostArgs&) {
+                             return std::vector{HostArray{{2}, {1, 1}}, HostArray{{2}, {1, 1}},
+                                                HostArray{{2, 2}, {0.5, 0.5, 0.5, 0.5}}};
+                           },
+                       .dtypes = kWide});
+  c.bad.push_back(bad<LinAlgError>("linalg.eig: the input holds NaN or infinity", [](Device d) {
+    linalg::eigvals(full({2, 2}, std::nan(""), {DType::f32, d}));
+  }));
+  return c;
+}
+
 OpCase cofactor_case() {
   const auto call = [](const Args& a) { return call_op("cofactor", NoParams{}, {a[0]}); };
   OpCase c{.op = "cofactor",
@@ -319,7 +366,9 @@ OpCase cofactor_case() {
   for (Sample& s : c.samples)
     if (s.name == "past the lanes") {
       s.in[0].shape = {6, 6};
-    } else if (s.name == "one element") {
+    } else if (s.name == "past the lanes, complex") {
+      s.in[0].shape = {6, 6, 2};
+    } else if (s.name.starts_with("one element")) {
       s.gradient = false;  // which is 0 but for rounding
     }
   c.samples.push_back(
@@ -362,6 +411,7 @@ const Room kRoom([] {
                              qr_case(),
                              svd_case(),
                              eigh_case(),
+                             eig_case(),
                              cofactor_case(),
                              matrix_exp_case()};
 });

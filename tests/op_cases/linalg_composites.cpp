@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "mica/ops/linalg/linalg.h"
+#include "tests/op_cases/complex_pairs.h"
 #include "tests/op_cases/composites.h"
 
 namespace mica::cases {
@@ -69,6 +70,53 @@ struct Inverse {
   }
 };
 
+/// A complex matrix as the real one of twice the size that is multiplied, inverted and adjoined
+/// alike, and back.
+Host embedded(const Host& pairs) {
+  const int64_t m = pairs.shape[0];
+  const int64_t n = pairs.shape[1];
+  Host real{{2 * m, 2 * n}, {}};
+  for (int64_t i = 0; i < 2 * m; ++i)
+    for (int64_t j = 0; j < 2 * n; ++j) {
+      const bool turned_down = i >= m;
+      const bool turned_right = j >= n;
+      const double value = at(pairs, {i % m, j % n, turned_down == turned_right ? 0 : 1});
+      real.values.push_back(turned_right && !turned_down ? -value : value);
+    }
+  return real;
+}
+Host extracted(const Host& real) {
+  const int64_t m = real.shape[0] / 2;
+  const int64_t n = real.shape[1] / 2;
+  Host pairs{{m, n, 2}, {}};
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      pairs.values.insert(pairs.values.end(), {at(real, {i, j}), at(real, {m + i, j})});
+  return pairs;
+}
+/// A sample with complex matrices, whose oracle sees them as real ones.
+Sample complex_sample(const Sample& real) {
+  Sample s = of_complex(real);
+  s.oracle = [oracle = real.oracle](const HostArgs& in) {
+    HostArgs wide;
+    for (const Host& h : in.in) wide.in.push_back(embedded(h));
+    return std::vector{extracted(oracle(wide)[0])};
+  };
+  return s;
+}
+/// Those of the samples with square matrices that are drawn, complex too.
+OpCase with_complex(OpCase c) {
+  const size_t n = c.samples.size();
+  for (size_t i = 0; i < n; ++i) {
+    const Sample& s = c.samples[i];
+    const bool matrices = std::all_of(s.in.begin(), s.in.end(), [](const Input& in) {
+      return in.values.empty() && in.shape.rank() == 2 && numel(in.shape) > 0;
+    });
+    if (matrices && s.in[0].shape[0] == s.in[0].shape[1]) c.samples.push_back(complex_sample(s));
+  }
+  return c;
+}
+
 /// Matrices whose inverse is far from infinite, and what the rest of the room is asked for.
 Tensor regular(const Tensor& t) {
   const Tensor one = eye(t.size(t.rank() - 2), t.size(t.rank() - 1), {t.dtype(), t.device()});
@@ -117,6 +165,11 @@ OpCase inv_case() {
   return c;
 }
 
+Number determinant_of_two(const Host& pairs) {
+  const Numbers v = numbers_of(pairs);
+  return v[0] * v[3] - v[1] * v[2];
+}
+
 OpCase det_case() {
   const auto number = [](const Host& a) { return Host{{}, {Inverse(a).determinant}}; };
   OpCase c = square_case("linalg.det", linalg::det, number);
@@ -137,6 +190,15 @@ OpCase det_case() {
   for (Sample& s : c.samples)
     if (s.name == "one element")
       s.gradient = false;  // whose second derivative is 0 but for rounding
+  c.samples.push_back(
+      {.name = "complex",
+       .in = {x({2, 2, 2})},
+       .call = [](const Args& a) -> Tensors { return {shown(linalg::det(numbers(a[0])))}; },
+       .oracle =
+           [](const HostArgs& in) {
+             return std::vector{pairs_of({}, {determinant_of_two(in[0])})};
+           },
+       .dtypes = kWide});
   return c;
 }
 
@@ -158,6 +220,20 @@ OpCase slogdet_case() {
       false);
   c.samples.push_back(signs);
   c.samples.push_back(logarithm);
+  c.samples.push_back({.name = "complex",
+                       .in = {x({2, 2, 2})},
+                       .call = [](const Args& a) -> Tensors {
+                         const auto f = linalg::slogdet(numbers(a[0]));
+                         return {shown(f.sign), f.logabsdet, shown(linalg::logdet(numbers(a[0])))};
+                       },
+                       .oracle =
+                           [](const HostArgs& in) {
+                             const Number d = determinant_of_two(in[0]);
+                             return std::vector{pairs_of({}, {d / std::abs(d)}),
+                                                Host{{}, {std::log(std::abs(d))}},
+                                                pairs_of({}, {std::log(d)})};
+                           },
+                       .dtypes = kWide});
   return c;
 }
 
@@ -230,7 +306,7 @@ OpCase cholesky_solve_case() {
         name, {x(a).in(-0.5, 0.5), x(b)},
         [upper](const Args& in) {
           const Tensor l = tril(regular(in[0]));
-          return concat({linalg::cholesky_solve(in[1], upper ? transpose(l, 0, 1) : l, upper),
+          return concat({linalg::cholesky_solve(in[1], upper ? adjoint(l) : l, upper),
                          linalg::cholesky_inverse(l)},
                         1);
         },
@@ -270,7 +346,7 @@ OpCase pinv_case() {
       "hermitian", {x({3, 3})},
       [](const Args& a) {
         const Tensor m = regular(a[0]);
-        return linalg::pinv(matmul(m, transpose(m, 0, 1)), {.hermitian = true});
+        return linalg::pinv(matmul(m, adjoint(m)), {.hermitian = true});
       },
       [](const HostArgs& in) {
         const Host m = regular(in[0]);
@@ -428,10 +504,18 @@ OpCase tensorsolve_case() {
 }
 
 const Room kRoom([] {
-  return std::vector<OpCase>{inv_case(),          det_case(),       slogdet_case(),
-                             lu_case(),           lu_solve_case(),  cholesky_solve_case(),
-                             pinv_case(),         lstsq_case(),     matrix_rank_case(),
-                             matrix_power_case(), tensorinv_case(), tensorsolve_case()};
+  return std::vector<OpCase>{with_complex(inv_case()),
+                             det_case(),
+                             slogdet_case(),
+                             lu_case(),
+                             with_complex(lu_solve_case()),
+                             cholesky_solve_case(),
+                             with_complex(pinv_case()),
+                             with_complex(lstsq_case()),
+                             matrix_rank_case(),
+                             with_complex(matrix_power_case()),
+                             tensorinv_case(),
+                             tensorsolve_case()};
 });
 
 }  // namespace

@@ -72,7 +72,7 @@ OpCase vector_norm_case() {
                   sample_of(
                       "empty", {0}, [](const Args& a) { return linalg::vector_norm(a[0]); },
                       root_of_squares)},
-      .bad = {bad<DTypeError>("linalg.norm: expected a floating dtype",
+      .bad = {bad<DTypeError>("linalg.norm: expected a floating or complex dtype",
                               [](Device d) { linalg::vector_norm(ones({2}, {DType::i64, d})); })},
       .tolerance = kNorms};
 }

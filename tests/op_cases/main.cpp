@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <ctime>
 #include <iostream>
+#include <map>
 #include <set>
 #include <string>
 
+#include "mica/core/check.h"
+#include "tests/op_cases/complex_pairs.h"
 #include "tests/op_cases/device.h"
 #include "tests/op_cases/harness.h"
 #include "tests/op_cases/tolerance.h"
@@ -19,6 +22,15 @@ namespace {
 std::vector<std::vector<OpCase> (*)()>& rooms() {
   static std::vector<std::vector<OpCase> (*)()> list;
   return list;
+}
+
+std::vector<std::vector<MoreSample> (*)()>& more_rooms() {
+  static std::vector<std::vector<MoreSample> (*)()> list;
+  return list;
+}
+std::map<std::pair<std::string, std::string>, Tolerances>& own_tolerances() {
+  static std::map<std::pair<std::string, std::string>, Tolerances> all;
+  return all;
 }
 
 const std::vector<OpCase>& cases() {
@@ -162,12 +174,28 @@ Device& tested_device() {
 
 Room::Room(std::vector<OpCase> (*list)()) { rooms().push_back(list); }
 
+MoreSamples::MoreSamples(std::vector<MoreSample> (*list)()) { more_rooms().push_back(list); }
+
+const Tolerances* own_tolerance(const OpCase& c, const Sample& s) {
+  const auto found = own_tolerances().find({c.op, s.name});
+  return found == own_tolerances().end() ? nullptr : &found->second;
+}
+
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> list;
   for (const auto room : rooms())
     for (OpCase& c : room()) list.push_back(std::move(c));
   std::sort(list.begin(), list.end(),
             [](const OpCase& a, const OpCase& b) { return std::string(a.op) < b.op; });
+  for (const auto room : more_rooms())
+    for (MoreSample& more : room()) {
+      const auto of = std::find_if(list.begin(), list.end(), [&](const OpCase& c) {
+        return std::string_view(c.op) == more.op;
+      });
+      check(of != list.end(), "more samples of {}, which has no case", more.op);
+      own_tolerances().insert_or_assign({more.op, more.sample.name}, more.tolerance);
+      of->samples.push_back(std::move(more.sample));
+    }
   return list;
 }
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "tests/op_cases/op_case.h"
+#include "tests/op_cases/complex_pairs.h"
 
 namespace mica::cases {
 
@@ -137,8 +137,9 @@ inline Tolerances tolerance_of(std::string_view op) {
     if (row.op == op) return {row.forward, row.gradient};
   return {{4e-16, 2.4e-7, 1e-3, 8e-3}, {1e-15, 6e-7, 3e-3, 2.4e-2}};
 }
-/// What the case says, else the row of its op.
-inline Tolerances tolerance_of(const OpCase& c) {
+/// What the sample or the case says, else the row of its op.
+inline Tolerances tolerance_of(const OpCase& c, const Sample& s) {
+  if (const Tolerances* own = own_tolerance(c, s)) return *own;
   return c.tolerance ? *c.tolerance : tolerance_of(std::string_view(c.op));
 }
 

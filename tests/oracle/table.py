@@ -2,6 +2,8 @@
 
 import re
 
+import complex_matrices
+import complex_numbers
 import compositions
 import elementwise
 import indexing
@@ -16,12 +18,14 @@ import reductions
 import sampling
 import shapes
 import sparse_matrices
+import transforms
 import updates
 from check import Call, Entry
 from mica import _mica
 
 FAMILIES = (elementwise, reductions, linear, layers, sampling, losses, shapes, indexing, updates)
 FAMILIES = (*FAMILIES, compositions, matrices, sparse_matrices)
+FAMILIES = (*FAMILIES, complex_numbers, transforms, complex_matrices)
 TABLE = {name: entry for family in FAMILIES for name, entry in family.TABLE.items()}
 
 
@@ -88,10 +92,6 @@ WITHOUT = {
     ),
     "csr_sampled_product": "compared as the gradient of csr_product",
     "lu_permutation": "a part of linalg.lu",
-    **dict.fromkeys(
-        ("complex", "complex_abs", "real", "imag", "conj", "fft", "rfft", "irfft"),
-        "complex numbers; held to NumPy's values by test_complex.py and test_fft.py",
-    ),
     "cofactor": "compared as the gradient of linalg.det",
     "chunked_cross_entropy": "compared with linear and cross_entropy in its case",
     **dict.fromkeys(("attention", "attention_grad"), "compared as scaled_dot_product_attention"),

@@ -39,6 +39,12 @@ case("linalg.eigh", SQUARE, then=lambda r: [r[0], (r[1] * r[1]).detach()])
 case("linalg.eigh", BATCH, UPLO="U", then=lambda r: [r[0], (r[1] * r[1]).detach()])
 case("linalg.eigvalsh", SQUARE)
 case("linalg.eigvalsh", BATCH, UPLO="U")
+# In an order that both agree on; sums, products and sizes know none.
+for _x in (SQUARE, BATCH):
+    case(
+        "linalg.eig", _x, then=lambda r: [r[0].sum(-1).real, r[0].abs().prod(-1), r[1].abs().sum()]
+    )
+    case("linalg.eigvals", _x, then=lambda r: [r.sum(-1).real, (r * r).sum(-1).real])
 case("linalg.cholesky", DEFINITE)
 case("linalg.cholesky", DEFINITE, upper=True)
 case("linalg.cholesky_ex", DEFINITE)

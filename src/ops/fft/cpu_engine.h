@@ -9,7 +9,7 @@
 namespace mica::fft {
 
 /// Lengths up to which several lines are transformed side by side.
-inline constexpr int64_t kLongestLane = 1024;
+inline constexpr int64_t kLongestLane = 2048;
 
 /// The forward transform of length n. A length of small factors is done by lanes, a long one in two
 /// steps of about its root, any other by a convolution of a length that has small factors
@@ -26,12 +26,12 @@ class Engine {
       return;
     }
     const bool enough_lines = lines >= kWidth / 2 && n <= kLongestLane;
-    const int64_t rows = enough_lines ? 1 : middle_factor(n);
-    if (enough_lines || rows < 4) {
+    if (enough_lines || !takes_line(n)) {
       lanes_ = kWidth;
       first_ = Lanes(n);
       return;
     }
+    const int64_t rows = middle_factor(n);
     first_ = Lanes(rows);
     second_ = Lanes(n / rows);
     for (int64_t k = 0; k < rows; ++k)
@@ -50,10 +50,23 @@ class Engine {
     return 2 * n_ + threads_ * 2 * std::max(first_.buffer(), second_.buffer());
   }
 
+  /// Whether one line of a length is done in two steps.
+  static bool takes_line(int64_t n) {
+    constexpr int64_t kFewestRows = 4;
+    return is_smooth(n) && middle_factor(n) >= kFewestRows;
+  }
+  /// Whether single lines are transformed from where they lie to where they go.
+  bool takes_lines() const { return lanes_ == 1 && !inner_; }
+  /// One line of complex numbers, backward where `inverse`, times `scale`.
+  void run_line(const T* from, T* to, bool inverse, T scale, T* scratch) const {
+    inverse ? two_steps<true>(from, to, scale, scratch)
+            : two_steps<false>(from, to, scale, scratch);
+  }
+
   void run(T* data, T* scratch) const {
     if (n_ == 1) return;
     if (inner_) return convolve(data, scratch);
-    if (lanes_ == 1) return two_steps(data, scratch);
+    if (lanes_ == 1) return two_steps<false>(data, data, T(1), scratch);
     const T* made = first_.run(data, scratch);
     if (made != data) std::copy(made, made + first_.buffer(), data);
   }
@@ -99,8 +112,10 @@ class Engine {
   }
 
   /// Columns of a matrix, as many at once as there are lanes, then its rows: what the first step
-  /// leaves is transposed, so that both steps read and write whole vectors.
-  void two_steps(T* data, T* scratch) const {
+  /// leaves is transposed, so that both steps read and write whole vectors. `exchanged` parts make
+  /// the transform run backward.
+  template <bool exchanged>
+  void two_steps(const T* from, T* to, T scale, T* scratch) const {
     const int64_t rows = first_.size();
     const int64_t columns = second_.size();
     T* between = scratch;
@@ -108,7 +123,7 @@ class Engine {
     const int64_t each = 2 * std::max(first_.buffer(), second_.buffer());
     in_blocks(columns, buffers, each, [&](int64_t c, int64_t lanes, T* x) {
       for (int64_t r = 0; r < rows; ++r)
-        load_lanes(data + 2 * (r * columns + c), lanes, x + r * Lanes::kStep);
+        load_lanes<exchanged>(from + 2 * (r * columns + c), lanes, x + r * Lanes::kStep);
       T* made = first_.run(x, x + first_.buffer());
       for (int64_t r = 1; r < rows; ++r) {
         T* at = made + r * Lanes::kStep;
@@ -117,19 +132,20 @@ class Engine {
         LanePair<T>{v.re * w.re - v.im * w.im, v.re * w.im + v.im * w.re}.store(at);
       }
       int64_t r = 0;
-      for (; lanes == kWidth && r + kWidth <= rows; r += kWidth)
-        store_square(made + r * Lanes::kStep, between + 2 * (c * rows + r), 2 * rows);
+      for (; lanes == kWidth && r + kSquare<T> <= rows; r += kSquare<T>)
+        store_square<false>(made + r * Lanes::kStep, between + 2 * (c * rows + r), 2 * rows, T(1));
       for (; r < rows; ++r)
         for (int64_t l = 0; l < lanes; ++l)
           for (int64_t part = 0; part < 2; ++part)
-            between[2 * ((c + l) * rows + r) + part] = made[r * Lanes::kStep + part * kWidth + l];
+            between[2 * ((c + l) * rows + r) + part] =
+                made[r * Lanes::kStep + part * kWidth + (lanes == kWidth ? lane_of<T>(l) : l)];
     });
     in_blocks(rows, buffers, each, [&](int64_t r, int64_t lanes, T* x) {
       for (int64_t c = 0; c < columns; ++c)
-        load_lanes(between + 2 * (c * rows + r), lanes, x + c * Lanes::kStep);
+        load_lanes<false>(between + 2 * (c * rows + r), lanes, x + c * Lanes::kStep);
       const T* made = second_.run(x, x + second_.buffer());
       for (int64_t k = 0; k < columns; ++k)
-        store_lanes(made + k * Lanes::kStep, lanes, data + 2 * (k * rows + r));
+        store_lanes<exchanged>(made + k * Lanes::kStep, lanes, scale, to + 2 * (k * rows + r));
     });
   }
 
@@ -145,23 +161,28 @@ class Engine {
     });
   }
 
+  template <bool exchanged>
   static void load_lanes(const T* numbers, int64_t lanes, T* to) {
-    if (lanes == kWidth) return load_numbers(numbers).store(to);
+    if (lanes == kWidth) return exchanged_if<exchanged>(load_numbers(numbers)).store(to);
     for (int64_t l = 0; l < kWidth; ++l) {
-      to[l] = l < lanes ? numbers[2 * l] : T(0);
-      to[kWidth + l] = l < lanes ? numbers[2 * l + 1] : T(0);
+      to[exchanged ? kWidth + l : l] = l < lanes ? numbers[2 * l] : T(0);
+      to[exchanged ? l : kWidth + l] = l < lanes ? numbers[2 * l + 1] : T(0);
     }
   }
-  static void store_lanes(const T* from, int64_t lanes, T* numbers) {
-    if (lanes == kWidth) return store_numbers(LanePair<T>::load(from), numbers);
+  template <bool exchanged>
+  static void store_lanes(const T* from, int64_t lanes, T scale, T* numbers) {
+    if (lanes == kWidth) {
+      const LanePair<T> x = exchanged_if<exchanged>(LanePair<T>::load(from));
+      return store_numbers(scale == T(1) ? x : x * scale, numbers);
+    }
     for (int64_t l = 0; l < lanes; ++l) {
-      numbers[2 * l] = from[l];
-      numbers[2 * l + 1] = from[kWidth + l];
+      numbers[2 * l] = scale * from[exchanged ? kWidth + l : l];
+      numbers[2 * l + 1] = scale * from[exchanged ? l : kWidth + l];
     }
   }
   static LanePair<T> lanes_of(const Complex<T>* numbers, int64_t lanes) {
     alignas(simd::kBytes) T parts[Lanes::kStep];
-    load_lanes(&numbers->re, lanes, parts);
+    load_lanes<false>(&numbers->re, lanes, parts);
     return LanePair<T>::load(parts);
   }
 
@@ -195,33 +216,6 @@ class Engine {
     }
   }
 
- public:
-  /// A square of lanes, from elements side by side to lines `line` values apart.
-  static void store_square(const T* from, T* to, int64_t line) {
-    simd::Vec<T> re[kWidth];
-    simd::Vec<T> im[kWidth];
-    for (int64_t i = 0; i < kWidth; ++i) {
-      re[i] = simd::Vec<T>::load(from + i * Lanes::kStep);
-      im[i] = simd::Vec<T>::load(from + i * Lanes::kStep + kWidth);
-    }
-    transpose<T>(re);
-    transpose<T>(im);
-    for (int64_t i = 0; i < kWidth; ++i) store_numbers(LanePair<T>{re[i], im[i]}, to + i * line);
-  }
-  static void load_square(const T* from, int64_t line, T* to) {
-    simd::Vec<T> re[kWidth];
-    simd::Vec<T> im[kWidth];
-    for (int64_t i = 0; i < kWidth; ++i) {
-      const LanePair<T> row = load_numbers(from + i * line);
-      re[i] = row.re;
-      im[i] = row.im;
-    }
-    transpose<T>(re);
-    transpose<T>(im);
-    for (int64_t i = 0; i < kWidth; ++i) LanePair<T>{re[i], im[i]}.store(to + i * Lanes::kStep);
-  }
-
- private:
   int64_t n_;
   int64_t lanes_ = 1;
   int64_t threads_ = omp_get_max_threads();  ///< that the scratch has room for

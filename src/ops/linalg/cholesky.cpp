@@ -1,7 +1,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/linalg/dense.h"
-#include "mica/ops/linalg/lanes.h"
+#include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
 #include "mica/ops/linalg/triangular.h"
@@ -37,54 +37,6 @@ Tensors vjp(const CholeskyParams&, const VjpArgs& a) {
   return {(g + adjoint(g)) * 0.5};
 }
 
-void raise_errors(const CholeskyParams& p, const Call& call, int64_t count) {
-  if (!p.check) return;
-  check_infos("cholesky", call.out[1].as<int32_t>(), count, [](int order) {
-    return fmt::format(
-        "the matrix is not positive definite (its leading minor of order {} is not positive)",
-        order);
-  });
-}
-
-void run_reference(const CholeskyParams& p, const Call& call) {
-  const int64_t n = columns_of(call.in[0].shape());
-  const int64_t count = matrices_in(call.in[0].shape());
-  auto* infos = call.out[1].as<int32_t>();
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(count, cube(n), [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) {
-        auto a = widened(call.in[0].as<T>() + b * n * n, n * n);
-        infos[b] = dense::cholesky(n, a.data());
-        store(a, call.out[0].as<T>() + b * n * n);
-      }
-    });
-  });
-  raise_errors(p, call, count);
-}
-
-/// The lower triangle of what lies row-major is the upper one of what LAPACK sees.
-void run_blas(const CholeskyParams& p, const Call& call) {
-  const int64_t n = columns_of(call.in[0].shape());
-  const int64_t count = matrices_in(call.in[0].shape());
-  auto* infos = call.out[1].as<int32_t>();
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(count, cube(n), [&](int64_t begin, int64_t end) {
-      const int size = static_cast<int>(n);
-      for (int64_t b = begin; b < end; ++b) {
-        const T* from = call.in[0].as<T>() + b * n * n;
-        T* to = call.out[0].as<T>() + b * n * n;
-        for (int64_t i = 0; i < n; ++i) {
-          std::copy(from + i * n, from + i * n + i + 1, to + i * n);
-          std::fill(to + i * n + i + 1, to + i * n + n, T(0));
-        }
-        infos[b] = 0;
-        if (n > 0) lapack().of<T>().potrf("U", &size, to, &size, &infos[b], 1);
-      }
-    });
-  });
-  raise_errors(p, call, count);
-}
-
 template <class T>
 void cholesky_lanes(int64_t n, Lanes<T>* a, LaneMask<T>& info) {
   for (int64_t j = 0; j < n; ++j) {
@@ -106,56 +58,66 @@ void cholesky_lanes(int64_t n, Lanes<T>* a, LaneMask<T>& info) {
   }
 }
 
-void run_lanes(const CholeskyParams& p, const Call& call) {
-  const int64_t n = columns_of(call.in[0].shape());
-  const int64_t count = matrices_in(call.in[0].shape());
-  auto* infos = call.out[1].as<int32_t>();
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    if constexpr (!kIsComplex<T>)
-      for_lanes<T>(count, cube(n), [&](int64_t begin, int64_t end) {
-        LaneBuffer<T> a(n * n);
-        for (int64_t first = begin * kLanes<T>; first < std::min(end * kLanes<T>, count);
-             first += kLanes<T>) {
-          LaneMask<T> info{};
-          load_lanes(call.in[0].as<T>(), count, first, n * n, a.data());
-          cholesky_lanes<T>(n, a.data(), info);
-          store_lanes(a.data(), call.out[0].as<T>(), count, first, n * n);
-          for (int64_t l = 0; l < std::min<int64_t>(kLanes<T>, count - first); ++l)
-            infos[first + l] = static_cast<int32_t>(info[l]);
-        }
-      });
-  });
-  raise_errors(p, call, count);
-}
+struct Cholesky : MatrixOp<CholeskyParams> {
+  using MatrixOp::MatrixOp;
+  double work() const { return cube(n); }
 
-Support supports_lapack(const CholeskyParams&, const Specs& s) {
-  return supports_lapack_sizes(s, {0});
-}
-Support supports_batched(const CholeskyParams&, const Specs& s) {
-  return supports_lanes(s, columns_of(s.in[0].shape), {0});
-}
-Support supports_reference(const CholeskyParams&, const Specs&) {
-  return Support::yes().with_contiguous({0});
-}
+  template <class T>
+  auto by_reference() const {
+    return [this](int64_t b) {
+      auto a = widened(in<T>(0, b), n * n);
+      *out<int32_t>(1, b) = dense::cholesky(n, a.data());
+      store(a, out<T>(0, b));
+    };
+  }
+  /// The lower triangle of what lies row-major is the upper one of what LAPACK sees.
+  template <class T>
+  auto by_lapack() const {
+    return [this](int64_t b) {
+      const T* from = in<T>(0, b);
+      T* to = out<T>(0, b);
+      for (int64_t i = 0; i < n; ++i) {
+        std::copy(from + i * n, from + i * n + i + 1, to + i * n);
+        std::fill(to + i * n + i + 1, to + i * n + n, T(0));
+      }
+      const int size = static_cast<int>(n);
+      lapack().of<T>().potrf("U", &size, to, &size, out<int32_t>(1, b), 1);
+    };
+  }
+  template <class T>
+  auto in_lanes() const {
+    return [this, a = LaneBuffer<T>(n * n)](int64_t first) mutable {
+      LaneMask<T> info{};
+      fill_lanes(0, first, a);
+      cholesky_lanes<T>(n, a.data(), info);
+      take_lanes(a, 0, first);
+      take_numbers<T>(info, 1, first);
+    };
+  }
+  void check_results() const {
+    if (!p.check) return;
+    check_infos("cholesky", call.out[1].as<int32_t>(), count, [](int order) {
+      return fmt::format(
+          "the matrix is not positive definite (its leading minor of order {} is not positive)",
+          order);
+    });
+  }
+};
 
 }  // namespace
 }  // namespace linalg
 
 const OpDef& cholesky_op() {
   using namespace linalg;
-  using P = CholeskyParams;
-  static OpDef def =
-      Op<P>("cholesky")
-          .inputs({"a"})
-          .outputs({"l", "info"})
-          .dtypes(kMatrixDTypes)
-          .precision(Precision::f32)
-          .infer<infer>()
-          .vjp<vjp>({.out = {0}})
-          .cpu({kernel<supports_batched, run_lanes>("batched"),
-                kernel<supports_lapack, prepare_lapack<P>, run_lapack<run_blas, P>>("lapack"),
-                kernel<supports_reference, run_reference>("reference")})
-          .build();
+  static OpDef def = Op<CholeskyParams>("cholesky")
+                         .inputs({"a"})
+                         .outputs({"l", "info"})
+                         .dtypes(kMatrixDTypes)
+                         .precision(Precision::f32)
+                         .infer<infer>()
+                         .vjp<vjp>({.out = {0}})
+                         .cpu(matrix_kernels<Cholesky>())
+                         .build();
   return def;
 }
 

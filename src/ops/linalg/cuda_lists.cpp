@@ -11,6 +11,7 @@ KernelList solve_cuda_kernels() { return {}; }
 KernelList qr_cuda_kernels() { return {}; }
 KernelList svd_cuda_kernels() { return {}; }
 KernelList eigh_cuda_kernels() { return {}; }
+KernelList eig_cuda_kernels() { return {}; }
 KernelList cofactor_cuda_kernels() { return {}; }
 KernelList matrix_exp_cuda_kernels() { return {}; }
 

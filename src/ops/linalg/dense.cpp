@@ -10,6 +10,10 @@ namespace {
 double conj(double x) { return x; }
 std::complex<double> conj(std::complex<double> x) { return std::conj(x); }
 
+/// What LAPACK chooses pivots by.
+double pivot_size(double x) { return std::abs(x); }
+double pivot_size(std::complex<double> x) { return std::abs(x.real()) + std::abs(x.imag()); }
+
 double norm_of(const std::complex<double>* x, int64_t n, int64_t step) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum = std::hypot(sum, std::abs(x[i * step]));
@@ -57,7 +61,7 @@ int lu(int64_t m, int64_t n, S* a, int32_t* pivots) {
   for (int64_t j = 0; j < std::min(m, n); ++j) {
     int64_t best = j;
     for (int64_t i = j + 1; i < m; ++i)
-      if (std::abs(a[i * n + j]) > std::abs(a[best * n + j])) best = i;
+      if (pivot_size(a[i * n + j]) > pivot_size(a[best * n + j])) best = i;
     pivots[j] = static_cast<int32_t>(best) + 1;
     if (best != j) std::swap_ranges(a + j * n, a + j * n + n, a + best * n);
     const S pivot = a[j * n + j];

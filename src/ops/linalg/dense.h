@@ -17,7 +17,7 @@ using Matrix = std::vector<S>;  ///< (rows, columns), row-major
 template <class S>
 int cholesky(int64_t n, S* a);
 
-/// a (m, n) becomes U and, below its diagonal, L of P L U = a, by rows of the largest magnitude;
+/// a (m, n) becomes U and, below its diagonal, L of P L U = a, by rows of the largest |re| + |im|;
 /// row i was exchanged with row pivots[i] - 1. 0, or the place (from 1) of the first zero of U's
 /// diagonal.
 template <class S>

@@ -6,6 +6,7 @@
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/linalg/dense.h"
+#include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
 #include "mica/ops/math/math_ops.h"
@@ -42,7 +43,7 @@ void infer(const NoParams&, std::span<const TensorSpec> in, OutSpecs& out) {
 /// det(A) A⁻ᴴ, which is right where A can be inverted.
 Tensors composition(const NoParams&, std::span<const Tensor> in) {
   const Tensor d = unsqueeze(unsqueeze(det_by_lu(in[0]), -1), -1);
-  return {d * adjoint(inv_ex(in[0], false).inverse)};
+  return {conj(d) * adjoint(inv_ex(in[0], false).inverse)};
 }
 
 /// U diag(products of the other singular values) Vᴴ times det(U Vᴴ): of singular matrices too.
@@ -75,21 +76,16 @@ std::vector<S> cofactor_by_svd(int64_t n, const std::vector<S>& a) {
   return result;
 }
 
-void run_reference(const NoParams&, const Call& call) {
-  const int64_t n = columns_of(call.in[0].shape());
-  const int64_t count = matrices_in(call.in[0].shape());
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(count, 20 * cube(n), [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b)
-        store(cofactor_by_svd(n, widened(call.in[0].as<T>() + b * n * n, n * n)),
-              call.out[0].as<T>() + b * n * n);
-    });
-  });
-}
+struct CofactorOp : MatrixOp<NoParams> {
+  using MatrixOp::MatrixOp;
+  double work() const { return 20 * cube(n); }
 
-Support supports_reference(const NoParams&, const Specs&) {
-  return Support::yes().with_contiguous({0});
-}
+  template <class T>
+  auto by_reference() const {
+    return
+        [this](int64_t b) { store(cofactor_by_svd(n, widened(in<T>(0, b), n * n)), out<T>(0, b)); };
+  }
+};
 
 }  // namespace
 
@@ -111,12 +107,14 @@ SlogDet slogdet(const Tensor& a) {
   check_square("linalg.slogdet", a.spec());
   const LuFactorEx f = lu_factor_ex(a, true, false);
   const Tensor u = diagonal_of(f.lu);
-  const Tensor sign_of_u = prod(sign(u.detach()), {-1});
-  return {sign_of_u * sign_of(f.pivots, a.dtype()), sum(log(abs(u)), {-1})};
+  // A real sign does not change; a complex one turns with the matrix.
+  const Tensor of_u = prod(sign(is_complex(u.dtype()) ? u : u.detach()), {-1});
+  return {of_u * sign_of(f.pivots, a.dtype()), sum(log(abs(u)), {-1})};
 }
 
 Tensor logdet(const Tensor& a) {
   const SlogDet d = slogdet(a);
+  if (is_complex(a.dtype())) return complex(d.logabsdet, angle(d.sign));
   return where(lt(d.sign, 0), std::numeric_limits<double>::quiet_NaN(), d.logabsdet);
 }
 
@@ -130,7 +128,7 @@ const OpDef& cofactor_op() {
                          .precision(Precision::f32)
                          .infer<infer>()
                          .vjp<vjp_by<composition, NoParams>>({.in = {0}})
-                         .cpu({kernel<supports_reference, run_reference>("reference")})
+                         .cpu(matrix_kernels<CofactorOp>())
                          .build();
   return def;
 }

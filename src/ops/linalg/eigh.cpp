@@ -5,6 +5,7 @@
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/linalg/dense.h"
 #include "mica/ops/linalg/jacobi_lanes.h"
+#include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
 #include "mica/ops/matmul/matmul.h"
@@ -28,7 +29,7 @@ struct EighParams {
 void infer(const EighParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check_square("linalg.eigh", in[0]);
   const Shape& a = in[0].shape;
-  add_dense(out, with(batch_of(a), {columns_of(a)}), in[0].dtype);
+  add_dense(out, with(batch_of(a), {columns_of(a)}), real_dtype(in[0].dtype));
   add_dense(out, p.vectors ? a : Shape{0}, in[0].dtype);
 }
 
@@ -50,91 +51,60 @@ Tensors vjp(const EighParams& p, const VjpArgs& a) {
   return {(g + adjoint(g)) * 0.5};
 }
 
-void check_converged(bool converged, int64_t at, int64_t count) {
-  if (!converged) fail_matrix("eigh", at, count, "the iteration does not converge");
-}
+struct EighOp : MatrixOp<EighParams> {
+  using MatrixOp::MatrixOp;
+  double work() const { return 20 * cube(n); }
 
-void run_reference(const EighParams& p, const Call& call) {
-  const int64_t n = columns_of(call.in[0].shape());
-  const int64_t count = matrices_in(call.in[0].shape());
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
+  template <class T>
+  void check_input() const {
     check_finite("eigh", call.in[0].as<T>(), count * n * n);
-    for_matrices(count, 10 * cube(n), [&](int64_t begin, int64_t end) {
-      std::vector<double> values;
-      dense::Matrix<Wide<T>> vectors;
-      for (int64_t b = begin; b < end; ++b) {
-        const auto a = widened(call.in[0].as<T>() + b * n * n, n * n);
-        check_converged(dense::eigh(n, a.data(), values, vectors), b, count);
-        store(values, call.out[0].as<Real<T>>() + b * n);
-        if (p.vectors) store(vectors, call.out[1].as<T>() + b * n * n);
-      }
-    });
-  });
-}
-
-void run_blas(const EighParams& p, const Call& call) {
-  const int64_t n = columns_of(call.in[0].shape());
-  const int64_t count = matrices_in(call.in[0].shape());
-  if (n == 0) return;
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    check_finite("eigh", call.in[0].as<T>(), count * n * n);
-    for_matrices(count, 10 * cube(n), [&](int64_t begin, int64_t end) {
-      std::vector<T> a(static_cast<size_t>(n * n));
-      for (int64_t b = begin; b < end; ++b) {
-        // Transposed, so that a complex matrix is not conjugated; the lower triangle stays that.
-        transpose_into(call.in[0].as<T>() + b * n * n, n, n, a.data());
-        const int info =
-            heevd(p.vectors, 'L', static_cast<int>(n), a.data(), call.out[0].as<Real<T>>() + b * n);
-        check_converged(info == 0, b, count);
-        if (p.vectors) transpose_into(a.data(), n, n, call.out[1].as<T>() + b * n * n);
-      }
-    });
-  });
-}
-
-template <class T>
-void store_sorted(const EighParams& p, const Call& call, int64_t n, int64_t at, int lane,
-                  const Lanes<T>* a, const Lanes<T>* v) {
-  std::array<int, kLargestInLanes> order;
-  std::iota(order.begin(), order.begin() + n, 0);
-  std::stable_sort(order.begin(), order.begin() + n,
-                   [&](int i, int j) { return a[i * (n + 1)][lane] < a[j * (n + 1)][lane]; });
-  for (int64_t k = 0; k < n; ++k) {
-    const int64_t from = order[static_cast<size_t>(k)];
-    call.out[0].as<T>()[at * n + k] = a[from * (n + 1)][lane];
-    if (!p.vectors) continue;
-    T* to = call.out[1].as<T>() + at * n * n + k;
-    for (int64_t i = 0; i < n; ++i) to[i * n] = v[from * n + i][lane];
   }
-}
+  template <class T>
+  auto by_reference() const {
+    return [this, values = std::vector<double>(),
+            vectors = dense::Matrix<Wide<T>>()](int64_t b) mutable {
+      const auto a = widened(in<T>(0, b), n * n);
+      check_converged("eigh", dense::eigh(n, a.data(), values, vectors), b, count);
+      store(values, out<Real<T>>(0, b));
+      if (p.vectors) store(vectors, out<T>(1, b));
+    };
+  }
+  template <class T>
+  auto by_lapack() const {
+    return [this, a = std::vector<T>(static_cast<size_t>(n * n))](int64_t b) mutable {
+      // Transposed, so that a complex matrix is not conjugated; the lower triangle stays that.
+      transpose_into(in<T>(0, b), n, n, a.data());
+      const int info = heevd(p.vectors, 'L', static_cast<int>(n), a.data(), out<Real<T>>(0, b));
+      check_converged("eigh", info == 0, b, count);
+      if (p.vectors) transpose_into(a.data(), n, n, out<T>(1, b));
+    };
+  }
+  template <class T>
+  auto in_lanes() const {
+    return [this, a = LaneBuffer<T>(n * n), v = LaneBuffer<T>(n * n)](int64_t first) mutable {
+      fill_lanes(0, first, a);
+      check_converged("eigh", eigh_lanes<T>(n, a.data(), v.data()), first, count);
+      for (int l = 0; l < used_lanes<T>(first); ++l)
+        store_sorted<T>(first + l, l, a.data(), v.data());
+    };
+  }
 
-void run_lanes(const EighParams& p, const Call& call) {
-  const int64_t n = columns_of(call.in[0].shape());
-  const int64_t count = matrices_in(call.in[0].shape());
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    check_finite("eigh", call.in[0].as<T>(), count * n * n);
-    if constexpr (!kIsComplex<T>)
-      for_lanes<T>(count, 20 * cube(n), [&](int64_t begin, int64_t end) {
-        LaneBuffer<T> a(n * n);
-        LaneBuffer<T> v(n * n);
-        for (int64_t first = begin * kLanes<T>; first < std::min(end * kLanes<T>, count);
-             first += kLanes<T>) {
-          load_lanes(call.in[0].as<T>(), count, first, n * n, a.data());
-          check_converged(eigh_lanes<T>(n, a.data(), v.data()), first, count);
-          for (int l = 0; l < std::min<int64_t>(kLanes<T>, count - first); ++l)
-            store_sorted<T>(p, call, n, first + l, l, a.data(), v.data());
-        }
-      });
-  });
-}
-
-Support supports_lapack(const EighParams&, const Specs& s) { return supports_lapack_sizes(s, {0}); }
-Support supports_batched(const EighParams&, const Specs& s) {
-  return supports_lanes(s, columns_of(s.in[0].shape), {0});
-}
-Support supports_reference(const EighParams&, const Specs&) {
-  return Support::yes().with_contiguous({0});
-}
+ private:
+  template <class T>
+  void store_sorted(int64_t at, int lane, const Lanes<T>* a, const Lanes<T>* v) const {
+    std::array<int, kLargestInLanes> order;
+    std::iota(order.begin(), order.begin() + n, 0);
+    std::stable_sort(order.begin(), order.begin() + n,
+                     [&](int i, int j) { return a[i * (n + 1)][lane] < a[j * (n + 1)][lane]; });
+    for (int64_t c = 0; c < n; ++c) {
+      const int64_t from = order[static_cast<size_t>(c)];
+      out<T>(0, at)[c] = a[from * (n + 1)][lane];
+      if (!p.vectors) continue;
+      T* to = out<T>(1, at) + c;
+      for (int64_t i = 0; i < n; ++i) to[i * n] = v[from * n + i][lane];
+    }
+  }
+};
 
 Tensor lower_of(const Tensor& a, Uplo uplo) {
   check_square("linalg.eigh", a.spec());
@@ -155,19 +125,15 @@ Tensor eigvalsh(const Tensor& a, Uplo uplo) {
 
 const OpDef& eigh_op() {
   using namespace linalg;
-  using P = EighParams;
-  static OpDef def =
-      Op<P>("eigh")
-          .inputs({"a"})
-          .outputs({"eigenvalues", "eigenvectors"})
-          .dtypes(kMatrixDTypes)
-          .precision(Precision::f32)
-          .infer<infer>()
-          .vjp<vjp>({.in = {0}, .out = {0, 1}})
-          .cpu({kernel<supports_batched, run_lanes>("batched"),
-                kernel<supports_lapack, prepare_lapack<P>, run_lapack<run_blas, P>>("lapack"),
-                kernel<supports_reference, run_reference>("reference")})
-          .build();
+  static OpDef def = Op<EighParams>("eigh")
+                         .inputs({"a"})
+                         .outputs({"eigenvalues", "eigenvectors"})
+                         .dtypes(kMatrixDTypes)
+                         .precision(Precision::f32)
+                         .infer<infer>()
+                         .vjp<vjp>({.in = {0}, .out = {0, 1}})
+                         .cpu(matrix_kernels<EighOp>())
+                         .build();
   return def;
 }
 

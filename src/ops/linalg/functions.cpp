@@ -37,7 +37,7 @@ RankOptions rank_options(std::optional<double> atol, std::optional<double> rtol,
 Functions factors() {
   return {
       function("linalg.cholesky",
-               "The lower triangle L with L Lᴴ = A of symmetric positive definite matrices (…, n, "
+               "The lower triangle L with L Lᴴ = A of Hermitian positive definite matrices (…, n, "
                "n), of which the lower triangle is read; with upper Lᴴ, from the upper one. Raises "
                "LinAlgError where a matrix is not positive definite.",
                {{linalg::cholesky, {"A", kKeywordOnly, {"upper", false}}}}, "cholesky"),
@@ -76,7 +76,7 @@ Functions factors() {
             {"A", kKeywordOnly, {"driver", kNone}}}},
           "svd"),
       function("linalg.eigh",
-               "(eigenvalues, eigenvectors) of symmetric matrices (…, n, n): values (…, n) in "
+               "(eigenvalues, eigenvectors) of Hermitian matrices (…, n, n): values (…, n) in "
                "ascending order, vectors in columns. UPLO says which triangle is read.",
                {{[](const Tensor& a, Uplo uplo) -> Tensors {
                    const Eigen e = linalg::eigh(a, uplo);
@@ -84,8 +84,20 @@ Functions factors() {
                  },
                  {"A", {"UPLO", "L"}}}},
                "eigh"),
-      function("linalg.eigvalsh", "The eigenvalues (…, n) of symmetric matrices, ascending.",
+      function("linalg.eigvalsh", "The eigenvalues (…, n) of Hermitian matrices, ascending.",
                {{linalg::eigvalsh, {"A", {"UPLO", "L"}}}}, "eigh"),
+      function(
+          "linalg.eig",
+          "(eigenvalues, eigenvectors) of square matrices (…, n, n): complex values (…, n) in no "
+          "order, and vectors of length 1 in columns.",
+          {{[](const Tensor& a) -> Tensors {
+              const Eigen e = linalg::eig(a);
+              return {e.eigenvalues, e.eigenvectors};
+            },
+            {"A"}}},
+          "eig"),
+      of_matrix("linalg.eigvals", linalg::eigvals,
+                "The complex eigenvalues (…, n) of square matrices, in no order.", "eig"),
       function("linalg.lu_factor",
                "(LU, pivots) of P L U = A (…, m, n): U, with L below its diagonal; row i was "
                "exchanged with row pivots[i] - 1. Raises LinAlgError where U has a zero on its "
@@ -216,7 +228,8 @@ Functions numbers() {
                  },
                  {"A"}}}),
       {.name = "logdet",
-       .doc = "The logarithm of the determinants of square matrices; NaN where one is negative.",
+       .doc = "The logarithm of the determinants of square matrices; NaN where a real one is "
+              "negative.",
        .signatures = {{linalg::logdet, {"input"}}},
        .offer = kModule,
        .precision = Precision::f32,
@@ -296,6 +309,7 @@ std::span<const ResultNames> result_names() {
       {"linalg.qr", "Qr", {"Q", "R"}},
       {"linalg.svd", "Svd", {"U", "S", "Vh"}},
       {"linalg.eigh", "Eigen", {"eigenvalues", "eigenvectors"}},
+      {"linalg.eig", "Eigen", {"eigenvalues", "eigenvectors"}},
       {"linalg.lu_factor", "LuFactor", {"LU", "pivots"}},
       {"linalg.lu_factor_ex", "LuFactorEx", {"LU", "pivots", "info"}},
       {"linalg.lu", "Lu", {"P", "L", "U"}},

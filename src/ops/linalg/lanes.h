@@ -39,8 +39,6 @@ inline Lanes<float> sqrt(Lanes<float> x) { return _mm256_sqrt_ps(x); }
 inline Lanes<double> sqrt(Lanes<double> x) { return _mm256_sqrt_pd(x); }
 inline Lanes<float> abs(Lanes<float> x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), x); }
 inline Lanes<double> abs(Lanes<double> x) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), x); }
-inline Lanes<float> conj(Lanes<float> x) { return x; }
-inline Lanes<double> conj(Lanes<double> x) { return x; }
 /// |x| with the sign of `sign`.
 inline Lanes<float> copysign(Lanes<float> x, Lanes<float> sign) {
   const __m256 bit = _mm256_set1_ps(-0.0F);
@@ -79,13 +77,6 @@ void store_lanes(const Lanes<T>* from, T* batch, int64_t count, int64_t first, i
   }
 }
 
-/// Calls f(first) for every group of matrices that fill a register, on several threads.
-template <class T, class F>
-void for_lanes(int64_t count, double work, F&& f) {
-  const int64_t groups = (count + kLanes<T> - 1) / kLanes<T>;
-  for_matrices(groups, work, [&](int64_t begin, int64_t end) { f(begin, end); });
-}
-
 /// Memory for lanes, aligned as they are.
 template <class T>
 class LaneBuffer {
@@ -97,15 +88,5 @@ class LaneBuffer {
  private:
   std::vector<Lanes<T>> values_;
 };
-
-/// Whether a batch of real matrices is one that lanes are for; `largest` of the sizes.
-inline Support supports_lanes(const Specs& s, int64_t largest, std::initializer_list<int> inputs) {
-  if (largest > kLargestInLanes)
-    return Support::no("it takes matrices of up to 32 rows and columns");
-  const Shape& shape = s.in[0].shape;
-  const int64_t count = matrices_in(shape);
-  const int64_t lanes = s.in[0].dtype == DType::f64 ? kLanes<double> : kLanes<float>;
-  return (count >= lanes ? Support::yes() : Support::possible()).with_contiguous(inputs);
-}
 
 }  // namespace mica::linalg

@@ -16,8 +16,8 @@ namespace mica::linalg {
 namespace {
 
 double epsilon_of(DType t) {
-  return t == DType::f64 ? std::numeric_limits<double>::epsilon()
-                         : std::numeric_limits<float>::epsilon();
+  return real_dtype(t) == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                     : std::numeric_limits<float>::epsilon();
 }
 
 double default_rtol(const Tensor& a) {
@@ -106,7 +106,7 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond,
   check<ShapeError>(rows_of(right.shape()) == m,
                     "linalg.lstsq: B must be (…, {}, k) for A {}, got {}", m, a.shape(), b.shape());
   const LstsqDriver way = driver.value_or(LstsqDriver::gelsy);
-  const Tensor none = zeros({0}, {a.dtype(), a.device()});
+  const Tensor none = zeros({0}, {real_dtype(a.dtype()), a.device()});
   Lstsq out{{}, none, zeros({0}, {DType::i64, a.device()}), none};
   if (way == LstsqDriver::gels) {
     if (m >= n) {
@@ -127,7 +127,7 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond,
     // Where the rank is not full there are several solutions, and LAPACK gives no residuals: they
     // are the same for all of them here.
     const Tensor apart = right - mica::matmul(a, out.solution);
-    out.residuals = sum(square(apart), {-2});
+    out.residuals = sum(square(abs(apart)), {-2});
     if (vectors) out.residuals = squeeze(out.residuals, {-1});
   }
   if (vectors) out.solution = squeeze(out.solution, {-1});

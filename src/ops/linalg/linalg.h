@@ -13,7 +13,7 @@ namespace mica::linalg {
 
 // Factors.
 
-/// The lower triangle L with L Lᴴ = a of symmetric positive definite matrices (…, n, n), of which
+/// The lower triangle L with L Lᴴ = a of Hermitian positive definite matrices (…, n, n), of which
 /// the lower triangle is read; with `upper` U = Lᴴ, and the upper one is. Raises LinAlgError where
 /// a matrix is not positive definite.
 Tensor cholesky(const Tensor& a, bool upper = false);
@@ -48,12 +48,16 @@ struct Eigen {
   Tensor eigenvalues;
   Tensor eigenvectors;  ///< columns
 };
-/// Which triangle of a symmetric matrix is read.
+/// Which triangle of a Hermitian matrix is read.
 enum class Uplo : uint8_t { lower, upper };
-/// Eigenvalues (…, n) in ascending order and orthonormal eigenvectors (…, n, n) of symmetric
+/// Eigenvalues (…, n) in ascending order and orthonormal eigenvectors (…, n, n) of Hermitian
 /// matrices.
 Eigen eigh(const Tensor& a, Uplo uplo = Uplo::lower);
 Tensor eigvalsh(const Tensor& a, Uplo uplo = Uplo::lower);
+/// Eigenvalues (…, n), complex and in no order, and eigenvectors (…, n, n) of length 1 of any
+/// square matrices.
+Eigen eig(const Tensor& a);
+Tensor eigvals(const Tensor& a);
 
 struct LuFactor {
   Tensor lu;      ///< (…, m, n): U, and below its diagonal L without its ones
@@ -129,7 +133,7 @@ InvEx inv_ex(const Tensor& a, bool check_errors = false);
 struct RankOptions {
   std::optional<double> atol = {};
   std::optional<double> rtol = {};
-  bool hermitian = false;  ///< the matrices are symmetric: by their eigenvalues
+  bool hermitian = false;  ///< the matrices are Hermitian: by their eigenvalues
 };
 /// Moore and Penrose's inverse (…, n, m).
 Tensor pinv(const Tensor& a, const RankOptions& options = {});
@@ -142,7 +146,7 @@ struct SlogDet {
   Tensor logabsdet;  ///< -infinity there
 };
 SlogDet slogdet(const Tensor& a);
-/// The logarithm of the determinant; NaN where that is negative.
+/// The logarithm of the determinant; NaN where a real one is negative.
 Tensor logdet(const Tensor& a);
 
 /// a times itself n times; the inverse's power for a negative n.
@@ -181,7 +185,7 @@ Tensor cond(const Tensor& a, MatrixNorm p);
 Tensor multi_dot(const Tensors& tensors);
 /// The cross products along an axis of three.
 Tensor cross(const Tensor& a, const Tensor& b, int64_t axis = -1);
-/// The sums of products along an axis.
+/// The sums of products along an axis, of conj(x) and y.
 Tensor vecdot(const Tensor& x, const Tensor& y, int64_t axis = -1);
 /// Powers 0 … n-1 of x (…, k) in a last axis; n = k unless given.
 Tensor vander(const Tensor& x, std::optional<int64_t> n = {});

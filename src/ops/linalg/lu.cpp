@@ -10,7 +10,7 @@
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/gather.h"
 #include "mica/ops/linalg/dense.h"
-#include "mica/ops/linalg/lanes.h"
+#include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/lu_lanes.h"
 #include "mica/ops/linalg/matrix.h"
@@ -81,92 +81,51 @@ Tensors vjp(const LuParams&, const VjpArgs& a) {
   return {permute_rows(result, lu_permutation(a.out[1], m, true))};
 }
 
-struct Problem {
-  int64_t m, n, k, count;
-  explicit Problem(const Call& call)
-      : m(rows_of(call.in[0].shape())),
-        n(columns_of(call.in[0].shape())),
-        k(std::min(m, n)),
-        count(matrices_in(call.in[0].shape())) {}
+struct LuOp : MatrixOp<LuParams> {
+  using MatrixOp::MatrixOp;
   double work() const { return static_cast<double>(m * n) * static_cast<double>(k); }
+
+  template <class T>
+  auto by_reference() const {
+    return [this](int64_t b) {
+      auto a = widened(in<T>(0, b), m * n);
+      *out<int32_t>(2, b) = dense::lu(m, n, a.data(), out<int32_t>(1, b));
+      store(a, out<T>(0, b));
+    };
+  }
+  template <class T>
+  auto by_lapack() const {
+    return [this, a = std::vector<T>(static_cast<size_t>(m * n))](int64_t b) mutable {
+      const int rows = static_cast<int>(m);
+      const int columns = static_cast<int>(n);
+      transpose_into(in<T>(0, b), m, n, a.data());
+      lapack().of<T>().getrf(&rows, &columns, a.data(), &rows, out<int32_t>(1, b),
+                             out<int32_t>(2, b));
+      transpose_into(a.data(), n, m, out<T>(0, b));
+    };
+  }
+  template <class T>
+  auto in_lanes() const {
+    return [this, a = LaneBuffer<T>(m * n),
+            pivots = std::vector<LaneMask<T>>(static_cast<size_t>(k))](int64_t first) mutable {
+      LaneMask<T> info{};
+      fill_lanes(0, first, a);
+      lu_lanes<T>(m, n, a.data(), pivots.data(), info);
+      take_lanes(a, 0, first);
+      take_numbers<T>(info, 2, first);
+      for (int l = 0; l < used_lanes<T>(first); ++l)
+        for (int64_t j = 0; j < k; ++j)
+          out<int32_t>(1, first + l)[j] =
+              static_cast<int32_t>(pivots[static_cast<size_t>(j)][l]) + 1;
+    };
+  }
+  void check_results() const {
+    if (!p.check) return;
+    check_infos("lu_factor", call.out[2].as<int32_t>(), count, [](int at) {
+      return fmt::format("U[{0},{0}] is zero, and the factors cannot solve equations", at);
+    });
+  }
 };
-
-void raise_errors(const LuParams& p, const Call& call, int64_t count) {
-  if (!p.check) return;
-  check_infos("lu_factor", call.out[2].as<int32_t>(), count, [](int at) {
-    return fmt::format("U[{0},{0}] is zero, and the factors cannot solve equations", at);
-  });
-}
-
-void run_reference(const LuParams& p, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) {
-        auto a = widened(call.in[0].as<T>() + b * d.m * d.n, d.m * d.n);
-        call.out[2].as<int32_t>()[b] =
-            dense::lu(d.m, d.n, a.data(), call.out[1].as<int32_t>() + b * d.k);
-        store(a, call.out[0].as<T>() + b * d.m * d.n);
-      }
-    });
-  });
-  raise_errors(p, call, d.count);
-}
-
-void run_blas(const LuParams& p, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      std::vector<T> columns(static_cast<size_t>(d.m * d.n));
-      const int m = static_cast<int>(d.m);
-      const int n = static_cast<int>(d.n);
-      for (int64_t b = begin; b < end; ++b) {
-        int32_t& info = call.out[2].as<int32_t>()[b];
-        info = 0;
-        if (d.k == 0) continue;
-        transpose_into(call.in[0].as<T>() + b * d.m * d.n, d.m, d.n, columns.data());
-        lapack().of<T>().getrf(&m, &n, columns.data(), &m, call.out[1].as<int32_t>() + b * d.k,
-                               &info);
-        transpose_into(columns.data(), d.n, d.m, call.out[0].as<T>() + b * d.m * d.n);
-      }
-    });
-  });
-  raise_errors(p, call, d.count);
-}
-
-void run_lanes(const LuParams& p, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    if constexpr (!kIsComplex<T>)
-      for_lanes<T>(d.count, d.work(), [&](int64_t begin, int64_t end) {
-        LaneBuffer<T> a(d.m * d.n);
-        std::vector<LaneMask<T>> pivots(static_cast<size_t>(d.k));
-        for (int64_t first = begin * kLanes<T>; first < std::min(end * kLanes<T>, d.count);
-             first += kLanes<T>) {
-          LaneMask<T> info{};
-          load_lanes(call.in[0].as<T>(), d.count, first, d.m * d.n, a.data());
-          lu_lanes<T>(d.m, d.n, a.data(), pivots.data(), info);
-          store_lanes(a.data(), call.out[0].as<T>(), d.count, first, d.m * d.n);
-          for (int64_t l = 0; l < std::min<int64_t>(kLanes<T>, d.count - first); ++l) {
-            call.out[2].as<int32_t>()[first + l] = static_cast<int32_t>(info[l]);
-            int32_t* own = call.out[1].as<int32_t>() + (first + l) * d.k;
-            for (int64_t j = 0; j < d.k; ++j)
-              own[j] = static_cast<int32_t>(pivots[static_cast<size_t>(j)][l]) + 1;
-          }
-        }
-      });
-  });
-  raise_errors(p, call, d.count);
-}
-
-Support supports_lapack(const LuParams&, const Specs& s) { return supports_lapack_sizes(s, {0}); }
-Support supports_batched(const LuParams&, const Specs& s) {
-  const Shape& a = s.in[0].shape;
-  return supports_lanes(s, std::max(rows_of(a), columns_of(a)), {0});
-}
-Support supports_reference(const LuParams&, const Specs&) {
-  return Support::yes().with_contiguous({0});
-}
 
 struct PermutationParams {
   int64_t rows = 0;
@@ -268,19 +227,15 @@ Lu lu(const Tensor& a, bool pivot) {
 
 const OpDef& lu_factor_op() {
   using namespace linalg;
-  using P = LuParams;
-  static OpDef def =
-      Op<P>("lu_factor")
-          .inputs({"a"})
-          .outputs({"lu", "pivots", "info"})
-          .dtypes(kMatrixDTypes)
-          .precision(Precision::f32)
-          .infer<infer>()
-          .vjp<vjp>({.out = {0, 1}})
-          .cpu({kernel<supports_batched, run_lanes>("batched"),
-                kernel<supports_lapack, prepare_lapack<P>, run_lapack<run_blas, P>>("lapack"),
-                kernel<supports_reference, run_reference>("reference")})
-          .build();
+  static OpDef def = Op<LuParams>("lu_factor")
+                         .inputs({"a"})
+                         .outputs({"lu", "pivots", "info"})
+                         .dtypes(kMatrixDTypes)
+                         .precision(Precision::f32)
+                         .infer<infer>()
+                         .vjp<vjp>({.out = {0, 1}})
+                         .cpu(matrix_kernels<LuOp>())
+                         .build();
   return def;
 }
 

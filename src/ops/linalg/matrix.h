@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/core/tensor.h"
 #include "mica/op/op_def.h"
+#include "mica/ops/complex/complex.h"
 #include "mica/ops/linalg/error.h"
 #include "mica/ops/linalg/lapack.h"
 #include "mica/ops/view/view.h"
@@ -15,13 +16,16 @@
 // through a batch.
 namespace mica::linalg {
 
-inline constexpr DTypeSet kMatrixDTypes{{DType::f32, DType::f64}, "float32 or float64"};
+inline constexpr DTypeSet kMatrixDTypes{{DType::f32, DType::f64, DType::c64, DType::c128},
+                                        "float32, float64, complex64 or complex128"};
 
 /// Calls `f.template operator()<T>()` with the C++ type of a matrix's elements.
 template <class F>
-decltype(auto) switch_matrix(DType t, F&& f) {
+void switch_matrix(DType t, F&& f) {
   if (t == DType::f64) return f.template operator()<double>();
-  return f.template operator()<float>();
+  if (t == DType::c64) return f.template operator()<std::complex<float>>();
+  if (t == DType::c128) return f.template operator()<std::complex<double>>();
+  f.template operator()<float>();
 }
 
 /// What a reference computes in: double, or complex numbers of them.
@@ -62,8 +66,6 @@ inline void add_dense(OutSpecs& out, const Shape& shape, DType dtype) {
 // Tensors.
 
 inline Tensor transposed(const Tensor& x) { return transpose(x, -2, -1); }
-/// The conjugate transpose.
-inline Tensor adjoint(const Tensor& x) { return transposed(x); }
 /// x with its batch axes broadcast to `batch`.
 inline Tensor expand_batch(const Tensor& x, const Shape& batch) {
   const Shape shape = with(batch, {rows_of(x.shape()), columns_of(x.shape())});
@@ -120,31 +122,15 @@ void check_finite(const char* op, const T* values, int64_t n) {
 
 /// What is wrong with matrix `at` of a batch: "linalg.inv: (batch element 3) the matrix is …".
 [[noreturn]] void fail_matrix(const char* op, int64_t at, int64_t count, const std::string& what);
+/// Of iterations.
+inline void check_converged(const char* op, bool converged, int64_t at, int64_t count) {
+  if (!converged) fail_matrix(op, at, count, "the iteration does not converge");
+}
 /// Raises for the first matrix whose info is not 0; `what(info)` says it in words.
 template <class F>
 void check_infos(const char* op, const int32_t* infos, int64_t count, F&& what) {
   for (int64_t i = 0; i < count; ++i)
     if (infos[i] != 0) fail_matrix(op, i, count, what(infos[i]));
-}
-
-/// `prepare` of kernels by LAPACK: selection goes on to the next where there is none.
-template <class P>
-std::shared_ptr<KernelState> prepare_lapack(const P&, const Specs&) {
-  lapack();
-  return std::make_shared<KernelState>();
-}
-/// `run` of such a kernel.
-template <auto run_fn, class P>
-void run_lapack(const P& p, const KernelState&, const Call& call) {
-  run_fn(p, call);
-}
-/// Sizes that LAPACK's 32-bit integers count.
-inline Support supports_lapack_sizes(const Specs& s, std::initializer_list<int> contiguous) {
-  constexpr int64_t kMost = 20000;
-  for (const TensorSpec& in : s.in)
-    if (in.rank() >= 2 && (rows_of(in.shape) > kMost || columns_of(in.shape) > kMost))
-      return Support::no("a size is past 20000");
-  return Support::yes().with_contiguous(contiguous);
 }
 
 /// How many multiplications an n × n matrix takes, about.

@@ -5,8 +5,10 @@
 #include "mica/ops/concat/concat.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/linalg/dense.h"
+#include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
+#include "mica/ops/linalg/triangular.h"
 
 namespace mica {
 
@@ -67,13 +69,11 @@ struct ByLapack {
   }
   void solve(S* a, S* b) const {
     const int size = static_cast<int>(n);
-    const S one = 1;
     int info = 0;
     std::vector<int> pivots(static_cast<size_t>(n));
-    const auto& routines = lapack().of<S>();
-    routines.getrf(&size, &size, a, &size, pivots.data(), &info);
-    routines.trsm("R", "U", "N", "N", &size, &size, &one, a, &size, b, &size, 1, 1, 1, 1);
-    routines.trsm("R", "L", "N", "U", &size, &size, &one, a, &size, b, &size, 1, 1, 1, 1);
+    lapack().of<S>().getrf(&size, &size, a, &size, pivots.data(), &info);
+    solve_by_trsm({.upper = false}, a, b, n, n);
+    solve_by_trsm({.upper = true, .unit = true}, a, b, n, n);
     for (int64_t i = n - 1; i >= 0; --i) {
       const int64_t other = pivots[static_cast<size_t>(i)] - 1;
       if (other != i) std::swap_ranges(b + i * n, b + (i + 1) * n, b + other * n);
@@ -142,36 +142,22 @@ void exponential(const Algebra& algebra, const S* given, S* result) {
   }
 }
 
-void run_reference(const NoParams&, const Call& call) {
-  const int64_t n = columns_of(call.in[0].shape());
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(matrices_in(call.in[0].shape()), 10 * cube(n), [&](int64_t begin, int64_t end) {
-      std::vector<Wide<T>> result(static_cast<size_t>(n * n));
-      for (int64_t b = begin; b < end; ++b) {
-        const auto a = widened(call.in[0].as<T>() + b * n * n, n * n);
-        exponential(Plain<Wide<T>>{n}, a.data(), result.data());
-        store(result, call.out[0].as<T>() + b * n * n);
-      }
-    });
-  });
-}
+struct ExpOp : MatrixOp<NoParams> {
+  using MatrixOp::MatrixOp;
+  double work() const { return 10 * cube(n); }
 
-void run_blas(const NoParams&, const Call& call) {
-  const int64_t n = columns_of(call.in[0].shape());
-  if (n == 0) return;
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(matrices_in(call.in[0].shape()), 10 * cube(n), [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b)
-        exponential(ByLapack<T>{n}, call.in[0].as<T>() + b * n * n,
-                    call.out[0].as<T>() + b * n * n);
-    });
-  });
-}
-
-Support supports_lapack(const NoParams&, const Specs& s) { return supports_lapack_sizes(s, {0}); }
-Support supports_reference(const NoParams&, const Specs&) {
-  return Support::yes().with_contiguous({0});
-}
+  template <class T>
+  auto by_reference() const {
+    return [this, result = std::vector<Wide<T>>(static_cast<size_t>(n * n))](int64_t b) mutable {
+      exponential(Plain<Wide<T>>{n}, widened(in<T>(0, b), n * n).data(), result.data());
+      store(result, out<T>(0, b));
+    };
+  }
+  template <class T>
+  auto by_lapack() const {
+    return [this](int64_t b) { exponential(ByLapack<T>{n}, in<T>(0, b), out<T>(0, b)); };
+  }
+};
 
 }  // namespace
 
@@ -181,17 +167,14 @@ Tensor matrix_exp(const Tensor& a) { return dispatch(matrix_exp_op(), NoParams{}
 
 const OpDef& matrix_exp_op() {
   using namespace linalg;
-  using P = NoParams;
-  static OpDef def =
-      Op<P>("matrix_exp")
-          .inputs({"a"})
-          .dtypes(kMatrixDTypes)
-          .precision(Precision::f32)
-          .infer<infer>()
-          .vjp<vjp>({.in = {0}})
-          .cpu({kernel<supports_lapack, prepare_lapack<P>, run_lapack<run_blas, P>>("lapack"),
-                kernel<supports_reference, run_reference>("reference")})
-          .build();
+  static OpDef def = Op<NoParams>("matrix_exp")
+                         .inputs({"a"})
+                         .dtypes(kMatrixDTypes)
+                         .precision(Precision::f32)
+                         .infer<infer>()
+                         .vjp<vjp>({.in = {0}})
+                         .cpu(matrix_kernels<ExpOp>())
+                         .build();
   return def;
 }
 

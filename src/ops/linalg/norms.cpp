@@ -14,8 +14,8 @@ namespace {
 
 Tensor in_dtype(const Tensor& x, std::optional<DType> dtype) {
   const Tensor wide = dtype ? cast(x, *dtype) : x;
-  check<DTypeError>(is_floating(wide.dtype()), "linalg.norm: expected a floating dtype, got {}",
-                    wide.dtype());
+  check<DTypeError>(is_differentiable(wide.dtype()),
+                    "linalg.norm: expected a floating or complex dtype, got {}", wide.dtype());
   return wide;
 }
 

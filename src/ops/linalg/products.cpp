@@ -1,5 +1,6 @@
 #include "mica/ops/matmul/products.h"
 #include "mica/op/function.h"
+#include "mica/ops/complex/complex.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/flip/flip.h"
@@ -88,7 +89,7 @@ Tensor vecdot(const Tensor& x, const Tensor& y, int64_t axis) {
   const Shape shape = broadcast_shapes(x.shape(), y.shape(), "linalg.vecdot");
   check<ShapeError>(shape.rank() > 0, "linalg.vecdot: expected at least one axis");
   const int at = normalize_axis(axis, shape.rank(), "linalg.vecdot");
-  return sum(x * y, {at});
+  return sum(conj(x) * y, {at});
 }
 
 Tensor vander(const Tensor& x, std::optional<int64_t> n) {
@@ -177,7 +178,9 @@ Functions linalg_products_functions() {
        .signatures = {{linalg::cross, {"input", "other", kKeywordOnly, {"dim", -1}}}},
        .offer = kModule},
       {.name = "linalg.vecdot",
-       .doc = "The sums of products of two tensors along an axis; they broadcast.",
+       .doc = "The sums of products of two tensors along an axis; they broadcast. Of complex "
+              "numbers the "
+              "first are conjugated.",
        .signatures = {{linalg::vecdot, {"x", "y", kKeywordOnly, {"dim", -1}}}},
        .offer = kModule},
       {.name = "linalg.vander",

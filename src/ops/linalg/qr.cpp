@@ -3,7 +3,7 @@
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/linalg/dense.h"
-#include "mica/ops/linalg/lanes.h"
+#include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
 #include "mica/ops/linalg/triangular.h"
@@ -46,8 +46,10 @@ Tensor vjp_of_square(const Tensor& q, const Tensor& r, const Tensor& gq, const T
     const Tensor along = mica::matmul(adjoint(q), gq);
     middle = middle.defined() ? middle - along : neg(along);
   }
-  // What is above the diagonal, mirrored below it.
-  const Tensor mirrored = triu(middle) + adjoint(triu(middle, 1));
+  // What is above the diagonal, mirrored below it; of the diagonal the real part.
+  const Tensor upper = triu(middle);
+  const Tensor mirrored =
+      (upper + adjoint(upper)) * (1.0 - 0.5 * eye_like(r, columns_of(r.shape())));
   const Tensor sum = mica::matmul(q, mirrored);
   return solve_upper(r, gq.defined() ? sum + gq : sum, {.left = false, .adjoint = true});
 }
@@ -76,137 +78,101 @@ Tensors vjp(const QrParams& p, const VjpArgs& a) {
   return {concat({vjp_of_square(q, u, gq, gu), mica::matmul(q, gv)}, -1)};
 }
 
-struct Problem {
-  int64_t m, n, k, count;
-  explicit Problem(const Call& call)
-      : m(rows_of(call.in[0].shape())),
-        n(columns_of(call.in[0].shape())),
-        k(columns_of(call.out[0].shape())),
-        count(matrices_in(call.in[0].shape())) {}
-  double work() const {
-    return 3 * static_cast<double>(m * n) * static_cast<double>(std::min(m, n));
-  }
-};
-
-void run_reference(const QrParams&, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      std::vector<Wide<T>> q(static_cast<size_t>(d.m * d.k));
-      std::vector<Wide<T>> r(static_cast<size_t>(d.k * d.n));
-      for (int64_t b = begin; b < end; ++b) {
-        auto a = widened(call.in[0].as<T>() + b * d.m * d.n, d.m * d.n);
-        dense::qr(d.m, d.n, a.data(), d.k, q.data(), r.data());
-        store(q, call.out[0].as<T>() + b * d.m * d.k);
-        store(r, call.out[1].as<T>() + b * d.k * d.n);
-      }
-    });
-  });
-}
-
-void run_blas(const QrParams&, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    const LapackRoutines<T>& routines = lapack().of<T>();
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      const int m = static_cast<int>(d.m);
-      const int n = static_cast<int>(d.n);
-      const int k = static_cast<int>(d.k);
-      const int reflections = std::min(m, n);
-      // Room for Q, which may have more columns than the matrix.
-      std::vector<T> columns(static_cast<size_t>(d.m * std::max(d.n, d.k)));
-      std::vector<T> tau(static_cast<size_t>(std::max(reflections, 1)));
-      T size{};
-      int info = 0;
-      int lwork = -1;
-      const int lda = std::max(m, 1);
-      routines.geqrf(&m, &n, columns.data(), &lda, tau.data(), &size, &lwork, &info);
-      int most = static_cast<int>(std::real(size));
-      routines.orgqr(&m, &k, &reflections, columns.data(), &lda, tau.data(), &size, &lwork, &info);
-      most = std::max({most, static_cast<int>(std::real(size)), 1});
-      std::vector<T> work(static_cast<size_t>(most));
-      for (int64_t b = begin; b < end; ++b) {
-        transpose_into(call.in[0].as<T>() + b * d.m * d.n, d.m, d.n, columns.data());
-        routines.geqrf(&m, &n, columns.data(), &lda, tau.data(), work.data(), &most, &info);
-        T* r = call.out[1].as<T>() + b * d.k * d.n;
-        for (int64_t i = 0; i < d.k; ++i)
-          for (int64_t j = 0; j < d.n; ++j)
-            r[i * d.n + j] = j < i ? T(0) : columns[static_cast<size_t>(j * d.m + i)];
-        routines.orgqr(&m, &k, &reflections, columns.data(), &lda, tau.data(), work.data(), &most,
-                       &info);
-        transpose_into(columns.data(), d.k, d.m, call.out[0].as<T>() + b * d.m * d.k);
-      }
-    });
-  });
-}
-
 /// As dense::qr; where there is nothing to reflect in a lane, its factor is 0.
 template <class T>
-void qr_lanes(const Problem& d, Lanes<T>* a, Lanes<T>* q, Lanes<T>* r, Lanes<T>* tau) {
-  const int64_t n = d.n;
-  const int64_t count = std::min(d.m, n);
+void qr_lanes(int64_t m, int64_t n, int64_t columns, Lanes<T>* a, Lanes<T>* q, Lanes<T>* r,
+              Lanes<T>* tau) {
+  const int64_t count = std::min(m, n);
   for (int64_t j = 0; j < count; ++j) {
     const Lanes<T> alpha = a[j * n + j];
     Lanes<T> below{};
-    for (int64_t i = j + 1; i < d.m; ++i) below += a[i * n + j] * a[i * n + j];
+    for (int64_t i = j + 1; i < m; ++i) below += a[i * n + j] * a[i * n + j];
     const LaneMask<T> none = below == 0;
     const Lanes<T> length = sqrt(alpha * alpha + below);
     const Lanes<T> beta = none ? alpha : copysign(length, -alpha);
     const Lanes<T> safe = none ? Lanes<T>{} + 1 : beta;
     tau[j] = none ? Lanes<T>{} : (beta - alpha) / safe;
     const Lanes<T> scale = none ? Lanes<T>{} : 1 / (none ? Lanes<T>{} + 1 : alpha - beta);
-    for (int64_t i = j + 1; i < d.m; ++i) a[i * n + j] *= scale;
+    for (int64_t i = j + 1; i < m; ++i) a[i * n + j] *= scale;
     a[j * n + j] = beta;
     for (int64_t k = j + 1; k < n; ++k) {
       Lanes<T> sum = a[j * n + k];
-      for (int64_t i = j + 1; i < d.m; ++i) sum += a[i * n + j] * a[i * n + k];
+      for (int64_t i = j + 1; i < m; ++i) sum += a[i * n + j] * a[i * n + k];
       sum *= tau[j];
       a[j * n + k] -= sum;
-      for (int64_t i = j + 1; i < d.m; ++i) a[i * n + k] -= sum * a[i * n + j];
+      for (int64_t i = j + 1; i < m; ++i) a[i * n + k] -= sum * a[i * n + j];
     }
   }
-  for (int64_t i = 0; i < d.k; ++i)
+  for (int64_t i = 0; i < columns; ++i)
     for (int64_t k = 0; k < n; ++k) r[i * n + k] = k >= i ? a[i * n + k] : Lanes<T>{};
-  for (int64_t i = 0; i < d.m; ++i)
-    for (int64_t k = 0; k < d.k; ++k) q[i * d.k + k] = Lanes<T>{} + (i == k ? T(1) : T(0));
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t k = 0; k < columns; ++k) q[i * columns + k] = Lanes<T>{} + (i == k ? T(1) : T(0));
   for (int64_t j = count - 1; j >= 0; --j)
-    for (int64_t k = j; k < d.k; ++k) {
-      Lanes<T> sum = q[j * d.k + k];
-      for (int64_t i = j + 1; i < d.m; ++i) sum += a[i * n + j] * q[i * d.k + k];
+    for (int64_t k = j; k < columns; ++k) {
+      Lanes<T> sum = q[j * columns + k];
+      for (int64_t i = j + 1; i < m; ++i) sum += a[i * n + j] * q[i * columns + k];
       sum *= tau[j];
-      q[j * d.k + k] -= sum;
-      for (int64_t i = j + 1; i < d.m; ++i) q[i * d.k + k] -= sum * a[i * n + j];
+      q[j * columns + k] -= sum;
+      for (int64_t i = j + 1; i < m; ++i) q[i * columns + k] -= sum * a[i * n + j];
     }
 }
 
-void run_lanes(const QrParams&, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    if constexpr (!kIsComplex<T>)
-      for_lanes<T>(d.count, d.work(), [&](int64_t begin, int64_t end) {
-        LaneBuffer<T> a(d.m * d.n);
-        LaneBuffer<T> q(d.m * d.k);
-        LaneBuffer<T> r(d.k * d.n);
-        LaneBuffer<T> tau(std::min(d.m, d.n));
-        for (int64_t first = begin * kLanes<T>; first < std::min(end * kLanes<T>, d.count);
-             first += kLanes<T>) {
-          load_lanes(call.in[0].as<T>(), d.count, first, d.m * d.n, a.data());
-          qr_lanes<T>(d, a.data(), q.data(), r.data(), tau.data());
-          store_lanes(q.data(), call.out[0].as<T>(), d.count, first, d.m * d.k);
-          store_lanes(r.data(), call.out[1].as<T>(), d.count, first, d.k * d.n);
-        }
-      });
-  });
-}
+struct QrOp : MatrixOp<QrParams> {
+  using MatrixOp::MatrixOp;
+  int64_t columns = columns_of(call.out[0].shape());  ///< of Q
+  double work() const { return 3 * static_cast<double>(m * n) * static_cast<double>(k); }
 
-Support supports_lapack(const QrParams&, const Specs& s) { return supports_lapack_sizes(s, {0}); }
-Support supports_batched(const QrParams&, const Specs& s) {
-  const Shape& a = s.in[0].shape;
-  return supports_lanes(s, std::max(rows_of(a), columns_of(a)), {0});
-}
-Support supports_reference(const QrParams&, const Specs&) {
-  return Support::yes().with_contiguous({0});
-}
+  template <class T>
+  auto by_reference() const {
+    return [this, q = std::vector<Wide<T>>(static_cast<size_t>(m * columns)),
+            r = std::vector<Wide<T>>(static_cast<size_t>(columns * n))](int64_t b) mutable {
+      auto a = widened(in<T>(0, b), m * n);
+      dense::qr(m, n, a.data(), columns, q.data(), r.data());
+      store(q, out<T>(0, b));
+      store(r, out<T>(1, b));
+    };
+  }
+  template <class T>
+  auto by_lapack() const {
+    const LapackRoutines<T>& routines = lapack().of<T>();
+    const int rows = static_cast<int>(m);
+    const int all = static_cast<int>(n);
+    const int wanted = static_cast<int>(columns);
+    const int reflections = static_cast<int>(k);
+    const int ask = -1;
+    int info = 0;
+    T first{};
+    T second{};
+    routines.geqrf(&rows, &all, nullptr, &rows, nullptr, &first, &ask, &info);
+    routines.orgqr(&rows, &wanted, &reflections, nullptr, &rows, nullptr, &second, &ask, &info);
+    const int size = static_cast<int>(std::max({std::real(first), std::real(second), Real<T>(1)}));
+    // Room for Q, which may have more columns than the matrix.
+    return [=, this, a = std::vector<T>(static_cast<size_t>(m * std::max(n, columns))),
+            tau = std::vector<T>(static_cast<size_t>(k)),
+            work = std::vector<T>(static_cast<size_t>(size))](int64_t b) mutable {
+      const LapackRoutines<T>& own = lapack().of<T>();
+      transpose_into(in<T>(0, b), m, n, a.data());
+      own.geqrf(&rows, &all, a.data(), &rows, tau.data(), work.data(), &size, &info);
+      T* r = out<T>(1, b);
+      for (int64_t i = 0; i < columns; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          r[i * n + j] = j < i ? T(0) : a[static_cast<size_t>(j * m + i)];
+      own.orgqr(&rows, &wanted, &reflections, a.data(), &rows, tau.data(), work.data(), &size,
+                &info);
+      transpose_into(a.data(), columns, m, out<T>(0, b));
+    };
+  }
+  template <class T>
+  auto in_lanes() const {
+    return [this, a = LaneBuffer<T>(m * n), q = LaneBuffer<T>(m * columns),
+            r = LaneBuffer<T>(columns * n), tau = LaneBuffer<T>(k)](int64_t first) mutable {
+      fill_lanes(0, first, a);
+      qr_lanes<T>(m, n, columns, a.data(), q.data(), r.data(), tau.data());
+      take_lanes(q, 0, first);
+      take_lanes(r, 1, first);
+    };
+  }
+};
 
 }  // namespace
 
@@ -220,19 +186,15 @@ Qr qr(const Tensor& a, QrMode mode) {
 
 const OpDef& qr_op() {
   using namespace linalg;
-  using P = QrParams;
-  static OpDef def =
-      Op<P>("qr")
-          .inputs({"a"})
-          .outputs({"q", "r"})
-          .dtypes(kMatrixDTypes)
-          .precision(Precision::f32)
-          .infer<infer>()
-          .vjp<vjp>({.out = {0, 1}})
-          .cpu({kernel<supports_batched, run_lanes>("batched"),
-                kernel<supports_lapack, prepare_lapack<P>, run_lapack<run_blas, P>>("lapack"),
-                kernel<supports_reference, run_reference>("reference")})
-          .build();
+  static OpDef def = Op<QrParams>("qr")
+                         .inputs({"a"})
+                         .outputs({"q", "r"})
+                         .dtypes(kMatrixDTypes)
+                         .precision(Precision::f32)
+                         .infer<infer>()
+                         .vjp<vjp>({.out = {0, 1}})
+                         .cpu(matrix_kernels<QrOp>())
+                         .build();
   return def;
 }
 

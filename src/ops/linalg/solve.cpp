@@ -3,6 +3,7 @@
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/linalg/dense.h"
+#include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/lu.h"
 #include "mica/ops/linalg/lu_lanes.h"
@@ -48,119 +49,76 @@ Tensors vjp(const SolveParams&, const VjpArgs& a) {
   return {a.needs(0) ? neg(mica::matmul(gb, adjoint(a.out[0]))) : Tensor(), gb};
 }
 
-struct Problem {
-  int64_t n, k, count;
-  explicit Problem(const Call& call)
-      : n(columns_of(call.in[0].shape())),
-        k(columns_of(call.in[1].shape())),
-        count(matrices_in(call.in[0].shape())) {}
-  double work() const { return static_cast<double>(n * n) * static_cast<double>(n + 3 * k) / 3; }
+struct SolveOp : MatrixOp<SolveParams> {
+  using MatrixOp::MatrixOp;
+  int64_t sides = columns_of(call.in[1].shape());
+  double work() const {
+    return static_cast<double>(n * n) * static_cast<double>(n + 3 * sides) / 3;
+  }
+
+  template <class T>
+  auto by_reference() const {
+    return [this, pivots = std::vector<int32_t>(static_cast<size_t>(n))](int64_t i) mutable {
+      auto a = widened(in<T>(0, i), n * n);
+      auto b = widened(in<T>(1, i), n * sides);
+      *out<int32_t>(1, i) = dense::lu(n, n, a.data(), pivots.data());
+      for (int64_t r = 0; r < n; ++r) exchange(b.data(), r, pivots);
+      dense::solve_triangular({.unit = true}, a.data(), b.data(), n, sides);
+      dense::solve_triangular({.upper = true}, a.data(), b.data(), n, sides);
+      store(b, out<T>(0, i));
+    };
+  }
+  /// What lies row-major is Aᵀ to LAPACK: of its factors P L U = Aᵀ the solution is X = P⁻ᵀ L⁻ᵀ U⁻ᵀ
+  /// B, in which nothing has to be transposed.
+  template <class T>
+  auto by_lapack() const {
+    return [this, a = std::vector<T>(static_cast<size_t>(n * n)),
+            pivots = std::vector<int32_t>(static_cast<size_t>(n))](int64_t i) mutable {
+      const int order = static_cast<int>(n);
+      T* x = out<T>(0, i);
+      std::copy_n(in<T>(0, i), n * n, a.data());
+      std::copy_n(in<T>(1, i), n * sides, x);
+      lapack().of<T>().getrf(&order, &order, a.data(), &order, pivots.data(), out<int32_t>(1, i));
+      // The triangles that LAPACK sees, turned.
+      solve_by_trsm({.upper = false}, a.data(), x, n, sides);
+      solve_by_trsm({.upper = true, .unit = true}, a.data(), x, n, sides);
+      for (int64_t r = n - 1; r >= 0; --r) exchange(x, r, pivots);
+    };
+  }
+  template <class T>
+  auto in_lanes() const {
+    return [this, a = LaneBuffer<T>(n * n), b = LaneBuffer<T>(n * sides),
+            pivots = std::vector<LaneMask<T>>(static_cast<size_t>(n))](int64_t first) mutable {
+      LaneMask<T> info{};
+      fill_lanes(0, first, a);
+      fill_lanes(1, first, b);
+      lu_lanes<T>(n, n, a.data(), pivots.data(), info, b.data(), sides);
+      for (int64_t i = n - 1; i >= 0; --i) {
+        const Lanes<T> inverse = 1 / a[i * n + i];
+        for (int64_t c = 0; c < sides; ++c) b[i * sides + c] *= inverse;
+        for (int64_t r = 0; r < i; ++r) {
+          const Lanes<T> factor = a[r * n + i];
+          for (int64_t c = 0; c < sides; ++c) b[r * sides + c] -= factor * b[i * sides + c];
+        }
+      }
+      take_lanes(b, 0, first);
+      take_numbers<T>(info, 1, first);
+    };
+  }
+  void check_results() const {
+    if (!p.check) return;
+    check_infos(p.inverse ? "inv" : "solve", call.out[1].as<int32_t>(), count,
+                [](int) { return std::string("the matrix is singular"); });
+  }
+
+ private:
+  template <class T>
+  void exchange(T* rows, int64_t r, const std::vector<int32_t>& pivots) const {
+    const int64_t other = pivots[static_cast<size_t>(r)] - 1;
+    if (other != r)
+      std::swap_ranges(rows + r * sides, rows + (r + 1) * sides, rows + other * sides);
+  }
 };
-
-void raise_errors(const SolveParams& p, const Call& call, int64_t count) {
-  if (!p.check) return;
-  check_infos(p.inverse ? "inv" : "solve", call.out[1].as<int32_t>(), count,
-              [](int) { return std::string("the matrix is singular"); });
-}
-
-void run_reference(const SolveParams& p, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      std::vector<int32_t> pivots(static_cast<size_t>(d.n));
-      for (int64_t i = begin; i < end; ++i) {
-        auto a = widened(call.in[0].as<T>() + i * d.n * d.n, d.n * d.n);
-        auto b = widened(call.in[1].as<T>() + i * d.n * d.k, d.n * d.k);
-        call.out[1].as<int32_t>()[i] = dense::lu(d.n, d.n, a.data(), pivots.data());
-        for (int64_t r = 0; r < d.n; ++r) {
-          const int64_t other = pivots[static_cast<size_t>(r)] - 1;
-          if (other != r)
-            std::swap_ranges(b.begin() + r * d.k, b.begin() + (r + 1) * d.k,
-                             b.begin() + other * d.k);
-        }
-        dense::solve_triangular({.unit = true}, a.data(), b.data(), d.n, d.k);
-        dense::solve_triangular({.upper = true}, a.data(), b.data(), d.n, d.k);
-        store(b, call.out[0].as<T>() + i * d.n * d.k);
-      }
-    });
-  });
-  raise_errors(p, call, d.count);
-}
-
-/// What lies row-major is Aᵀ to LAPACK: of its factors P L U = Aᵀ the solution is X = P⁻ᵀ L⁻ᵀ U⁻ᵀ
-/// B, in which nothing has to be transposed.
-void run_blas(const SolveParams& p, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      std::vector<T> a(static_cast<size_t>(d.n * d.n));
-      std::vector<int32_t> pivots(static_cast<size_t>(d.n));
-      const int n = static_cast<int>(d.n);
-      const int k = static_cast<int>(d.k);
-      const T one = 1;
-      const LapackRoutines<T>& routines = lapack().of<T>();
-      for (int64_t i = begin; i < end; ++i) {
-        int32_t& info = call.out[1].as<int32_t>()[i];
-        info = 0;
-        if (n == 0) continue;
-        std::copy_n(call.in[0].as<T>() + i * d.n * d.n, d.n * d.n, a.data());
-        T* x = call.out[0].as<T>() + i * d.n * d.k;
-        std::copy_n(call.in[1].as<T>() + i * d.n * d.k, d.n * d.k, x);
-        routines.getrf(&n, &n, a.data(), &n, pivots.data(), &info);
-        if (k == 0) continue;
-        routines.trsm("R", "U", "N", "N", &k, &n, &one, a.data(), &n, x, &k, 1, 1, 1, 1);
-        routines.trsm("R", "L", "N", "U", &k, &n, &one, a.data(), &n, x, &k, 1, 1, 1, 1);
-        for (int64_t r = d.n - 1; r >= 0; --r) {
-          const int64_t other = pivots[static_cast<size_t>(r)] - 1;
-          if (other != r) std::swap_ranges(x + r * d.k, x + (r + 1) * d.k, x + other * d.k);
-        }
-      }
-    });
-  });
-  raise_errors(p, call, d.count);
-}
-
-void run_lanes(const SolveParams& p, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    if constexpr (!kIsComplex<T>)
-      for_lanes<T>(d.count, d.work(), [&](int64_t begin, int64_t end) {
-        LaneBuffer<T> a(d.n * d.n);
-        LaneBuffer<T> b(d.n * d.k);
-        std::vector<LaneMask<T>> pivots(static_cast<size_t>(d.n));
-        for (int64_t first = begin * kLanes<T>; first < std::min(end * kLanes<T>, d.count);
-             first += kLanes<T>) {
-          LaneMask<T> info{};
-          load_lanes(call.in[0].as<T>(), d.count, first, d.n * d.n, a.data());
-          load_lanes(call.in[1].as<T>(), d.count, first, d.n * d.k, b.data());
-          lu_lanes<T>(d.n, d.n, a.data(), pivots.data(), info, b.data(), d.k);
-          for (int64_t i = d.n - 1; i >= 0; --i) {
-            const Lanes<T> inverse = 1 / a[i * d.n + i];
-            for (int64_t c = 0; c < d.k; ++c) b[i * d.k + c] *= inverse;
-            for (int64_t r = 0; r < i; ++r) {
-              const Lanes<T> factor = a[r * d.n + i];
-              for (int64_t c = 0; c < d.k; ++c) b[r * d.k + c] -= factor * b[i * d.k + c];
-            }
-          }
-          store_lanes(b.data(), call.out[0].as<T>(), d.count, first, d.n * d.k);
-          for (int64_t l = 0; l < std::min<int64_t>(kLanes<T>, d.count - first); ++l)
-            call.out[1].as<int32_t>()[first + l] = static_cast<int32_t>(info[l]);
-        }
-      });
-  });
-  raise_errors(p, call, d.count);
-}
-
-Support supports_lapack(const SolveParams&, const Specs& s) {
-  return supports_lapack_sizes(s, {0, 1});
-}
-Support supports_batched(const SolveParams&, const Specs& s) {
-  const Shape& b = s.in[1].shape;
-  return supports_lanes(s, std::max(rows_of(b), columns_of(b)), {0, 1});
-}
-Support supports_reference(const SolveParams&, const Specs&) {
-  return Support::yes().with_contiguous({0, 1});
-}
 
 /// Whether b is a batch of vectors: (n), or a's shape without its last axis.
 bool holds_vectors(const Tensor& a, const Tensor& b) {
@@ -207,7 +165,7 @@ Tensor lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool le
   check_matrix("linalg.lu_solve", b.spec());
   const int64_t n = columns_of(lu.shape());
   // X A = B is Aᴴ Xᴴ = Bᴴ.
-  if (!left) return linalg::adjoint(lu_solve(lu, pivots, linalg::adjoint(b), true, !adjoint));
+  if (!left) return mica::adjoint(lu_solve(lu, pivots, mica::adjoint(b), true, !adjoint));
   const Shape batch =
       broadcast_shapes(batch_of(lu.shape()), batch_of(b.shape()), "linalg.lu_solve");
   const Tensor right = expand_batch(b, batch);
@@ -228,19 +186,15 @@ Tensor lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool le
 
 const OpDef& solve_op() {
   using namespace linalg;
-  using P = SolveParams;
-  static OpDef def =
-      Op<P>("solve")
-          .inputs({"a", "b"})
-          .outputs({"x", "info"})
-          .dtypes(kMatrixDTypes)
-          .precision(Precision::f32)
-          .infer<infer>()
-          .vjp<vjp>({.in = {0}, .out = {{0, {0}}}})
-          .cpu({kernel<supports_batched, run_lanes>("batched"),
-                kernel<supports_lapack, prepare_lapack<P>, run_lapack<run_blas, P>>("lapack"),
-                kernel<supports_reference, run_reference>("reference")})
-          .build();
+  static OpDef def = Op<SolveParams>("solve")
+                         .inputs({"a", "b"})
+                         .outputs({"x", "info"})
+                         .dtypes(kMatrixDTypes)
+                         .precision(Precision::f32)
+                         .infer<infer>()
+                         .vjp<vjp>({.in = {0}, .out = {{0, {0}}}})
+                         .cpu(matrix_kernels<SolveOp>())
+                         .build();
   return def;
 }
 

@@ -5,6 +5,7 @@
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/linalg/dense.h"
 #include "mica/ops/linalg/jacobi_lanes.h"
+#include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
 #include "mica/ops/matmul/matmul.h"
@@ -37,7 +38,7 @@ void infer(const SvdParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
     return p.vectors ? with(batch, {rows, columns}) : Shape{0};
   };
   add_dense(out, vectors(m, p.full ? m : k), in[0].dtype);
-  add_dense(out, with(batch, {k}), in[0].dtype);
+  add_dense(out, with(batch, {k}), real_dtype(in[0].dtype));
   add_dense(out, vectors(p.full ? n : k, n), in[0].dtype);
 }
 
@@ -73,10 +74,17 @@ Tensors vjp(const SvdParams& p, const VjpArgs& a) {
     const Tensor row = unsqueeze(s, -2);
     const Tensor column = unsqueeze(s, -1);
     const Tensor apart = (row - column) * (row + column) + one;
-    const auto skew = [&](const Tensor& x) { return (x - adjoint(x)) / apart; };
+    const bool complex = is_complex(u.dtype());
+    // Of complex numbers the difference has a diagonal of its own: both vectors may be multiplied
+    // by one number of size 1, so it is left to U alone.
+    const auto skew = [&](const Tensor& x) {
+      const Tensor difference = x - adjoint(x);
+      return (complex ? difference * (1.0 - one) : difference) / apart;
+    };
     if (gu.defined()) {
       const Tensor along = mica::matmul(adjoint(u), gu);
       middle = sum_of(middle, skew(along) * row);
+      if (complex) middle = middle + (along - adjoint(along)) * one / (2.0 * row);
       if (m > k) rest = mica::matmul((gu - mica::matmul(u, along)) / row, vh);
     }
     if (gvh.defined()) {
@@ -93,151 +101,104 @@ Tensors vjp(const SvdParams& p, const VjpArgs& a) {
   return {sum_of(rest, g)};
 }
 
-struct Problem {
-  int64_t m, n, k, u_columns, vh_rows, count;
-  explicit Problem(const SvdParams& p, const Call& call)
-      : m(rows_of(call.in[0].shape())),
-        n(columns_of(call.in[0].shape())),
-        k(std::min(m, n)),
-        u_columns(p.full ? m : k),
-        vh_rows(p.full ? n : k),
-        count(matrices_in(call.in[0].shape())) {}
+struct SvdOp : MatrixOp<SvdParams> {
+  using MatrixOp::MatrixOp;
+  int64_t longer = std::max(m, n);
   double work() const { return 20 * static_cast<double>(m * n) * static_cast<double>(k); }
-};
 
-void check_converged(bool converged, int64_t at, int64_t count) {
-  if (!converged) fail_matrix("svd", at, count, "the iteration does not converge");
-}
+  template <class T>
+  void check_input() const {
+    check_finite("svd", call.in[0].as<T>(), count * m * n);
+  }
+  template <class T>
+  auto by_reference() const {
+    return [this, u = dense::Matrix<Wide<T>>(), s = std::vector<double>(),
+            vh = dense::Matrix<Wide<T>>()](int64_t b) mutable {
+      const auto a = widened(in<T>(0, b), m * n);
+      check_converged("svd", dense::svd(m, n, a.data(), p.full, u, s, vh), b, count);
+      store(s, out<Real<T>>(1, b));
+      if (!p.vectors) return;
+      store(u, out<T>(0, b));
+      store(vh, out<T>(2, b));
+    };
+  }
+  /// What lies row-major is Aᵀ = V̄ diag(s) Uᵀ to LAPACK: its U is our Vh where that lies, and its
+  /// Vᴴ our U.
+  template <class T>
+  auto by_lapack() const {
+    return [this, a = std::vector<T>(static_cast<size_t>(m * n)), none = T()](int64_t b) mutable {
+      std::copy_n(in<T>(0, b), m * n, a.data());
+      T* u = p.vectors ? out<T>(0, b) : &none;
+      T* vh = p.vectors ? out<T>(2, b) : &none;
+      const int info = gesdd(p.vectors ? (p.full ? 'A' : 'S') : 'N', static_cast<int>(n),
+                             static_cast<int>(m), a.data(), out<Real<T>>(1, b), vh,
+                             static_cast<int>(n), u, static_cast<int>(p.full ? m : k));
+      check_converged("svd", info == 0, b, count);
+    };
+  }
+  static const char* refuses_lanes(const SvdParams& p, const Specs& s) {
+    const Shape& a = s.in[0].shape;
+    if (p.full && p.vectors && rows_of(a) != columns_of(a))
+      return "it gives the first min(m, n) singular vectors alone";
+    return numel(a) == 0 ? "the matrices are empty" : nullptr;
+  }
+  template <class T>
+  auto in_lanes() const {
+    return [this, a = LaneBuffer<T>(m * n), rows = LaneBuffer<T>(m * n), v = LaneBuffer<T>(k * k),
+            singly = by_reference<T>()](int64_t first) mutable {
+      fill_lanes(0, first, a);
+      for (int64_t j = 0; j < k; ++j)
+        for (int64_t i = 0; i < longer; ++i)
+          rows[j * longer + i] = m >= n ? a[i * n + j] : a[j * n + i];
+      const bool done =
+          orthogonalize_lanes<T>(k, longer, rows.data(), p.vectors ? v.data() : nullptr);
+      for (int l = 0; l < used_lanes<T>(first); ++l)
+        if (!done || !store_lane<T>(first + l, l, rows.data(), v.data())) singly(first + l);
+    };
+  }
 
-template <class T>
-void compute_reference(const SvdParams& p, const Problem& d, const Call& call, int64_t b) {
-  std::vector<double> s;
-  dense::Matrix<Wide<T>> u;
-  dense::Matrix<Wide<T>> vh;
-  const auto a = widened(call.in[0].as<T>() + b * d.m * d.n, d.m * d.n);
-  check_converged(dense::svd(d.m, d.n, a.data(), p.full, u, s, vh), b, d.count);
-  store(s, call.out[1].as<Real<T>>() + b * d.k);
-  if (!p.vectors) return;
-  store(u, call.out[0].as<T>() + b * d.m * d.u_columns);
-  store(vh, call.out[2].as<T>() + b * d.vh_rows * d.n);
-}
-
-void run_reference(const SvdParams& p, const Call& call) {
-  const Problem d(p, call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    check_finite("svd", call.in[0].as<T>(), d.count * d.m * d.n);
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) compute_reference<T>(p, d, call, b);
+ private:
+  /// Of one lane: `rows` (k, longer) are the long singular vectors times their values, v (k, k) the
+  /// short ones. False where a value is zero but for rounding: its vector must be made up.
+  template <class T>
+  bool store_lane(int64_t b, int lane, const Lanes<T>* rows, const Lanes<T>* v) const {
+    std::array<T, kLargestInLanes> lengths{};
+    std::array<int, kLargestInLanes> order{};
+    for (int64_t j = 0; j < k; ++j) {
+      T sum = 0;
+      for (int64_t i = 0; i < longer; ++i)
+        sum += rows[j * longer + i][lane] * rows[j * longer + i][lane];
+      lengths[static_cast<size_t>(j)] = std::sqrt(sum);
+    }
+    std::iota(order.begin(), order.begin() + k, 0);
+    std::stable_sort(order.begin(), order.begin() + k, [&](int i, int j) {
+      return lengths[static_cast<size_t>(i)] > lengths[static_cast<size_t>(j)];
     });
-  });
-}
-
-/// What lies row-major is Aᵀ = V̄ diag(s) Uᵀ to LAPACK: its U is our Vh where that lies, and its Vᴴ
-/// our U.
-void run_blas(const SvdParams& p, const Call& call) {
-  const Problem d(p, call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    check_finite("svd", call.in[0].as<T>(), d.count * d.m * d.n);
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      std::vector<T> a(static_cast<size_t>(d.m * d.n));
-      T none{};
-      for (int64_t b = begin; b < end; ++b) {
-        if (d.k == 0) {
-          compute_reference<T>(p, d, call, b);
-          continue;
-        }
-        std::copy_n(call.in[0].as<T>() + b * d.m * d.n, d.m * d.n, a.data());
-        T* u = p.vectors ? call.out[0].as<T>() + b * d.m * d.u_columns : &none;
-        T* vh = p.vectors ? call.out[2].as<T>() + b * d.vh_rows * d.n : &none;
-        const int info = gesdd(p.vectors ? (p.full ? 'A' : 'S') : 'N', static_cast<int>(d.n),
-                               static_cast<int>(d.m), a.data(), call.out[1].as<Real<T>>() + b * d.k,
-                               vh, static_cast<int>(d.n), u, static_cast<int>(d.u_columns));
-        check_converged(info == 0, b, d.count);
+    const T largest = lengths[static_cast<size_t>(order[0])];
+    const T least = lengths[static_cast<size_t>(order[static_cast<size_t>(k - 1)])];
+    if (p.vectors && !(least > largest * std::numeric_limits<T>::epsilon() * 8)) return false;
+    if (!(largest < std::sqrt(std::numeric_limits<T>::max()))) return false;
+    if (!(largest == 0 || largest > std::sqrt(std::numeric_limits<T>::min()) * 1e3F)) return false;
+    for (int64_t j = 0; j < k; ++j) {
+      const int64_t from = order[static_cast<size_t>(j)];
+      const T length = lengths[static_cast<size_t>(from)];
+      out<T>(1, b)[j] = length;
+      if (!p.vectors) continue;
+      T* u = out<T>(0, b);
+      T* vh = out<T>(2, b);
+      const bool tall = m >= n;
+      for (int64_t i = 0; i < longer; ++i) {
+        const T value = rows[from * longer + i][lane] / length;
+        (tall ? u[i * k + j] : vh[j * n + i]) = value;
       }
-    });
-  });
-}
-
-/// Of one lane: `rows` (k, longer) are the long singular vectors times their values, v (k, k) the
-/// short ones. False where a value is zero but for rounding: its vector must be made up.
-template <class T>
-bool store_lane(const SvdParams& p, const Problem& d, const Call& call, int64_t b, int lane,
-                const Lanes<T>* rows, const Lanes<T>* v) {
-  const int64_t longer = std::max(d.m, d.n);
-  std::array<T, kLargestInLanes> lengths{};
-  std::array<int, kLargestInLanes> order{};
-  for (int64_t j = 0; j < d.k; ++j) {
-    T sum = 0;
-    for (int64_t i = 0; i < longer; ++i)
-      sum += rows[j * longer + i][lane] * rows[j * longer + i][lane];
-    lengths[static_cast<size_t>(j)] = std::sqrt(sum);
-  }
-  std::iota(order.begin(), order.begin() + d.k, 0);
-  std::stable_sort(order.begin(), order.begin() + d.k, [&](int i, int j) {
-    return lengths[static_cast<size_t>(i)] > lengths[static_cast<size_t>(j)];
-  });
-  const T largest = lengths[static_cast<size_t>(order[0])];
-  const T least = lengths[static_cast<size_t>(order[static_cast<size_t>(d.k - 1)])];
-  if (p.vectors && !(least > largest * std::numeric_limits<T>::epsilon() * 8)) return false;
-  if (!(largest < std::sqrt(std::numeric_limits<T>::max()))) return false;
-  if (!(largest == 0 || largest > std::sqrt(std::numeric_limits<T>::min()) * 1e3F)) return false;
-  for (int64_t j = 0; j < d.k; ++j) {
-    const int64_t from = order[static_cast<size_t>(j)];
-    const T length = lengths[static_cast<size_t>(from)];
-    call.out[1].as<T>()[b * d.k + j] = length;
-    if (!p.vectors) continue;
-    T* u = call.out[0].as<T>() + b * d.m * d.k;
-    T* vh = call.out[2].as<T>() + b * d.k * d.n;
-    const bool tall = d.m >= d.n;
-    for (int64_t i = 0; i < longer; ++i) {
-      const T value = rows[from * longer + i][lane] / length;
-      (tall ? u[i * d.k + j] : vh[j * d.n + i]) = value;
+      for (int64_t i = 0; i < k; ++i) {
+        const T value = v[from * k + i][lane];
+        (tall ? vh[j * n + i] : u[i * k + j]) = value;
+      }
     }
-    for (int64_t i = 0; i < d.k; ++i) {
-      const T value = v[from * d.k + i][lane];
-      (tall ? vh[j * d.n + i] : u[i * d.k + j]) = value;
-    }
+    return true;
   }
-  return true;
-}
-
-void run_lanes(const SvdParams& p, const Call& call) {
-  const Problem d(p, call);
-  const int64_t longer = std::max(d.m, d.n);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    check_finite("svd", call.in[0].as<T>(), d.count * d.m * d.n);
-    if constexpr (!kIsComplex<T>)
-      for_lanes<T>(d.count, d.work(), [&](int64_t begin, int64_t end) {
-        LaneBuffer<T> a(d.m * d.n);
-        LaneBuffer<T> rows(d.m * d.n);
-        LaneBuffer<T> v(d.k * d.k);
-        for (int64_t first = begin * kLanes<T>; first < std::min(end * kLanes<T>, d.count);
-             first += kLanes<T>) {
-          load_lanes(call.in[0].as<T>(), d.count, first, d.m * d.n, a.data());
-          for (int64_t j = 0; j < d.k; ++j)
-            for (int64_t i = 0; i < longer; ++i)
-              rows[j * longer + i] = d.m >= d.n ? a[i * d.n + j] : a[j * d.n + i];
-          const bool done =
-              orthogonalize_lanes<T>(d.k, longer, rows.data(), p.vectors ? v.data() : nullptr);
-          for (int l = 0; l < std::min<int64_t>(kLanes<T>, d.count - first); ++l)
-            if (!done || !store_lane<T>(p, d, call, first + l, l, rows.data(), v.data()))
-              compute_reference<T>(p, d, call, first + l);
-        }
-      });
-  });
-}
-
-Support supports_lapack(const SvdParams&, const Specs& s) { return supports_lapack_sizes(s, {0}); }
-Support supports_batched(const SvdParams& p, const Specs& s) {
-  const Shape& a = s.in[0].shape;
-  if (p.full && p.vectors && rows_of(a) != columns_of(a))
-    return Support::no("it gives the first min(m, n) singular vectors alone");
-  if (numel(a) == 0) return Support::no("the matrices are empty");
-  return supports_lanes(s, std::max(rows_of(a), columns_of(a)), {0});
-}
-Support supports_reference(const SvdParams&, const Specs&) {
-  return Support::yes().with_contiguous({0});
-}
+};
 
 }  // namespace
 
@@ -251,19 +212,15 @@ Tensor svdvals(const Tensor& a) { return dispatch(svd_op(), SvdParams{false, fal
 
 const OpDef& svd_op() {
   using namespace linalg;
-  using P = SvdParams;
-  static OpDef def =
-      Op<P>("svd")
-          .inputs({"a"})
-          .outputs({"u", "s", "vh"})
-          .dtypes(kMatrixDTypes)
-          .precision(Precision::f32)
-          .infer<infer>()
-          .vjp<vjp>({.in = {0}, .out = {0, 1, 2}})
-          .cpu({kernel<supports_batched, run_lanes>("batched"),
-                kernel<supports_lapack, prepare_lapack<P>, run_lapack<run_blas, P>>("lapack"),
-                kernel<supports_reference, run_reference>("reference")})
-          .build();
+  static OpDef def = Op<SvdParams>("svd")
+                         .inputs({"a"})
+                         .outputs({"u", "s", "vh"})
+                         .dtypes(kMatrixDTypes)
+                         .precision(Precision::f32)
+                         .infer<infer>()
+                         .vjp<vjp>({.in = {0}, .out = {0, 1, 2}})
+                         .cpu(matrix_kernels<SvdOp>())
+                         .build();
   return def;
 }
 

@@ -3,7 +3,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/linalg/dense.h"
-#include "mica/ops/linalg/lanes.h"
+#include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
 #include "mica/ops/matmul/matmul.h"
@@ -18,7 +18,6 @@ namespace linalg {
 /// X of what lies row-major is Xᵀ of LAPACK: the sides and the triangles change places.
 template <class T>
 void solve_by_trsm(const TriangularParams& p, const T* a, T* b, int64_t rows, int64_t columns) {
-  if (rows == 0 || columns == 0) return;
   const int m = static_cast<int>(columns);
   const int n = static_cast<int>(rows);
   const int order = p.left ? n : m;
@@ -74,52 +73,13 @@ Tensors vjp(const TriangularParams& p, const VjpArgs& args) {
   return {ga, gb};
 }
 
-struct Problem {
-  int64_t n, rows, columns, count;
-  explicit Problem(const Call& call)
-      : n(columns_of(call.in[0].shape())),
-        rows(rows_of(call.in[1].shape())),
-        columns(columns_of(call.in[1].shape())),
-        count(matrices_in(call.in[0].shape())) {}
-  double work() const { return static_cast<double>(n) * static_cast<double>(rows * columns); }
-};
-
-void run_reference(const TriangularParams& p, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const auto a = widened(call.in[0].as<T>() + i * d.n * d.n, d.n * d.n);
-        auto b = widened(call.in[1].as<T>() + i * d.rows * d.columns, d.rows * d.columns);
-        dense::solve_triangular({p.upper, p.left, p.unit, p.adjoint}, a.data(), b.data(), d.rows,
-                                d.columns);
-        store(b, call.out[0].as<T>() + i * d.rows * d.columns);
-      }
-    });
-  });
-}
-
-void run_blas(const TriangularParams& p, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    for_matrices(d.count, d.work(), [&](int64_t begin, int64_t end) {
-      const int64_t size = d.rows * d.columns;
-      for (int64_t i = begin; i < end; ++i) {
-        T* x = call.out[0].as<T>() + i * size;
-        std::copy_n(call.in[1].as<T>() + i * size, size, x);
-        solve_by_trsm(p, call.in[0].as<T>() + i * d.n * d.n, x, d.rows, d.columns);
-      }
-    });
-  });
-}
-
 /// As dense::solve_triangular, with one reciprocal for each element of the diagonal.
 template <class T>
-void solve_lanes(const TriangularParams& p, const Problem& d, Lanes<T>* a, Lanes<T>* b) {
-  const int64_t n = d.n;
-  const int64_t step = p.left ? d.columns : 1;
-  const int64_t across = p.left ? 1 : d.columns;
-  const int64_t others = p.left ? d.columns : d.rows;
+void solve_lanes(const TriangularParams& p, int64_t n, int64_t rows, int64_t columns, Lanes<T>* a,
+                 Lanes<T>* b) {
+  const int64_t step = p.left ? columns : 1;
+  const int64_t across = p.left ? 1 : columns;
+  const int64_t others = p.left ? columns : rows;
   const bool flipped = p.adjoint != !p.left;
   const bool backwards = p.upper != flipped;
   const int64_t by_row = flipped ? 1 : n;
@@ -140,34 +100,40 @@ void solve_lanes(const TriangularParams& p, const Problem& d, Lanes<T>* a, Lanes
   }
 }
 
-void run_lanes(const TriangularParams& p, const Call& call) {
-  const Problem d(call);
-  switch_matrix(call.in[0].dtype(), [&]<class T>() {
-    if constexpr (!kIsComplex<T>)
-      for_lanes<T>(d.count, d.work(), [&](int64_t begin, int64_t end) {
-        LaneBuffer<T> a(d.n * d.n);
-        LaneBuffer<T> b(d.rows * d.columns);
-        for (int64_t first = begin * kLanes<T>; first < std::min(end * kLanes<T>, d.count);
-             first += kLanes<T>) {
-          load_lanes(call.in[0].as<T>(), d.count, first, d.n * d.n, a.data());
-          load_lanes(call.in[1].as<T>(), d.count, first, d.rows * d.columns, b.data());
-          solve_lanes<T>(p, d, a.data(), b.data());
-          store_lanes(b.data(), call.out[0].as<T>(), d.count, first, d.rows * d.columns);
-        }
-      });
-  });
-}
+struct TriangularOp : MatrixOp<TriangularParams> {
+  using MatrixOp::MatrixOp;
+  int64_t rows = rows_of(call.in[1].shape());
+  int64_t columns = columns_of(call.in[1].shape());
+  double work() const { return static_cast<double>(n) * static_cast<double>(rows * columns); }
 
-Support supports_lapack(const TriangularParams&, const Specs& s) {
-  return supports_lapack_sizes(s, {0, 1});
-}
-Support supports_batched(const TriangularParams&, const Specs& s) {
-  const Shape& b = s.in[1].shape;
-  return supports_lanes(s, std::max(rows_of(b), columns_of(b)), {0, 1});
-}
-Support supports_reference(const TriangularParams&, const Specs&) {
-  return Support::yes().with_contiguous({0, 1});
-}
+  template <class T>
+  auto by_reference() const {
+    return [this](int64_t i) {
+      const auto a = widened(in<T>(0, i), n * n);
+      auto b = widened(in<T>(1, i), rows * columns);
+      dense::solve_triangular({p.upper, p.left, p.unit, p.adjoint}, a.data(), b.data(), rows,
+                              columns);
+      store(b, out<T>(0, i));
+    };
+  }
+  template <class T>
+  auto by_lapack() const {
+    return [this](int64_t i) {
+      std::copy_n(in<T>(1, i), rows * columns, out<T>(0, i));
+      solve_by_trsm(p, in<T>(0, i), out<T>(0, i), rows, columns);
+    };
+  }
+  template <class T>
+  auto in_lanes() const {
+    return
+        [this, a = LaneBuffer<T>(n * n), b = LaneBuffer<T>(rows * columns)](int64_t first) mutable {
+          fill_lanes(0, first, a);
+          fill_lanes(1, first, b);
+          solve_lanes<T>(p, n, rows, columns, a.data(), b.data());
+          take_lanes(b, 0, first);
+        };
+  }
+};
 
 }  // namespace
 
@@ -191,19 +157,15 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper,
 
 const OpDef& solve_triangular_op() {
   using namespace linalg;
-  using P = TriangularParams;
-  static OpDef def =
-      Op<P>("solve_triangular")
-          .inputs({"a", "b"})
-          .outputs({"x"})
-          .dtypes(kMatrixDTypes)
-          .precision(Precision::f32)
-          .infer<infer>()
-          .vjp<vjp>({.in = {0}, .out = {{0, {0}}}})
-          .cpu({kernel<supports_batched, run_lanes>("batched"),
-                kernel<supports_lapack, prepare_lapack<P>, run_lapack<run_blas, P>>("lapack"),
-                kernel<supports_reference, run_reference>("reference")})
-          .build();
+  static OpDef def = Op<TriangularParams>("solve_triangular")
+                         .inputs({"a", "b"})
+                         .outputs({"x"})
+                         .dtypes(kMatrixDTypes)
+                         .precision(Precision::f32)
+                         .infer<infer>()
+                         .vjp<vjp>({.in = {0}, .out = {{0, {0}}}})
+                         .cpu(matrix_kernels<TriangularOp>())
+                         .build();
   return def;
 }
 
