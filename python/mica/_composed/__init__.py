@@ -11,6 +11,7 @@ from typing import Any
 
 import mica._mica as m
 from mica._composed import (
+    counts,
     elementwise,
     matrices,
     methods,
@@ -63,7 +64,7 @@ _VIEWS = ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims")
 
 def _functions() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
-    for module in (elementwise, shapes, reductions, products, matrices, special):
+    for module in (elementwise, shapes, counts, reductions, products, matrices, special):
         for name, value in vars(module).items():
             own = getattr(value, "__module__", "") == module.__name__
             if own and callable(value) and not name.startswith("_"):
