@@ -340,6 +340,7 @@ case("polygamma_", fixed(between(0.5, 4.0, 3, 4)), 1)
 
 case("i0", between(-30.0, 30.0, 3, 8))
 case("i0", NATURAL)
+case("i0_", fixed(between(-30.0, 30.0, 3, 8)))
 
 
 # Histograms of points, and what is nothing to numbers that are real and computed at once.
