@@ -37,6 +37,16 @@ else()
   list(REMOVE_ITEM mica_sources ${mica_avx512_sources})
 endif()
 
+# What runs once a file, a model or an epoch, and computes nothing by itself, is compiled for size: half the code. Its headers
+# cannot be those precompiled for the others.
+set(mica_seldom_sources ${mica_sources})
+list(FILTER mica_seldom_sources INCLUDE REGEX "/src/(distributed|io|models|onnx|profile|train)/[^/]*\\.cpp$")
+list(FILTER mica_seldom_sources EXCLUDE REGEX "/profile/recorder\\.cpp$")  # called for every op
+if(NOT MICA_SANITIZE)
+  set_source_files_properties(${mica_seldom_sources}
+    PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>" SKIP_PRECOMPILE_HEADERS ON)
+endif()
+
 # The pages of reports and profiles are files that a browser can show; they are compiled in as strings.
 set(report_page ${PROJECT_SOURCE_DIR}/src/io/report.html)
 set(profile_page ${PROJECT_SOURCE_DIR}/src/profile/page.html)
@@ -110,6 +120,7 @@ if(MICA_SHARED)
   target_link_options(mica PRIVATE LINKER:--wrap=__cxa_atexit)  # see src/core/exit.cpp
   # The library calls its own functions directly: an eager call is 6 % faster.
   target_link_options(mica PRIVATE LINKER:-Bsymbolic-functions)
+  target_link_options(mica PRIVATE LINKER:--gc-sections)  # what nobody calls of a static oneDNN
   mica_exports(mica)
 endif()
 if(MICA_SANITIZE)

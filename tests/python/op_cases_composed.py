@@ -177,6 +177,10 @@ case("logspace", 0.0, 3.0, 4, base=2.0)
 for _name in ("hann_window", "hamming_window", "blackman_window", "bartlett_window"):
     case(_name, 7)
     case(_name, 6, periodic=False)
+case("kaiser_window", 7)
+case("kaiser_window", 6, periodic=False, beta=5.0)
+case("nuclear_norm", X)
+case("conv_tbc", normal(6, 2, 3), normal(3, 3, 4), normal(4), 1)
 
 # Methods that overwrite, and those that say how a tensor is.
 for _name in [
@@ -333,6 +337,27 @@ case("mvlgamma", between(2.0, 6.0, 3, 4), 3)
 case("mvlgamma_", fixed(between(2.0, 6.0, 3, 4)), 2)
 case("Tensor.polygamma", between(0.5, 4.0, 3, 4), 2)
 case("polygamma_", fixed(between(0.5, 4.0, 3, 4)), 1)
+
+case("i0", between(-30.0, 30.0, 3, 8))
+case("i0", NATURAL)
+case("i0_", fixed(between(-30.0, 30.0, 3, 8)))
+
+
+# Histograms of points, and what is nothing to numbers that are real and computed at once.
+def flat(counts_and_edges):
+    return [counts_and_edges[0], *counts_and_edges[1]]
+
+
+POINTS = fixed(normal(9, 2))
+for _bins in (3, [2, 3, 4]):
+    case("histogramdd", fixed(normal(9, 3)), bins=_bins, then=flat)
+case("histogramdd", POINTS, [4, 2], range=[-1.0, 1.0, -0.5, 2.0], density=True, then=flat)
+case("histogramdd", POINTS, 3, weight=fixed(between(0.5, 2.0, 9)), then=flat)
+for _size in (3, 20):
+    case("nonzero_static", integers(0, 2, 3, 4), size=_size, fill_value=-7)
+case("fill", X, 2.5)
+for _name in ("real", "is_conj", "is_neg", "resolve_conj", "resolve_neg", "conj_physical"):
+    case("mica." + _name, FIXED)
 
 # Other shapes.
 case("adjoint", CUBE)

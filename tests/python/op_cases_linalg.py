@@ -97,6 +97,7 @@ LU, PIVOTS = Draw("definite", (4, 4), grad=True), Draw("integers", (4,), 4, 5, "
 case("linalg.lu_solve", LU, PIVOTS, normal(4, 2))
 case("linalg.lu_solve", LU, PIVOTS, normal(4, 2), adjoint=True)
 case("linalg.lu_solve", LU, PIVOTS, normal(2, 4), left=False)
+case("lu_solve", normal(4, 2), LU, PIVOTS)
 
 # By the names outside of linalg.
 case("det", SQUARE)

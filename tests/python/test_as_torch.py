@@ -218,3 +218,73 @@ def test_cuda_may_stand_for_the_cpu_and_optimizers_have_a_step_of_their_own(tmp_
     done = run(tmp_path, OWN_OPTIMIZER, before=("--on", "cpu"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["0.850", "0.025", "2", "cpu", "True"]
+
+
+# A state after three steps, as PyTorch 2.15 gave it, and where its parameter was after two more.
+STATES = {
+    "SGD": (
+        "momentum=0.9, weight_decay=0.01, dampening=0.3",
+        [0.33811241388320923, 0.3558520972728729, -0.28177157044410706],
+        {"momentum_buffer": [3.3513662815093994, -9.915467262268066, 2.5378379821777344]},
+        [0.07919412851333618, 0.8776388168334961, -0.32601025700569153],
+    ),
+    "AdamW": (
+        "amsgrad=True",
+        [0.7487151026725769, -1.7456085681915283, 0.25200513005256653],
+        {
+            "step": 3.0,
+            "exp_avg": [0.48352381587028503, -2.0497891902923584, 0.6389086842536926],
+            "exp_avg_sq": [0.009772107005119324, 0.17307843267917633, 0.01796831004321575],
+            "max_exp_avg_sq": [0.009772107005119324, 0.17307843267917633, 0.01796831004321575],
+        },
+        [0.6747848987579346, -1.6699395179748535, 0.1822010576725006],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_training_goes_on_from_pytorchs_state(tmp_path, name):
+    options, start, state, end = STATES[name]
+    program = (
+        "import torch\n"
+        f"p = torch.tensor({start}, requires_grad=True)\n"
+        f"o = torch.optim.{name}([p], lr=0.7, {options})\n"
+        "s = torch.optim.lr_scheduler.StepLR(o, step_size=2, gamma=0.5)\n"
+        f"state = {{k: torch.tensor(v) for k, v in {state}.items()}}\n"
+        "group = {'lr': 0.05, 'initial_lr': 0.1, 'foreach': None, 'params': [0]}\n"
+        "o.load_state_dict({'state': {0: state}, 'param_groups': [group]})\n"
+        "s.load_state_dict({'step_size': 2, 'gamma': 0.5, 'base_lrs': [0.1], 'last_epoch': 3,\n"
+        "                   '_step_count': 4, '_last_lr': [0.05]})\n"
+        "for _ in range(2):\n"
+        "    o.zero_grad()\n"
+        "    (p**2 * torch.tensor([1.0, 2.0, 3.0])).sum().backward()\n"
+        "    o.step()\n"
+        "    s.step()\n"
+        f"assert torch.allclose(p, torch.tensor({end}), rtol=1e-6), p\n"
+        "assert abs(o.param_groups[0]['lr'] - 0.025) < 1e-12 and s.last_epoch == 5\n"
+        "try:\n"
+        "    o.load_state_dict({'state': {0: {'who': p}}, 'param_groups': [group]})\n"
+        "except ValueError as error:\n"
+        f"    assert \"{name}.load_state_dict: unexpected 'who'\" in str(error)\n"
+        "else:\n"
+        "    raise AssertionError\n"
+    )
+    done = run(tmp_path, program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_second_forms_of_methods(tmp_path):
+    program = (
+        "import torch\n"
+        "x = torch.tensor([[1.0, 4.0], [9.0, 16.0]])\n"
+        "y = torch.permute_copy(x, (1, 0))\n"
+        "assert torch.sqrt_(x) is x and x.tolist() == [[1, 2], [3, 4]]\n"
+        "assert y.tolist() == [[1, 9], [4, 16]]\n"
+        "first, second = torch.unbind_copy(x)\n"
+        "torch.zero_(first)\n"
+        "assert x.tolist() == [[1, 2], [3, 4]] and second.tolist() == [3, 4]\n"
+        "assert torch.slice_copy(x, 1, 1).tolist() == [[2], [4]]\n"
+        "assert set(torch.dropout_(torch.ones(64), 0.5, True).tolist()) == {0, 2}\n"
+    )
+    done = run(tmp_path, program)
+    assert done.returncode == 0, done.stderr

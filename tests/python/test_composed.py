@@ -1,6 +1,7 @@
 """What Python makes of operators: layers, hooks, pickled modules, PyTorch's other words."""
 
 import copy
+import functools
 import inspect
 import pickle
 import subprocess
@@ -343,3 +344,38 @@ for make in (
 
 def test_a_constructor_that_raises_takes_its_module_down():
     subprocess.run([sys.executable, "-c", RAISING], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("shape", [(9, 5), (5, 9), (2, 7, 6)])
+def test_singular_values_by_random_projections(shape):
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((*shape[:-1], 3)) @ rng.standard_normal((*shape[:-2], 3, shape[-1]))
+    u, values, v = mica.svd_lowrank(mica.tensor(a), q=4)
+    near = functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
+    near(u @ values.diag_embed() @ v.mT, a)
+    near(u.mT @ u, np.broadcast_to(np.eye(4), (*shape[:-2], 4, 4)))
+    near(values, np.linalg.svd(a, compute_uv=False)[..., :4])
+    near(
+        mica.pca_lowrank(mica.tensor(a), q=4)[1],
+        np.linalg.svd(a - a.mean(-2, keepdims=True), compute_uv=False)[..., :4],
+    )
+    less = mica.tensor(a)
+    near(mica.svd_lowrank(less, q=2, M=less)[1], np.zeros((*shape[:-2], 2)))
+
+
+def test_binomial_counts():
+    mica.manual_seed(5)
+    count = mica.tensor([0.0, 1.0, 10.0, 10.0, 10.0]).expand(4000, 5)
+    drawn = mica.binomial(count, mica.tensor([0.5, 0.3, 0.0, 1.0, 0.2]))
+    assert drawn.shape == (4000, 5) and (drawn == drawn.round()).all()
+    assert drawn[:, 0].max() == 0 and drawn[:, 2].max() == 0 and drawn[:, 3].min() == 10
+    np.testing.assert_allclose(drawn.mean(0), [0, 0.3, 0, 10, 2], atol=0.1)
+    np.testing.assert_allclose(drawn.var(0), [0, 0.21, 0, 0, 1.6], atol=0.15)
+
+
+def test_i0_of_large_numbers():
+    numbers = np.array([0.0, 19.999999, 20.000001, 700.0, 709.0, -709.0])
+    np.testing.assert_allclose(mica.i0(mica.tensor(numbers)), np.i0(numbers), rtol=1e-12)
+    # e^713 is past float64, what it is divided by brings it back.
+    beyond = mica.i0(mica.tensor([713.0, 800.0], dtype=mica.float64))
+    assert 6.70e307 < beyond[0] < 6.71e307 and beyond[1] == np.inf

@@ -11,6 +11,7 @@ from typing import Any
 
 import mica._mica as m
 from mica._composed import (
+    counts,
     elementwise,
     matrices,
     methods,
@@ -33,12 +34,12 @@ _METHODS = (
     "addbmm addmv addr aminmax arccos arccosh arcsin arcsinh arctan arctan2 arctanh as_strided "
     "as_strided_scatter bincount cholesky corrcoef cov cross cummax cummin deg2rad det diag_embed "
     "diagflat diagonal_scatter digamma dist dsplit erfinv fill_diagonal_ fix float_power fmax "
-    "fmin frac frexp gcd ger heaviside histc histogram hsplit index_reduce inverse is_nonzero "
+    "fmin frac frexp gcd ger heaviside histc histogram hsplit i0 index_reduce inverse is_nonzero "
     "is_same_size is_signed isneginf isposinf kron kthvalue lcm ldexp lgamma logaddexp2 "
-    "logcumsumexp logit matrix_exp matrix_power mode msort mvlgamma nanmean nanmedian nanquantile "
-    "nansum narrow_copy pinverse positive put qr quantile rad2deg renorm rot90 scatter_reduce "
-    "select_scatter sgn sinc slice_scatter slogdet sum_to_size svd take tensor_split unfold "
-    "unique_consecutive vdot vsplit"
+    "logcumsumexp logit lu_solve matrix_exp matrix_power mode msort mvlgamma nanmean nanmedian "
+    "nanquantile nansum narrow_copy nonzero_static pinverse positive put qr quantile rad2deg "
+    "renorm rot90 scatter_reduce select_scatter sgn sinc slice_scatter slogdet sum_to_size svd "
+    "take tensor_split unfold unique_consecutive vdot vsplit"
 ).split()
 
 # Methods of the first parameter of functions that rooms describe.
@@ -51,8 +52,8 @@ _IN_PLACE = (
     "acos acosh addbmm addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin "
     "asinh atan atan2 atanh baddbmm bitwise_and bitwise_left_shift bitwise_not bitwise_or "
     "bitwise_right_shift bitwise_xor cosh cumprod cumsum deg2rad digamma divide eq erfinv exp2 "
-    "expm1 fix float_power frac gcd ge greater greater_equal gt heaviside hypot index_reduce lcm "
-    "ldexp le less less_equal lgamma log10 log1p log2 logical_and logical_not logical_or "
+    "expm1 fix float_power frac gcd ge greater greater_equal gt heaviside hypot i0 index_reduce "
+    "lcm ldexp le less less_equal lgamma log10 log1p log2 logical_and logical_not logical_or "
     "logical_xor logit lt multiply mvlgamma ne not_equal polygamma put rad2deg renorm "
     "scatter_reduce sgn sinc sinh subtract tan true_divide xlogy"
 ).split()
@@ -63,7 +64,7 @@ _VIEWS = ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims")
 
 def _functions() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
-    for module in (elementwise, shapes, reductions, products, matrices, special):
+    for module in (elementwise, shapes, counts, reductions, products, matrices, special):
         for name, value in vars(module).items():
             own = getattr(value, "__module__", "") == module.__name__
             if own and callable(value) and not name.startswith("_"):

@@ -169,3 +169,39 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
         count = count + (total > limit).to(count.dtype)
         total = total * m.rand(input.shape, dtype=total.dtype, generator=generator)  # type: ignore[call-overload]
     return m.clamp_min(count - 1, 0)
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like input that holds value everywhere."""
+    return m.where(m.ones_like(input, dtype=m.bool), _tensor(value, input), input)
+
+
+def is_conj(input: Tensor) -> bool:
+    """False: results are always computed."""
+    return False
+
+
+is_neg = is_conj
+
+
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: results are always computed."""
+    return input
+
+
+resolve_neg = resolve_conj
+
+
+def conj_physical(input: Tensor) -> Tensor:
+    """conj: results are always computed."""
+    return m.conj(input)
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """For each element, of how many of `count` trials an event of probability `prob` comes true."""
+    count, prob = m.broadcast_tensors(count, prob)
+    made = m.zeros_like(prob)
+    for trial in range(int(count.max()) if count.numel() else 0):
+        drawn = m.rand(prob.shape, dtype=prob.dtype, generator=generator)  # type: ignore[call-overload]
+        made = made + ((drawn < prob) & (count > trial)).to(prob.dtype)
+    return made

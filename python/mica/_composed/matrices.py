@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mica._mica as m
 from mica._mica import Tensor, linalg
 
 
@@ -59,3 +60,37 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple[Tens
         )
     u, values, vh = linalg.svd(input, full_matrices=not some)
     return u, values, vh.mT
+
+
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803
+    """What A x = b holds for, from A's factors; see mica.linalg.lu_solve."""
+    return linalg.lu_solve(LU_data, LU_pivots, b)
+
+
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None = None,  # noqa: N803
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """(U, S, V) of the q largest singular values of A - M, by random projections (Halko, Martinsson
+    and Tropp); a larger niter is more exact."""
+    matrix = A if M is None else A - M
+    rows, columns = matrix.shape[-2:]
+    count = min(6 if q is None else q, rows, columns)
+    turned = rows < columns
+    tall = matrix.mT if turned else matrix
+    start = m.randn([tall.shape[-1], count], dtype=tall.dtype, device=tall.device)
+    basis = linalg.qr(tall @ start)[0]
+    for _ in range(niter):
+        basis = linalg.qr(tall.mT @ basis)[0]
+        basis = linalg.qr(tall @ basis)[0]
+    u, values, vh = linalg.svd(basis.mT @ tall, full_matrices=False)
+    u, v = basis @ u, vh.mT
+    return (v, values, u) if turned else (u, values, v)
+
+
+def pca_lowrank(
+    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2,  # noqa: N803
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """svd_lowrank of A less the mean of its rows."""
+    if q is None:
+        q = min(6, *A.shape[-2:])
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)

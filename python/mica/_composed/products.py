@@ -8,7 +8,8 @@ from typing import Any
 
 import mica._mica as m
 from mica._composed.shapes import _axis
-from mica._mica import Tensor
+from mica._composed.special import i0
+from mica._mica import Tensor, functional, linalg
 
 
 def _added(input: Tensor, made: Tensor, beta: float, alpha: float) -> Tensor:
@@ -155,3 +156,28 @@ def bartlett_window(
     n = window_length if periodic else window_length - 1
     at = m.arange(window_length, dtype=m.float64, device=device) * (2 / n)
     return (1 - m.abs(at - 1)).to(dtype or m.float32)
+
+
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None,
+    device: Any = None, **_: Any,
+) -> Tensor:  # fmt: skip
+    """Kaiser's window; a larger beta makes it narrower."""
+    if window_length <= 1:
+        return m.ones(window_length, dtype=dtype or m.float32, device=device)
+    n = window_length if periodic else window_length - 1
+    at = m.arange(window_length, dtype=m.float64, device=device) * (2 / n) - 1
+    inside = m.clamp_min(1 - at * at, 0)
+    top = i0(m.tensor(beta, dtype=m.float64, device=device))
+    return (i0(beta * m.sqrt(inside)) / top).to(dtype or m.float32)
+
+
+def nuclear_norm(input: Tensor, dim: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """The sum of the singular values of matrices: of the two axes `dim`, by default the last."""
+    return linalg.matrix_norm(input, "nuc", dim=tuple(dim or (-2, -1)), keepdim=keepdim)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """A convolution over the first axis of (T, N, C) with weights (K, C, C_out)."""
+    made = functional.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return made.permute(2, 0, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import mica._mica as m
@@ -204,56 +203,6 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
         return input
     made: Tensor = _LogCumSumExp.apply(input, axis)
     return made
-
-
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each number from 0 on is in input, or the sum of its weights."""
-    if input.dim() != 1 or input.is_floating_point():
-        raise ValueError(f"bincount: expected integers (n), got {input.dtype} {input.shape}")
-    size = max(int(input.max()) + 1 if input.numel() else 0, minlength)
-    if input.numel() and int(input.min()) < 0:
-        raise ValueError("bincount: expected no number below 0")
-    values = m.ones_like(input, dtype=m.int64) if weights is None else weights
-    if not values.is_floating_point() and weights is not None:
-        values = values.double()
-    zeros = m.zeros(size, dtype=values.dtype, device=input.device)
-    return m.scatter_add(zeros, 0, input.long(), values)
-
-
-def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements are in each of `bins` equal parts of [min, max], by default from the
-    smallest element to the largest."""
-    x = input.reshape(-1)
-    if min == 0 and max == 0 and x.numel():
-        min, max = float(x.min()), float(x.max())
-    if min == max:
-        min, max = min - 1, max + 1
-    inside = x[m.logical_and(x >= min, x <= max)]
-    at = m.clamp(m.floor((inside - min) * (bins / (max - min))), 0, bins - 1).long()
-    return bincount(at, minlength=bins).to(input.dtype)
-
-
-def histogram(
-    input: Tensor, bins: Any, *, range: Sequence[float] | None = None,
-    weight: Tensor | None = None, density: bool = False,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(counts, edges) of the elements between edges, or of so many equal parts."""
-    x = input.reshape(-1)
-    if isinstance(bins, Tensor):
-        edges = bins
-    else:
-        low, high = range or ((float(x.min()), float(x.max())) if x.numel() else (0.0, 0.0))
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-        edges = m.linspace(low, high, bins + 1, dtype=input.dtype)
-    n = edges.numel() - 1
-    inside = m.logical_and(x >= edges[0], x <= edges[-1])
-    at = m.clamp(m.searchsorted(edges, x[inside], right=True) - 1, 0, n - 1)
-    values = m.ones_like(x) if weight is None else weight.reshape(-1)
-    counts = m.scatter_add(m.zeros(n, dtype=input.dtype), 0, at, values[inside])
-    if density:
-        counts = counts / counts.sum() / m.diff(edges)
-    return counts, edges
 
 
 def bucketize(

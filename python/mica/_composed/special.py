@@ -147,3 +147,22 @@ def erfinv(input: Tensor) -> Tensor:
     x, dtype = _wide(input)
     made: Tensor = _ErfInv.apply(x)
     return made.to(dtype)
+
+
+def i0(input: Tensor) -> Tensor:
+    """Bessel's modified function of the first kind, of order 0."""
+    x, dtype = _wide(input)
+    size = x.abs()
+    # All terms of the series are positive; beyond 20 the asymptotic one has all digits by its 20th.
+    square = (size.clamp_max(20.0) / 2) ** 2
+    near = m.ones_like(x)
+    for k in range(56, 0, -1):
+        near = near * square / (k * k) + 1
+    far_at = size.clamp_min(20.0)
+    far = m.ones_like(x)
+    for k in range(20, 0, -1):
+        far = far * (2 * k - 1) ** 2 / (8 * k * far_at) + 1
+    # e^x in two parts: it overflows before what it is divided by makes it small again.
+    half = m.exp(far_at / 2)
+    far = half * (far / m.sqrt(2 * math.pi * far_at)) * half
+    return m.where(size <= 20, near, far).to(dtype)

@@ -143,4 +143,8 @@ def sparse_coo_tensor(
 mica.Tensor.to_sparse = mica.Tensor.to_sparse_csr = lambda self, *args, **kwargs: self
 mica.Tensor.coalesce = lambda self: self
 
+from torch._forms import *
+from torch._forms import FORMS
 from torch.serialization import load, save
+
+globals().update(FORMS)

@@ -18,3 +18,23 @@ def _get_tracing_state() -> Any:
 
 class DisableTorchFunctionSubclass(contextlib.nullcontext):
     """Functions see their arguments as they are already."""
+
+
+class DispatchKey:
+    """Kinds of calls, which PyTorch's operators are looked up by; here they are names alone."""
+
+    AutocastCPU, AutocastCUDA, AutocastXPU = "AutocastCPU", "AutocastCUDA", "AutocastXPU"
+
+
+class DispatchKeySet:
+    """Some of them."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = frozenset(keys)
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(*self.keys, *other.keys)
+
+
+class _ExcludeDispatchKeyGuard(contextlib.nullcontext):
+    """Nothing is looked up by keys, so none is left out."""

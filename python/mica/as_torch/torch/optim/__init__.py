@@ -109,5 +109,58 @@ def _init_subclass(cls: type, **options: Any) -> None:
             setattr(cls, name, value)
 
 
+_load = Optimizer.load_state_dict
+_NAMES = {"momentum_buffer": "momentum"}  # what is called otherwise in mica's optimizers
+
+
+def _load_state_dict(self: Any, state_dict: dict[str, Any]) -> None:
+    """A state that mica's optimizer gave, or PyTorch's: options by group, tensors by parameter."""
+    if "param_groups" not in state_dict:
+        _load(self, state_dict)
+        return
+    for group, loaded in zip(self.param_groups, state_dict["param_groups"], strict=True):
+        for key, value in loaded.items():
+            if key != "params" and key in group:
+                group[key] = value
+    own = self.state_dict()
+    for number, state in state_dict["state"].items():
+        given = {key: value for key, value in state.items() if value is not None}
+        step = given.pop("step", 1 if given else 0)  # SGD counts none; its first is another
+        own["step"] = mica.tensor(int(step), dtype=mica.int64)
+        for key, value in given.items():
+            name = f"{number}.{_NAMES.get(key, key)}"
+            if name not in own:
+                raise ValueError(f"{type(self).__name__}.load_state_dict: unexpected {key!r}")
+            own[name] = value.to(own[name].dtype)
+    _load(self, own)
+
+
+Optimizer.load_state_dict = _load_state_dict
 Optimizer.__init__ = _init
 Optimizer.__init_subclass__ = classmethod(_init_subclass)
+
+
+def _from_pytorch(kind: Any, names: dict[str, str]) -> None:
+    """Schedulers of this kind also take PyTorch's states: numbers, under these names."""
+    load = kind.load_state_dict
+
+    def load_state_dict(self: Any, state_dict: dict[str, Any]) -> None:
+        if "last_epoch" in state_dict:
+            own = self.state_dict()
+            for name, theirs in names.items():
+                value = state_dict[theirs] + 1 if name == "step" else state_dict[theirs]
+                own[name] = mica.tensor(value, dtype=own[name].dtype)
+            state_dict = own
+        load(self, state_dict)
+
+    kind.load_state_dict = load_state_dict
+
+
+_from_pytorch(
+    mica.optim.lr_scheduler.LRScheduler,
+    {"step": "last_epoch", "initial_lr": "base_lrs", "lr": "_last_lr"},
+)
+_PLATEAU = ("best", "num_bad_epochs", "cooldown_counter")
+_from_pytorch(
+    mica.optim.lr_scheduler.ReduceLROnPlateau, {n: n for n in _PLATEAU} | {"lr": "_last_lr"}
+)
