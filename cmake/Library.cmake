@@ -113,10 +113,13 @@ if(MICA_SHARED)
   mica_exports(mica)
 endif()
 if(MICA_SANITIZE)
-  # The library alone: the tests' objects are then those of a release build, and a compiler cache has them. It keeps to
-  # its own copies of inline functions, which the tests have without instrumentation.
+  # The library alone: scripts/test runs a release build's test programs with it. It keeps to its own copies of inline
+  # functions, which those have without instrumentation. Accesses by null pointers, which are
+  # left in, and beyond objects are AddressSanitizer's to see: no code that looks for them a second time is compiled in.
   target_compile_options(mica PRIVATE -O1 -g1 -fno-omit-frame-pointer -Wno-maybe-uninitialized
-    -fsanitize=${MICA_SANITIZE} -fno-sanitize-recover=all)
+    SHELL:-U_FORTIFY_SOURCE -fno-stack-protector -fcf-protection=none
+    -fsanitize=${MICA_SANITIZE} -fno-sanitize=null,object-size -fno-delete-null-pointer-checks
+    -fno-sanitize-recover=all)
   target_link_options(mica PUBLIC -fsanitize=${MICA_SANITIZE})
 endif()
 mica_precompile(mica <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string> <vector>
@@ -164,7 +167,8 @@ if(mica_with_cuda)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/conv/cuda_plans.cpp
     ${PROJECT_SOURCE_DIR}/src/ops/attention/cuda_cudnn.cpp PROPERTIES COMPILE_OPTIONS -O1)
   target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})
-  string(REGEX REPLACE "([0-9]+[a-z]?)(-real)?" "sm_\\1" architectures "${CMAKE_CUDA_ARCHITECTURES}")
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^([0-9]+[a-z]?)(-real)?$" "sm_\\1" OUTPUT_VARIABLE architectures)
+  list(TRANSFORM architectures REPLACE "^([0-9]+[a-z]?)-virtual$" "compute_\\1")
   list(JOIN architectures ", " architectures)
   if(CMAKE_CUDA_ARCHITECTURES MATCHES "[0-9][a-z]?(;|$)|virtual")
     string(APPEND architectures " and PTX for newer ones")
