@@ -35,7 +35,7 @@ else()
     set(mica_cuda_why "cudnn_frontend.h not found (scripts/setup fetches it, or set CUDNN_FRONTEND_INCLUDE_DIR)")
   else()
     set(mica_with_cuda ON)
-    set(mica_cuda_why "nvcc ${CMAKE_CUDA_COMPILER_VERSION}, cuDNN ${CUDNN_VERSION}, sm_${CMAKE_CUDA_ARCHITECTURES}")
+    set(mica_cuda_why "nvcc ${CMAKE_CUDA_COMPILER_VERSION}, cuDNN ${CUDNN_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   endif()
 endif()
 

@@ -7,10 +7,10 @@ endif()
 
 # MICA_HARDENED: what makes a fault harder to use for an attack. Protected stacks and jumps are compiled in; that all
 # symbols are bound when a library is loaded, in memory that is read-only from then on, is linked in always.
-# Sanitizers see more than these, and FORTIFY needs an optimising compiler.
+# FORTIFY needs an optimising compiler. Sanitizers see more than these, so what MICA_SANITIZE is for goes without.
 option(MICA_HARDENED "stack protector, FORTIFY and CET in all of mica's C++" ON)
 set(mica_hardening)
-if(MICA_HARDENED AND NOT MICA_SANITIZE)
+if(MICA_HARDENED)
   set(mica_hardening -fstack-protector-strong)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     list(APPEND mica_hardening -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
@@ -25,7 +25,7 @@ function(mica_set_flags target)
   list(JOIN mica_warnings "," warnings)
   list(JOIN mica_codegen "," codegen)
   target_compile_options(${target} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CXX>:${mica_warnings};-Wold-style-cast;${mica_codegen};${mica_hardening}>"
+    "$<$<COMPILE_LANGUAGE:CXX>:${mica_warnings};-Wold-style-cast;$<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option>;${mica_codegen};${mica_hardening}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-Xcompiler=${warnings},${codegen}>")
   if(MICA_WERROR)
     target_compile_options(${target} PRIVATE
@@ -38,7 +38,11 @@ endfunction()
 function(mica_precompile target)
   if(MICA_PRECOMPILE)
     target_precompile_headers(${target} PRIVATE ${ARGN})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")  # a cache may have made it
+    endif()
     # GCC 12 is mistaken about std::string, and in a precompiled header it says so.
-    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread>)
   endif()
 endfunction()

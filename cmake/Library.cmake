@@ -27,6 +27,14 @@ endforeach()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cpu/cpu_check.cpp
   PROPERTIES COMPILE_OPTIONS "$<$<BOOL:${mica_codegen}>:-march=x86-64>")
 
+# What builds networks, reads or writes about them, or lists functions, calls kernels and has none: it compiles in two thirds
+# of the time this way. GCC then takes variables for uninitialized that it sees set where it inlines more.
+set(mica_calling_sources ${mica_sources})
+list(FILTER mica_calling_sources INCLUDE REGEX "/src/(models|onnx|profile|train)/|/functions\\.cpp$")
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT MICA_SANITIZE)
+  set_source_files_properties(${mica_calling_sources} PROPERTIES COMPILE_OPTIONS "-O1;-Wno-maybe-uninitialized")
+endif()
+
 # Files that are chosen at run time on processors with AVX-512. GCC 12 warns of its own header there.
 set(mica_avx512_sources ${mica_sources})
 list(FILTER mica_avx512_sources INCLUDE REGEX "/cpu_avx512\\.cpp$")
@@ -124,14 +132,18 @@ if(MICA_SHARED)
   mica_exports(mica)
 endif()
 if(MICA_SANITIZE)
-  # The library alone: the tests' objects are then those of a release build, and a compiler cache has them. It keeps to
-  # its own copies of inline functions, which the tests have without instrumentation.
+  # The library alone: scripts/test runs a release build's test programs with it. It keeps to its own copies of inline
+  # functions, which those have without instrumentation. Accesses by null pointers, which are
+  # left in, and beyond objects are AddressSanitizer's to see: no code that looks for them a second time is compiled in.
   target_compile_options(mica PRIVATE -O1 -g1 -fno-omit-frame-pointer -Wno-maybe-uninitialized
-    -fsanitize=${MICA_SANITIZE} -fno-sanitize-recover=all)
+    SHELL:-U_FORTIFY_SOURCE -fno-stack-protector -fcf-protection=none
+    -fsanitize=${MICA_SANITIZE} -fno-sanitize=null,object-size -fno-delete-null-pointer-checks
+    -fno-sanitize-recover=all)
   target_link_options(mica PUBLIC -fsanitize=${MICA_SANITIZE})
 endif()
-mica_precompile(mica <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string> <vector>
+set(mica_precompiled <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string> <vector>
   <mica/core/check.h> <mica/core/tensor.h> <mica/op/dispatch.h> <mica/op/kernel.h>)
+mica_precompile(mica ${mica_precompiled})
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cpu/cpu_check.cpp ${mica_avx512_sources}
   PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # their flags are others
 target_compile_features(mica PUBLIC cxx_std_20)
@@ -140,10 +152,14 @@ target_include_directories(mica PUBLIC
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_definitions(mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 # {fmt} is compiled into src/core/format.cpp, so an installed mica does not need it. A shared libmica keeps it to itself: what
-# else is built here and uses {fmt} has that file too (mica_link_format).
+# else is built here and uses {fmt} has that object too (mica_link_format).
+if(MICA_SHARED)
+  add_library(mica_format OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/src/core/format.cpp)
+  mica_set_flags(mica_format)
+endif()
 function(mica_link_format target)
   if(MICA_SHARED)
-    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src/core/format.cpp)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:mica_format>)
   endif()
 endfunction()
 target_link_libraries(mica PRIVATE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${CMAKE_DL_LIBS}
@@ -171,11 +187,13 @@ if(mica_with_cuda)
   mica_exports(mica_cuda)
   mica_set_flags(mica_cuda)
   mica_link_format(mica_cuda)
+  mica_precompile(mica_cuda ${mica_precompiled})
   # The front end's templates take half a minute to optimise, and what they make runs once per plan.
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/conv/cuda_plans.cpp
     ${PROJECT_SOURCE_DIR}/src/ops/attention/cuda_cudnn.cpp PROPERTIES COMPILE_OPTIONS -O1)
   target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})
-  string(REGEX REPLACE "([0-9]+[a-z]?)(-real)?" "sm_\\1" architectures "${CMAKE_CUDA_ARCHITECTURES}")
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^([0-9]+[a-z]?)(-real)?$" "sm_\\1" OUTPUT_VARIABLE architectures)
+  list(TRANSFORM architectures REPLACE "^([0-9]+[a-z]?)-virtual$" "compute_\\1")
   list(JOIN architectures ", " architectures)
   if(CMAKE_CUDA_ARCHITECTURES MATCHES "[0-9][a-z]?(;|$)|virtual")
     string(APPEND architectures " and PTX for newer ones")

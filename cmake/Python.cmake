@@ -24,6 +24,11 @@ mica_set_flags(_mica)
 mica_link_format(_mica)
 # GCC 12 is mistaken about std::optional in nanobind's argument tuples.
 target_compile_options(_mica PRIVATE -Wno-maybe-uninitialized)
+# What mostly describes classes, and what is called once per step or less, compiles in 70 % of the time this way.
+set(mica_describing ${mica_python_sources})
+list(FILTER mica_describing INCLUDE REGEX
+  "/(amp|cuda|data|datasets|distributed|inference|init|io|kernels|layers.*|.*models|nn|onnx.*|optim|profiler|schedules|settings|sparse|streams|text|train|transforms|types|user_ops)\\.cpp$")
+set_source_files_properties(${mica_describing} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
 target_include_directories(_mica PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(_mica PRIVATE MICA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(_mica PRIVATE mica::mica)

@@ -14,7 +14,7 @@ target_compile_options(mica_tool PRIVATE -O1)  # it parses arguments and calls t
 target_include_directories(mica_tool PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(mica_tool PRIVATE
   mica::mica CLI11::CLI11 nlohmann_json::nlohmann_json)
-mica_precompile(mica_tool <nlohmann/json.hpp> <mica/mica.h>)
+mica_precompile(mica_tool <CLI/CLI.hpp> <fmt/core.h> <nlohmann/json.hpp> <mica/mica.h>)
 if(TARGET mica_cuda)
   add_dependencies(mica_tool mica_cuda)
 endif()

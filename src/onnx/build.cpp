@@ -280,7 +280,7 @@ class Builder {
         if (const auto tensor = tensor_of(t, fmt::format("node {}", name_of(node))))
           step.tensors.emplace_back(a.name, *tensor);
       for (const GraphProto& g : a.graphs)
-        step.graphs.emplace_back(a.name, add_graph(g, scope, context));
+        step.graphs.push_back({a.name, add_graph(g, scope, context)});
       a.tensors.clear();
       a.graphs.clear();
       a.sparse_tensors.clear();

@@ -54,7 +54,7 @@ class Call;
 struct Operator;
 
 /// Nodes in order, with the places of values in place of their names.
-struct Program;
+struct NamedProgram;
 struct Step {
   const Operator* op = nullptr;
   std::string name;                                     ///< of the node, for errors
@@ -63,13 +63,17 @@ struct Step {
   std::vector<int> outputs;                             ///< likewise
   std::vector<AttributeProto> attributes;               ///< without tensors and graphs
   std::vector<std::pair<std::string, Tensor>> tensors;  ///< attributes that are
-  std::vector<std::pair<std::string, Program>> graphs;  ///< likewise
+  std::vector<NamedProgram> graphs;                     ///< likewise
   std::vector<int> last_used;                           ///< values that nobody reads afterwards
 };
 struct Program {
   std::vector<int> inputs;
   std::vector<int> outputs;
   std::vector<Step> steps;
+};
+struct NamedProgram {
+  std::string name;
+  Program program;
 };
 
 /// One node while it runs: its inputs and attributes. Whatever is wrong raises with the node's

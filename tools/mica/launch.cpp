@@ -47,15 +47,17 @@ bool has_children(pid_t parent) {
 /// Until the child has ended. OpenMPI's mpirun may wait for ever when a rank is killed while it
 /// starts: one that has nobody left to wait for is ended.
 int wait_for_child(bool launcher) {
-  constexpr auto kLook = std::chrono::milliseconds(500);
+  constexpr auto kWait = std::chrono::milliseconds(20);
+  constexpr int kLook = 25;      // waits between two looks at its children
   constexpr int kPatience = 20;  // looks
   int status = 0;
   bool had_children = false;
-  for (int alone = 0;;) {
+  for (int waits = 0, alone = 0;;) {
     const pid_t ended = ::waitpid(g_child, &status, launcher ? WNOHANG : 0);
     if (ended == g_child || (ended < 0 && errno != EINTR)) return status;
     if (!launcher) continue;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kWait);
+    if (++waits % kLook) continue;
     const bool now = has_children(g_child);
     had_children = had_children || now;
     alone = now || !had_children ? 0 : alone + 1;
