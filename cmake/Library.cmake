@@ -27,14 +27,6 @@ endforeach()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cpu/cpu_check.cpp
   PROPERTIES COMPILE_OPTIONS "$<$<BOOL:${mica_codegen}>:-march=x86-64>")
 
-# What builds networks, reads or writes about them, or lists functions, calls kernels and has none: it compiles in two thirds
-# of the time this way. GCC then takes variables for uninitialized that it sees set where it inlines more.
-set(mica_calling_sources ${mica_sources})
-list(FILTER mica_calling_sources INCLUDE REGEX "/src/(models|onnx|profile|train)/|/functions\\.cpp$")
-if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT MICA_SANITIZE)
-  set_source_files_properties(${mica_calling_sources} PROPERTIES COMPILE_OPTIONS "-O1;-Wno-maybe-uninitialized")
-endif()
-
 # Files that are chosen at run time on processors with AVX-512. GCC 12 warns of its own header there.
 set(mica_avx512_sources ${mica_sources})
 list(FILTER mica_avx512_sources INCLUDE REGEX "/cpu_avx512\\.cpp$")
@@ -45,14 +37,16 @@ else()
   list(REMOVE_ITEM mica_sources ${mica_avx512_sources})
 endif()
 
-# What runs once a file, a model or an epoch, and computes nothing by itself, is compiled for size: half the code. Its headers
-# cannot be those precompiled for the others.
-set(mica_seldom_sources ${mica_sources})
-list(FILTER mica_seldom_sources INCLUDE REGEX "/src/(distributed|io|models|onnx|profile|train)/[^/]*\\.cpp$")
-list(FILTER mica_seldom_sources EXCLUDE REGEX "/profile/recorder\\.cpp$")  # called for every op
-if(NOT MICA_SANITIZE)
-  set_source_files_properties(${mica_seldom_sources}
-    PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>" SKIP_PRECOMPILE_HEADERS ON)
+# What builds networks, reads or writes about them, or lists functions, calls kernels and has none: it compiles in two thirds
+# of the time at -O1, and in a wheel it is compiled for size, to half the code. GCC then takes variables for uninitialized
+# that it sees set where it inlines more.
+set(mica_calling_sources ${mica_sources})
+list(FILTER mica_calling_sources INCLUDE REGEX "/src/(distributed|io|models|onnx|profile|train)/|/functions\\.cpp$")
+list(FILTER mica_calling_sources EXCLUDE REGEX "/profile/recorder\\.cpp$")  # called for every op
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT MICA_SANITIZE)
+  set_source_files_properties(${mica_calling_sources} PROPERTIES
+    COMPILE_OPTIONS "$<IF:$<BOOL:${MICA_WHEEL}>,-Os,-O1>;-Wno-maybe-uninitialized"
+    SKIP_PRECOMPILE_HEADERS ${MICA_WHEEL})
 endif()
 
 # The pages of reports and profiles are files that a browser can show; they are compiled in as strings.
