@@ -28,11 +28,12 @@ void Optimizer::check_same_states(size_t before, size_t after) const {
 }
 
 void Optimizer::check_lr(double lr) const {
-  check(lr >= 0 && std::isfinite(lr), "{}: lr must not be negative, got {}", name_, lr);
+  check(std::isfinite(lr), "{}: lr must be finite, got {}", name_, lr);
 }
 
 void Optimizer::add_group(const Tensors& parameters, double lr, const std::vector<State>& states) {
   check_lr(lr);
+  check(lr >= 0, "{}: lr must not be negative, got {}", name_, lr);  // a schedule may take it there
   check<Unsupported>(!momenta_.defined(),
                      "{}: no group can be added where a scheduler sets momenta", name_);
   check(!parameters.empty(), "{}: expected parameters in group {}, got none", name_,

@@ -195,8 +195,8 @@ CPP_ONLY = {
         "a word in Python: mode='row'": "DepthMode names_of",
         "another overload of its layer": "ConvBnAct2dParts",
         "how layers are made in C++": (
-            "CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
-            "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Members NamedModules "
+            "Buffer CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
+            "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Member Members NamedModules "
             "NamedTensors OpLayer PadLayer WithForward call_forward check_call_depth "
             "default_activation describe dims_of draw_in_order exchange_call_watcher field_texts "
             "inputs_of text_of "
@@ -287,9 +287,7 @@ PYTHON_ONLY = {
         ),
     },
     "mica.nn": {
-        "members of a C++ class are parameters themselves": (
-            "Parameter ParameterDict ParameterList"
-        ),
+        "members of a C++ class are parameters themselves": ("ParameterDict ParameterList"),
         "made of functions in Python": "MultiLabelMarginLoss TripletMarginWithDistanceLoss",
     },
     "mica.nn.init": {"PyTorch's name": "calculate_gain"},

@@ -84,8 +84,8 @@ def test_param_groups(device, tmp_path):
         first["params"] = []
     with pytest.raises(mica.Error, match="decides which states there are"):
         first["momentum"] = 0.0
-    with pytest.raises(mica.Error, match="lr must not be negative"):
-        first["lr"] = -1
+    with pytest.raises(mica.Error, match="lr must be finite"):
+        first["lr"] = float("nan")
 
     # As PyTorch's users do; a step that was compiled before sees it, and so does the schedule.
     @mica.compile

@@ -74,7 +74,7 @@ TEST(Optim, RefusesAStateOfAnother) {
          "optim::SGD: load_state_dict: '1.momentum' must be f32, got f64");
   expect("2.momentum", zeros({4}), "optim::SGD: load_state_dict: unexpected '2.momentum'");
   expect("lr", {}, "optim::SGD: load_state_dict: 'lr' is undefined");
-  expect("lr", full({1}, -1, {.dtype = DType::f64}), "optim::SGD: lr must not be negative, got -1");
+  expect("lr", full({1}, NAN, {.dtype = DType::f64}), "optim::SGD: lr must be finite, got nan");
   StateDict less = good;
   less.erase("0.momentum");
   expect_error<Error>("'0.momentum' f32[2, 3] is missing",
@@ -88,7 +88,7 @@ TEST(Optim, RefusesBadOptions) {
     expect_error<Error>(text, make);
   };
   refuse("optim::SGD: lr must not be negative, got -1", [&] { SGD(p, {.lr = -1}); });
-  refuse("optim::SGD: lr must not be negative, got nan", [&] { SGD(p, {.lr = NAN}); });
+  refuse("optim::SGD: lr must be finite, got nan", [&] { SGD(p, {.lr = NAN}); });
   refuse("optim::SGD: momentum must not be negative, got -0.9",
          [&] { SGD(p, {.momentum = -0.9}); });
   refuse("optim::SGD: weight_decay must not be negative, got -1",
@@ -120,7 +120,9 @@ TEST(Optim, RefusesBadOptions) {
   refuse("optim::Adagrad: initial_accumulator_value must not be negative, got -1",
          [&] { Adagrad(p, {.initial_accumulator_value = -1}); });
   SGD sgd(p);
-  refuse("optim::SGD: lr must not be negative, got -3", [&] { sgd.set_lr(-3); });
+  refuse("optim::SGD: lr must be finite, got nan", [&] { sgd.set_lr(NAN); });
+  sgd.set_lr(-3);  // as a program's own schedule may
+  EXPECT_EQ(sgd.lr(), -3);
   expect_error<IndexError>("optim::SGD: expected a group below 1, got 1",
                            [&] { sgd.set_lr(1, 0.1); });
 }

@@ -23,6 +23,8 @@ class FunctionModule(_nn.Module):
 
 
 def _copies(layer: _nn.Module, count: int) -> _nn.ModuleList:
+    if not isinstance(layer, _nn.Module):
+        raise TypeError(f"expected a layer to make copies of, got {type(layer).__name__}")
     return _nn.ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
