@@ -304,9 +304,9 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
 };
 
 /// A tensor that a module keeps as a member beside its list of them: `Parameter weight{this,
-/// "weight"}`. Another one assigned to it takes its place under that name, so that parameters(), the
-/// state and compiled functions, which are captured again, see it; an undefined one takes it out. A
-/// copy is the tensor alone.
+/// "weight"}`. Another one assigned to it takes its place under that name, so that parameters(),
+/// the state and compiled functions, which are captured again, see it; an undefined one takes it
+/// out. A copy is the tensor alone.
 template <bool is_buffer>
 class Member : public Tensor {
  public:
@@ -314,7 +314,7 @@ class Member : public Tensor {
   Member(const Member& other) : Tensor(other) {}
   ~Member() = default;
   Member& operator=(const Tensor& value) & {
-    module_ && value.impl() != impl() ? put(value) : hold(value);
+    module_&& value.impl() != impl() ? put(value) : hold(value);
     return *this;
   }
   Member& operator=(const Member& other) & { return *this = static_cast<const Tensor&>(other); }

@@ -196,8 +196,8 @@ CPP_ONLY = {
         "another overload of its layer": "ConvBnAct2dParts",
         "how layers are made in C++": (
             "Buffer CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
-            "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Member Members NamedModules "
-            "NamedTensors OpLayer PadLayer WithForward call_forward check_call_depth "
+            "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Member Members "
+            "NamedModules NamedTensors OpLayer PadLayer WithForward call_forward check_call_depth "
             "default_activation describe dims_of draw_in_order exchange_call_watcher field_texts "
             "inputs_of text_of "
             "wrong_inputs"

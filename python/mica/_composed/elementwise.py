@@ -105,6 +105,9 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 def gcd(input: Tensor, other: Tensor) -> Tensor:
     """The greatest common divisor of integers."""
+    for x in (input, other):
+        if x.is_floating_point() or x.is_complex():
+            raise m.DTypeError(f"gcd: expected integers, got {x.dtype}")
     a, b = m.broadcast_tensors(m.abs(input), m.abs(other))
     while bool((b != 0).any()):
         safe = m.where(b == 0, 1, b)

@@ -100,8 +100,8 @@ def _zeta(s: int, x: Tensor) -> Tensor:
 
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The derivative of order n of digamma, for positive elements; others give NaN where n > 0."""
-    if n < 0:
-        raise ValueError(f"polygamma: expected an order of 0 or more, got {n}")
+    if not 0 <= n <= 170:  # 171! is more than a number can be
+        raise ValueError(f"polygamma: expected an order of 0 to 170, got {n}")
     if n == 0:
         return digamma(input)
     x, dtype = _wide(input)
@@ -111,8 +111,8 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions, for elements above (p - 1) / 2."""
-    if p < 1:
-        raise ValueError(f"mvlgamma: expected p of 1 or more, got {p}")
+    if not 1 <= p <= 2**16:
+        raise ValueError(f"mvlgamma: expected p of 1 to 65,536, got {p}")
     x, dtype = _wide(input)
     total = m.full_like(x, p * (p - 1) / 4 * math.log(math.pi))
     for k in range(p):
