@@ -44,7 +44,7 @@ FOLDERS = ("mica/autograd/", "mica/data/", "mica/io/", "mica/nn/", "mica/optim/"
 
 
 def headers():
-    """What a program gets by including mica/mica.h and those beside it: not the machinery that they need in turn."""
+    """What a program gets by mica/mica.h and those beside it: not what they need in turn."""
     found, waiting = set(), sorted(PROGRAMS)
     while waiting:
         including = waiting.pop()
