@@ -7,9 +7,9 @@
 namespace mica {
 
 /// A tensor's elements as doubles, by their offset in memory.
-class Elements {
+class DoubleElements {
  public:
-  explicit Elements(const Arg& arg) : data_(arg.data), dtype_(arg.dtype()) {}
+  explicit DoubleElements(const Arg& arg) : data_(arg.data), dtype_(arg.dtype()) {}
 
   double operator[](int64_t offset) const {
     return switch_float(dtype_, "reference", [&]<class T>() {
@@ -37,15 +37,15 @@ inline int64_t strided_offset(const Shape& shape, const Strides& strides, int64_
 }
 
 /// A tensor's elements by their row-major index; all alike where it is undefined.
-class Values {
+class DoubleValues {
  public:
-  explicit Values(const Arg& arg, double otherwise = 0) : arg_(arg), otherwise_(otherwise) {}
+  explicit DoubleValues(const Arg& arg, double otherwise = 0) : arg_(arg), otherwise_(otherwise) {}
   double operator[](int64_t i) const {
-    return arg_.defined() ? Elements(arg_)[strided_offset(arg_.shape(), arg_.strides(), i)]
+    return arg_.defined() ? DoubleElements(arg_)[strided_offset(arg_.shape(), arg_.strides(), i)]
                           : otherwise_;
   }
   void set(int64_t i, double value) const {
-    Elements(arg_).set(strided_offset(arg_.shape(), arg_.strides(), i), value);
+    DoubleElements(arg_).set(strided_offset(arg_.shape(), arg_.strides(), i), value);
   }
 
  private:

@@ -246,3 +246,24 @@ def test_no_reason_is_given_twice():
     for table in (*tables, d.PARAMETERS_CPP_ONLY, d.PARAMETERS_PYTHON_ONLY):
         names = [name for text in table.values() for name in text.split()]
         assert len(names) == len(set(names))
+
+
+def test_one_name_one_type():
+    """Two classes of one name are one for the linker, wherever the compiler did not inline."""
+    line = re.compile(
+        r"^(?:(?P<open>namespace(?: (?P<space>[\w:]+))? \{)$|(?P<close>\} +// namespace)"
+        r"|(?:class|struct) (?:alignas\(.*?\) )?(?P<type>\w+)(?: final)?(?: :.*)? \{)",
+        re.MULTILINE,
+    )
+    places = defaultdict(set)
+    for path in (surface.ROOT / "src").rglob("*.[hc]*"):
+        spaces = []
+        for found in line.finditer(path.read_text()):
+            if found["open"]:
+                spaces.append(found["space"])
+            elif found["close"]:
+                spaces.pop()
+            elif None not in spaces:  # an unnamed one is a file's own
+                places["::".join([*spaces, found["type"]])].add(path.name)
+    assert len(places) > 300
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -32,7 +32,10 @@ class Python {
 
  private:
   std::optional<std::string> run(const std::string& arguments) const {
-    const auto command = fmt::format("'{}/.venv/bin/python' {}", root_.string(), arguments);
+    // A sanitizer that this program was started with is not for Python, which frees little at its
+    // end.
+    const auto command =
+        fmt::format("env -u LD_PRELOAD '{}/.venv/bin/python' {}", root_.string(), arguments);
     FILE* child = popen(command.c_str(), "r");
     if (!child) return {};
     std::string text;

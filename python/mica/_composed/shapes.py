@@ -53,10 +53,11 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         indices_or_sections = indices_or_sections.tolist()
     n = input.shape[dim]
     if isinstance(indices_or_sections, int):
-        if not 0 < indices_or_sections <= 2**20:
-            raise ValueError(f"tensor_split: expected 1 to 1,048,576 parts, got {indices_or_sections}")
-        size, larger = divmod(n, indices_or_sections)
-        ends = itertools.accumulate(size + (i < larger) for i in range(indices_or_sections))
+        count = indices_or_sections
+        if not 0 < count <= 2**20:
+            raise ValueError(f"tensor_split: expected 1 to 1,048,576 parts, got {count}")
+        size, larger = divmod(n, count)
+        ends = itertools.accumulate(size + (i < larger) for i in range(count))
         places = list(ends)[:-1]
     else:
         places = [min(max(i + n if i < 0 else i, 0), n) for i in indices_or_sections]

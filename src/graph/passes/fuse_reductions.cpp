@@ -72,7 +72,7 @@ void fuse(Graph& g, Index& index, int at, Gone& gone) {
   const ValueId whole = reduction.in[0];
   const TensorSpec& spec = g[whole].spec;
   const ReduceParams& params = reduction.params.as<ReduceParams>();
-  const std::optional<Rows> rows = rows_of(spec.shape, params.axes);
+  const std::optional<ReducedRows> rows = rows_of(spec.shape, params.axes);
   if (!rows || rows->columns < 2 || spec.numel() == 0 || !spec.is_contiguous() ||
       !is_floating(spec.dtype))
     return;

@@ -28,12 +28,12 @@ class Row {
     double added = 0;
     const int64_t place = p_.masks.at(b, h, i) + j * p_.masks.col;
     if (p_.mask == AttentionMask::boolean && !mask_.as<const bool>()[place]) return kNothing;
-    if (p_.mask == AttentionMask::added) added = Elements(mask_)[place];
+    if (p_.mask == AttentionMask::added) added = DoubleElements(mask_)[place];
     double sum = 0;
     const int64_t q = p_.q.at(b, h, i);
     const int64_t k = p_.k.at(b, p_.kv_head(h), j);
     for (int64_t e = 0; e < p_.width; ++e)
-      sum += Elements(q_)[q + e * p_.q.col] * Elements(k_)[k + e * p_.k.col];
+      sum += DoubleElements(q_)[q + e * p_.q.col] * DoubleElements(k_)[k + e * p_.k.col];
     return sum * p_.scale + added;
   }
   /// What dropout multiplies a weight by.
@@ -76,7 +76,7 @@ std::shared_ptr<State> prepare(const AttentionParams& params, const Specs& specs
 void run(const AttentionParams& params, const State& state, const Call& call) {
   const AttentionProblem& p = state.problem;
   const Row row(p, call, kAttentionInputs);
-  const Elements v(call.in[params.heads > 0 ? 0 : 2]);
+  const DoubleElements v(call.in[params.heads > 0 ? 0 : 2]);
   auto* weights = static_cast<double*>(call.workspace);
   double* sums = weights + p.keys;
   for_queries(p, [&](int64_t b, int64_t h, int64_t i) {
@@ -97,8 +97,8 @@ void run(const AttentionParams& params, const State& state, const Call& call) {
     }
     const bool nothing = largest == kNothing;
     for (int64_t e = 0; e < p.value_width; ++e)
-      Elements(call.out[0]).set(p.y.at(b, h, i) + e * p.y.col, nothing ? 0 : sums[e] / total);
-    Elements(call.out[1])
+      DoubleElements(call.out[0]).set(p.y.at(b, h, i) + e * p.y.col, nothing ? 0 : sums[e] / total);
+    DoubleElements(call.out[1])
         .set((b * p.heads + h) * p.queries + i, nothing ? kNothing : largest + std::log(total));
   });
 }
@@ -125,16 +125,16 @@ void run_grad(const AttentionParams& params, const GradState& state, const Call&
   const AttentionProblem& p = state.problem;
   const bool packed = params.heads > 0;
   const Row row(p, call, kAttentionGradInputs);
-  const Elements dy(call.in[0]);
-  const Elements y(call.in[kAttentionGradY]);
-  const Elements q(call.in[1]);
-  const Elements k(call.in[packed ? 1 : 2]);
-  const Elements v(call.in[packed ? 1 : 3]);
-  const Elements dq(call.out[0]);
-  const Elements dk(call.out[packed ? 0 : 1]);
-  const Elements dv(call.out[packed ? 0 : 2]);
-  const Values lse(call.in[kAttentionGradLse]);
-  const Values dlse(call.in[kAttentionGradDlse]);
+  const DoubleElements dy(call.in[0]);
+  const DoubleElements y(call.in[kAttentionGradY]);
+  const DoubleElements q(call.in[1]);
+  const DoubleElements k(call.in[packed ? 1 : 2]);
+  const DoubleElements v(call.in[packed ? 1 : 3]);
+  const DoubleElements dq(call.out[0]);
+  const DoubleElements dk(call.out[packed ? 0 : 1]);
+  const DoubleElements dv(call.out[packed ? 0 : 2]);
+  const DoubleValues lse(call.in[kAttentionGradLse]);
+  const DoubleValues dlse(call.in[kAttentionGradDlse]);
   const int64_t rows = p.batch * p.kv_heads * p.keys;
   auto* dks = static_cast<double*>(call.workspace);
   double* dvs = dks + rows * p.width;

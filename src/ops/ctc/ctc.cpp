@@ -100,7 +100,7 @@ class Sequence {
   }
 
   void gradient(double loss, bool zero) const {
-    const Values grad(call_.out[1]);
+    const DoubleValues grad(call_.out[1]);
     const int64_t batch = call_.in[kLogProbs].shape()[1];
     const int64_t all = call_.in[kLogProbs].shape()[0];
     for (int64_t t = 0; t < all; ++t)
@@ -154,7 +154,7 @@ class Sequence {
   }
 
   const Call& call_;
-  const Values log_probs_;
+  const DoubleValues log_probs_;
   int64_t n_;
   int64_t steps_;
   int64_t states_;
@@ -183,7 +183,7 @@ void run(const CtcParams& p, const KernelState&, const Call& call) {
       Sequence sequence(p, call, n, static_cast<double*>(call.workspace) + n * alphas);
       const double loss = sequence.loss();
       const bool zero = p.zero_infinity && std::isinf(loss);
-      Values(call.out[0]).set(n, zero ? 0 : loss);
+      DoubleValues(call.out[0]).set(n, zero ? 0 : loss);
       if (p.keep) sequence.gradient(loss, zero);
     }
   });

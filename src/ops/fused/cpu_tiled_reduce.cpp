@@ -18,7 +18,7 @@ using simd::Vec;
 
 struct ReduceState : TiledState {
   using TiledState::TiledState;
-  Rows rows{};
+  ReducedRows rows{};
 
   /// The piece an element lies in.
   int64_t piece_of(int64_t at) const {

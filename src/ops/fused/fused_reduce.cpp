@@ -62,8 +62,8 @@ TensorSpec reduced_tensor(const Program& program, std::span<const TensorSpec> in
   return spec;
 }
 
-std::optional<Rows> rows_of(const Shape& shape, const Dims& axes) {
-  Rows rows{1, 1};
+std::optional<ReducedRows> rows_of(const Shape& shape, const Dims& axes) {
+  ReducedRows rows{1, 1};
   const int kept = shape.rank() - axes.rank();
   for (int i = 0; i < shape.rank(); ++i) {
     if (axes.contains(i) != (i >= kept)) return std::nullopt;

@@ -37,12 +37,12 @@ const OpDef& reduction_op(Fold fold);
 TensorSpec reduced_tensor(const Program& program, std::span<const TensorSpec> in);
 
 /// A reduction over the last axes, as one of the columns of a matrix.
-struct Rows {
+struct ReducedRows {
   int64_t count;
   int64_t columns;
 };
 /// None where the axes are not the last ones.
-std::optional<Rows> rows_of(const Shape& shape, const Dims& axes);
+std::optional<ReducedRows> rows_of(const Shape& shape, const Dims& axes);
 
 /// The program by its own kernel, then the reduction by that of its op; on any device.
 Kernel fused_reduce_composed_kernel();

@@ -70,7 +70,7 @@ class Generator {
       : program_(program), specs_(specs), loop_(loop_of(specs)) {}
 
   /// Instead of results, their reduction, columns of a row at a time.
-  void reduce(Fold fold, Rows rows) {
+  void reduce(Fold fold, ReducedRows rows) {
     fold_ = fold;
     rows_ = rows;
   }
@@ -389,7 +389,7 @@ class Generator {
   int vector_ = 1;
   bool narrow_ = true;
   Fold fold_ = Fold::sum;
-  std::optional<Rows> rows_;  ///< of a reduction
+  std::optional<ReducedRows> rows_;  ///< of a reduction
   std::optional<Carries> carries_;
   int lanes_ = 0;  ///< threads of a row, or of a part of it
   size_t state_bytes_ = 0;
@@ -419,7 +419,7 @@ std::string carrying_kernel(const CarryingSource& source, const GeneratedKernel&
 GeneratedReduction generate_reduction(const FusedReduceParams& params, const Specs& specs) {
   GeneratedReduction all;
   const TensorSpec whole = reduced_tensor(*params.program, specs.in);
-  const std::optional<Rows> rows = rows_of(whole.shape, params.reduce.axes);
+  const std::optional<ReducedRows> rows = rows_of(whole.shape, params.reduce.axes);
   if (whole.numel() == 0) all.kernel.why_not = "there is nothing to reduce";
   if (!rows) all.kernel.why_not = "the axes are not the last ones";
   if (!all.kernel.why_not.empty()) return all;

@@ -8,7 +8,7 @@ namespace {
 
 void run(const GroupNormParams& p, const Call& call) {
   const GroupShape s(call.in[0].shape(), p.groups);
-  const Values x(call.in[0]), weight(call.in[1], 1), bias(call.in[2]), y(call.out[0]);
+  const DoubleValues x(call.in[0]), weight(call.in[1], 1), bias(call.in[2]), y(call.out[0]);
   const auto count = static_cast<double>(s.count());
   for (int64_t group = 0; group < s.n * s.groups; ++group) {
     const int64_t first = group * s.count();
@@ -22,15 +22,15 @@ void run(const GroupNormParams& p, const Call& call) {
       const int64_t channel = group % s.groups * s.width + i / s.size;
       y.set(first + i, (x[first + i] - mean) * rstd * weight[channel] + bias[channel]);
     }
-    Values(call.out[1]).set(group, mean);
-    Values(call.out[2]).set(group, rstd);
+    DoubleValues(call.out[1]).set(group, mean);
+    DoubleValues(call.out[2]).set(group, rstd);
   }
 }
 
 void run_grad(const GroupNormGradParams& p, const Call& call) {
   const GroupShape s(call.in[1].shape(), p.groups);
-  const Values dy(call.in[0]), x(call.in[1]), weight(call.in[2], 1), dx(call.out[0]);
-  const Values means(call.in[3]), rstds(call.in[4]);
+  const DoubleValues dy(call.in[0]), x(call.in[1]), weight(call.in[2], 1), dx(call.out[0]);
+  const DoubleValues means(call.in[3]), rstds(call.in[4]);
   const auto count = static_cast<double>(s.count());
   const auto normal = [&](int64_t group, int64_t i) {
     return (x[group * s.count() + i] - means[group]) * rstds[group];
@@ -59,8 +59,8 @@ void run_grad(const GroupNormGradParams& p, const Call& call) {
         dweight += dy[group * s.count() + i] * normal(group, i);
         dbias += dy[group * s.count() + i];
       }
-    Values(call.out[1]).set(channel, dweight);
-    Values(call.out[2]).set(channel, dbias);
+    DoubleValues(call.out[1]).set(channel, dweight);
+    DoubleValues(call.out[2]).set(channel, dbias);
   }
 }
 

@@ -9,8 +9,8 @@ namespace {
 template <bool centred>
 void run(const LayerNormParams& p, const Call& call) {
   const auto [rows, n] = NormRows(call.in[0].shape(), p.normalized_shape);
-  const Values x(call.in[0]), weight(call.in[1], 1), y(call.out[0]);
-  const Values bias(call.in[centred ? 2 : 1]);
+  const DoubleValues x(call.in[0]), weight(call.in[1], 1), y(call.out[0]);
+  const DoubleValues bias(call.in[centred ? 2 : 1]);
   for (int64_t row = 0; row < rows; ++row) {
     double mean = 0;
     for (int64_t i = 0; centred && i < n; ++i) mean += x[row * n + i];
@@ -22,16 +22,16 @@ void run(const LayerNormParams& p, const Call& call) {
       const double normal = (x[row * n + i] - mean) * rstd;
       y.set(row * n + i, normal * weight[i] + (centred ? bias[i] : 0));
     }
-    if (centred) Values(call.out[1]).set(row, mean);
-    Values(call.out[centred ? 2 : 1]).set(row, rstd);
+    if (centred) DoubleValues(call.out[1]).set(row, mean);
+    DoubleValues(call.out[centred ? 2 : 1]).set(row, rstd);
   }
 }
 
 template <bool centred>
 void run_grad(const LayerNormGradParams& p, const Call& call) {
   const auto [rows, n] = NormRows(call.in[1].shape(), p.normalized_shape);
-  const Values dy(call.in[0]), x(call.in[1]), weight(call.in[2], 1), dx(call.out[0]);
-  const Values means(call.in[3]), rstds(call.in[centred ? 4 : 3]);
+  const DoubleValues dy(call.in[0]), x(call.in[1]), weight(call.in[2], 1), dx(call.out[0]);
+  const DoubleValues means(call.in[3]), rstds(call.in[centred ? 4 : 3]);
   const auto normal = [&](int64_t row, int64_t i) {
     return (x[row * n + i] - (centred ? means[row] : 0)) * rstds[row];
   };
@@ -55,8 +55,8 @@ void run_grad(const LayerNormGradParams& p, const Call& call) {
       dweight += dy[row * n + i] * normal(row, i);
       dbias += dy[row * n + i];
     }
-    Values(call.out[1]).set(i, dweight);
-    if (centred) Values(call.out[2]).set(i, dbias);
+    DoubleValues(call.out[1]).set(i, dweight);
+    if (centred) DoubleValues(call.out[2]).set(i, dbias);
   }
 }
 

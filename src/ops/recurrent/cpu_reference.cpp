@@ -86,7 +86,7 @@ class Doubles {
   double* of(const Arg& arg) {
     if (!arg.defined()) return nullptr;
     double* at = take(arg.numel());
-    const Values values(arg);
+    const DoubleValues values(arg);
     for (int64_t i = 0; at && i < arg.numel(); ++i) at[i] = values[i];
     return at;
   }
@@ -98,7 +98,7 @@ class Doubles {
 };
 
 void give(const Arg& arg, const double* from) {
-  const Values values(arg);
+  const DoubleValues values(arg);
   for (int64_t i = 0; i < arg.numel(); ++i) values.set(i, from[i]);
 }
 

@@ -21,7 +21,7 @@ class Line {
   void set(int64_t i, double value) const { elements_.set(start_ + i * step_, value); }
 
  private:
-  Elements elements_;
+  DoubleElements elements_;
   int64_t step_;
   int64_t start_;
 };

@@ -96,9 +96,9 @@ void run_product(const CsrProductParams& p, const KernelState&, const Call& c) {
 
 void run_product_reference(const CsrProductParams& p, const Call& c) {
   using namespace csr_product_inputs;
-  const Values left(c.in[kA]);
-  const Values right(c.in[kB]);
-  const Values values(c.out[1]);
+  const DoubleValues left(c.in[kA]);
+  const DoubleValues right(c.in[kB]);
+  const DoubleValues values(c.out[1]);
   switch_index(c.in[0].dtype(), [&]<class I>() {
     const CsrPattern<I> a("csr_product", c.in[kCrowA], c.in[kColA], c.in[kCrowB].numel() - 1);
     const CsrPattern<I> b("csr_product", c.in[kCrowB], c.in[kColB], p.columns);
@@ -157,9 +157,9 @@ void run_sampled(const CsrParams& p, const KernelState&, const Call& c) {
 
 void run_sampled_reference(const CsrParams& p, const Call& c) {
   using namespace csr_sampled_product_inputs;
-  const Values left(c.in[kA]);
-  const Values right(c.in[kB]);
-  const Values y(c.out[0]);
+  const DoubleValues left(c.in[kA]);
+  const DoubleValues right(c.in[kB]);
+  const DoubleValues y(c.out[0]);
   switch_index(c.in[0].dtype(), [&]<class I>() {
     with_patterns<I>(p, c, [&](const auto& pattern, const auto& a, const auto& b) {
       for (int64_t r = 0; r < pattern.rows; ++r) {

@@ -44,9 +44,9 @@ double flops(const NoParams&, const Specs& s) {
 }
 
 void run_reference(const NoParams&, const Call& c) {
-  const Values values(c.in[kValues]);
-  const Values dense(c.in[kDense]);
-  const Values y(c.out[0]);
+  const DoubleValues values(c.in[kValues]);
+  const DoubleValues dense(c.in[kDense]);
+  const DoubleValues y(c.out[0]);
   const int64_t k = c.out[0].shape()[1];
   switch_index(c.in[kCrow].dtype(), [&]<class I>() {
     const CsrPattern<I> a("csr_matmul", c.in[kCrow], c.in[kCol], c.in[kDense].shape()[0]);
@@ -93,9 +93,9 @@ double flops_sampled(const NoParams&, const Specs& s) {
 }
 
 void run_sampled_reference(const NoParams&, const Call& c) {
-  const Values left(c.in[kA]);
-  const Values right(c.in[kB]);
-  const Values y(c.out[0]);
+  const DoubleValues left(c.in[kA]);
+  const DoubleValues right(c.in[kB]);
+  const DoubleValues y(c.out[0]);
   const int64_t k = c.in[kA].shape()[1];
   switch_index(c.in[kCrow].dtype(), [&]<class I>() {
     const CsrPattern<I> a("csr_sampled_matmul", c.in[kCrow], c.in[kCol], c.in[kB].shape()[0]);

@@ -75,8 +75,8 @@ void run(const CsrSoftmaxParams& p, const KernelState&, const Call& c) {
 }
 
 void run_reference(const CsrSoftmaxParams& p, const Call& c) {
-  const Values x(c.in[1]);
-  const Values y(c.out[0]);
+  const DoubleValues x(c.in[1]);
+  const DoubleValues y(c.out[0]);
   switch_index(c.in[0].dtype(), [&]<class I>() {
     const CsrPattern<I> a("csr_softmax", c.in[0], c.in[1].numel());
     for (int64_t r = 0; r < a.rows; ++r) {
