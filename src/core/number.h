@@ -32,8 +32,8 @@ class Number {
       : kind_(Kind::complex),
         bits_(std::bit_cast<uint64_t>(v.re)),
         imag_bits_(std::bit_cast<uint64_t>(v.im)) {}
-  template <std::floating_point T>
-  constexpr Number(const std::complex<T>& v) : Number(Complex<double>(v.real(), v.imag())) {}
+  template <StdComplex C>
+  constexpr Number(const C& v) : Number(Complex<double>(v.real(), v.imag())) {}
 
   /// `unsigned_integer` only where an int64 cannot hold it.
   constexpr Kind kind() const { return kind_; }

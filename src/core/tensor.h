@@ -86,10 +86,8 @@ template <>
 struct DTypeOf<Complex<float>> : DTypeConstant<DType::c64> {};
 template <>
 struct DTypeOf<Complex<double>> : DTypeConstant<DType::c128> {};
-template <>
-struct DTypeOf<std::complex<float>> : DTypeConstant<DType::c64> {};
-template <>
-struct DTypeOf<std::complex<double>> : DTypeConstant<DType::c128> {};
+template <StdComplex C>
+struct DTypeOf<C> : DTypeOf<Complex<typename C::value_type>> {};
 // The integers of 64 bits that int64_t and uint64_t are not.
 template <class T>
   requires(!std::is_same_v<long long, int64_t> && std::is_same_v<T, long long>)

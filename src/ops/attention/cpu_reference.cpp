@@ -40,8 +40,9 @@ class Row {
   double kept(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (p_.dropout == 0) return 1;
     const int64_t n = p_.weight(b, h, i, j);
-    const Philox4 block = philox(static_cast<unsigned long long>(counter_[0]),
-                                 static_cast<unsigned long long>(counter_[1] + n / 4));
+    const int64_t draw = counter_[1] + n / 4;
+    const Philox4 block =
+        philox(static_cast<unsigned long long>(counter_[0]), static_cast<unsigned long long>(draw));
     return unit_float(block.v[n % 4]) >= static_cast<float>(p_.dropout) ? 1 / (1 - p_.dropout) : 0;
   }
 

@@ -2,6 +2,7 @@
 
 // Functions of complex numbers, one functor each.
 #include <cmath>
+#include <complex>
 
 #include "mica/core/complex.h"
 

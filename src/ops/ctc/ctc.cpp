@@ -210,16 +210,14 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
     CtcOptions one = o;
     one.reduction = Reduction::none;
     const auto batched = [](const Tensor& t, int64_t axis) { return unsqueeze(t, axis); };
-    const Tensor loss =
-        squeeze(ctc_loss(batched(log_probs, 1), batched(targets, 0), reshape(input_lengths, {1}),
-                         reshape(target_lengths, {1}), one),
-                {0});
+    Tensor loss = squeeze(ctc_loss(batched(log_probs, 1), batched(targets, 0),
+                                   reshape(input_lengths, {1}), reshape(target_lengths, {1}), one),
+                          {0});
     if (o.reduction != Reduction::mean) return loss;
     return loss / cast(clamp(reshape(target_lengths, {}), {.low = 1}), loss.dtype());
   }
   const Tensors in = {log_probs, targets, input_lengths, target_lengths};
-  const Tensor losses =
-      dispatch(ctc_op(), CtcParams{o.blank, o.zero_infinity, grad_wanted(in)}, in)[0];
+  Tensor losses = dispatch(ctc_op(), CtcParams{o.blank, o.zero_infinity, grad_wanted(in)}, in)[0];
   switch (o.reduction) {
     case Reduction::none:
       return losses;
