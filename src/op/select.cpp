@@ -341,20 +341,59 @@ class KernelCache {
 
 std::shared_ptr<KernelCache> make_kernel_cache() { return std::make_shared<KernelCache>(); }
 
+namespace {
+
+/// What a thread asked for last. It holds shared_ptrs of its own, so that threads that make the
+/// same calls write to nothing that they share: neither a lock nor a count of references.
+class RecentCalls {
+ public:
+  std::shared_ptr<const Prepared> find(const OpDef& op, uint64_t hash, ParamsRef params,
+                                       const Specs& specs, uint64_t stamp) const {
+    const std::shared_ptr<const Entry>& e = entries_[place(hash)];
+    if (!e || e->hash != hash || e->op != op.cache || !same_call(e->key, params, specs, stamp))
+      return nullptr;
+    return {e, e->prepared.get()};
+  }
+  void insert(const OpDef& op, uint64_t hash, Key key, std::shared_ptr<const Prepared> prepared) {
+    entries_[place(hash)] =
+        std::make_shared<const Entry>(hash, op.cache, std::move(key), std::move(prepared));
+  }
+
+ private:
+  struct Entry {
+    uint64_t hash;
+    std::shared_ptr<KernelCache> op;  // as its name: another op may come to stand where it was
+    Key key;
+    std::shared_ptr<const Prepared> prepared;
+  };
+  static constexpr size_t kEntries = 256;
+  static size_t place(uint64_t hash) { return hash % kEntries; }
+
+  std::array<std::shared_ptr<const Entry>, kEntries> entries_;
+};
+
+}  // namespace
+
 std::shared_ptr<const Prepared> select(const OpDef& op, ParamsRef params, const Specs& specs,
                                        Device device) {
+  thread_local RecentCalls recent;
   const uint64_t stamp = settings_stamp();
   const uint64_t hash = hash_call(params, specs, stamp);
-  if (auto found = op.cache->find(hash, params, specs, stamp)) return found;
-  all_ops();  // attaches the kernels of every provider
-  if (device.is_cuda()) runtime(device);
-  auto prepared = Selection(op, params, specs, device).run();
-  op.cache->insert(hash,
-                   {AnyParams(params),
-                    {specs.in.begin(), specs.in.end()},
-                    {specs.out.begin(), specs.out.end()},
-                    stamp},
-                   prepared);
+  if (auto found = recent.find(op, hash, params, specs, stamp)) return found;
+  const auto key = [&]() -> Key {
+    return {AnyParams(params),
+            {specs.in.begin(), specs.in.end()},
+            {specs.out.begin(), specs.out.end()},
+            stamp};
+  };
+  std::shared_ptr<const Prepared> prepared = op.cache->find(hash, params, specs, stamp);
+  if (!prepared) {
+    all_ops();  // attaches the kernels of every provider
+    if (device.is_cuda()) runtime(device);
+    prepared = Selection(op, params, specs, device).run();
+    op.cache->insert(hash, key(), prepared);
+  }
+  recent.insert(op, hash, key(), prepared);
   return prepared;
 }
 

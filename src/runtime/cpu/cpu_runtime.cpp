@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -71,37 +72,27 @@ class CpuRuntime final : public DeviceRuntime {
 
   void* allocate(size_t bytes, int) override {
     if (bytes == 0) return nullptr;
-    size_t block = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      // The kernel may promise memory the machine has not got; refuse what cannot fit.
-      const size_t most = stats_.limit ? std::min(stats_.limit, memory_) : memory_;
-      if (bytes > most || used_ > most - bytes) out_of_memory(bytes);
-      block = block_bytes(bytes);
-      const size_t c = class_of(block);
-      used_ += bytes;
-      stats_.allocated += block;
-      stats_.peak = std::max(stats_.peak, stats_.allocated);
-      ++stats_.allocations;
-      if (!free_[c].empty()) {
-        void* p = free_[c].back();
-        free_[c].pop_back();
-        cached_ -= block;
-        return p;
-      }
-      stats_.reserved += block;
-      stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+    // The kernel may promise memory the machine has not got; refuse what cannot fit.
+    const size_t limit = limit_.load(std::memory_order_relaxed);
+    const size_t most = limit ? std::min(limit, memory_) : memory_;
+    if (bytes > most) out_of_memory(bytes);
+    if (used_.fetch_add(bytes, std::memory_order_relaxed) > most - bytes) {
+      used_ -= bytes;
+      out_of_memory(bytes);
     }
+    const size_t block = block_bytes(bytes);
+    allocated_.add(block);
+    if (void* p = kept_block(class_of(block))) return p;
+    reserved_.add(block);
     void* p = fresh_block(block);
     if (!p) {
       empty_cache(0);
       p = fresh_block(block);
     }
     if (!p) {
-      const std::lock_guard lock(mutex_);
       used_ -= bytes;
-      stats_.allocated -= block;
-      stats_.reserved -= block;
+      allocated_.now -= block;
+      reserved_.now -= block;
       out_of_memory(bytes);
     }
     return p;
@@ -110,45 +101,47 @@ class CpuRuntime final : public DeviceRuntime {
   void deallocate(void* data, size_t bytes, int) noexcept override {
     if (!data) return;
     const size_t block = block_bytes(bytes);
-    {
-      const std::lock_guard lock(mutex_);
-      used_ -= bytes;
-      stats_.allocated -= block;
-      if (cached_ + block <= kCacheLimit) {
-        free_[class_of(block)].push_back(data);
-        cached_ += block;
-        return;
-      }
-      stats_.reserved -= block;
+    used_.fetch_sub(bytes, std::memory_order_relaxed);
+    allocated_.now.fetch_sub(block, std::memory_order_relaxed);
+    if (cached() <= kCacheLimit) {
+      Shelf& shelf = own_shelf();
+      const std::lock_guard lock(shelf.mutex);
+      shelf.free[class_of(block)].push_back(data);
+      return;
     }
+    reserved_.now -= block;
     std::free(data);  // NOLINT(cppcoreguidelines-no-malloc)
   }
 
   MemoryStats memory_stats(int) override {
-    const std::lock_guard lock(mutex_);
-    MemoryStats s = stats_;
-    s.cached = cached_;
-    for (size_t c = 0; c < free_.size(); ++c)
-      if (!free_[c].empty()) s.largest_free = bytes_of_class(c);
+    MemoryStats s{.allocated = allocated_.now,
+                  .reserved = reserved_.now,
+                  .peak = allocated_.peak,
+                  .peak_reserved = reserved_.peak,
+                  .cached = cached(),
+                  .limit = limit_};
+    for (Shelf& shelf : shelves_) {
+      const std::lock_guard lock(shelf.mutex);
+      s.allocations += shelf.allocations;
+      for (size_t c = 0; c < shelf.free.size(); ++c)
+        if (!shelf.free[c].empty()) s.largest_free = std::max(s.largest_free, bytes_of_class(c));
+    }
     return s;
   }
   void reset_peak(int) override {
-    const std::lock_guard lock(mutex_);
-    stats_.peak = stats_.allocated;
-    stats_.peak_reserved = stats_.reserved;
+    allocated_.peak = allocated_.now.load();
+    reserved_.peak = reserved_.now.load();
   }
-  void set_memory_limit(int, size_t bytes) override {
-    const std::lock_guard lock(mutex_);
-    stats_.limit = bytes;
-  }
+  void set_memory_limit(int, size_t bytes) override { limit_ = bytes; }
   void empty_cache(int) override {
-    const std::lock_guard lock(mutex_);
-    for (auto& list : free_) {
-      for (void* p : list) std::free(p);  // NOLINT(cppcoreguidelines-no-malloc)
-      list.clear();
+    for (Shelf& shelf : shelves_) {
+      const std::lock_guard lock(shelf.mutex);
+      for (size_t c = 0; c < shelf.free.size(); ++c) {
+        for (void* p : shelf.free[c]) std::free(p);  // NOLINT(cppcoreguidelines-no-malloc)
+        reserved_.now -= shelf.free[c].size() * bytes_of_class(c);
+        shelf.free[c].clear();
+      }
     }
-    stats_.reserved -= cached_;
-    cached_ = 0;
   }
 
   void copy_from_host(void* d, const void* s, size_t bytes, int) override {
@@ -167,19 +160,73 @@ class CpuRuntime final : public DeviceRuntime {
   }
 
  private:
+  /// Freed blocks by size. Threads that come one after the other have different ones: under one
+  /// lock two threads of small calls take a third longer than one.
+  struct alignas(64) Shelf {
+    Mutex mutex;
+    std::array<std::vector<void*>, 128> free;
+    size_t allocations = 0;  // that looked here first
+  };
+
+  /// Bytes, and the most there were at a time.
+  struct Level {
+    std::atomic<size_t> now = 0, peak = 0;
+
+    void add(size_t bytes) {
+      const size_t sum = now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+      size_t before = peak.load(std::memory_order_relaxed);
+      while (sum > before && !peak.compare_exchange_weak(before, sum, std::memory_order_relaxed)) {
+      }
+    }
+  };
+
+  Shelf& own_shelf() {
+    static std::atomic<size_t> threads = 0;
+    thread_local const size_t own = threads++ % kShelves;
+    return shelves_[own];
+  }
+
+  /// A freed block of that size, of this thread's or else of any: one may allocate what another
+  /// frees.
+  void* kept_block(size_t c) {
+    Shelf& own = own_shelf();
+    {
+      const std::lock_guard lock(own.mutex);
+      ++own.allocations;
+      if (void* p = taken(own, c)) return p;
+    }
+    for (Shelf& shelf : shelves_) {
+      const std::lock_guard lock(shelf.mutex);
+      if (void* p = taken(shelf, c)) return p;
+    }
+    return nullptr;
+  }
+  static void* taken(Shelf& shelf, size_t c) {
+    if (shelf.free[c].empty()) return nullptr;
+    void* p = shelf.free[c].back();
+    shelf.free[c].pop_back();
+    return p;
+  }
+
+  /// Others may allocate and free in between.
+  size_t cached() const {
+    const size_t allocated = allocated_.now.load(std::memory_order_relaxed);
+    return std::max(reserved_.now.load(std::memory_order_relaxed), allocated) - allocated;
+  }
+
   [[noreturn]] void out_of_memory(size_t bytes) {
     fail<OutOfMemory>(
         "out of memory on cpu: {} bytes requested, {} in use by tensors, {} in the machine{}",
-        bytes, stats_.allocated, memory_,
-        stats_.limit ? fmt::format(", {} allowed to this process", stats_.limit) : "");
+        bytes, allocated_.now.load(), memory_,
+        limit_ ? fmt::format(", {} allowed to this process", limit_.load()) : "");
   }
 
+  static constexpr size_t kShelves = 8;
   const size_t memory_ = properties(0).memory;
-  Mutex mutex_;
-  std::array<std::vector<void*>, 128> free_;
-  size_t cached_ = 0;
-  size_t used_ = 0;  // of the allocated blocks
-  MemoryStats stats_;
+  std::array<Shelf, kShelves> shelves_;
+  alignas(64) std::atomic<size_t> used_ = 0;  // of the allocated blocks
+  Level allocated_, reserved_;
+  std::atomic<size_t> limit_ = 0;
 };
 
 }  // namespace
