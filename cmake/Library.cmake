@@ -73,6 +73,8 @@ set(carrying_headers
   ops/fused/few_digits.h
   ops/layer_norm/cuda_row_norm.cuh
   ops/matmul/cuda_direct.cuh
+  ops/matmul/cuda_few_rows.cuh
+  ops/matmul/cuda_few_rows.h
   ops/matmul/cuda_small.cuh
   ops/matmul/cuda_small_product.h
   ops/matmul/cuda_split_k.cuh

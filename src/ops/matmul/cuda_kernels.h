@@ -24,6 +24,10 @@ Kernel product_carrying_gelu_kernel();
 /// Of large products, with any program.
 Kernel product_carrying_wgmma_kernel();
 Kernel linear_wgrad_cublaslt_kernel();
+/// Of up to eight rows on the left, with K together in both operands.
+Kernel matmul_few_rows_kernel();
+Kernel linear_few_rows_kernel();
+Kernel product_carrying_few_rows_kernel();
 
 /// Our own kernels of small f32 products.
 KernelList matmul_small_kernels();
