@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "mica/core/check.h"
 #include "mica/ops/anchored/cuda_carried.h"
 #include "mica/ops/matmul/cuda_kernels.h"
 #include "mica/ops/matmul/problem.h"
