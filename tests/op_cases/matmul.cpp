@@ -344,9 +344,9 @@ std::vector<Sample> product_carrying_samples() {
   tiles("silu of a sum by tiles", {2, {elementwise("add", {0, 1}), elementwise("silu", {2})}, {1}},
         {x({4, 50, 200})}, [](double v, double a, double) { return activated(v + a, silu); });
   samples.push_back(program_sample(
-      "silu of a sum of few rows",
-      {2, {elementwise("add", {0, 1}), elementwise("silu", {2})}, {1}}, {x({5, 70})},
-      [](double v, double a, double) { return activated(v + a, silu); }, few, {5, 1304}, 70));
+      "silu of a sum of few rows", {2, {elementwise("add", {0, 1}), elementwise("silu", {2})}, {1}},
+      {x({5, 70})}, [](double v, double a, double) { return activated(v + a, silu); }, few,
+      {5, 1304}, 70));
   samples.back().in[0] = x({5, 1304}).in(-0.1, 0.1);
   samples.push_back(layer_sample("a row", {1, 1304}, 70, true, true, few, gelu));
   samples.back().in[0] = x({1, 1304}).in(-0.1, 0.1);

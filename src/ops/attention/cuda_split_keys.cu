@@ -113,8 +113,7 @@ __global__ void __launch_bounds__(kThreads)
       if (scores[t] == -INFINITY) continue;  // of a value that is not seen nothing counts, NaN too
       float weight = expf(scores[t] - largest);
       own.total += weight;
-      if (p.dropout > 0)
-        weight *= dropped<float>(terms, p.weight(b, h, i, from + t), dropping);
+      if (p.dropout > 0) weight *= dropped<float>(terms, p.weight(b, h, i, from + t), dropping);
 #pragma unroll
       for (int e = 0; e < V; ++e) sums[e] += weight * to_compute(values[t].v[e]);
     }

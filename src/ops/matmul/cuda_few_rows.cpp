@@ -124,18 +124,18 @@ std::shared_ptr<FewRowsState> prepare_carrying(const AnchoredParams& params, con
   const DType dtype = s.in[0].dtype;
   constexpr const char* kKinds[] = {"f32", "f16", "bf16"};
   const char* const type = info_of(dtype).source;
-  state->carried = load_carried(
-      params, s,
-      {.header = "mica/ops/matmul/cuda_few_rows.cuh",
-       .parameters = "const mica::few_rows::Problem p",
-       .body = fmt::format("mica::few_rows::product<mica::few_rows::Kind::{}, {}>(p, "
-                           "[&](long long at, float sum) {{\n"
-                           "    {} x[1] = {{Into<{}>::from(sum)}};\n"
-                           "    Carried{{end}}(at, x);\n  }});",
-                           kKinds[static_cast<size_t>(kind_of(dtype))],
-                           few_rows::most_of(state->problem.m), type, type),
-       .bounds = std::to_string(few_rows::kWarps * 32),
-       .few_digits = dtype != DType::f32});
+  state->carried =
+      load_carried(params, s,
+                   {.header = "mica/ops/matmul/cuda_few_rows.cuh",
+                    .parameters = "const mica::few_rows::Problem p",
+                    .body = fmt::format("mica::few_rows::product<mica::few_rows::Kind::{}, {}>(p, "
+                                        "[&](long long at, float sum) {{\n"
+                                        "    {} x[1] = {{Into<{}>::from(sum)}};\n"
+                                        "    Carried{{end}}(at, x);\n  }});",
+                                        kKinds[static_cast<size_t>(kind_of(dtype))],
+                                        few_rows::most_of(state->problem.m), type, type),
+                    .bounds = std::to_string(few_rows::kWarps * 32),
+                    .few_digits = dtype != DType::f32});
   return state;
 }
 

@@ -6,8 +6,8 @@ namespace {
 
 template <Kind kind, class T, int most>
 __global__ void __launch_bounds__(kWarps * 32) store_product(Problem p, void* out) {
-  product<kind, most>(
-      p, [&](int64_t at, float x) { static_cast<T*>(out)[at] = cuda::convert<T>(x); });
+  product<kind, most>(p,
+                      [&](int64_t at, float x) { static_cast<T*>(out)[at] = cuda::convert<T>(x); });
 }
 
 template <Kind kind, class T>

@@ -49,8 +49,7 @@ __device__ void product(const Problem& p, const End& end) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int part = warp % p.parts;
-  const int column =
-      static_cast<int>(blockIdx.x) * (kWarps / p.parts) + warp / p.parts;
+  const int column = static_cast<int>(blockIdx.x) * (kWarps / p.parts) + warp / p.parts;
   const bool inside = column < p.n;
   const auto* const b = static_cast<const uint4*>(p.b) + int64_t{inside ? column : 0} * p.b_pitch;
   const auto* const a = static_cast<const uint4*>(p.a);
