@@ -69,7 +69,9 @@ file(GLOB functor_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
 set(carrying_headers
   core/philox.h
   ops/attention/cuda_terms.cuh
+  ops/attention/cuda_terms.h
   ops/attention/cuda_wgmma.cuh
+  ops/attention/cuda_wgmma.h
   ops/attention/geometry.h
   ops/conv2d/cuda_forward_plan.h
   ops/conv2d/cuda_implicit_dgrad.cuh

@@ -7,45 +7,12 @@
 // is added up by two blocks, so every run gives the same bits. Run-time compilation takes this file
 // as it is.
 #include "mica/ops/attention/cuda_terms.cuh"
+#include "mica/ops/attention/cuda_wgmma.h"
 #include "mica/runtime/cuda/wgmma.cuh"
 
-namespace mica::attention {
-
-/// How a kernel is compiled.
-struct WgmmaShape {
-  int width;   ///< of heads, with what is left free: 64 or 128
-  int groups;  ///< of four warps in a block
-  int others;  ///< rows of a tile that passes
-  int blocks;  ///< of a multiprocessor, at least
-};
-
-inline constexpr int kGroupRows = 64;
-inline constexpr int kGroupThreads = 128;
-
-MICA_PORTABLE constexpr int own_bytes(const WgmmaShape& s) {
-  return s.groups * kGroupRows * s.width * 2;
-}
-MICA_PORTABLE constexpr int tile_bytes(const WgmmaShape& s) { return s.others * s.width * 2; }
-/// Shared memory: tiles begin at a multiple of 1024 bytes.
-MICA_PORTABLE constexpr int forward_bytes(const WgmmaShape& s) {
-  return 1024 + own_bytes(s) + 4 * tile_bytes(s);
-}
-MICA_PORTABLE constexpr int grad_key_bytes(const WgmmaShape& s) {
-  return 1024 + 2 * own_bytes(s) + 4 * tile_bytes(s) +
-         2 * s.others * static_cast<int>(sizeof(QueryTerms));
-}
-MICA_PORTABLE constexpr int grad_query_bytes(const WgmmaShape& s) {
-  return 1024 + 2 * own_bytes(s) + 4 * tile_bytes(s);
-}
-
-/// Operands and results of the gradient; T is f16 or bf16.
-struct WgmmaGradPointers {
-  const void *dy, *q, *k, *v;
-  const QueryTerms* rows;
-  void *dq, *dk, *dv;
-};
-
 #if defined(__CUDACC_RTC__) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+namespace mica::attention {
 
 using namespace mica::wgmma;
 
@@ -691,6 +658,6 @@ __device__ void differentiate_queries(const AttentionGradProblem& all, const Ter
   store_rows<H>(t.dq, all.out.q, b, h, first, p.queries, p.width, dq, {own_scale, own_scale});
 }
 
-#endif
-
 }  // namespace mica::attention
+
+#endif
