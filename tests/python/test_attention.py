@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 CASES = int(os.environ.get("MICA_ATTENTION_CASES", "16"))
-KERNELS = {"cpu": ("tiled", "reference"), "cuda": ("cudnn", "tiles", "direct")}
+# Of the call and of its gradient.
+KERNELS = {
+    "cpu": (("tiled", "tiled"), ("reference", "reference")),
+    "cuda": (
+        ("cudnn", "cudnn"),
+        ("wgmma", "wgmma"),
+        ("tiles", "tiles"),
+        ("split_keys", "direct"),
+        ("direct", "direct"),
+    ),
+}
 TOLERANCE = {"float64": 1e-11, "float32": 2e-5, "float16": 8e-3, "bfloat16": 6e-2}
 
 
@@ -69,7 +79,7 @@ def expected_of(arrays, options, added):
     return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300) @ v
 
 
-def attend(arrays, options, mask, dtype, device, kernel):
+def attend(arrays, options, mask, dtype, device, kernels):
     """The result and the gradients of q, k and v for a fixed cotangent; None if it is refused."""
     q, k, v = (mica.tensor(a).to(dtype).to(device).requires_grad_() for a in arrays)
     given = dict(options)
@@ -79,7 +89,7 @@ def attend(arrays, options, mask, dtype, device, kernel):
     if "lengths" in given:
         given["lengths"] = given["lengths"].to(device)
     mica.manual_seed(3)
-    for op in ("attention", "attention_grad"):
+    for op, kernel in zip(("attention", "attention_grad"), kernels, strict=True):
         mica.force_kernel(op, kernel)
     try:
         y = F.scaled_dot_product_attention(q, k, v, **given)
@@ -106,7 +116,7 @@ def test_random_combination(seed, device):
         rounded = [mica.tensor(a).to(dtype).double().numpy() for a in arrays]
         numbers = mask is not None and mask.dtype != bool
         given = mica.tensor(mask).to(dtype).double().numpy() if numbers else mask
-        reference = attend(rounded, options, given, "float64", "cpu", "reference")
+        reference = attend(rounded, options, given, "float64", "cpu", ("reference",) * 2)
         if dtype == "float64" and "dropout_p" not in options:
             assert apart(reference[0], expected_of(arrays, options, added)) < 1e-11
         kernels = KERNELS["cuda" if "cuda" in str(device) else "cpu"]
