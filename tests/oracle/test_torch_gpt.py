@@ -1,7 +1,8 @@
 """A GPT of 10 million parameters on bytes of real text beside PyTorch's: the same weights and data,
 500 steps of AdamW, one loss curve.
 
-    MICA_TEST_DEVICE=cuda PYTHONPATH=build/cuda/python python -m pytest tests/oracle/test_torch_gpt.py
+    MICA_TEST_DEVICE=cuda PYTHONPATH=build/cuda/python \\
+        python -m pytest tests/oracle/test_torch_gpt.py
 
 On the CPU a small one of 30 steps. Skipped where PyTorch is not installed.
 """
