@@ -300,6 +300,63 @@ __device__ u32 first_tile() {
 // H says how a kernel is compiled: T, kWidth, kGroups, kOthers, kMask, kDrops, and kPlain where
 // scores need but a positive factor.
 
+/// What rows have found so far.
+struct Rows {
+  float largest[2] = {-INFINITY, -INFINITY};  ///< of scores, or of what kPlain leaves of them
+  float total[2] = {};
+};
+/// Makes weights of the scores of a tile that begins at key j0, and tells what earlier sums are to be
+/// multiplied with.
+template <class H, int N>
+__device__ void soften(const AttentionProblem& p, const Terms& terms, const Dropping& dropping,
+                       int64_t b, int64_t h, int first, int j0,
+                       const Bands<KeysOfQueries>& bands, Rows& rows, float (&c)[N / 2],
+                       float (&shrink)[2]) {
+  const float scale = static_cast<float>(p.scale) * kLog2E;
+  const float factor = H::kPlain ? scale : 1;
+  for_tile<H>(bands.whole(j0, N), [&]<bool whole>() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first + group_of() * kGroupRows + own_row() + half * 8;
+      float most = rows.largest[half];
+#pragma unroll
+      for (int n = 0; n < N / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& score = c[n * 4 + half * 2 + e];
+          const int j = j0 + n * 8 + own_column() + e;
+          if constexpr (!H::kPlain) score *= scale;
+          if (!whole && (j < bands.own[half].first || j >= bands.own[half].last))
+            score = -INFINITY;
+          else if constexpr (H::kMask != AttentionMask::none)
+            score += added<typename H::T, float>(p, terms, b, h, row, j) * kLog2E;
+          most = fmaxf(most, score);
+        }
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffU, most, 1));
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffU, most, 2));
+      const float from = most == -INFINITY ? 0 : most * factor;
+      shrink[half] = exp2_of(rows.largest[half] * factor - from);
+      rows.largest[half] = most;
+      rows.total[half] *= shrink[half];
+#pragma unroll
+      for (int n = 0; n < N / 8; ++n) {
+        float* const two = &c[n * 4 + half * 2];
+        two[0] = exp2_of(two[0] * factor - from);
+        two[1] = exp2_of(two[1] * factor - from);
+        rows.total[half] += two[0] + two[1];
+        if constexpr (H::kDrops) {
+          float kept[2];
+          drop_two(kept, terms, p.weight(b, h, row, j0 + n * 8 + own_column()), dropping);
+          two[0] *= kept[0];
+          two[1] *= kept[1];
+        }
+      }
+    }
+  });
+}
+
+/// While a group makes weights of the scores of a tile, its values are multiplied with those of the
+/// tile before.
 template <class H>
 __device__ void attend(const AttentionProblem& p, const Terms& terms, const Dropping& dropping,
                        const void* q, const void* k, const void* v, void* y, float* lse) {
@@ -319,115 +376,84 @@ __device__ void attend(const AttentionProblem& p, const Terms& terms, const Drop
   const KeysOfQueries side{p, length};
   const Bands<KeysOfQueries> bands(side, first);
   const Band block = bands.any(side, first, kRows);
-  const float scale = static_cast<float>(p.scale) * kLog2E;
-  const float factor = H::kPlain ? scale : 1;  // of scores, to the base 2
   const void* const k_head = head_of(k, p.k, b, g);
   const void* const v_head = head_of(v, p.v, b, g);
   const Bringer<H, N> bring_keys(p.k, p.width);
   const Bringer<H, N> bring_values(p.v, p.value_width);
 
   float sums[H::kWidth / 2] = {};
-  float largest[2] = {-INFINITY, -INFINITY};
-  float total[2] = {};
+  Rows rows;
   Bringer<H, kRows>(p.q, p.width)
       .bring(sq, head_of(q, p.q, b, h), first, static_cast<int>(p.queries));
   bring_keys.bring({keys}, k_head, block.first, block.last);
   commit_parts();
+  bring_keys.bring({keys + kTileBytes}, k_head, block.first + N, block.last);
   bring_values.bring({values}, v_head, block.first, block.last);
   commit_parts();
+  float c[N / 2];
+  wait_parts<1>();
+  __syncthreads();
+  choose_registers(c);
+  begin_products();
+  multiply_rows<H, kRows, N>(c, sq, group_of() * kGroupRows, Tile<N>{keys});
+  commit_products();
+  wait_products<0>();
+  read_from_here(c);
   u32 stage = 0;
   for (int j0 = block.first; j0 < block.last; j0 += N, stage ^= 1) {
-    const Tile<N> sk{keys + stage * kTileBytes};
-    const Tile<N> sv{values + stage * kTileBytes};
+    const Tile<N> next_keys{keys + (stage ^ 1) * kTileBytes};
+    const Tile<N> own_values{values + stage * kTileBytes};
     const bool mine = bands.group.touches(j0, N);
-    wait_parts<1>();
-    __syncthreads();  // nobody reads the keys of the tile before
-    if (j0 + N < block.last)
-      bring_keys.bring({keys + (stage ^ 1) * kTileBytes}, k_head, j0 + N, block.last);
-    commit_parts();
     u32 weights[N / 16][4];
+    float shrink[2] = {1, 1};
     if (mine) {
-      float c[N / 2];
+      soften<H, N>(p, terms, dropping, b, h, first, j0, bands, rows, c, shrink);
+      pack_left<T, N>(weights, c);
+    }
+    wait_products<0>();
+    read_from_here(sums);
+#pragma unroll
+    for (int i = 0; i < H::kWidth / 2; ++i) sums[i] *= shrink[i / 2 % 2];
+    wait_parts<0>();
+    __syncthreads();  // nobody reads the keys of this tile or the values of the tile before
+    bring_keys.bring({keys + stage * kTileBytes}, k_head, j0 + 2 * N, block.last);
+    bring_values.bring({values + (stage ^ 1) * kTileBytes}, v_head, j0 + N, block.last);
+    commit_parts();
+    // Also where nobody looks: a group whose products depend on where it is would wait for each.
+    if (mine) {
       choose_registers(c);
       begin_products();
-      multiply_rows<H, kRows, N>(c, sq, group_of() * kGroupRows, sk);
+      multiply_rows<H, kRows, N>(c, sq, group_of() * kGroupRows, next_keys);
       commit_products();
-      wait_products<0>();  // also for the values of the tile before
+      add_product<H, N>(sums, weights, own_values);
+      commit_products();
+      wait_products<1>();
       read_from_here(c);
-      read_from_here(sums);
-      for_tile<H>(bands.whole(j0, N), [&]<bool whole>() {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int row = first + group_of() * kGroupRows + own_row() + half * 8;
-          float most = largest[half];
-#pragma unroll
-          for (int n = 0; n < N / 8; ++n)
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              float& score = c[n * 4 + half * 2 + e];
-              const int j = j0 + n * 8 + own_column() + e;
-              if constexpr (!H::kPlain) score *= scale;
-              if (!whole && (j < bands.own[half].first || j >= bands.own[half].last))
-                score = -INFINITY;
-              else if constexpr (H::kMask != AttentionMask::none)
-                score += added<T, float>(p, terms, b, h, row, j) * kLog2E;
-              most = fmaxf(most, score);
-            }
-          most = fmaxf(most, __shfl_xor_sync(0xffffffffU, most, 1));
-          most = fmaxf(most, __shfl_xor_sync(0xffffffffU, most, 2));
-          const float from = most == -INFINITY ? 0 : most * factor;
-          const float shrink = exp2_of(largest[half] * factor - from);
-          largest[half] = most;
-          total[half] *= shrink;
-#pragma unroll
-          for (int n = 0; n < H::kWidth / 8; ++n) {
-            sums[n * 4 + half * 2] *= shrink;
-            sums[n * 4 + half * 2 + 1] *= shrink;
-          }
-#pragma unroll
-          for (int n = 0; n < N / 8; ++n) {
-            float* const two = &c[n * 4 + half * 2];
-            two[0] = exp2_of(two[0] * factor - from);
-            two[1] = exp2_of(two[1] * factor - from);
-            total[half] += two[0] + two[1];
-            if constexpr (H::kDrops) {
-              float kept[2];
-              drop_two(kept, terms, p.weight(b, h, row, j0 + n * 8 + own_column()), dropping);
-              two[0] *= kept[0];
-              two[1] *= kept[1];
-            }
-          }
-        }
-      });
-      pack_left<T, N>(weights, c);
-    } else {
-      wait_products<0>();
-    }
-    wait_parts<1>();
-    __syncthreads();  // nobody reads the values of the tile before
-    if (j0 + N < block.last)
-      bring_values.bring({values + (stage ^ 1) * kTileBytes}, v_head, j0 + N, block.last);
-    commit_parts();
-    if (mine) {
+    } else if (bands.group.touches(j0 + N, N)) {
+      choose_registers(c);
       begin_products();
-      add_product<H, N>(sums, weights, sv);
+      multiply_rows<H, kRows, N>(c, sq, group_of() * kGroupRows, next_keys);
       commit_products();
+      wait_products<0>();
+      read_from_here(c);
     }
   }
   wait_products<0>();
   read_from_here(sums);
   wait_parts<0>();
+  const float factor = H::kPlain ? static_cast<float>(p.scale) * kLog2E : 1;
   float each[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    total[half] += __shfl_xor_sync(0xffffffffU, total[half], 1);
-    total[half] += __shfl_xor_sync(0xffffffffU, total[half], 2);
-    const bool nothing = total[half] == 0;
-    each[half] = nothing ? 0 : 1 / total[half];
+    float total = rows.total[half];
+    total += __shfl_xor_sync(0xffffffffU, total, 1);
+    total += __shfl_xor_sync(0xffffffffU, total, 2);
+    const bool nothing = total == 0;
+    each[half] = nothing ? 0 : 1 / total;
     const int row = first + group_of() * kGroupRows + own_row() + half * 8;
     if (own_column() == 0 && row < p.queries)
       lse[(b * p.heads + h) * p.queries + row] =
-          nothing ? -INFINITY : (largest[half] * factor + log2f(total[half])) * kLn2;
+          nothing ? -INFINITY : (rows.largest[half] * factor + log2f(total)) * kLn2;
   }
   store_rows<H>(y, p.y, b, h, first, p.queries, p.value_width, sums, each);
 }
