@@ -305,13 +305,12 @@ struct Rows {
   float largest[2] = {-INFINITY, -INFINITY};  ///< of scores, or of what kPlain leaves of them
   float total[2] = {};
 };
-/// Makes weights of the scores of a tile that begins at key j0, and tells what earlier sums are to be
-/// multiplied with.
+/// Makes weights of the scores of a tile that begins at key j0, and tells what earlier sums are to
+/// be multiplied with.
 template <class H, int N>
 __device__ void soften(const AttentionProblem& p, const Terms& terms, const Dropping& dropping,
-                       int64_t b, int64_t h, int first, int j0,
-                       const Bands<KeysOfQueries>& bands, Rows& rows, float (&c)[N / 2],
-                       float (&shrink)[2]) {
+                       int64_t b, int64_t h, int first, int j0, const Bands<KeysOfQueries>& bands,
+                       Rows& rows, float (&c)[N / 2], float (&shrink)[2]) {
   const float scale = static_cast<float>(p.scale) * kLog2E;
   const float factor = H::kPlain ? scale : 1;
   for_tile<H>(bands.whole(j0, N), [&]<bool whole>() {
@@ -474,7 +473,7 @@ __device__ void weigh(const AttentionProblem& p, const Terms& terms, int64_t b, 
   score = weight * kept;
 }
 
-/// dk and dv.
+/// dk and dv. As in `attend`, products of a tile go on while those of the next become weights.
 template <class H>
 __device__ void differentiate_keys(const AttentionGradProblem& all, const Terms& terms,
                                    const Dropping& dropping, const WgmmaGradPointers& t) {
@@ -486,8 +485,8 @@ __device__ void differentiate_keys(const AttentionGradProblem& all, const Terms&
   const Tile<kRows> sk{first_tile<H>()};
   const Tile<kRows> sv{sk.at + kRows * H::kWidth * 2};
   const u32 queries = sv.at + kRows * H::kWidth * 2;
-  const u32 cotangents = queries + 2 * kTileBytes;
-  const u32 of_queries = cotangents + 2 * kTileBytes;
+  const u32 cotangents = queries + kGradStages * kTileBytes;
+  const u32 of_queries = cotangents + kGradStages * kTileBytes;
   const int64_t b = blockIdx.z;
   const int64_t g = blockIdx.y;
   const int first = static_cast<int>(blockIdx.x) * kRows;
@@ -503,84 +502,109 @@ __device__ void differentiate_keys(const AttentionGradProblem& all, const Terms&
 
   const auto head_at = [&](int n) { return g * p.group() + n / tiles; };
   const auto query_at = [&](int n) { return block.first + n % tiles * N; };
-  const auto bring = [&](int n, u32 stage) {
-    const int64_t h = head_at(n);
-    const int i0 = query_at(n);
-    bring_queries.bring({queries + stage * kTileBytes}, head_of(t.q, p.q, b, h), i0, block.last);
-    bring_cotangents.bring({cotangents + stage * kTileBytes}, head_of(t.dy, all.dy, b, h), i0,
-                           block.last);
-    const auto i = static_cast<int>(threadIdx.x);
-    if (i < N) {
-      const QueryTerms* const from = t.rows + (b * p.heads + h) * p.queries + i0 + i;
-      const bool inside = i0 + i < block.last;
-      asm volatile(
-          "cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(of_queries + (stage * N + i) * 8),
-          "l"(inside ? from : t.rows), "r"(inside ? 8 : 0));
+  const auto bring = [&](int n) {
+    if (n < count) {
+      const u32 stage = n % kGradStages;
+      const int64_t h = head_at(n);
+      const int i0 = query_at(n);
+      bring_queries.bring({queries + stage * kTileBytes}, head_of(t.q, p.q, b, h), i0, block.last);
+      bring_cotangents.bring({cotangents + stage * kTileBytes}, head_of(t.dy, all.dy, b, h), i0,
+                             block.last);
+      const auto i = static_cast<int>(threadIdx.x);
+      if (i < N) {
+        const QueryTerms* const from = t.rows + (b * p.heads + h) * p.queries + i0 + i;
+        const bool inside = i0 + i < block.last;
+        asm volatile(
+            "cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(of_queries + (stage * N + i) * 8),
+            "l"(inside ? from : t.rows), "r"(inside ? 8 : 0));
+      }
     }
+    commit_parts();
+  };
+  float weights[N / 2];
+  float dscores[N / 2];
+  const auto multiply = [&](int n) {
+    const u32 stage = n % kGradStages;
+    choose_registers(weights);
+    choose_registers(dscores);
+    begin_products();
+    multiply_rows<H, kRows, N>(weights, sk, group_of() * kGroupRows,
+                               Tile<N>{queries + stage * kTileBytes});
+    multiply_rows<H, kRows, N>(dscores, sv, group_of() * kGroupRows,
+                               Tile<N>{cotangents + stage * kTileBytes});
+    commit_products();
+  };
+  const auto read_both = [&] {
+    read_from_here(weights);
+    read_from_here(dscores);
   };
   Bringer<H, kRows>(p.k, p.width)
       .bring(sk, head_of(t.k, p.k, b, g), first, static_cast<int>(length));
   Bringer<H, kRows>(p.v, p.value_width)
       .bring(sv, head_of(t.v, p.v, b, g), first, static_cast<int>(length));
-  if (count > 0) bring(0, 0);
-  commit_parts();
+  bring(0);
+  bring(1);
   float dk[H::kWidth / 2] = {};
   float dv[H::kWidth / 2] = {};
+  wait_parts<1>();
+  __syncthreads();
+  multiply(0);
+  wait_products<0>();
+  read_both();
   for (int n = 0; n < count; ++n) {
-    const u32 stage = n % 2;
-    const Tile<N> sq{queries + stage * kTileBytes};
-    const Tile<N> sdy{cotangents + stage * kTileBytes};
-    wait_parts<0>();
-    __syncthreads();  // nobody reads the tile before
-    if (n + 1 < count) bring(n + 1, stage ^ 1);
-    commit_parts();
+    const u32 stage = n % kGradStages;
     const int i0 = query_at(n);
-    if (!bands.group.touches(i0, N)) continue;
-    const int64_t h = head_at(n);
-    float weights[N / 2];
-    float dscores[N / 2];
-    choose_registers(weights);
-    choose_registers(dscores);
-    begin_products();
-    multiply_rows<H, kRows, N>(weights, sk, group_of() * kGroupRows, sq);
-    multiply_rows<H, kRows, N>(dscores, sv, group_of() * kGroupRows, sdy);
-    commit_products();
-    wait_products<0>();
-    read_from_here(weights);
-    read_from_here(dscores);
-    for_tile<H>(bands.whole(i0, N), [&]<bool whole>() {
-#pragma unroll
-      for (int c = 0; c < N / 8; ++c) {
-        QueryTerms two[2];
-        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(two[0].lse), "=f"(two[0].delta), "=f"(two[1].lse), "=f"(two[1].delta)
-                     : "r"(of_queries + (stage * N + c * 8 + own_column()) * 8));
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int query = i0 + c * 8 + own_column() + e % 2;
-          const int key = first + group_of() * kGroupRows + own_row() + e / 2 * 8;
-          const bool seen =
-              whole || (query >= bands.own[e / 2].first && query < bands.own[e / 2].last);
-          float kept = 1;
-          if constexpr (H::kDrops)
-            kept = dropped<float>(terms, p.weight(b, h, query, key), dropping);
-          weigh<H>(p, terms, b, h, query, key, seen, two[e % 2], kept, scale, weights[c * 4 + e],
-                   dscores[c * 4 + e]);
-        }
-      }
-    });
+    const bool mine = bands.group.touches(i0, N);
     u32 left[N / 16][4];
     u32 dleft[N / 16][4];
-    pack_left<T, N>(left, weights);
-    pack_left<T, N>(dleft, dscores);
-    begin_products();
-    add_product<H, N>(dv, left, sdy);
-    add_product<H, N>(dk, dleft, sq);
-    commit_products();
+    if (mine) {
+      const int64_t h = head_at(n);
+      for_tile<H>(bands.whole(i0, N), [&]<bool whole>() {
+#pragma unroll
+        for (int c = 0; c < N / 8; ++c) {
+          QueryTerms two[2];
+          asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                       : "=f"(two[0].lse), "=f"(two[0].delta), "=f"(two[1].lse), "=f"(two[1].delta)
+                       : "r"(of_queries + (stage * N + c * 8 + own_column()) * 8));
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int query = i0 + c * 8 + own_column() + e % 2;
+            const int key = first + group_of() * kGroupRows + own_row() + e / 2 * 8;
+            const Band& own = bands.own[e / 2];
+            const bool seen = whole || (query >= own.first && query < own.last);
+            float kept = 1;
+            if constexpr (H::kDrops)
+              kept = dropped<float>(terms, p.weight(b, h, query, key), dropping);
+            weigh<H>(p, terms, b, h, query, key, seen, two[e % 2], kept, scale, weights[c * 4 + e],
+                     dscores[c * 4 + e]);
+          }
+        }
+      });
+      pack_left<T, N>(left, weights);
+      pack_left<T, N>(dleft, dscores);
+    }
     wait_products<0>();
     read_from_here(dk);
     read_from_here(dv);
+    wait_parts<0>();
+    __syncthreads();  // nobody reads the tile before
+    bring(n + 2);
+    if (mine) {
+      multiply(n + 1);
+      add_product<H, N>(dv, left, Tile<N>{cotangents + stage * kTileBytes});
+      add_product<H, N>(dk, dleft, Tile<N>{queries + stage * kTileBytes});
+      commit_products();
+      wait_products<1>();
+      read_both();
+    } else {
+      multiply(n + 1);
+      wait_products<0>();
+      read_both();
+    }
   }
+  wait_products<0>();
+  read_from_here(dk);
+  read_from_here(dv);
   wait_parts<0>();
   const auto own_scale = static_cast<float>(p.scale);
   store_rows<H>(t.dk, all.out.k, b, g, first, p.keys, p.width, dk, {own_scale, own_scale});
@@ -599,7 +623,7 @@ __device__ void differentiate_queries(const AttentionGradProblem& all, const Ter
   const Tile<kRows> sq{first_tile<H>()};
   const Tile<kRows> sdy{sq.at + kRows * H::kWidth * 2};
   const u32 keys = sdy.at + kRows * H::kWidth * 2;
-  const u32 values = keys + 2 * kTileBytes;
+  const u32 values = keys + kGradStages * kTileBytes;
   const int64_t b = blockIdx.z;
   const int64_t h = blockIdx.y;
   const int64_t g = p.kv_head(h);
@@ -613,6 +637,32 @@ __device__ void differentiate_queries(const AttentionGradProblem& all, const Ter
   const void* const v_head = head_of(t.v, p.v, b, g);
   const Bringer<H, N> bring_keys(p.k, p.width);
   const Bringer<H, N> bring_values(p.v, p.value_width);
+  const auto bring = [&](int n) {
+    const u32 stage = n % kGradStages;
+    const int j0 = block.first + n * N;
+    if (j0 < block.last) {
+      bring_keys.bring({keys + stage * kTileBytes}, k_head, j0, block.last);
+      bring_values.bring({values + stage * kTileBytes}, v_head, j0, block.last);
+    }
+    commit_parts();
+  };
+  float weights[N / 2];
+  float dscores[N / 2];
+  const auto multiply = [&](int n) {
+    const u32 stage = n % kGradStages;
+    choose_registers(weights);
+    choose_registers(dscores);
+    begin_products();
+    multiply_rows<H, kRows, N>(weights, sq, group_of() * kGroupRows,
+                               Tile<N>{keys + stage * kTileBytes});
+    multiply_rows<H, kRows, N>(dscores, sdy, group_of() * kGroupRows,
+                               Tile<N>{values + stage * kTileBytes});
+    commit_products();
+  };
+  const auto read_both = [&] {
+    read_from_here(weights);
+    read_from_here(dscores);
+  };
   QueryTerms rows[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -624,61 +674,58 @@ __device__ void differentiate_queries(const AttentionGradProblem& all, const Ter
       .bring(sq, head_of(t.q, p.q, b, h), first, static_cast<int>(p.queries));
   Bringer<H, kRows>(all.dy, p.value_width)
       .bring(sdy, head_of(t.dy, all.dy, b, h), first, static_cast<int>(p.queries));
-  bring_keys.bring({keys}, k_head, block.first, block.last);
-  bring_values.bring({values}, v_head, block.first, block.last);
-  commit_parts();
+  bring(0);
+  bring(1);
   float dq[H::kWidth / 2] = {};
-  u32 stage = 0;
-  for (int j0 = block.first; j0 < block.last; j0 += N, stage ^= 1) {
-    const Tile<N> sk{keys + stage * kTileBytes};
-    const Tile<N> sv{values + stage * kTileBytes};
-    wait_parts<0>();
-    __syncthreads();  // nobody reads the tile before
-    if (j0 + N < block.last) {
-      const u32 next = (stage ^ 1) * kTileBytes;
-      bring_keys.bring({keys + next}, k_head, j0 + N, block.last);
-      bring_values.bring({values + next}, v_head, j0 + N, block.last);
-    }
-    commit_parts();
-    if (!bands.group.touches(j0, N)) continue;
-    float weights[N / 2];
-    float dscores[N / 2];
-    choose_registers(weights);
-    choose_registers(dscores);
-    begin_products();
-    multiply_rows<H, kRows, N>(weights, sq, group_of() * kGroupRows, sk);
-    multiply_rows<H, kRows, N>(dscores, sdy, group_of() * kGroupRows, sv);
-    commit_products();
-    wait_products<0>();
-    read_from_here(weights);
-    read_from_here(dscores);
-    for_tile<H>(bands.whole(j0, N), [&]<bool whole>() {
-#pragma unroll
-      for (int c = 0; c < N / 8; ++c)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int query = first + group_of() * kGroupRows + own_row() + half * 8;
-          const int key = j0 + c * 8 + own_column();
-          float kept[2] = {1, 1};
-          if constexpr (H::kDrops) drop_two(kept, terms, p.weight(b, h, query, key), dropping);
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const bool seen =
-                whole || (key + e >= bands.own[half].first && key + e < bands.own[half].last);
-            const int at = c * 4 + half * 2 + e;
-            weigh<H>(p, terms, b, h, query, key + e, seen, rows[half], kept[e], scale, weights[at],
-                     dscores[at]);
-          }
-        }
-    });
+  wait_parts<1>();
+  __syncthreads();
+  multiply(0);
+  wait_products<0>();
+  read_both();
+  for (int n = 0, j0 = block.first; j0 < block.last; ++n, j0 += N) {
+    const bool mine = bands.group.touches(j0, N);
     u32 left[N / 16][4];
-    pack_left<T, N>(left, dscores);
-    begin_products();
-    add_product<H, N>(dq, left, sk);
-    commit_products();
+    if (mine) {
+      for_tile<H>(bands.whole(j0, N), [&]<bool whole>() {
+#pragma unroll
+        for (int c = 0; c < N / 8; ++c)
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const int query = first + group_of() * kGroupRows + own_row() + half * 8;
+            const int key = j0 + c * 8 + own_column();
+            const Band& own = bands.own[half];
+            float kept[2] = {1, 1};
+            if constexpr (H::kDrops) drop_two(kept, terms, p.weight(b, h, query, key), dropping);
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+              const bool seen = whole || (key + e >= own.first && key + e < own.last);
+              const int at = c * 4 + half * 2 + e;
+              weigh<H>(p, terms, b, h, query, key + e, seen, rows[half], kept[e], scale,
+                       weights[at], dscores[at]);
+            }
+          }
+      });
+      pack_left<T, N>(left, dscores);
+    }
     wait_products<0>();
     read_from_here(dq);
+    wait_parts<0>();
+    __syncthreads();  // nobody reads the tile before
+    bring(n + 2);
+    if (mine) {
+      multiply(n + 1);
+      add_product<H, N>(dq, left, Tile<N>{keys + n % kGradStages * kTileBytes});
+      commit_products();
+      wait_products<1>();
+      read_both();
+    } else {
+      multiply(n + 1);
+      wait_products<0>();
+      read_both();
+    }
   }
+  wait_products<0>();
+  read_from_here(dq);
   wait_parts<0>();
   const auto own_scale = static_cast<float>(p.scale);
   store_rows<H>(t.dq, all.out.q, b, h, first, p.queries, p.width, dq, {own_scale, own_scale});

@@ -15,6 +15,7 @@ struct WgmmaShape {
 
 inline constexpr int kGroupRows = 64;
 inline constexpr int kGroupThreads = 128;
+inline constexpr int kGradStages = 3;  ///< tiles that pass, in the gradient
 
 MICA_PORTABLE constexpr int own_bytes(const WgmmaShape& s) {
   return s.groups * kGroupRows * s.width * 2;
@@ -25,11 +26,11 @@ MICA_PORTABLE constexpr int forward_bytes(const WgmmaShape& s) {
   return 1024 + own_bytes(s) + 4 * tile_bytes(s);
 }
 MICA_PORTABLE constexpr int grad_key_bytes(const WgmmaShape& s) {
-  return 1024 + 2 * own_bytes(s) + 4 * tile_bytes(s) +
-         2 * s.others * static_cast<int>(sizeof(QueryTerms));
+  return 1024 + 2 * own_bytes(s) +
+         kGradStages * (2 * tile_bytes(s) + s.others * static_cast<int>(sizeof(QueryTerms)));
 }
 MICA_PORTABLE constexpr int grad_query_bytes(const WgmmaShape& s) {
-  return 1024 + 2 * own_bytes(s) + 4 * tile_bytes(s);
+  return 1024 + 2 * own_bytes(s) + 2 * kGradStages * tile_bytes(s);
 }
 
 /// Operands and results of the gradient; T is f16 or bf16.
