@@ -135,3 +135,40 @@ def test_strided_operands_are_not_copied(device):
     assert y.transpose(1, 2).is_contiguous()
     packed = F.packed_attention(qkv.reshape(2, 9, 96), 4, is_causal=True)
     assert mica.allclose(y.transpose(1, 2).reshape(2, 9, 32), packed, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernels", [None, *[k for all_of in KERNELS.values() for k in all_of]])
+def test_memory_grows_with_the_length(kernels, device):
+    """By what a compiled step of twice the length takes, forward and backward."""
+    own = KERNELS["cuda" if "cuda" in str(device) else "cpu"]
+    if kernels is not None and kernels not in own:
+        pytest.skip("a kernel of another device")
+    if kernels and ("reference" in kernels or "split_keys" in kernels):
+        pytest.skip("too slow for long sequences, or made for few queries")
+    dtype = "bfloat16" if "cuda" in str(device) else "float32"
+
+    def bytes_of(length):
+        q, k, v = (
+            mica.randn(1, 1, length, 32, device=device).to(dtype).requires_grad_() for _ in "qkv"
+        )
+        slope = mica.ones(1, 1, length, 32, device=device).to(dtype)
+
+        @mica.compile
+        def step():
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return mica.autograd.grad([y], [q, k, v], [slope])
+
+        step()
+        return step.memory["arena"]
+
+    for op, kernel in zip(("attention", "attention_grad"), kernels or ("", ""), strict=True):
+        mica.force_kernel(op, kernel)
+    try:
+        short, long = bytes_of(1024), bytes_of(4096)
+    except mica.Unsupported as e:
+        pytest.skip(str(e))
+    finally:
+        for op in ("attention", "attention_grad"):
+            mica.force_kernel(op, "")
+    assert long < 4.5 * short
+    assert long < 4096 * 4096  # bytes: the scores would be at least twice that
