@@ -169,10 +169,10 @@ KernelList linear_cuda_kernels() {
 
 KernelList matmul_carrying_cuda_kernels() {
   KernelList all = product_carrying_small_kernels();
-  for (const Kernel& kernel :
-       {product_carrying_few_rows_kernel(), linear_carrying_cudnn_kernel(),
-        product_carrying_gelu_kernel(), product_carrying_wgmma_kernel(),
-        linear_carrying_cublaslt_kernel(), linear_carrying_tiled_kernel()})
+  for (const Kernel& kernel : {product_carrying_few_rows_kernel(), linear_carrying_sum_kernel(),
+                               linear_carrying_cudnn_kernel(), product_carrying_gelu_kernel(),
+                               product_carrying_wgmma_kernel(), linear_carrying_cublaslt_kernel(),
+                               linear_carrying_tiled_kernel()})
     all.push_back(kernel);
   return all;
 }

@@ -232,7 +232,7 @@ std::vector<LtAnswer> find_lt_answers(const LtProduct& product, const CandidateR
 }
 
 void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b, void* vector,
-            void* out, void* workspace, void* beside) {
+            void* out, void* workspace, void* beside, const void* added) {
   auto operation = state.operation;
   auto a_layout = state.a;
   auto b_layout = state.b;
@@ -252,13 +252,15 @@ void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b
   const MatmulProblem& p = state.problem;
   const int64_t per_call = p.batch.empty() ? 1 : p.batch.back();
   for (int64_t index = 0; index < p.batches(); index += per_call) {
-    std::byte* to = static_cast<std::byte*>(out) + index * p.m * p.n * element;
+    const int64_t place = index * p.m * p.n * element;
+    std::byte* to = static_cast<std::byte*>(out) + place;
+    const std::byte* from = added ? static_cast<const std::byte*>(added) + place : to;
     check_cublas(cublasLtMatmul(encoder.cublas_lt(), &operation, one,
                                 static_cast<const std::byte*>(b) + p.b_offset(index) * element,
                                 &b_layout,
                                 static_cast<const std::byte*>(a) + p.a_offset(index) * element,
-                                &a_layout, zero, to, &out_layout, to, &out_layout, &state.algo,
-                                workspace, state.workspace_bytes, encoder.stream()));
+                                &a_layout, added ? one : zero, from, &out_layout, to, &out_layout,
+                                &state.algo, workspace, state.workspace_bytes, encoder.stream()));
   }
 }
 
