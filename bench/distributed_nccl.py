@@ -1,5 +1,5 @@
-"""Data parallel by NCCL on one GPU: what DataParallel costs with one rank, how its buckets compare with a
-plain loop of ncclAllReduce, and what runs under an all-reduce.
+"""Data parallel by NCCL on one GPU: what DataParallel costs with one rank, how its buckets compare
+with a plain loop of ncclAllReduce, and what runs under an all-reduce.
 
     python tests/python/one_gpu.py 1 python bench/distributed_nccl.py overhead
     python tests/python/one_gpu.py 2 python bench/distributed_nccl.py bandwidth
@@ -87,11 +87,12 @@ class PlainNccl:
         got = self.Id.from_buffer_copy(dist.broadcast(told).numpy().tobytes())
         self.comm = ctypes.c_void_p()
         self.library.ncclCommInitRank.argtypes = [
-            ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, self.Id, ctypes.c_int
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.c_int,
+            self.Id,
+            ctypes.c_int,
         ]
-        self.ask(
-            "ncclCommInitRank", ctypes.byref(self.comm), dist.world_size(), got, dist.rank()
-        )
+        self.ask("ncclCommInitRank", ctypes.byref(self.comm), dist.world_size(), got, dist.rank())
         self.stream = ctypes.c_void_p(mica.cuda.current_stream().cuda_stream)
 
     def ask(self, name, *words):
@@ -102,8 +103,13 @@ class PlainNccl:
         address = [t.__cuda_array_interface__["data"][0] for t in (source, to)]
         f32, total = 7, 0
         self.ask(
-            "ncclAllReduce", *map(ctypes.c_void_p, address), ctypes.c_size_t(source.numel()),
-            f32, total, self.comm, self.stream,
+            "ncclAllReduce",
+            *map(ctypes.c_void_p, address),
+            ctypes.c_size_t(source.numel()),
+            f32,
+            total,
+            self.comm,
+            self.stream,
         )
 
 
@@ -116,17 +122,17 @@ def bandwidth():
         tensors = [mica.ones(count, device="cuda") for _ in range(4)]
         results = [mica.zeros(count, device="cuda") for _ in range(4)]
 
-        def by_hand():
+        def by_hand(tensors=tensors, results=results):
             for source, to in zip(tensors, results, strict=True):
                 plain.all_reduce(source, to)
 
-        def by_mica():
+        def by_mica(tensors=tensors):
             for source in tensors:
                 dist.all_reduce(source)
 
         compiled = mica.compile(lambda ts: [dist.all_reduce(t) for t in ts])
 
-        def by_plan():
+        def by_plan(compiled=compiled, tensors=tensors):
             compiled(tensors)
 
         times = {by_hand: [], by_mica: [], by_plan: []}
@@ -203,15 +209,13 @@ def overlap():
         ]
         reduce = [e for e in events if e[2].startswith("nccl")]
         other = sorted(e for e in events if not e[2].startswith("nccl"))
-        under = sum(
-            max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in reduce for b in other
-        )
+        under = sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in reduce for b in other)
         busy = sum(e[1] - e[0] for e in reduce)
         compute = sum(e[1] - e[0] for e in other)
         if dist.rank() == 0:
             print(
-                f"{'compiled' if compiles else 'eager'}: {len(reduce)} NCCL kernels of {busy:.0f} us"
-                f", {len(other)} others of {compute:.0f} us, of which {under:.0f} us run while an "
+                f"{'compiled' if compiles else 'eager'}: {len(reduce)} NCCL kernels of "
+                f"{busy:.0f} us, {len(other)} others of {compute:.0f} us, of which {under:.0f} us run while an "
                 "NCCL kernel runs",
                 flush=True,
             )

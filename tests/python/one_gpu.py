@@ -1,5 +1,5 @@
-"""Starts the ranks of a program on one GPU: each says that it is on a host of its own, so that NCCL,
-which otherwise wants a GPU for each, goes by sockets.
+"""Starts the ranks of a program on one GPU: each says that it is on a host of its own, so that
+NCCL, which otherwise wants a GPU for each, goes by sockets.
 
     python one_gpu.py RANKS WORDS...        prints what they print, each line with its rank
 """
