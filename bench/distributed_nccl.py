@@ -215,8 +215,8 @@ def overlap():
         if dist.rank() == 0:
             print(
                 f"{'compiled' if compiles else 'eager'}: {len(reduce)} NCCL kernels of "
-                f"{busy:.0f} us, {len(other)} others of {compute:.0f} us, of which {under:.0f} us run while an "
-                "NCCL kernel runs",
+                f"{busy:.0f} us, {len(other)} others of {compute:.0f} us, of which {under:.0f} us "
+                "run while an NCCL kernel runs",
                 flush=True,
             )
             begin = events[0][0] if events else 0

@@ -297,9 +297,8 @@ void Store::leave() {
 
 void Store::wait_for_leave(int others, double seconds) {
   std::unique_lock lock(mutex_);
-  arrived_.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
-    return failure_ || static_cast<int>(left_.size()) >= others;
-  });
+  arrived_.wait_for(lock, std::chrono::duration<double>(seconds),
+                    [&] { return failure_ || static_cast<int>(left_.size()) >= others; });
 }
 
 std::optional<std::string> Store::failure() const {

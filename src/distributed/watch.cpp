@@ -19,7 +19,8 @@ void Watch::compare(int64_t group, int64_t number, const std::string& words,
     try {
       theirs = store_->get(key(rank), timeout_);
     } catch (const Error& e) {
-      raise({group, number, words, members}, fmt::format("rank {} did not come: {}", rank, e.what()));
+      raise({group, number, words, members},
+            fmt::format("rank {} did not come: {}", rank, e.what()));
     }
     same = same && theirs == own;
     all += fmt::format("{}rank {}: {}", all.empty() ? "" : "; ", rank, theirs);

@@ -120,8 +120,8 @@ void collectives(const Words&) {
   Tensors all;
   for (int i = 0; i < n; ++i) all.push_back(of_rank({3, 5}, i));
   expect_same(all_gather(of_rank({3, 5}, r)), concat(all, 0), "all_gather");
-  expect_sum(reduce_scatter(of_rank({2 * n, 7}, r)),
-             slice(sum_of({2 * n, 7}), 0, 2 * r, 2 * r + 2), "reduce_scatter");
+  expect_sum(reduce_scatter(of_rank({2 * n, 7}, r)), slice(sum_of({2 * n, 7}), 0, 2 * r, 2 * r + 2),
+             "reduce_scatter");
   for (int root = 0; root < n; ++root)
     expect_same(broadcast(of_rank({9}, r), root), of_rank({9}, root), "broadcast");
   Tensors parts;
@@ -261,7 +261,8 @@ void large(const Words&) {
   expect_same(sum, constant({size}, n * (n + 1) / 2), "a large all_reduce");
   const Tensor all = all_gather(x);
   for (int i = 0; i < n; ++i)
-    expect_same(slice(all, 0, i * size, (i + 1) * size), constant({size}, i + 1), "a large all_gather");
+    expect_same(slice(all, 0, i * size, (i + 1) * size), constant({size}, i + 1),
+                "a large all_gather");
   expect_same(slice(reduce_scatter(all), 0, 0, 1000), constant({1000}, n * (r + 1)),
               "a large reduce_scatter");
   expect_same(broadcast(x, n - 1), constant({size}, n), "a large broadcast");

@@ -11,7 +11,7 @@ using namespace mica::distributed;  // NOLINT(google-build-using-namespace)
 namespace {
 
 constexpr int kSteps = 6;
-constexpr int64_t kPart = 8;  // examples of one rank in a step
+constexpr int64_t kPart = 8;     // examples of one rank in a step
 constexpr double kClose = 2e-6;  // of numbers near one, added up in another order
 
 /// Networks that differ between ranks until somebody broadcasts rank 0's.

@@ -38,8 +38,10 @@ class MpiEngine final : public Engine {
                        call.name());
     // Between two ranks: the others do not count it.
     const bool pair = call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
-    const Begun begun{pair ? number_.load() : ++number_, call.words(),
-                      pair ? std::vector{members_[static_cast<size_t>(call.peer)]} : members_, {}};
+    const Begun begun{pair ? number_.load() : ++number_,
+                      call.words(),
+                      pair ? std::vector{members_[static_cast<size_t>(call.peer)]} : members_,
+                      {}};
     watch_->note(group_, begun.number, begun.words);
     auto task = thread_->post(call.out, [this, call, pair, n = begun.number] {
       if (!pair) watch_->compare(group_, n, call.words(), members_);

@@ -17,9 +17,7 @@ __global__ void begin_collective(Counts* own, volatile Counts* told, int64_t wha
   told->begun = ++own->begun;
 }
 
-__global__ void end_collective(Counts* own, volatile Counts* told) {
-  told->ended = ++own->ended;
-}
+__global__ void end_collective(Counts* own, volatile Counts* told) { told->ended = ++own->ended; }
 
 }  // namespace
 

@@ -33,9 +33,9 @@ void run_wait(const CollectiveParams& p, const Call& c) {
 
 }  // namespace
 
-#define MICA_COLLECTIVE(name)                                                                \
-  KernelList name##_cuda_kernels() {                                                         \
-    return {kernel<detail::dense_input, run<distributed::CollectiveKind::name>>("nccl")};    \
+#define MICA_COLLECTIVE(name)                                                             \
+  KernelList name##_cuda_kernels() {                                                      \
+    return {kernel<detail::dense_input, run<distributed::CollectiveKind::name>>("nccl")}; \
   }
 MICA_COLLECTIVE(all_reduce)
 MICA_COLLECTIVE(all_gather)
