@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "mica/graph/plan.h"
 #include "tests/distributed/scenario.h"
@@ -16,6 +17,7 @@ const std::vector<Scenario>& scenarios() {
                                             {"gradients", gradients},
                                             {"compiled", compiled},
                                             {"groups", groups},
+                                            {"letters", letters},
                                             {"large", large},
                                             {"training", training},
                                             {"accumulation", accumulation},
@@ -249,6 +251,24 @@ void groups(const Words&) {
     check(raised, "a process that is not a member was let in");
   }
   barrier(0, device());
+}
+
+/// Some that the last rank takes no part in, which may be gone before they come.
+void letters(const Words&) {
+  const int r = rank();
+  all_reduce(constant({3}, 1));
+  if (r == world_size() - 1) return;
+  const Tensor x = constant({5}, 7);
+  for (int i = 0; i < 4; ++i)
+    if (r == 0)
+      send(x, 1);
+    else if (r == 1)
+      expect_same(recv(constant({5}, 0), 0), x, "a letter");
+  if (r == 1) std::this_thread::sleep_for(std::chrono::seconds(2));
+  if (r == 1)
+    send(x, 0);
+  else if (r == 0)
+    expect_same(recv(constant({5}, 0), 1), x, "the answer");
 }
 
 void large(const Words&) {

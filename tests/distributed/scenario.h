@@ -22,6 +22,7 @@ void collectives(const Words&);
 void gradients(const Words&);
 void compiled(const Words&);
 void groups(const Words&);
+void letters(const Words&);
 void large(const Words&);
 void training(const Words&);
 void accumulation(const Words&);

@@ -39,6 +39,11 @@ def test_training_equals_one_process_on_the_joined_batch():
     assert done.statuses == [0, 0], done.text()
 
 
+def test_a_program_alone_needs_no_other():
+    done = Ranks(1, [sys.executable, HERE / "nccl_ranks.py", "alone"], 60)
+    assert done.statuses == [0], done.text()
+
+
 @pytest.mark.skipif(not RANKS.exists(), reason="not built here")
 def test_the_scenarios_of_cpu_ranks():
     names = (
