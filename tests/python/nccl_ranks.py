@@ -297,9 +297,21 @@ def by_itself():
     assert np.array_equal(y.numpy(), 2 * x.numpy())
 
 
+def launched():
+    """By torchrun, mpirun or `mica launch`: tensors of the CPU go by MPI where it is there."""
+    wanted = sum(range(dist.world_size()))
+    assert dist.all_reduce(mica.full((3,), dist.rank(), device="cuda")).numpy()[0] == wanted
+    if dist.backend() == "mpi":
+        assert dist.all_reduce(mica.full((3,), dist.rank())).numpy()[0] == wanted
+    print(f"by {dist.backend()}", flush=True)
+
+
 if __name__ == "__main__":
-    dist.init("self" if sys.argv[1] == "alone" else "nccl")
+    # Launchers give all ranks one environment; on one GPU each is to be on a host of its own.
+    os.environ.setdefault("NCCL_HOSTID", f"process-{os.getpid()}")
+    dist.init({"alone": "self", "launched": ""}.get(sys.argv[1], "nccl"))
     names = {"begin": lambda: dist.barrier(device="cuda"), "alone": by_itself}
+    names["launched"] = launched
     names |= {"collectives": collectives, "training": training}
     if sys.argv[1] in names:
         names[sys.argv[1]]()
