@@ -122,6 +122,10 @@ std::vector<int> all_ranks(int n) {
   return ranks;
 }
 
+int gpu_of(int local_rank) {
+  return runtime(DeviceKind::cuda).device_count() == 1 ? 0 : local_rank;
+}
+
 /// NCCL for the tensors of CUDA. Beside MPI, only when there are any.
 std::shared_ptr<Engine> cuda_engine(Process& p, const Communicator& group) {
   NcclStart start;
@@ -132,7 +136,7 @@ std::shared_ptr<Engine> cuda_engine(Process& p, const Communicator& group) {
     if (first) store->set(key, own);
     return first ? own : store->get(key, kStartTimeout);
   };
-  if (p.backend == "nccl") start.device = gpu();
+  if (p.backend == "nccl") start.device = gpu_of(p.environment.local_rank);
   p.engines.push_back(p.backend == "nccl" ? make_nccl_engine(start)
                                           : make_nccl_engine_later(start));
   return p.engines.back();
@@ -181,9 +185,15 @@ void init(const InitOptions& options) {
     } else {
       check<Unsupported>(nccl_available(), "distributed::init: {}", nccl_unavailable_reason());
     }
-    open_store(*p);
-    p->watch = std::make_shared<Watch>(p->store, p->self, timeout, compares());
-    open_world(*p);
+    try {
+      open_store(*p);
+      p->watch = std::make_shared<Watch>(p->store, p->self, timeout, compares());
+      open_world(*p);
+    } catch (const std::exception& error) {
+      if (p->store) p->store->report(error.what());
+      (void)p.release();  // its threads go on
+      throw;
+    }
     // Not std::atexit, which the library does without (core/exit.cpp).
     ::on_exit(
         [](int status, void*) {
@@ -199,7 +209,7 @@ bool is_initialized() { return process() != nullptr; }
 int rank() { return process() ? process()->environment.rank : 0; }
 int world_size() { return process() ? process()->environment.world_size : 1; }
 int local_rank() { return process() ? process()->environment.local_rank : 0; }
-int gpu() { return runtime(DeviceKind::cuda).device_count() == 1 ? 0 : local_rank(); }
+int gpu() { return gpu_of(local_rank()); }
 std::string backend() { return process() ? process()->backend : "self"; }
 
 int64_t new_group(const std::vector<int>& ranks) {
