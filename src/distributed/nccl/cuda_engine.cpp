@@ -94,9 +94,10 @@ class NcclEngine final : public Engine {
     } else if (!pending_.empty() && !is_recorded(callers)) {
       wait_for(callers, record(own_));  // NCCL makes them in this order too
     }
-    progress_->begin(stream, kind_of(c), numbered);
+    const int64_t what = kind_of(c);
+    progress_->begin(stream, what, numbered);
     launch(c, stream);
-    until_ready(waited_for(progress_->read(), 0));
+    until_ready(waited_for(what, progress_->read().number, 0));
     progress_->end(stream);
     if (aside) pending_[c.out] = record(own_);
   }
@@ -235,11 +236,14 @@ class NcclEngine final : public Engine {
           {text, pair ? std::vector<int>{members_[static_cast<size_t>(c.peer)]} : members_});
     return it->second;
   }
-  Watch::Wait waited_for(const Progress::Counts& at, double seconds) {
+  Watch::Wait waited_for(int64_t what, int64_t number, double seconds) {
     const std::lock_guard lock(state_);
-    if (kinds_.empty() || at.begun == 0) return {group_, 0, "", members_, seconds};
-    const Kind& kind = kinds_[static_cast<size_t>(at.what)];
-    return {group_, at.number, kind.words, kind.members, seconds};
+    const Kind& kind = kinds_[static_cast<size_t>(what)];
+    return {group_, number, kind.words, kind.members, seconds};
+  }
+  Watch::Wait waited_for(const Progress::Counts& at, double seconds) {
+    if (at.begun == 0) return {group_, 0, "", members_, seconds};
+    return waited_for(at.what, at.number, seconds);
   }
 
   /// Why a wait will not end; empty where it may.
