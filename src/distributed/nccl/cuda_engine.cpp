@@ -82,8 +82,11 @@ class NcclEngine final : public Engine {
                        c.name(), c.device, group_, device_);
     if (c.count == 0 && c.kind != CollectiveKind::barrier) return;
     const std::lock_guard order(calls_);
-    if (const std::string why = lost(); !why.empty())
-      fail<DeviceError>("distributed: {}: {}", c.name(), why);
+    if (const std::string why = lost(); !why.empty()) throw DeviceError(why);
+    const bool reduces =
+        c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce_scatter;
+    const int type = reduces ? nccl_type(c.dtype) : kNcclBytes;
+    const int op = reduces ? nccl_op(c.reduce, c.dtype) : kNcclMax;
     const bool numbered = c.kind != CollectiveKind::send && c.kind != CollectiveKind::recv;
     if (numbered) watch_->compare(group_, ++made_, c.words(), members_);
     auto* const callers = static_cast<cudaStream_t>(c.stream);
@@ -96,7 +99,7 @@ class NcclEngine final : public Engine {
     }
     const int64_t what = kind_of(c);
     progress_->begin(stream, what, numbered);
-    launch(c, stream);
+    launch(c, type, op, stream);
     until_ready(waited_for(what, progress_->read().number, 0));
     progress_->end(stream);
     if (aside) pending_[c.out] = record(own_);
@@ -169,7 +172,7 @@ class NcclEngine final : public Engine {
     return code;
   }
 
-  void launch(const CollectiveCall& c, cudaStream_t s) {
+  void launch(const CollectiveCall& c, int type, int op, cudaStream_t s) {
     const auto n = static_cast<size_t>(c.count);
     const size_t bytes = n * size_of(c.dtype);
     const size_t part = bytes / static_cast<size_t>(ranks());
@@ -177,35 +180,29 @@ class NcclEngine final : public Engine {
     if (aborted_) return;  // until_ready says so
     switch (c.kind) {
       case CollectiveKind::all_reduce:
-        return ask(nccl_.all_reduce(c.in, c.out, n, nccl_type(c.dtype), nccl_op(c.reduce, c.dtype),
-                                    comm_, s),
-                   "ncclAllReduce");
+        return ask(nccl_.all_reduce(c.in, c.out, n, type, op, comm_, s), "ncclAllReduce");
       case CollectiveKind::reduce_scatter:
-        return ask(nccl_.reduce_scatter(c.in, c.out, n / static_cast<size_t>(ranks()),
-                                        nccl_type(c.dtype), nccl_op(c.reduce, c.dtype), comm_, s),
-                   "ncclReduceScatter");
+        return ask(
+            nccl_.reduce_scatter(c.in, c.out, n / static_cast<size_t>(ranks()), type, op, comm_, s),
+            "ncclReduceScatter");
       case CollectiveKind::all_gather:
-        return ask(nccl_.all_gather(c.in, c.out, bytes, kNcclBytes, comm_, s), "ncclAllGather");
+        return ask(nccl_.all_gather(c.in, c.out, bytes, type, comm_, s), "ncclAllGather");
       case CollectiveKind::broadcast:
-        return ask(nccl_.broadcast(c.in, c.out, bytes, kNcclBytes, c.peer, comm_, s),
-                   "ncclBroadcast");
+        return ask(nccl_.broadcast(c.in, c.out, bytes, type, c.peer, comm_, s), "ncclBroadcast");
       case CollectiveKind::all_to_all:
         ask(nccl_.group_start(), "ncclGroupStart");
         for (int r = 0; r < ranks(); ++r) {
           const size_t at = part * static_cast<size_t>(r);
-          ask(nccl_.send(static_cast<const char*>(c.in) + at, part, kNcclBytes, r, comm_, s),
-              "ncclSend");
-          ask(nccl_.recv(static_cast<char*>(c.out) + at, part, kNcclBytes, r, comm_, s),
-              "ncclRecv");
+          ask(nccl_.send(static_cast<const char*>(c.in) + at, part, type, r, comm_, s), "ncclSend");
+          ask(nccl_.recv(static_cast<char*>(c.out) + at, part, type, r, comm_, s), "ncclRecv");
         }
         return ask(nccl_.group_end(), "ncclGroupEnd");
       case CollectiveKind::send:
-        return ask(nccl_.send(c.in, bytes, kNcclBytes, c.peer, comm_, s), "ncclSend");
+        return ask(nccl_.send(c.in, bytes, type, c.peer, comm_, s), "ncclSend");
       case CollectiveKind::recv:
-        return ask(nccl_.recv(c.out, bytes, kNcclBytes, c.peer, comm_, s), "ncclRecv");
+        return ask(nccl_.recv(c.out, bytes, type, c.peer, comm_, s), "ncclRecv");
       case CollectiveKind::barrier:  // of the token; who waits for the stream waits for all
-        return ask(nccl_.all_reduce(c.out, c.out, 1, kNcclBytes, kNcclMax, comm_, s),
-                   "ncclAllReduce");
+        return ask(nccl_.all_reduce(c.out, c.out, 1, type, op, comm_, s), "ncclAllReduce");
     }
   }
 
