@@ -1,9 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 namespace mica {
+
+namespace distributed {
+class Engine;
+struct NcclStart;  // distributed/nccl/engine.h
+}  // namespace distributed
 
 class DeviceRuntime;
 struct CudaCompiler;  // custom/compiler.h
@@ -25,6 +31,9 @@ struct CudaLibrary {
 
   /// Compiles and launches sources of users. It is there without a GPU too.
   const CudaCompiler* compiler = nullptr;
+
+  /// The engine of a group of processes.
+  std::shared_ptr<distributed::Engine> (*make_nccl_engine)(const distributed::NcclStart&) = nullptr;
 };
 
 /// The handle of CUDA's default stream, which exists without being made; other libraries work on it
@@ -42,6 +51,8 @@ const CudaCompiler& cuda_compiler();
 void attach_cuda_kernels();
 /// Implemented in custom/cuda_compiler.cpp.
 const CudaCompiler& own_cuda_compiler();
+/// Implemented in distributed/nccl/cuda_engine.cpp.
+std::shared_ptr<distributed::Engine> own_nccl_engine(const distributed::NcclStart& start);
 
 }  // namespace mica
 

@@ -227,7 +227,7 @@ void train(Options o) {
   const bool speaks = distributed::rank() == 0;
   if (c.device == "cuda" ||
       (c.device == "auto" && distributed::world_size() > 1 && distributed::backend() != "mpi"))
-    c.device = fmt::format("cuda:{}", distributed::local_rank());
+    c.device = fmt::format("cuda:{}", distributed::gpu());
   const Device device = choose_device(c.device);
   c.device = to_string(device);
   // A checkpoint may have been made on a machine with more, or by somebody else.

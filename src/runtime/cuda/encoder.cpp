@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/cuda/lost.h"
 #include "mica/runtime/cuda/programmatic_launch.h"
 #include "mica/runtime/host_waits.h"
 #include "mica/runtime/op_scope.h"
@@ -59,6 +61,9 @@ bool has_programmatic_launch(int device) {
 }
 
 thread_local int g_programmatic = 0;  // scopes that are open
+
+/// A fault's axis where the fault stays, and `op` is the whole message.
+constexpr int64_t kLost = -2;
 
 std::atomic<bool> g_cudnn_used{false};
 std::atomic<bool> g_cublas_lt_used{false};
@@ -194,6 +199,7 @@ void Encoder::synchronize() {
 void Encoder::raise_fault() {
   if (!fault_->op) [[likely]]
     return;
+  if (fault_->axis == kLost) throw DeviceError(fault_->op);
   const Fault f = [&] {
     const std::lock_guard lock(fault_mutex_);
     return std::exchange(*fault_, Fault{});
@@ -208,6 +214,21 @@ void Encoder::begin_recording(const Encoder& replays_on) {
   if (g_cudnn_used) cudnn();
   if (g_cublas_lt_used) cublas_lt();
   replays_on_ = &replays_on;
+}
+
+void note_lost(int device, const std::string& why) {
+  static std::mutex mutex;
+  static auto* const texts = new std::set<std::string>;  // faults point to them
+  const std::lock_guard once(mutex);
+  const char* text = texts->insert(why).first->c_str();
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  for (Encoder* encoder : r.encoders) {
+    if (encoder->device() != device || encoder->recording()) continue;
+    Fault* fault = encoder->fault();
+    fault->axis = kLost;
+    std::atomic_ref<const char*>(fault->op).store(text, std::memory_order_release);
+  }
 }
 
 std::string Encoder::recent_work() {

@@ -62,7 +62,8 @@ extern "C" bool mica_cuda_open(mica::CudaLibrary* out, char* reason, size_t reas
             .current_stream = &mica::current_stream,
             .order_streams = &mica::order_streams,
             .record_use = &mica::record_use,
-            .compiler = &mica::own_cuda_compiler()};
+            .compiler = &mica::own_cuda_compiler(),
+            .make_nccl_engine = &mica::own_nccl_engine};
     return true;
   } catch (const std::exception& e) {
     std::snprintf(reason, reason_size, "%s", e.what());
