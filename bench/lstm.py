@@ -6,15 +6,22 @@ One JSON line for each: milliseconds of a forward pass and of a forward and back
 shortest of several groups. 512 steps, 4 layers of 512, unless --steps, --layers and --units say
 otherwise; --device cpu compares on the CPU. Where the two want different versions of cuDNN,
 --peers mica and --peers torch run them one by one.
+
+    python bench/lstm.py --draw OUT.svg < LINES
+
+makes a picture of such lines.
 """
 
 import argparse
 import contextlib
 import importlib.util
 import json
+import sys
 import time
+from pathlib import Path
 
-KERNELS = {"cuda": ["persistent", "gemm", "cudnn"], "cpu": ["gemm"]}
+PASSES = {"forward_ms": "forward", "training_ms": "training"}
+KERNELS = {"cuda": ["persistent", "gemm", "cudnn"], "cpu": ["onednn", "gemm"]}
 
 
 def best(call, wait, groups=5, calls=3):
@@ -100,6 +107,37 @@ def by_mica(a, batch, precision):
     return rows
 
 
+def picture(rows):
+    """Bars, of each batch and precision together; mica's are dark."""
+    width, bar, label = 720, 18, 240
+    parts, y = [], 20
+    kinds = [(p, pass_) for p in dict.fromkeys(r["precision"] for r in rows) for pass_ in PASSES]
+    for precision, pass_ in kinds:
+        shown = [r for r in rows if r["precision"] == precision and pass_ in r]
+        longest = max(r[pass_] for r in shown)
+        title = f"LSTM, {precision}, {PASSES[pass_]}, ms"
+        parts.append(f'<text x="8" y="{y}" font-weight="bold">{title}</text>')
+        for batch in sorted({r["batch"] for r in shown}):
+            y += 8
+            parts.append(f'<text x="8" y="{y + 14}">batch {batch}</text>')
+            for row in sorted((r for r in shown if r["batch"] == batch), key=lambda r: -r[pass_]):
+                length = (width - label - 60) * row[pass_] / longest
+                colour = "#1f6f8b" if row["peer"].startswith("mica") else "#b8c4c9"
+                parts.append(
+                    f'<text x="{label - 8}" y="{y + 14}" text-anchor="end">{row["peer"]}</text>'
+                    f'<rect x="{label}" y="{y + 2}" width="{length:.1f}" height="{bar - 4}" '
+                    f'fill="{colour}"/>'
+                    f'<text x="{label + length + 6:.1f}" y="{y + 14}">{row[pass_]:.1f}</text>'
+                )
+                y += bar
+        y += 34
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y - 20}" '
+        'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="white"/>'
+        f"{''.join(parts)}</svg>\n"
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batch", type=int, nargs="+", default=[32, 64, 128, 256])
@@ -109,7 +147,11 @@ def main():
     parser.add_argument("--units", type=int, default=512)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--peers", nargs="+", default=["mica", "torch"])
+    parser.add_argument("--draw", type=Path, metavar="OUT.svg")
     a = parser.parse_args()
+    if a.draw:
+        a.draw.write_text(picture([json.loads(line) for line in sys.stdin]))
+        return
     peers = {"mica": by_mica, "torch": by_torch}
     sides = [peers[name] for name in a.peers if importlib.util.find_spec(name)]
     for precision in a.precision:

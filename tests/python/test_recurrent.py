@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
+from typing import Any
 
 import compare_recurrent as compare
 import mica
@@ -11,6 +13,7 @@ import pytest
 from mica import nn
 from mica.nn.utils import rnn
 
+CORPUS = Path(__file__).resolve().parents[2] / "data" / "kjv.txt"
 EXPECTED = compare.read(compare.GOLDEN) if compare.GOLDEN.exists() else {}
 
 
@@ -187,6 +190,49 @@ def test_a_layer_learns_to_remember() -> None:
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.1
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="scripts/setup --corpus makes data/kjv.txt")
+def test_a_character_model_learns_a_real_text() -> None:
+    text = CORPUS.read_text()[:100_000]
+    vocabulary = mica.text.Vocabulary.characters(text)
+    tokens = np.array(vocabulary.encode(text))
+    end, streams, window = 95_000, 16, 64
+    steps = end // streams
+    learned = mica.tensor(np.ascontiguousarray(tokens[: steps * streams].reshape(streams, steps).T))
+    tested = mica.tensor(tokens[end:, None])
+    mica.manual_seed(0)
+    embedding, lstm = nn.Embedding(len(vocabulary), 32), nn.LSTM(32, 96)
+    out = nn.Linear(96, len(vocabulary))
+    optimizer = mica.optim.Adam(
+        [p for layer in (embedding, lstm, out) for p in layer.parameters()], lr=0.01
+    )
+    h, c = mica.zeros(1, streams, 96), mica.zeros(1, streams, 96)
+
+    def loss_of(x: mica.Tensor, state: tuple[mica.Tensor, mica.Tensor] | None) -> Any:
+        y, state = lstm(embedding(x[:-1]), state)
+        logits = out(y).reshape(-1, len(vocabulary))
+        return nn.functional.cross_entropy(logits, x[1:].reshape(-1)), state
+
+    @mica.compile
+    def step(x: mica.Tensor) -> None:
+        loss, (h1, c1) = loss_of(x, (h, c))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        h.copy_(h1.detach())
+        c.copy_(c1.detach())
+
+    for _ in range(2):
+        h.fill_(0)
+        c.fill_(0)
+        for at in range(0, steps - window, window):
+            step(learned[at : at + window + 1])
+    with mica.no_grad():
+        bits = loss_of(tested, None)[0].item() / np.log(2)
+    counts = np.bincount(tokens[:end], minlength=len(vocabulary))
+    unigram = -np.log2(np.maximum(counts, 1)[tokens[end:]] / end).mean()
+    assert bits < 0.75 * unigram
 
 
 def test_autocast_runs_layers_in_the_low_dtype() -> None:
