@@ -273,3 +273,19 @@ def test_a_vocabulary_comes_back() -> None:
     every = mica.text.Vocabulary.bytes()
     assert every.encode("ä") == [0xC3, 0xA4]
     assert every.decode([0xC3, 0xA4, 0xFF]) == "ä\ufffd"
+
+
+def test_names_are_spelled_anew() -> None:
+    text = "And Ruth went; so Ruth said to RUTH: 1Sam2. " * 2
+    vocabulary = mica.text.Vocabulary.characters(text)
+    tokens = vocabulary.encode(text)
+    assert mica.text.respelled(vocabulary, tokens, part=0, seed=3) == tokens
+    spelled = vocabulary.decode(mica.text.respelled(vocabulary, tokens, part=1, seed=3))
+    words, old = spelled.split(), text.split()
+    assert words[1] == words[4] != "Ruth"
+    assert words[: len(words) // 2] == words[len(words) // 2 :]
+    names = (0, 1, 4, 8)
+    assert all(
+        w == o for i, (w, o) in enumerate(zip(words[:9], old[:9], strict=True)) if i not in names
+    )
+    assert words[8][0] == "1" and words[8][-2:] == "2."
