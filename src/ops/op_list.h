@@ -396,6 +396,8 @@ MICA_ONEDNN_KERNEL(quantized_linear)
 MICA_ONEDNN_KERNEL(conv3d)
 MICA_ONEDNN_KERNEL(conv3d_dgrad)
 MICA_ONEDNN_KERNEL(conv3d_wgrad)
+MICA_ONEDNN_KERNEL(recurrent)
+MICA_ONEDNN_KERNEL(recurrent_grad)
 
 #undef MICA_OP
 #undef MICA_VIEW_OP

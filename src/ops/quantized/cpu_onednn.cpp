@@ -5,23 +5,16 @@
 #include "mica/core/check.h"
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/ops/quantized/kernels.h"
+#include "mica/runtime/cpu/onednn.h"
 
 namespace mica {
 namespace {
 
 using dnnl::memory;
+using onednn::engine;
+using onednn::stream;
 using Tag = memory::format_tag;
 using Type = memory::data_type;
-
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-
-dnnl::stream& stream() {
-  thread_local dnnl::stream s(engine());
-  return s;
-}
 
 /// Older ones add pairs of products in 16 bits, which may not hold them.
 bool has_vnni() {
