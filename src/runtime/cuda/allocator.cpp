@@ -283,4 +283,14 @@ void CachingAllocator::set_limit(size_t bytes) {
   stats_.limit = bytes;
 }
 
+std::vector<MemoryBlock> CachingAllocator::blocks() {
+  const std::lock_guard lock(mutex_);
+  std::vector<MemoryBlock> all;
+  all.reserve(blocks_.size());
+  for (const auto& [data, block] : blocks_)
+    all.push_back({data, block->bytes, block->before == nullptr, block->free, block->op});
+  std::ranges::sort(all, std::less(), &MemoryBlock::data);
+  return all;
+}
+
 }  // namespace mica
