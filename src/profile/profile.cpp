@@ -90,7 +90,7 @@ By by_of(const std::string& name) {
 Peaks peaks_of(Device device, DType dtype) {
   static std::map<std::tuple<DeviceKind, int, DType, bool>, Peaks> known;
   static std::mutex mutex;
-  if (device.is_null()) return {};
+  if (device.is_null() || (device.is_cuda() && !cuda_available())) return {};
   // Only tensor cores tell them apart: elsewhere narrow floats are computed as f32.
   if (!device.is_cuda() || !is_floating(dtype)) dtype = DType::f32;
   const std::lock_guard lock(mutex);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -243,6 +244,17 @@ std::string to_json(const Profile& profile) {
   }
   Json blocks = Json::array();
   for (const HeldBlock& b : profile.blocks) blocks.push_back({b.segment, b.bytes, b.free, b.op});
+  Json peaks = Json::array();
+  std::set<std::pair<std::string, DType>> asked;
+  for (const Kind& k : profile.kinds) {
+    if (k.flops == 0 || !asked.emplace(to_string(k.device), k.dtype).second) continue;
+    const Peaks most = peaks_of(k.device, k.dtype);
+    if (most.flops > 0)
+      peaks.push_back({{"device", to_string(k.device)},
+                       {"dtype", name_of(k.dtype)},
+                       {"flops", most.flops},
+                       {"bytes", most.bytes}});
+  }
   Json facts = Json::object();
   for (const auto& [name, value] : profile.facts) facts[name] = value;
   const Json all = {
@@ -260,6 +272,7 @@ std::string to_json(const Profile& profile) {
        {{"fields", {"name", "kind", "thread", "begin_ns", "end_ns", "id"}}, {"rows", spans}}},
       {"costs", {{"fields", {"kind", "scope", "calls", "ns"}}, {"rows", times}}},
       {"device", device_json(profile)},
+      {"peaks", peaks},
       {"memory", memory},
       {"blocks", {{"fields", {"segment", "bytes", "free", "op"}}, {"rows", blocks}}},
       {"slices",
