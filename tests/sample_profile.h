@@ -40,7 +40,8 @@ inline Profile sample_profile() {
   const int wgrad = kind("conv2d_wgrad", "implicit_gemm", 3e9, 4e7);
   const int update = kind("sgd_update", "vectorized", 0, 5e6);
   const int slow = kind("sort", "reference", 0, 1e6);
-  const int arguments = kind("arguments of a compiled function", "copy from the host", 0, 0);
+  const int arguments =
+      kind("copying arguments of a compiled function", "copy from the host", 0, 0);
   const int loss = kind("copy to the host", "copy to the host", 0, 0);
   p.scopes = {{"features.0", Phase::forward, "train.py:31"},
               {"features.3", Phase::forward, "train.py:31"},
@@ -79,11 +80,12 @@ inline Profile sample_profile() {
     span("next batch", RangeKind::data, at, at + 150, 0);
     span("making a batch", RangeKind::load, at + 10, at + 140, 1);
     const uint64_t copy =
-        span("arguments of a compiled function", RangeKind::launch, at + 150, at + 170, 0);
+        span("copying arguments of a compiled function", RangeKind::launch, at + 150, at + 170, 0);
     done(1, arguments, 5, 0, at + 160, at + 175, copy, false);
     p.device_runs.back().what = DeviceWork::What::copy;
     p.device_runs.back().bytes = 256 * 784 * 4;
-    const uint64_t launch = span("a compiled function", RangeKind::launch, at + 172, at + 180, 0);
+    const uint64_t launch =
+        span("launching a compiled function", RangeKind::launch, at + 172, at + 180, 0);
     done(0, conv, 0, 0, at + 182, at + 230, launch, true);
     done(0, conv, 1, 0, at + 231, at + 280, launch, true);
     done(0, wgrad, 2, 0, at + 282, at + 350, launch, true);

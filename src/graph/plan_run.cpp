@@ -321,7 +321,7 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
   if (!captured_.device.is_cpu()) lane.arena->use_on(current_stream(captured_.device));
   const Tensors inputs = gather(arguments);
   if (!inputs.empty()) {
-    const Range range("arguments of a compiled function", RangeKind::launch);
+    const Range range("copying arguments of a compiled function", RangeKind::launch);
     for (size_t i = 0; i < inputs.size(); ++i) copy_in(lane, graph_.inputs[i], inputs[i]);
   }
   std::shared_lock<std::shared_mutex> kept_lock;
@@ -351,7 +351,7 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
   }
   Tensors results;
   if (graph_.outputs.size() > captured_.write_backs.size()) {
-    const Range range("results of a compiled function", RangeKind::launch);
+    const Range range("copying results of a compiled function", RangeKind::launch);
     results = copy_out(lane, inputs);
   }
   for (int t = 0; t < times; ++t)

@@ -26,7 +26,7 @@ class GraphReplay : public Replay {
   void launch() override {
     constexpr const char* kName = "a compiled function";
     const OpScope scope(kName);
-    const Range range(kName, RangeKind::launch);
+    const Range range("launching a compiled function", RangeKind::launch);
     Encoder* encoder = runtime(DeviceKind::cuda).encoder(device_);
     check_cuda(cudaGraphLaunch(exec_.get(), encoder->stream()));
     encoder->op_launched(kName);
