@@ -531,6 +531,16 @@ Profile Recorder::stop() {
   std::ranges::sort(p.runs, {}, [](const Run& r) {
     return std::tuple(r.thread, r.begin, -r.end);  // a run before those inside it
   });
+  // Where nobody said when a step ends, a trainer may have.
+  if (p.steps.size() < 2) {
+    std::vector<int64_t> steps;
+    for (const Span& s : p.spans) {
+      if (s.kind != RangeKind::step || s.thread != 0) continue;
+      if (steps.size() > 1) steps.pop_back();  // the end of the one before
+      steps.insert(steps.end(), {s.begin, s.end});
+    }
+    if (!steps.empty()) p.steps = steps;
+  }
   const Device cpu = Device::cpu();
   p.facts.emplace_back("CPU", runtime(cpu).properties(0).name);
   p.facts.emplace_back("threads of a kernel", fmt::format("{}", num_threads()));
