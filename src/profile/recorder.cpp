@@ -170,6 +170,15 @@ void Recorder::take_trace(bool keep) {
   dropped_ += trace.dropped;
 }
 
+/// 0 where the device was lost: whoever is told of a run must raise nothing.
+int64_t allocated_on(Device device) {
+  try {
+    return static_cast<int64_t>(runtime(device).memory_stats(device.index).allocated);
+  } catch (const DeviceError&) {
+    return 0;
+  }
+}
+
 std::string shapes_text(const KernelRun& run) {
   std::string text;
   const auto add = [&](std::span<const Arg> args) {
@@ -274,8 +283,7 @@ void Recorder::ended(const KernelRun& run) {
         r.begin = elapsed(was.begin);
         r.end = elapsed(end);
         r.self = end - was.begin - was.inner;
-        r.allocated =
-            static_cast<int64_t>(runtime(run.device).memory_stats(run.device.index).allocated);
+        r.allocated = allocated_on(run.device);
         r.id = was.id;
         l.runs.push_back(r);
       }
@@ -548,8 +556,11 @@ Profile Recorder::stop() {
     const std::lock_guard trace_lock(trace_mutex_);
     if (!source_.empty()) {
       add_device_runs(p, kinds, scopes);
-      p.blocks = held_blocks();
-      p.facts.emplace_back("GPU", runtime(DeviceKind::cuda).properties(0).name);
+      try {
+        p.blocks = held_blocks();
+        p.facts.emplace_back("GPU", runtime(DeviceKind::cuda).properties(0).name);
+      } catch (const DeviceError&) {  // it was lost; what was seen before stays
+      }
       p.facts.emplace_back("times of the GPU", source_);
     }
   }
