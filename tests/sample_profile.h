@@ -114,6 +114,11 @@ inline Profile sample_profile() {
                {"conv2d_dgrad", "features.3", Phase::backward, 6 << 20},
                {"workspace of conv2d_wgrad", "features.3", Phase::backward, 2 << 20}};
   p.memory = {{"a compiled function of 9 calls on cuda:0", m}};
+  p.peak = {.before = 2 << 20,
+            .activations = 1 << 20,
+            .gradients = 1 << 19,
+            .workspace = 1 << 18,
+            .holders = {{"sort", "", Phase::forward, 1 << 20}}};
   p.blocks = {{0, 24 << 20, false, "an arena"}, {0, 6 << 20, true, ""}, {1, 1 << 20, false, "full"},
               {1, 512, false, "sort"},          {1, 1 << 19, true, ""}, {2, 2 << 20, true, ""}};
   return p;

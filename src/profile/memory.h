@@ -51,6 +51,18 @@ struct MemoryUse {
   StepMemory memory;
 };
 
+/// What tensors held on a GPU when they held most in a profile of eager execution.
+struct PeakMemory {
+  size_t before = 0;  ///< from before the profile: parameters, their optimizer's, data
+  size_t activations = 0;
+  size_t gradients = 0;
+  size_t updates = 0;
+  size_t workspace = 0;
+  size_t others = 0;  ///< of no op that was recorded, such as the arena of compiled functions
+  std::vector<Holder> holders = {};  ///< of what was made meanwhile, most first
+  size_t total() const { return before + activations + gradients + updates + workspace + others; }
+};
+
 /// A block that the caching allocator of a device had.
 struct HeldBlock {
   int segment = 0;  ///< blocks of one lie side by side

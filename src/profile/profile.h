@@ -101,6 +101,7 @@ struct Profile {
   std::string device_source;         ///< how devices were seen; empty where none was
   uint64_t dropped = 0;              ///< device runs that did not fit in memory
   std::vector<MemoryUse> memory;     ///< of every compiled function that ran, largest first
+  PeakMemory peak;                   ///< of the first GPU
   std::vector<HeldBlock> blocks;     ///< of the caching allocator when the profile ended
   std::vector<std::string> threads;  ///< their names
   std::vector<int64_t> steps;        ///< when each step began, and the last one's end

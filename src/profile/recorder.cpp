@@ -72,6 +72,7 @@ class Recorder final : public RunWatcher, public RangeListener {
   void began(std::string_view name, RangeKind kind) override;
   void ended() override;
   void plan_runs(const Plan& plan);
+  void note_memory(const KernelRun& run, const MemoryStats& memory);
 
  private:
   /// A stretch of time in which things were kept, and how much was left out before it.
@@ -87,6 +88,12 @@ class Recorder final : public RunWatcher, public RangeListener {
     int scope;
   };
 
+  /// A call, and how many blocks had been handed out when it ended.
+  struct Maker {
+    uint64_t allocations;
+    Recorded call;
+  };
+
   Log& log();
   static int kind_of(Log& log, const KernelRun& run);
   static int scope_of(Log& log, const KernelRun& run);
@@ -100,6 +107,8 @@ class Recorder final : public RunWatcher, public RangeListener {
   void take_trace(bool keep);
   void add_device_runs(Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
                        const std::map<const Log*, std::vector<int>>& scopes) const;
+  PeakMemory peak(const Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
+                  const std::map<const Log*, std::vector<int>>& scopes) const;
 
   Mutex mutex_;  // of what follows
   std::vector<std::shared_ptr<Log>> logs_;
@@ -109,6 +118,11 @@ class Recorder final : public RunWatcher, public RangeListener {
   std::vector<Stretch> stretches_;
   std::vector<Recorded> recorded_;
   std::map<const Plan*, MemoryUse> plans_;
+  uint64_t before_allocations_ = 0;  ///< blocks of the first GPU, before anything was recorded
+  std::vector<Maker> makers_;
+  size_t peak_bytes_ = 0;
+  std::vector<MemoryBlock> peak_blocks_;
+  uint64_t peak_workspace_ = 0;  ///< the number of a block that is workspace
   RunWatcher* watcher_before_ = nullptr;
   RangeListener* listener_before_ = nullptr;
 
@@ -170,12 +184,12 @@ void Recorder::take_trace(bool keep) {
   dropped_ += trace.dropped;
 }
 
-/// 0 where the device was lost: whoever is told of a run must raise nothing.
-int64_t allocated_on(Device device) {
+/// Nothing where the device was lost: whoever is told of a run must raise nothing.
+MemoryStats memory_on(Device device) {
   try {
-    return static_cast<int64_t>(runtime(device).memory_stats(device.index).allocated);
+    return runtime(device).memory_stats(device.index);
   } catch (const DeviceError&) {
-    return 0;
+    return {};
   }
 }
 
@@ -271,6 +285,7 @@ void Recorder::began(const KernelRun& run) {
 void Recorder::ended(const KernelRun& run) {
   const int64_t end = now();
   Log& l = log();
+  MemoryStats memory;
   {
     const std::lock_guard lock(l.mutex);
     if (!l.open_runs.empty()) {  // else begun before the profile was
@@ -283,13 +298,63 @@ void Recorder::ended(const KernelRun& run) {
         r.begin = elapsed(was.begin);
         r.end = elapsed(end);
         r.self = end - was.begin - was.inner;
-        r.allocated = allocated_on(run.device);
+        memory = memory_on(run.device);
+        r.allocated = static_cast<int64_t>(memory.allocated);
         r.id = was.id;
         l.runs.push_back(r);
       }
     }
   }
+  if (memory.allocated > 0 && run.device == Device::cuda(0)) note_memory(run, memory);
   if (watcher_before_) watcher_before_->ended(run);
+}
+
+void Recorder::note_memory(const KernelRun& run, const MemoryStats& memory) {
+  Log& l = log();
+  const std::lock_guard lock(mutex_);
+  const std::lock_guard log_lock(l.mutex);
+  if (memory.allocations > (makers_.empty() ? before_allocations_ : makers_.back().allocations))
+    makers_.push_back({memory.allocations, {&l, kind_of(l, run), scope_of(l, run)}});
+  // Few of many higher and higher peaks are looked at.
+  if (memory.allocated <= peak_bytes_ + peak_bytes_ / 50) return;
+  peak_bytes_ = memory.allocated;
+  peak_blocks_ = cuda_library().memory_blocks(0);
+  const size_t workspace = run.prepared.state->workspace_bytes;
+  peak_workspace_ = workspace > 0 ? memory.allocations : 0;  // it was taken last
+}
+
+PeakMemory Recorder::peak(const Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
+                          const std::map<const Log*, std::vector<int>>& scopes) const {
+  PeakMemory peak;
+  std::map<std::tuple<std::string, std::string, Phase>, size_t> holders;
+  for (const MemoryBlock& b : peak_blocks_) {
+    if (b.free) continue;
+    const auto maker = std::ranges::lower_bound(makers_, b.number, {}, &Maker::allocations);
+    if (b.number <= before_allocations_) {
+      peak.before += b.bytes;
+    } else if (maker == makers_.end()) {
+      peak.others += b.bytes;
+    } else {
+      const Kind& kind = p.kinds[static_cast<size_t>(
+          kinds.at(maker->call.log)[static_cast<size_t>(maker->call.kind)])];
+      const Scope& scope = p.scopes[static_cast<size_t>(
+          scopes.at(maker->call.log)[static_cast<size_t>(maker->call.scope)])];
+      const bool is_workspace = b.number == peak_workspace_;
+      (is_workspace                     ? peak.workspace
+       : !b.op || b.op != kind.op       ? peak.others
+       : scope.phase == Phase::forward  ? peak.activations
+       : scope.phase == Phase::backward ? peak.gradients
+                                        : peak.updates) += b.bytes;
+      holders[{is_workspace ? fmt::format("workspace of {}", kind.op)
+               : b.op       ? b.op
+                            : "no op",
+               scope.module, scope.phase}] += b.bytes;
+    }
+  }
+  for (const auto& [who, bytes] : holders)
+    peak.holders.push_back({std::get<0>(who), std::get<1>(who), std::get<2>(who), bytes});
+  std::ranges::stable_sort(peak.holders, std::greater(), &Holder::bytes);
+  return peak;
 }
 
 void Recorder::began(std::string_view name, RangeKind kind) {
@@ -342,6 +407,10 @@ void Recorder::start() {
     stretches_.clear();
     recorded_.clear();
     plans_.clear();
+    makers_.clear();
+    peak_blocks_.clear();
+    peak_bytes_ = 0;
+    before_allocations_ = cuda_tracer() ? memory_on(Device::cuda(0)).allocations : 0;
     start_ = now();
     off_since_ = start_;
     left_out_ = 0;
@@ -557,6 +626,7 @@ Profile Recorder::stop() {
     if (!source_.empty()) {
       add_device_runs(p, kinds, scopes);
       try {
+        p.peak = peak(p, kinds, scopes);
         p.blocks = held_blocks();
         p.facts.emplace_back("GPU", runtime(DeviceKind::cuda).properties(0).name);
       } catch (const DeviceError&) {  // it was lost; what was seen before stays

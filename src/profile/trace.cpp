@@ -103,9 +103,13 @@ void add_devices(const Profile& p, Json& events) {
         named("thread_name", kDevices + t.device.index, static_cast<int>(p.tracks.size()), "idle"));
 }
 
+Json holders_json(const std::vector<Holder>& all) {
+  Json rows = Json::array();
+  for (const Holder& h : all) rows.push_back({h.op, h.module, name_of(h.phase), h.bytes});
+  return {{"fields", {"op", "module", "phase", "bytes"}}, {"rows", rows}};
+}
+
 Json memory_json(const StepMemory& m) {
-  Json holders = Json::array();
-  for (const Holder& h : m.holders) holders.push_back({h.op, h.module, name_of(h.phase), h.bytes});
   return {{"weights", m.weights},
           {"optimizer", m.optimizer},
           {"others", m.others},
@@ -120,7 +124,7 @@ Json memory_json(const StepMemory& m) {
             {"gradients", m.gradients},
             {"updates", m.updates},
             {"workspace", m.workspace}}},
-          {"holders", {{"fields", {"op", "module", "phase", "bytes"}}, {"rows", holders}}}};
+          {"holders", holders_json(m.holders)}};
 }
 
 /// What devices did, and how much of it is known; null where none was seen.
@@ -274,6 +278,15 @@ std::string to_json(const Profile& profile) {
       {"device", device_json(profile)},
       {"peaks", peaks},
       {"memory", memory},
+      {"peak",
+       {{"before", profile.peak.before},
+        {"activations", profile.peak.activations},
+        {"gradients", profile.peak.gradients},
+        {"updates", profile.peak.updates},
+        {"workspace", profile.peak.workspace},
+        {"others", profile.peak.others},
+        {"total", profile.peak.total()},
+        {"holders", holders_json(profile.peak.holders)}}},
       {"blocks", {{"fields", {"segment", "bytes", "free", "op"}}, {"rows", blocks}}},
       {"slices",
        {{"fields", {"name", "is_phase", "depth", "thread", "begin_ns", "end_ns"}},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct MemoryBlock {
   bool begins_segment = false;  ///< what the driver gave in one piece
   bool free = false;
   const char* op = nullptr;  ///< for which it was taken; null: outside of ops
+  uint64_t number = 0;       ///< MemoryStats::allocations when it was
 };
 
 /// What libmica_cuda brings.

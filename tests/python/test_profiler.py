@@ -225,6 +225,8 @@ def test_ops_know_their_kernels() -> None:
     runs = {r["id"]: r for r in rows(recorded["runs"])}
     done = rows(device["runs"])
     assert {r["sender"] for r in done if r["sender"] in runs}
+    assert recorded["peak"]["before"] > 0
+    assert recorded["peak"]["total"] > recorded["peak"]["before"]
     for r in done:
         if r["sender"] in runs:
             assert r["begin_ns"] > runs[r["sender"]]["begin_ns"] - 1e5, "clocks agree"

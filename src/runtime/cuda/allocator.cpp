@@ -79,7 +79,7 @@ void* CachingAllocator::allocate(size_t bytes, cudaStream_t stream) {
   block->op = current_op();
   stats_.allocated += block->bytes;
   stats_.peak = std::max(stats_.peak, stats_.allocated);
-  ++stats_.allocations;
+  block->number = ++stats_.allocations;
   return block->data;
 }
 
@@ -288,7 +288,8 @@ std::vector<MemoryBlock> CachingAllocator::blocks() {
   std::vector<MemoryBlock> all;
   all.reserve(blocks_.size());
   for (const auto& [data, block] : blocks_)
-    all.push_back({data, block->bytes, block->before == nullptr, block->free, block->op});
+    all.push_back(
+        {data, block->bytes, block->before == nullptr, block->free, block->op, block->number});
   std::ranges::sort(all, std::less(), &MemoryBlock::data);
   return all;
 }

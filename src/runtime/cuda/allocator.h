@@ -56,6 +56,7 @@ class CachingAllocator {
     Block* before = nullptr;  ///< neighbours in the segment
     Block* after = nullptr;
     const char* op = nullptr;             ///< for which it was allocated
+    uint64_t number = 0;                  ///< of the allocation
     std::vector<cudaStream_t> uses = {};  ///< streams other than the pool's
     int pending = 0;                      ///< events it waits for
   };
