@@ -188,6 +188,10 @@ if(mica_with_cuda)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/conv/cuda_plans.cpp
     ${PROJECT_SOURCE_DIR}/src/ops/attention/cuda_cudnn.cpp PROPERTIES COMPILE_OPTIONS -O1)
   target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})
+  if(CUDAToolkit_CUPTI_INCLUDE_DIR)  # some toolkits keep its headers in a folder of their own
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cuda/cupti.cpp
+      ${PROJECT_SOURCE_DIR}/src/runtime/cuda/tracer.cpp PROPERTIES COMPILE_OPTIONS -isystem${CUDAToolkit_CUPTI_INCLUDE_DIR})
+  endif()
   list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^([0-9]+[a-z]?)(-real)?$" "sm_\\1" OUTPUT_VARIABLE architectures)
   list(TRANSFORM architectures REPLACE "^([0-9]+[a-z]?)-virtual$" "compute_\\1")
   list(JOIN architectures ", " architectures)

@@ -54,7 +54,7 @@ class ProfileSteps : public train::Callback {
 
  private:
   std::string path_;
-  profiler::Profiler profiler_{{.wait = 5, .active = 20, .repeat = 1}};
+  profiler::Profiler profiler_{{.wait = 4, .warmup = 1, .active = 20, .repeat = 1}};
 };
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const RunConfig& c, const nn::Module& model) {

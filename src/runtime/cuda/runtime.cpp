@@ -149,6 +149,7 @@ void CudaRuntime::copy_to_pinned(void* destination, const void* source, size_t b
 void CudaRuntime::copy_pinned(void* destination, const void* source, size_t bytes, int index,
                               cudaMemcpyKind kind, const void* host) {
   if (bytes == 0) return;
+  const Range range("copying pinned memory", RangeKind::launch);
   const cudaStream_t stream = current(use(index), index).encoder.stream();
   check_cuda(cudaMemcpyAsync(destination, source, bytes, kind, stream));
   pinned_.note_copy(host, {index, stream});
@@ -156,6 +157,7 @@ void CudaRuntime::copy_pinned(void* destination, const void* source, size_t byte
 
 void CudaRuntime::copy_from_host(void* destination, const void* source, size_t bytes, int index) {
   if (bytes == 0) return;
+  const Range range("copying from the host", RangeKind::launch);
   PerDevice& device = use(index);
   Encoder& encoder = current(device, index).encoder;
   if (bytes <= HostStaging::kSlotBytes) {
