@@ -59,13 +59,14 @@ void multiply(const BandState& s, const Call& c) {
   const int64_t processors = c.encoder->multiprocessors();
   MatmulGrid grid{};
   grid.row_blocks = std::max<int64_t>(ceil_div<int64_t>(a.rows, kMatmulThreads / s.team), 1);
-  // A row that keeps a team busy when all others are done is one for a block.
+  // A row that keeps a team busy when all others are done is one for a block; so is any that is
+  // long where there are few.
   constexpr int64_t kLong = 512;
   const bool few = grid.row_blocks * bands < 2 * processors;
   grid.most = std::max(kLong, few ? 0 : 16 * (a.entries / std::max<int64_t>(a.rows, 1)));
   if (a.entries > grid.most)
-    grid.long_blocks = std::clamp<int64_t>(a.rows / kMatmulThreads, 1, 4 * processors);
-  if (few) grid.long_blocks = std::min(a.rows, 4 * processors);
+    grid.long_blocks =
+        std::clamp<int64_t>(few ? a.rows : a.rows / kMatmulThreads, 1, 4 * processors);
   grid.blocks = (grid.row_blocks + grid.long_blocks) * bands;
   const Matmul<T, I> p{
       a, c.in[kValues].as<const T>(), c.in[kDense].as<const T>(), c.out[0].as<T>(), k, grid};
