@@ -105,6 +105,12 @@ void cuda_switch_index(DType t, F&& f) {
     f.template operator()<int64_t>();
 }
 
+/// Blocks for kernels that have one for each row, or for several in turn.
+inline unsigned grid_of_rows(const Call& c, int64_t rows) {
+  const int64_t most = int64_t{c.encoder->multiprocessors()} * 128;
+  return static_cast<unsigned>(rows < 1 ? 1 : rows < most ? rows : most);
+}
+
 /// `supports` of kernels that read all their inputs row-major.
 template <class P>
 Support supports_row_major(const P&, const Specs& specs) {

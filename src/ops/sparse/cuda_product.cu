@@ -3,6 +3,7 @@
 
 #include "mica/ops/sparse/csr.h"
 #include "mica/ops/sparse/cuda_pattern.cuh"
+#include "mica/ops/sparse/cuda_table.cuh"
 
 // Products of sparse matrices: a warp to each row of the result. It adds up in shared memory, in
 // the order of the entries: in a table of columns where there are few products, else in a band of
@@ -12,41 +13,10 @@ namespace {
 
 using namespace mica::cuda;
 
-constexpr unsigned kAll = 0xffffffffU;
 constexpr int kSlots = 512;          ///< of the table
 constexpr int64_t kFew = 256;        ///< products that the table takes
 constexpr int kBandBytes = 1 << 15;  ///< of sums
 constexpr int kBandBits = 1 << 16;   ///< columns of a band where they are only counted
-constexpr int kFree = -1;
-
-__device__ int lane_number() { return static_cast<int>(threadIdx.x) % 32; }
-__device__ unsigned lanes_before() { return (1U << lane_number()) - 1U; }
-
-/// The slot of a column, of a power of two of them that has a free one; `found` is what was there.
-__device__ int take_slot(int* keys, int slots, int column, int& found) {
-  auto slot = static_cast<int>((static_cast<uint32_t>(column) * 2654435761U) >> 8) & (slots - 1);
-  for (;; slot = (slot + 1) & (slots - 1)) {
-    found = atomicCAS(keys + slot, kFree, column);
-    if (found == kFree || found == column) return slot;
-  }
-}
-
-/// Adds each lane's x to sums[at], all lanes of the warp together. Where several may have one
-/// place they take turns, in order.
-template <class C>
-__device__ void add_in_turn(C* sums, int at, C x, bool there, bool distinct) {
-  if (distinct) {
-    if (there) sums[at] += x;
-  } else {
-    const unsigned mask = __ballot_sync(kAll, there);
-    const int turn = there ? __popc(__match_any_sync(mask, at) & lanes_before()) : -1;
-    for (int t = 0; __any_sync(kAll, turn >= t); ++t) {
-      if (turn == t) sums[at] += x;
-      __syncwarp();
-    }
-  }
-  __syncwarp();
-}
 
 struct Nothing {
   __device__ float operator()(int64_t) const { return 0; }
@@ -75,12 +45,12 @@ __device__ void for_each_product(const DevicePattern<I>& a, const DevicePattern<
     }
     const auto entries = static_cast<int>(::min(row.end - first, int64_t{32}));
     int entry = 0;
-    int64_t at = __shfl_sync(kAll, of_lane.begin, 0);
-    int64_t end = __shfl_sync(kAll, of_lane.end, 0);
+    int64_t at = __shfl_sync(kAllLanes, of_lane.begin, 0);
+    int64_t end = __shfl_sync(kAllLanes, of_lane.end, 0);
     const auto to_next = [&] {
       while (at >= end && ++entry < entries) {
-        at = __shfl_sync(kAll, of_lane.begin, entry);
-        end = __shfl_sync(kAll, of_lane.end, entry);
+        at = __shfl_sync(kAllLanes, of_lane.begin, entry);
+        end = __shfl_sync(kAllLanes, of_lane.end, entry);
       }
     };
     I next_column{};
@@ -95,7 +65,7 @@ __device__ void for_each_product(const DevicePattern<I>& a, const DevicePattern<
     while (entry < entries) {
       bool there = at + lane < end;
       const auto column = static_cast<int64_t>(next_column);
-      const C product = __shfl_sync(kAll, value, entry) * next_value;
+      const C product = __shfl_sync(kAllLanes, value, entry) * next_value;
       const int64_t here = at + lane;
       at += 32;
       to_next();
@@ -147,11 +117,11 @@ __global__ void __launch_bounds__(32)
     const int64_t products = count_products(p.a, p.b, row);
     if (p.b.columns > band && products <= kFew) {
       auto* keys = reinterpret_cast<int*>(shared);
-      clear_words(shared, kSlots, static_cast<uint32_t>(kFree));
+      clear_words(shared, kSlots, static_cast<uint32_t>(kFreeSlot));
       for_each_product(p.a, p.b, row, Nothing(), Nothing(), [&](bool there, int64_t column, float) {
         int found = 0;
         if (there) take_slot(keys, kSlots, static_cast<int>(column), found);
-        count += there && found == kFree ? 1 : 0;
+        count += there && found == kFreeSlot ? 1 : 0;
       });
     } else if (products > 0) {
       for (int64_t start = 0; start < p.b.columns; start += band) {
@@ -197,7 +167,7 @@ __global__ void __launch_bounds__(kScanThreads)
     }
     int64_t up_to = sum;
     for (int distance = 1; distance < 32; distance *= 2) {
-      const int64_t other = __shfl_up_sync(kAll, up_to, distance);
+      const int64_t other = __shfl_up_sync(kAllLanes, up_to, distance);
       if (lane >= distance) up_to += other;
     }
     if (lane == 31) of_warps[warp] = up_to;
@@ -212,11 +182,6 @@ __global__ void __launch_bounds__(kScanThreads)
   }
   if (threadIdx.x == 0 && before > static_cast<int64_t>(std::numeric_limits<I>::max()))
     note_fault(fault, too_many);
-}
-
-unsigned grid_of_rows(const Call& c, int64_t rows) {
-  const int64_t most = int64_t{c.encoder->multiprocessors()} * 128;
-  return static_cast<unsigned>(std::clamp<int64_t>(rows, 1, most));
 }
 
 void run_ends(const CsrParams& p, const Call& c) {
@@ -273,7 +238,7 @@ __device__ void multiply_in_table(const Product<T, I>& p, EntryRange row, bool d
   auto* keys = reinterpret_cast<int*>(sums + kSlots);
   const int lane = lane_number();
   for (int i = lane; i < kSlots; i += 32) {
-    keys[i] = kFree;
+    keys[i] = kFreeSlot;
     sums[i] = 0;
   }
   __syncwarp();
@@ -289,8 +254,8 @@ __device__ void multiply_in_table(const Product<T, I>& p, EntryRange row, bool d
   for (int i = lane; i < kSlots; i += 32) {  // to the front, which has been read
     const int key = keys[i];
     const C sum = sums[i];
-    const unsigned taken = __ballot_sync(kAll, key != kFree);
-    if (key != kFree) {
+    const unsigned taken = __ballot_sync(kAllLanes, key != kFreeSlot);
+    if (key != kFreeSlot) {
       const int place = n + __popc(taken & lanes_before());
       keys[place] = key;
       sums[place] = sum;
@@ -327,9 +292,9 @@ __device__ void multiply_in_band(const Product<T, I>& p, EntryRange row, bool di
   const int64_t words = ceil_div<int64_t>(size, 32);
   for (int64_t first = 0; first < words; first += 32) {
     const uint32_t own = first + lane < words ? bits[first + lane] : 0;
-    for (unsigned some = __ballot_sync(kAll, own != 0); some != 0; some &= some - 1) {
+    for (unsigned some = __ballot_sync(kAllLanes, own != 0); some != 0; some &= some - 1) {
       const int w = __ffs(static_cast<int>(some)) - 1;
-      const uint32_t word = __shfl_sync(kAll, own, w);
+      const uint32_t word = __shfl_sync(kAllLanes, own, w);
       if ((word >> lane & 1U) != 0) {
         const int64_t i = (first + w) * 32 + lane;
         to.put(to.written + __popc(word & lanes_before()), start + i, sums[i]);
@@ -410,116 +375,6 @@ void run(const CsrProductParams& p, const FlagState&, const Call& c) {
   });
 }
 
-constexpr int kSampledThreads = 128;
-constexpr int kSampledSlots = 2048;
-constexpr int64_t kChunk = 1024;  ///< entries of a row of A that the table takes at once
-
-template <class T, class I>
-struct SampledProduct {
-  DevicePattern<I> pattern, a, b;
-  const T* left;
-  const T* right;
-  T* y;
-  Compute<T>* sums;  ///< of rows that are longer than the table; y where that has their type
-};
-
-/// A block to each row: its entries of A in a table, its products by a warp to each entry of the
-/// pattern.
-template <class T, class I>
-__global__ void __launch_bounds__(kSampledThreads)
-    sample_rows(const __grid_constant__ SampledProduct<T, I> p) {
-  using C = Compute<T>;
-  __shared__ C table[kSampledSlots];
-  __shared__ int keys[kSampledSlots];
-  const auto thread = static_cast<int>(threadIdx.x);
-  const int lane = lane_number();
-  const int warp = thread / 32;
-  if (blockIdx.x == 0 && thread == 0) {
-    p.pattern.check_ends();
-    p.a.check_ends();
-    p.b.check_ends();
-  }
-  for (int64_t r = blockIdx.x; r < p.pattern.rows; r += gridDim.x) {
-    const EntryRange wanted = p.pattern.row(r);
-    const EntryRange row = p.a.row(r);
-    if (wanted.size() == 0) continue;
-    int slots = 64;
-    while (slots < kSampledSlots && slots < 2 * row.size()) slots *= 2;
-    int64_t first = row.begin;
-    do {
-      const int64_t end = ::min(first + kChunk, row.end);
-      for (int i = thread; i < slots; i += kSampledThreads) {
-        keys[i] = kFree;
-        table[i] = 0;
-      }
-      __syncthreads();
-      for (int64_t e = first + lane; warp == 0 && e - lane < end; e += 32) {
-        const int64_t column = e < end ? p.a.column(e) : -1;
-        int slot = 0;
-        int found = 0;
-        if (column >= 0) slot = take_slot(keys, slots, static_cast<int>(column), found);
-        add_in_turn(table, slot, column >= 0 ? to_compute(p.left[e]) : C(0), column >= 0, false);
-      }
-      __syncthreads();
-      for (int64_t e = wanted.begin + warp; e < wanted.end; e += kSampledThreads / 32) {
-        const int64_t k = p.pattern.column(e);
-        const EntryRange of_b = k >= 0 ? p.b.row(k) : EntryRange{0, 0};
-        C sum = 0;
-        for (int64_t f = of_b.begin + lane; f < of_b.end; f += 32) {
-          const auto column = static_cast<int>(p.b.column(f));
-          if (column < 0) continue;
-          auto slot =
-              static_cast<int>((static_cast<uint32_t>(column) * 2654435761U) >> 8) & (slots - 1);
-          while (keys[slot] != kFree && keys[slot] != column) slot = (slot + 1) & (slots - 1);
-          if (keys[slot] == column) sum += table[slot] * to_compute(p.right[f]);
-        }
-        sum = warp_sum(sum);
-        if (lane != 0) continue;
-        if (first > row.begin) sum += p.sums[e];
-        if (end < row.end) {
-          p.sums[e] = sum;
-        } else {
-          p.y[e] = convert<T>(sum);
-        }
-      }
-      __syncthreads();
-      first = end;
-    } while (first < row.end);
-  }
-}
-
-bool sums_apart(DType t) { return size_of(t) < 4; }
-
-std::shared_ptr<KernelState> prepare_sampled(const CsrParams&, const Specs& s) {
-  auto state = std::make_shared<KernelState>();
-  if (sums_apart(s.out[0].dtype))
-    state->workspace_bytes = static_cast<size_t>(s.out[0].numel()) * sizeof(float);
-  return state;
-}
-
-template <class T, class I>
-void sample(const CsrParams& p, const Call& c) {
-  using namespace csr_sampled_product_inputs;
-  const PatternTexts texts = MICA_PATTERN_TEXTS("csr_sampled_product");
-  const SampledProduct<T, I> sampled{
-      {texts, c, c.in[kCrow], c.in[kCol], c.in[kCrowB].numel() - 1},
-      {texts, c, c.in[kCrowA], c.in[kColA], p.columns},
-      {texts, c, c.in[kCrowB], c.in[kColB], p.columns},
-      c.in[kA].as<const T>(),
-      c.in[kB].as<const T>(),
-      c.out[0].as<T>(),
-      static_cast<Compute<T>*>(sums_apart(c.out[0].dtype()) ? c.workspace : c.out[0].data)};
-  c.encoder->launch(sample_rows<T, I>, grid_of_rows(c, sampled.pattern.rows), kSampledThreads, 0,
-                    sampled);
-}
-
-void run_sampled(const CsrParams& p, const KernelState&, const Call& c) {
-  using namespace csr_sampled_product_inputs;
-  cuda_switch_float(c.in[kA].dtype(), "csr_sampled_product", [&]<class T>() {
-    cuda_switch_index(c.in[0].dtype(), [&]<class I>() { sample<T, I>(p, c); });
-  });
-}
-
 }  // namespace
 
 KernelList csr_product_ends_cuda_kernels() {
@@ -527,9 +382,6 @@ KernelList csr_product_ends_cuda_kernels() {
 }
 KernelList csr_product_cuda_kernels() {
   return {kernel<supports_row_major<CsrProductParams>, prepare, run>("warps")};
-}
-KernelList csr_sampled_product_cuda_kernels() {
-  return {kernel<supports_row_major<CsrParams>, prepare_sampled, run_sampled>("tables")};
 }
 
 }  // namespace mica
