@@ -12,7 +12,9 @@ using namespace mica::cuda;
 
 constexpr int kThreads = 256;
 
-enum DenseIn { kCrow, kCol, kA, kB };
+namespace dense_inputs {
+enum In { kCrow, kCol, kA, kB };
+}
 
 template <class T, class I>
 struct Sampled {
@@ -69,6 +71,7 @@ __global__ void __launch_bounds__(kThreads) dot_entries(const __grid_constant__ 
 
 template <class T, class I>
 void sample_dense(const Call& c) {
+  using namespace dense_inputs;
   const Arg& a = c.in[kA];
   const Arg& b = c.in[kB];
   const int64_t k = a.shape()[1];
@@ -85,6 +88,7 @@ void sample_dense(const Call& c) {
 }
 
 void run_dense(const NoParams&, const Call& c) {
+  using namespace dense_inputs;
   cuda_switch_float(c.out[0].dtype(), "csr_sampled_matmul", [&]<class T>() {
     cuda_switch_index(c.in[kCrow].dtype(), [&]<class I>() { sample_dense<T, I>(c); });
   });
