@@ -2,9 +2,7 @@
 
 #include "mica/ops/sparse/cuda_pattern.cuh"
 
-// The product of a sparse and a dense matrix. Rows of the dense one that an SM reads again are in
-// its L1 cache only while they are few enough: results are computed in bands of columns, one after
-// the other.
+// The product of a sparse and a dense matrix, a band of the dense one's columns after the other.
 namespace mica::cuda {
 
 inline constexpr int kMatmulThreads = 256;
@@ -30,10 +28,9 @@ struct Matmul {
 
 /// Sums of entries `first`, first + step, … before `end`: kVec columns from `column` on. Columns
 /// out of range are noted at the end: in between it would keep loads from being under way together.
-template <int kVec, class T, class I>
+template <int kUnroll, int kVec, class T, class I>
 __device__ void add_entries(const Matmul<T, I>& p, int64_t first, int64_t end, int64_t step,
                             int64_t column, Compute<T> (&sums)[kVec]) {
-  constexpr int kUnroll = 4;
   const T* band = p.dense + column;
   bool wrong = p.a.columns == 0;  // there is nothing to read
   const auto row_at = [&](int64_t e) {
@@ -74,6 +71,7 @@ __global__ void __launch_bounds__(kMatmulThreads)
   using C = Compute<T>;
   constexpr int kTeams = kMatmulThreads / kTeam;
   constexpr int kWarps = kMatmulThreads / 32;
+  constexpr int kUnroll = kLanes == 32 ? 8 : 4;  // loads of a lane that are under way together
   __shared__ C of_warps[kWarps][kLanes * kVec];
   const auto thread = static_cast<int>(threadIdx.x);
   const int lane = thread % kLanes;
@@ -100,8 +98,8 @@ __global__ void __launch_bounds__(kMatmulThreads)
         const EntryRange range = p.a.row(row);
         mine = range.size() <= p.grid.most;
         if (mine && inside)
-          add_entries(p, range.begin + thread % kTeam / kLanes, range.end, kTeam / kLanes, column,
-                      sums);
+          add_entries<kUnroll>(p, range.begin + thread % kTeam / kLanes, range.end, kTeam / kLanes,
+                               column, sums);
       }
       add_lanes(sums, kTeam);
       if (mine && thread % kTeam < kLanes) store(row, sums);
@@ -122,8 +120,8 @@ __global__ void __launch_bounds__(kMatmulThreads)
         const EntryRange range = p.a.row(row);
         C sums[kVec] = {};
         if (inside)
-          add_entries(p, range.begin + thread / kLanes, range.end, kMatmulThreads / kLanes, column,
-                      sums);
+          add_entries<kUnroll>(p, range.begin + thread / kLanes, range.end, kMatmulThreads / kLanes,
+                               column, sums);
         add_lanes(sums, 32);
         if (thread % 32 < kLanes)
 #pragma unroll
