@@ -205,6 +205,9 @@ void Encoder::raise_fault() {
     return std::exchange(*fault_, Fault{});
   }();
   if (!f.op) return;  // another thread was told
+  const std::string_view text = f.op;  // with places for the three numbers it is the message
+  if (text.find('{') != text.npos)
+    throw IndexError(fmt::format(fmt::runtime(text), f.index, f.axis, f.size));
   if (f.axis < 0) throw Error(f.op);
   fail<IndexError>("{}: index {} is out of range for axis {} of size {}", f.op, f.index, f.axis,
                    f.size);
