@@ -11,6 +11,7 @@
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/cuda/fault_kinds.h"
 #include "mica/runtime/cuda/programmatic_launch.h"
 #include "mica/runtime/host_waits.h"
 #include "mica/runtime/op_scope.h"
@@ -60,10 +61,29 @@ bool has_programmatic_launch(int device) {
 
 thread_local int g_programmatic = 0;  // scopes that are open
 
+/// Faults with errors of their own.
+struct FaultKinds {
+  std::mutex mutex;
+  std::vector<void (*)(const Fault&)> raise;
+};
+
+FaultKinds& fault_kinds() {
+  static auto* const kinds = new FaultKinds;
+  return *kinds;
+}
+constexpr int64_t kFirstKind = -2;  // the next is -3
+
 std::atomic<bool> g_cudnn_used{false};
 std::atomic<bool> g_cublas_lt_used{false};
 
 }  // namespace
+
+int64_t add_fault_kind(void (*raise)(const Fault& fault)) {
+  FaultKinds& kinds = fault_kinds();
+  const std::lock_guard lock(kinds.mutex);
+  kinds.raise.push_back(raise);
+  return kFirstKind - static_cast<int64_t>(kinds.raise.size() - 1);
+}
 
 ProgrammaticLaunch::ProgrammaticLaunch() { ++g_programmatic; }
 ProgrammaticLaunch::~ProgrammaticLaunch() { --g_programmatic; }
@@ -199,6 +219,14 @@ void Encoder::raise_fault() {
     return std::exchange(*fault_, Fault{});
   }();
   if (!f.op) return;  // another thread was told
+  if (f.axis <= kFirstKind) {
+    const auto raise = [&] {
+      FaultKinds& kinds = fault_kinds();
+      const std::lock_guard lock(kinds.mutex);
+      return kinds.raise.at(static_cast<size_t>(kFirstKind - f.axis));
+    }();
+    raise(f);
+  }
   if (f.axis < 0) throw Error(f.op);
   fail<IndexError>("{}: index {} is out of range for axis {} of size {}", f.op, f.index, f.axis,
                    f.size);
