@@ -121,6 +121,39 @@ Sample other(const char* name, std::vector<Input> in, std::function<Tensors(cons
           .layouts = false};
 }
 
+/// Over the last two axes, of complex numbers or of real ones.
+Sample plane(const char* name, bool of_real, bool inverse, int64_t blocks, int64_t rows,
+             int64_t columns) {
+  const int64_t m = of_real ? columns / 2 + 1 : columns;
+  return other(
+      name, {x(of_real ? Shape{blocks, rows, columns} : Shape{blocks, rows, columns, 2})},
+      [=](const Args& a) -> Tensors {
+        const Dims axes{-2, -1};
+        if (of_real) return {view_as_real(fft::rfftn(a[0], {}, axes))};
+        const Tensor z = view_as_complex(a[0]);
+        return {view_as_real(inverse ? fft::ifftn(z, {}, axes) : fft::fftn(z, {}, axes))};
+      },
+      [=](const HostArgs& in) {
+        const auto value = [&](int64_t at) {
+          const auto i = static_cast<size_t>(at);
+          return of_real ? Number(in[0].values[i])
+                         : Number(in[0].values[2 * i], in[0].values[2 * i + 1]);
+        };
+        std::vector<Number> out;
+        for (int64_t b = 0; b < blocks; ++b)
+          for (int64_t k = 0; k < rows; ++k)
+            for (int64_t l = 0; l < m; ++l) {
+              Number sum = 0;
+              for (int64_t i = 0; i < rows; ++i)
+                for (int64_t j = 0; j < columns; ++j)
+                  sum += value((b * rows + i) * columns + j) * root(i * k, rows, inverse) *
+                         root(j * l, columns, inverse);
+              out.push_back(inverse ? sum / static_cast<double>(rows * columns) : sum);
+            }
+        return std::vector{pairs_of({blocks, rows, m, 2}, out)};
+      });
+}
+
 const Room kRoom([] {
   OpCase forward{
       .op = "fft",
@@ -154,7 +187,11 @@ const Room kRoom([] {
         return {istft(stft(a[0], options), options, 40)};
       },
       same));
+  forward.samples.push_back(plane("two axes", false, false, 2, 3, 4));
+  forward.samples.push_back(plane("two axes backwards", false, true, 2, 5, 3));
   OpCase half{.op = "rfft", .samples = lengths(to_half), .tolerance = kRoundings};
+  half.samples.push_back(plane("two axes", true, false, 2, 3, 4));
+  half.samples.push_back(plane("two axes, odd", true, false, 1, 4, 5));
   half.bad = {bad<DTypeError>("rfft: expected real numbers, got c64",
                               [](Device d) { fft::rfft(zeros({2}, {DType::c64, d})); })};
   forward.no_single = "a number has two parts";

@@ -5,7 +5,8 @@ namespace mica {
 namespace {
 
 template <class P>
-Support dense(const P&, const Specs&) {
+Support dense(const P& p, const Specs&) {
+  if (p.axes != 1) return Support::no("it transforms one axis");
   return Support::possible().with_contiguous({0});
 }
 
