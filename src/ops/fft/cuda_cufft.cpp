@@ -7,7 +7,7 @@
 #include "mica/core/check.h"
 #include "mica/op/kernel.h"
 #include "mica/ops/fft/cuda_scale.h"
-#include "mica/ops/fft/fft.h"
+#include "mica/ops/fft/lines.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
 
@@ -119,27 +119,28 @@ void run_plan(const Plan& plan, const Call& c, double scale, F&& execute) {
 }
 
 template <class P>
-Support supports(const P& p, const Specs&) {
+Support supports(const P&, const Specs&) {
   const std::string& missing = Cufft::get().missing;
-  if (p.axes > Plan::kMostAxes) return Support::no("it transforms up to three axes");
   return missing.empty() ? Support::yes().with_contiguous({0}) : Support::no(missing);
 }
-
-/// Numbers of more axes need not be what a real transform gives, which the library takes for
-/// granted.
-Support supports_from_half(const RealFftParams& p, const Specs& s) {
-  return p.axes == 1 ? supports(p, s) : Support::no("it transforms one axis to real numbers");
+Support supports_block(const BlockFftParams& p, const Specs& s) {
+  if (p.axes > Plan::kMostAxes) return Support::no("it transforms up to three axes");
+  return supports(p, s);
 }
 
 std::shared_ptr<Plan> plan_for(const TensorSpec& whole, int64_t axes, Cufft::Type narrow,
                                Cufft::Type wide) {
   return std::make_shared<Plan>(whole.shape, axes, is_double(whole) ? wide : narrow);
 }
-std::shared_ptr<Plan> prepare(const FftParams& p, const Specs& s) {
-  return plan_for(s.in[0], p.axes, Cufft::c2c, Cufft::z2z);
+std::shared_ptr<Plan> prepare(const FftParams&, const Specs& s) {
+  return plan_for(s.in[0], 1, Cufft::c2c, Cufft::z2z);
 }
-std::shared_ptr<Plan> prepare_to_half(const RealFftParams& p, const Specs& s) {
-  return plan_for(s.in[0], p.axes, Cufft::r2c, Cufft::d2z);
+std::shared_ptr<Plan> prepare_to_half(const RealFftParams&, const Specs& s) {
+  return plan_for(s.in[0], 1, Cufft::r2c, Cufft::d2z);
+}
+std::shared_ptr<Plan> prepare_block(const BlockFftParams& p, const Specs& s) {
+  return is_complex(s.in[0].dtype) ? plan_for(s.in[0], p.axes, Cufft::c2c, Cufft::z2z)
+                                   : plan_for(s.in[0], p.axes, Cufft::r2c, Cufft::d2z);
 }
 /// The library may overwrite what it reads, which is a copy therefore.
 std::shared_ptr<Plan> prepare_from_half(const RealFftParams&, const Specs& s) {
@@ -175,6 +176,11 @@ void run_from_half(const RealFftParams& p, const Plan& plan, const Call& c) {
   });
 }
 
+void run_block(const BlockFftParams& p, const Plan& plan, const Call& c) {
+  is_complex(c.in[0].dtype()) ? run(FftParams{p.inverse, p.scale}, plan, c)
+                              : run_to_half(RealFftParams{.scale = p.scale}, plan, c);
+}
+
 KernelList only(Kernel k) {
   k.takes_complex = true;
   return {k};
@@ -183,11 +189,14 @@ KernelList only(Kernel k) {
 }  // namespace
 
 KernelList fft_cuda_kernels() { return only(kernel<supports<FftParams>, prepare, run>("cufft")); }
+KernelList fft_block_cuda_kernels() {
+  return only(kernel<supports_block, prepare_block, run_block>("cufft"));
+}
 KernelList rfft_cuda_kernels() {
   return only(kernel<supports<RealFftParams>, prepare_to_half, run_to_half>("cufft"));
 }
 KernelList irfft_cuda_kernels() {
-  return only(kernel<supports_from_half, prepare_from_half, run_from_half>("cufft"));
+  return only(kernel<supports<RealFftParams>, prepare_from_half, run_from_half>("cufft"));
 }
 
 }  // namespace mica

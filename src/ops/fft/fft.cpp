@@ -20,24 +20,20 @@ namespace {
 
 constexpr DTypeSet kParts{{DType::f32, DType::f64}, "f32 or f64"};
 
-/// Checks the last axes, which are transformed, and gives the size of the last.
-int64_t line_of(const char* op, const Shape& shape, int64_t axes = 1) {
-  check<ShapeError>(axes >= 1 && shape.rank() >= axes, "{}: expected {} axes to transform, got {}",
-                    op, axes, shape);
-  for (int i = shape.rank() - static_cast<int>(axes); i < shape.rank(); ++i)
-    check<ShapeError>(shape[i] > 0,
-                      "{}: the transformed axis must have at least one element, got {}", op, shape);
+int64_t line_of(const char* op, const Shape& shape) {
+  check<ShapeError>(shape.rank() > 0 && shape.back() > 0,
+                    "{}: the transformed axis must have at least one element, got {}", op, shape);
   return shape.back();
 }
 
-void infer_fft(const FftParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
-  line_of("fft", in[0].shape, p.axes);
+void infer_fft(const FftParams&, std::span<const TensorSpec> in, OutSpecs& out) {
+  line_of("fft", in[0].shape);
   out.add(in[0].shape, in[0].dtype);
   out[0].strides = contiguous_strides(in[0].shape);
 }
-void infer_rfft(const RealFftParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
+void infer_rfft(const RealFftParams&, std::span<const TensorSpec> in, OutSpecs& out) {
   Shape shape = in[0].shape;
-  shape[shape.rank() - 1] = line_of("rfft", shape, p.axes) / 2 + 1;
+  shape[shape.rank() - 1] = line_of("rfft", shape) / 2 + 1;
   out.add(shape, complex_dtype(in[0].dtype));
   out[0].strides = contiguous_strides(shape);
 }
@@ -51,8 +47,32 @@ void infer_irfft(const RealFftParams& p, std::span<const TensorSpec> in, OutSpec
   out[0].strides = contiguous_strides(shape);
 }
 
-/// Numbers of half a line, by how often each stands in the whole one: once at the ends, else twice.
-Tensor weighted(const Tensor& half, int64_t n, double twice) {
+Tensors vjp_fft(const FftParams& p, const VjpArgs& a) {
+  return {transform_line(a.grad[0], {.inverse = !p.inverse, .scale = p.scale})};
+}
+Tensors vjp_rfft(const RealFftParams& p, const VjpArgs& a) {
+  const int64_t n = a.in_specs[0].shape.back();
+  return {half_to_line(weighted_half(a.grad[0], n, 0.5), {.n = n, .scale = p.scale})};
+}
+Tensors vjp_irfft(const RealFftParams& p, const VjpArgs& a) {
+  return {weighted_half(line_to_half(a.grad[0], {.scale = p.scale}), p.n, 2)};
+}
+
+double flops_of(int64_t n, int64_t numbers) {
+  return 5.0 * static_cast<double>(numbers) *
+         std::log2(static_cast<double>(std::max<int64_t>(n, 2)));
+}
+double fft_flops(const FftParams&, const Specs& s) {
+  return flops_of(s.in[0].shape.back(), s.in[0].numel());
+}
+double rfft_flops(const RealFftParams&, const Specs& s) {
+  const TensorSpec& line = is_complex(s.in[0].dtype) ? s.out[0] : s.in[0];
+  return flops_of(line.shape.back(), line.numel()) / 2;
+}
+
+}  // namespace
+
+Tensor weighted_half(const Tensor& half, int64_t n, double twice) {
   const int64_t m = half.shape().back();
   const TensorOptions options{real_dtype(half.dtype()), half.device()};
   Tensors parts = {ones({1}, options)};
@@ -61,33 +81,6 @@ Tensor weighted(const Tensor& half, int64_t n, double twice) {
   if (middle + 1 < m) parts.push_back(ones({1}, options));
   return mul(half, concat(parts, 0));
 }
-
-Tensors vjp_fft(const FftParams& p, const VjpArgs& a) {
-  return {transform_line(a.grad[0], {.inverse = !p.inverse, .scale = p.scale, .axes = p.axes})};
-}
-Tensors vjp_rfft(const RealFftParams& p, const VjpArgs& a) {
-  const int64_t n = a.in_specs[0].shape.back();
-  Tensor g = a.grad[0];
-  for (int64_t axis = -2; axis >= -p.axes; --axis)
-    g = transpose(transform_line(transpose(g, axis, -1), {.inverse = true}), axis, -1);
-  return {half_to_line(weighted(g, n, 0.5), {.n = n, .scale = p.scale})};
-}
-Tensors vjp_irfft(const RealFftParams& p, const VjpArgs& a) {
-  return {weighted(line_to_half(a.grad[0], {.scale = p.scale}), p.n, 2)};
-}
-
-double flops_of(const TensorSpec& line, int64_t axes) {
-  double n = 1;
-  for (int i = line.rank() - static_cast<int>(axes); i < line.rank(); ++i)
-    n *= static_cast<double>(line.shape[i]);
-  return 5.0 * static_cast<double>(line.numel()) * std::log2(std::max(n, 2.0));
-}
-double fft_flops(const FftParams& p, const Specs& s) { return flops_of(s.in[0], p.axes); }
-double rfft_flops(const RealFftParams& p, const Specs& s) {
-  return flops_of(is_complex(s.in[0].dtype) ? s.out[0] : s.in[0], p.axes) / 2;
-}
-
-}  // namespace
 
 const OpDef& fft_op() {
   static OpDef def = Op<FftParams>("fft")
@@ -225,23 +218,18 @@ bool at_once(const Tensor& x, const Extent& e) {
   constexpr int kMost = 3;  // that cuFFT takes
   const int count = e.axes.rank();
   if (!x.device().is_cuda() || count < 2 || count > kMost) return false;
-  return e.axes.back() == x.rank() - 1 && std::all_of(e.axes.begin(), e.axes.end(), [&](auto axis) {
-           return axis >= x.rank() - count;
-         });
+  return e.axes.back() == x.rank() - 1 &&
+         std::all_of(e.axes.begin(), e.axes.end(),
+                     [&](int64_t axis) { return axis >= x.rank() - count; });
 }
-Tensor sized(const char* op, Tensor x, const Extent& e) {
+Tensor block(const char* op, Tensor x, const Extent& e, Norm norm, bool inverse) {
   for (int i = 0; i < e.axes.rank(); ++i) x = sized(op, x, e.axes[i], e.sizes[i]);
-  return x;
+  return transform_block(x, {e.axes.rank(), inverse, scale_of(norm, inverse, numel(e.sizes))});
 }
 
 Tensor over_axes(const char* op, Tensor x, const Extent& e, int count, Norm norm, bool inverse) {
   for (int i = count - 1; i >= 0; --i) x = whole(op, x, e.sizes[i], e.axes[i], norm, inverse);
   return x;
-}
-
-Tensor blocks(const char* op, const Tensor& x, const Extent& e, Norm norm, bool inverse) {
-  return transform_line(sized(op, as_complex(x), e),
-                        {inverse, scale_of(norm, inverse, numel(e.sizes)), e.axes.rank()});
 }
 
 }  // namespace
@@ -267,20 +255,18 @@ Tensor ihfft(const Tensor& x, Size n, int64_t axis, Norm norm) {
 
 Tensor fftn(const Tensor& x, const Dims& sizes, const Dims& axes, Norm norm) {
   const Extent e = extent_of("fftn", x, sizes, axes);
-  if (at_once(x, e)) return blocks("fftn", x, e, norm, false);
+  if (at_once(x, e)) return block("fftn", as_complex(x), e, norm, false);
   return over_axes("fftn", as_complex(x), e, e.axes.rank(), norm, false);
 }
 Tensor ifftn(const Tensor& x, const Dims& sizes, const Dims& axes, Norm norm) {
   const Extent e = extent_of("ifftn", x, sizes, axes);
-  if (at_once(x, e)) return blocks("ifftn", x, e, norm, true);
+  if (at_once(x, e)) return block("ifftn", as_complex(x), e, norm, true);
   return over_axes("ifftn", as_complex(x), e, e.axes.rank(), norm, true);
 }
 Tensor rfftn(const Tensor& x, const Dims& sizes, const Dims& axes, Norm norm) {
   const Extent e = extent_of("rfftn", x, sizes, axes);
   check<ShapeError>(!e.axes.empty(), "rfftn: expected at least one axis");
-  if (at_once(x, e))
-    return line_to_half(sized("rfftn", as_real("rfftn", x), e),
-                        {.scale = scale_of(norm, false, numel(e.sizes)), .axes = e.axes.rank()});
+  if (at_once(x, e)) return block("rfftn", as_real("rfftn", x), e, norm, false);
   const Tensor half = rfft(x, e.sizes.back(), e.axes.back(), norm);
   return over_axes("rfftn", half, e, e.axes.rank() - 1, norm, false);
 }

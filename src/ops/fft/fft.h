@@ -9,31 +9,26 @@
 // fills it with zeros first; a norm says which direction is divided.
 namespace mica {
 
-/// Of the last axis, on CUDA also of the last two or three.
+/// Of the last axis.
 struct FftParams {
   bool inverse = false;
   double scale = 1;  ///< what results are multiplied by
-  int64_t axes = 1;
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     f("inverse", self.inverse);
     f("scale", self.scale);
-    f("axes", self.axes);
   }
 };
-/// Of the last axis, between `n` real numbers and n / 2 + 1 complex ones; to complex ones also of
-/// the axes before it.
+/// Of the last axis, between `n` real numbers and n / 2 + 1 complex ones.
 struct RealFftParams {
   int64_t n = 0;  ///< of a transform to real numbers
   double scale = 1;
-  int64_t axes = 1;
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     f("n", self.n);
     f("scale", self.scale);
-    f("axes", self.axes);
   }
 };
 
