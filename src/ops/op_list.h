@@ -161,6 +161,7 @@ MICA_OP(searchsorted)
 MICA_OP(fft)
 MICA_OP(rfft)
 MICA_OP(irfft)
+MICA_OP(fft_block)
 
 // linear algebra
 MICA_OP(matmul)

@@ -12,6 +12,7 @@
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/cuda/fault_kinds.h"
 #include "mica/runtime/cuda/lost.h"
 #include "mica/runtime/cuda/programmatic_launch.h"
 #include "mica/runtime/host_waits.h"
@@ -64,11 +65,29 @@ thread_local int g_programmatic = 0;  // scopes that are open
 
 /// A fault's axis where the fault stays, and `op` is the whole message.
 constexpr int64_t kLost = -2;
+/// Faults with errors of their own.
+struct FaultKinds {
+  std::mutex mutex;
+  std::vector<void (*)(const Fault&)> raise;
+};
+
+FaultKinds& fault_kinds() {
+  static auto* const kinds = new FaultKinds;
+  return *kinds;
+}
+constexpr int64_t kFirstKind = -3;  // the next is -4
 
 std::atomic<bool> g_cudnn_used{false};
 std::atomic<bool> g_cublas_lt_used{false};
 
 }  // namespace
+
+int64_t add_fault_kind(void (*raise)(const Fault& fault)) {
+  FaultKinds& kinds = fault_kinds();
+  const std::lock_guard lock(kinds.mutex);
+  kinds.raise.push_back(raise);
+  return kFirstKind - static_cast<int64_t>(kinds.raise.size() - 1);
+}
 
 ProgrammaticLaunch::ProgrammaticLaunch() { ++g_programmatic; }
 ProgrammaticLaunch::~ProgrammaticLaunch() { --g_programmatic; }
@@ -205,6 +224,14 @@ void Encoder::raise_fault() {
     return std::exchange(*fault_, Fault{});
   }();
   if (!f.op) return;  // another thread was told
+  if (f.axis <= kFirstKind) {
+    const auto raise = [&] {
+      FaultKinds& kinds = fault_kinds();
+      const std::lock_guard lock(kinds.mutex);
+      return kinds.raise.at(static_cast<size_t>(kFirstKind - f.axis));
+    }();
+    raise(f);
+  }
   const std::string_view text = f.op;  // with places for the three numbers it is the message
   if (text.find('{') != text.npos)
     throw IndexError(fmt::format(fmt::runtime(text), f.index, f.axis, f.size));

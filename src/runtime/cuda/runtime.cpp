@@ -10,6 +10,7 @@
 #include "mica/core/range.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/graph.h"
+#include "mica/runtime/cuda/not_recordable.h"
 #include "mica/runtime/stream.h"
 
 namespace mica {
@@ -271,7 +272,11 @@ std::unique_ptr<Replay> CudaRuntime::record(int index, const std::vector<std::ve
   // On a stream of its own: what other threads send to the current one is not part of the graph.
   const std::lock_guard lock(device.recording);
   const StreamGuard guard(Stream(device.recorder));
-  return record_graph(device.recorder->encoder, replays_on, after, launch);
+  try {
+    return record_graph(device.recorder->encoder, replays_on, after, launch);
+  } catch (const NotRecordable&) {
+    return nullptr;
+  }
 }
 
 }  // namespace mica
