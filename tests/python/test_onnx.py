@@ -11,7 +11,7 @@ from mica import onnx
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "onnx"))
 import write
-from write import FLOAT, INT64, graph, model, node, number, part, tensor, value
+from write import BOOL, FLOAT, INT64, graph, model, node, number, part, tensor, value
 
 pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="made on the host")
 

@@ -83,18 +83,22 @@ TensorPtr add_activation(fe::graph::Graph& graph, Activation activation, TensorP
   return y;
 }
 
-/// What comes after a convolution. The residual first: the library has kernels built beforehand for
-/// that order.
+/// What comes after a convolution. The residual first where it is not asked for otherwise: the
+/// library has kernels built beforehand for that order.
 TensorPtr add_epilogue(fe::graph::Graph& graph, const ConvProblem& p, bool bias, TensorPtr y) {
   const auto add = [&](Uid uid, const Shape& shape) {
     y = graph.pointwise(y, add_input(graph, uid, p, shape), pointwise(fe::PointwiseMode_t::ADD));
   };
-  if (p.residual) add(kResidual, p.y);
+  const auto add_residual = [&] {
+    if (p.residual) add(kResidual, p.y);
+  };
+  if (!p.bias_first) add_residual();
   if (bias) {
     Shape shape = Dims::filled(p.y.rank(), 1);
     shape[1] = p.y[1];
     add(kBias, shape);
   }
+  if (p.bias_first) add_residual();
   return add_activation(graph, p.activation, y);
 }
 

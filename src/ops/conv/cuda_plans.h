@@ -25,6 +25,7 @@ struct ConvProblem {
   bool row_major_gradient = false;  ///< of the weight, whatever the plan's layout
   bool joined = false;              ///< what it carries has to be in the plan, all of it
   bool residual = false;
+  bool bias_first = false;  ///< before the residual: with few images such plans may be faster
   Activation activation = Activation::none;
 
   const char* op() const;
