@@ -374,6 +374,7 @@ MICA_CARRYING(batch_norm)
 MICA_CARRYING(conv2d)
 MICA_CARRYING(layer_norm)
 MICA_CARRYING(matmul)
+MICA_CARRYING(quantized_conv2d)
 
 // joined ops; each room's patterns see what those before it made
 MICA_PATTERNS(max_pool2d)

@@ -107,7 +107,7 @@ OpCase conv_case() {
                            [=](Device d) { call(d, weight(), ones({2}), 1); }),
            bad<Error>("quantized_conv2d: x_scale must be positive, got 0",
                       [=](Device d) { call(d, weight(), ones({3}), 0); }),
-           bad<DTypeError>("quantized_conv2d: expected f32, got f64", [=](Device d) {
+           bad<DTypeError>("quantized_conv2d: expected f32, i8 or u8, got f64", [=](Device d) {
              quantized_conv2d(zeros({1, 2, 4, 4}, {DType::f64, d}), to(weight(), d),
                               ones({3}, {.device = d}), {}, {});
            })};

@@ -81,8 +81,8 @@ std::vector<Candidate> find_candidates(const ConvProblem& p, const CandidateRequ
 
 /// Everything that candidates depend on.
 std::string key_of(const ConvProblem& p, const CandidateRequest& request) {
-  return fmt::format("{} {} {} {} {}{} {} {} {} {} {} {} {} {} {} {} {} {}", p.op(), p.dtype,
-                     p.device,
+  return fmt::format("{} {} {} {} {} {} {}{} {} {} {} {} {} {} {} {} {} {} {} {}", p.op(), p.dtype,
+                     p.device, p.out, p.scaled_residual,
                      !p.channels_last       ? "row-major"
                      : p.row_major_gradient ? "channels_last to row-major"
                                             : "channels_last",
@@ -93,6 +93,10 @@ std::string key_of(const ConvProblem& p, const CandidateRequest& request) {
 }
 
 }  // namespace
+
+void run_cudnn_plan(const KernelState& state, std::span<void*> pointers, const Call& call) {
+  static_cast<const CudnnState&>(state).plan->execute(*call.encoder, pointers, call.workspace);
+}
 
 void run_cudnn_forward(const KernelState& kernel_state, const Call& call) {
   const auto& state = static_cast<const CudnnState&>(kernel_state);

@@ -18,26 +18,40 @@ using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 fe::DataType_t data_type(DType t) {
   if (t == DType::f16) return fe::DataType_t::HALF;
+  if (t == DType::i8) return fe::DataType_t::INT8;
   return t == DType::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT;
 }
 
 std::vector<int64_t> to_vector(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
 /// Tensors are passed to the graph in the order of their numbers.
-enum Uid : int64_t { kFirst = 1, kSecond, kBias, kResidual, kOutput };
+enum Uid : int64_t {
+  kFirst = 1,
+  kSecond,
+  kScale,
+  kBias,
+  kResidual,
+  kResidualScale,
+  kFactor,
+  kOutput
+};
 
 void describe(fe::graph::Tensor_attributes& tensor, Uid uid, const ConvProblem& p,
-              const Shape& shape) {
+              const Shape& shape, DType dtype) {
   tensor.set_uid(uid)
-      .set_data_type(data_type(p.dtype))
+      .set_data_type(data_type(dtype))
       .set_dim(to_vector(shape))
       .set_stride(to_vector(p.strides(shape)));
 }
 
-TensorPtr add_input(fe::graph::Graph& graph, Uid uid, const ConvProblem& p, const Shape& shape) {
+TensorPtr add_input(fe::graph::Graph& graph, Uid uid, const ConvProblem& p, const Shape& shape,
+                    DType dtype) {
   fe::graph::Tensor_attributes tensor;
-  describe(tensor, uid, p, shape);
+  describe(tensor, uid, p, shape, dtype);
   return graph.tensor(tensor);
+}
+TensorPtr add_input(fe::graph::Graph& graph, Uid uid, const ConvProblem& p, const Shape& shape) {
+  return add_input(graph, uid, p, shape, p.dtype);
 }
 
 template <class Attributes>
@@ -86,20 +100,30 @@ TensorPtr add_activation(fe::graph::Graph& graph, Activation activation, TensorP
 /// What comes after a convolution. The residual first where it is not asked for otherwise: the
 /// library has kernels built beforehand for that order.
 TensorPtr add_epilogue(fe::graph::Graph& graph, const ConvProblem& p, bool bias, TensorPtr y) {
-  const auto add = [&](Uid uid, const Shape& shape) {
-    y = graph.pointwise(y, add_input(graph, uid, p, shape), pointwise(fe::PointwiseMode_t::ADD));
+  using Mode = fe::PointwiseMode_t;
+  const DType wide = p.has_bytes() ? DType::f32 : p.dtype;
+  const Shape number = Dims::filled(p.y.rank(), 1);
+  Shape by_channel = number;
+  by_channel[1] = p.y[1];
+  const auto join = [&](Mode mode, TensorPtr from, Uid uid, const Shape& shape, DType dtype) {
+    return graph.pointwise(from, add_input(graph, uid, p, shape, dtype), pointwise(mode));
   };
   const auto add_residual = [&] {
-    if (p.residual) add(kResidual, p.y);
+    if (p.residual && p.scaled_residual) {
+      const TensorPtr residual =
+          join(Mode::MUL, add_input(graph, kResidual, p, p.y), kResidualScale, number, wide);
+      y = graph.pointwise(y, residual, pointwise(Mode::ADD));
+    } else if (p.residual) {
+      y = join(Mode::ADD, y, kResidual, p.y, wide);
+    }
   };
+  if (p.has_bytes()) y = join(Mode::MUL, y, kScale, by_channel, wide);
   if (!p.bias_first) add_residual();
-  if (bias) {
-    Shape shape = Dims::filled(p.y.rank(), 1);
-    shape[1] = p.y[1];
-    add(kBias, shape);
-  }
+  if (bias) y = join(Mode::ADD, y, kBias, by_channel, wide);
   if (p.bias_first) add_residual();
-  return add_activation(graph, p.activation, y);
+  y = add_activation(graph, p.activation, y);
+  if (p.has_bytes() && p.out == DType::i8) y = join(Mode::MUL, y, kFactor, number, wide);
+  return y;
 }
 
 std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias) {
@@ -114,7 +138,10 @@ std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias
       out_shape = p.y;
       const TensorPtr x = add_input(*graph, kFirst, p, p.x);
       const TensorPtr weight = add_input(*graph, kSecond, p, p.weight);
-      out = graph->conv_fprop(x, weight, conv_attributes<fe::graph::Conv_fprop_attributes>(p));
+      auto attributes = conv_attributes<fe::graph::Conv_fprop_attributes>(p);
+      if (p.has_bytes()) attributes.set_compute_data_type(fe::DataType_t::INT32);
+      out = graph->conv_fprop(x, weight, attributes);
+      if (p.has_bytes()) out->set_data_type(fe::DataType_t::INT32);
       out = add_epilogue(*graph, p, bias, out);
       break;
     }
@@ -133,7 +160,7 @@ std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias
       break;
     }
   }
-  describe(*out, kOutput, p, out_shape);
+  describe(*out, kOutput, p, out_shape, p.has_bytes() ? p.out : p.dtype);
   out->set_output(true);
   return graph;
 }
