@@ -231,9 +231,12 @@ Engine engine_of(Network network, const Values& example, OptimizeOptions options
     std::vector<Tensors> batches;
     for (const Values& batch : options.calibration) batches.push_back(flatten(batch));
     network = quantize(network, batches, options.quantize);
-  } else if (precision != DType::f32) {
+  }
+  // Beside the tensor cores' bytes, f32 would be slow.
+  const DType low = precision == DType::i8 && device.is_cuda() ? DType::f16 : precision;
+  if (low == DType::f16 || low == DType::bf16) {
     const Quiet quiet;
-    network = in_low_precision(network, precision, example);
+    network = in_low_precision(network, low, example);
   }
   if (options.profiles.empty()) {
     Profile& profile = options.profiles.emplace_back();
