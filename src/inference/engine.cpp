@@ -205,6 +205,7 @@ Binding Engine::bind(const Tensors& inputs, const Tensors& outputs) const {
 void Binding::run() const { state_->plan->run({}); }
 const Tensors& Binding::inputs() const { return state_->inputs; }
 const Tensors& Binding::outputs() const { return state_->outputs; }
+const Plan& Binding::plan() const { return *state_->plan; }
 
 Network network_of(const nn::Module& module, const Values& example, const TraceOptions& options) {
   const nn::EvalMode eval(module);

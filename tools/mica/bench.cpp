@@ -260,8 +260,9 @@ void add_bench(CLI::App& app) {
   command->add_flag("--autotune,!--no-autotune", o->autotune,
                     "Time the kernels that can compute a convolution on CUDA and take the fastest "
                     "(the default here, as with the peers)");
-  command->add_flag("--breakdown", o->breakdown,
-                    "Time each kernel of the compiled step alone, beside its floor");
+  command->add_flag(
+      "--breakdown", o->breakdown,
+      "Time each kernel of the compiled step, or of a network, alone, beside its floor");
   command->add_flag(
       "--first-call", o->first_call,
       "Print the seconds that the first call of the compiled step takes, and no more");
@@ -290,7 +291,9 @@ void add_bench(CLI::App& app) {
       if (name == "compile") bench_compile(device, o->json);
       if (name == "server") bench_server(o->json);
       if (name == "lstm") bench_lstm(device, o->batches, o->json);
-      if (is_network(name)) bench_network(name, device, o->batches, steps_of(*o, device), o->json);
+      if (is_network(name))
+        (o->breakdown ? bench_network_steps : bench_network)(name, device, o->batches,
+                                                             steps_of(*o, device), o->json);
       for (const Workload& w : workloads()) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;
