@@ -5,6 +5,11 @@
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -190,6 +195,34 @@ bool has_whole_vectors(const ConvProblem& p) {
   return p.x[1] % vector == 0 && p.y[1] % vector == 0;
 }
 
+/// A plan's engine and its settings, as its name has them: "eng57_k24=0_k2=1". None where it has
+/// not.
+struct EngineOfPlan {
+  int64_t engine = -1;
+  std::unordered_map<fe::KnobType_t, int64_t> knobs;
+};
+std::optional<EngineOfPlan> engine_of_plan(const std::string& name) {
+  EngineOfPlan found;
+  const char* at = name.c_str();
+  const auto take = [&](std::string_view word, int64_t& number) {
+    if (!std::string_view(at).starts_with(word)) return false;
+    const char* const digits = at + word.size();
+    char* end = nullptr;
+    number = std::strtoll(digits, &end, 10);
+    at = end;
+    return end != digits;
+  };
+  if (!take("eng", found.engine)) return std::nullopt;
+  while (*at != '\0') {
+    int64_t type = 0;
+    int64_t choice = 0;
+    if (!take("_k", type) || !take("=", choice)) return std::nullopt;
+    found.knobs[fe::convert_from_backend_knob_type(static_cast<cudnnBackendKnobType_t>(type))] =
+        choice;
+  }
+  return found;
+}
+
 class GraphPlan : public ConvPlan {
  public:
   GraphPlan(const char* op, std::shared_ptr<const fe::graph::Graph> graph, int64_t index,
@@ -236,6 +269,21 @@ std::vector<std::shared_ptr<const ConvPlan>> find_conv_plans(const ConvProblem& 
     if (status.is_bad()) message = status.get_message();
     return status.is_good();
   };
+  // The heuristics take longer than all else: a plan that is known is made as its name says.
+  if (const auto engine = engine_of_plan(only)) try {
+      const auto graph = describe_graph(p, bias);
+      int64_t bytes = 0;
+      if (good(graph->validate()) && good(graph->build_operation_graph(cudnn.handle)) &&
+          good(graph->create_execution_plan(engine->engine, engine->knobs))) {
+        deselect(*graph, p.dtype);
+        if (GraphPlan::name_of(*graph, 0) == only && good(graph->check_support()) &&
+            good(graph->build_plan_at_index(0)) &&
+            good(graph->get_workspace_size_plan_at_index(0, bytes)))
+          return {std::make_shared<GraphPlan>(p.op(), graph, 0, bytes)};
+      }
+    } catch (const fe::cudnnException& e) {
+      message = e.what();
+    }
   for (const auto mode : {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}) {
     const bool enough = plans.size() >= most || (!plans.empty() && !only.empty());
     if (enough || (!plans.empty() && !has_whole_vectors(p))) break;
