@@ -104,11 +104,10 @@ def by_mica(name: str, file: str, profile: str) -> None:
     def compute(x: Any) -> Any:
         return net(x) if network == "resnet50" else net(x)["out"]
 
-    begin = time.perf_counter()
     mica.set_allow_tf32(False)
     with mica.no_grad():
         few = min(batch, 8)
-        wanted = compute(wide[:few]).numpy()
+        wanted = compute(wide[:few]).cpu().numpy()
     mica.set_allow_tf32(True)
     x = wide
     options: dict[str, Any] = {}
@@ -135,7 +134,7 @@ def by_mica(name: str, file: str, profile: str) -> None:
     mica.cuda.synchronize()
     first = time.perf_counter() - begin
     seconds = median_seconds(binding.run, mica.cuda.synchronize)
-    got = binding.outputs[0][:few].numpy()
+    got = binding.outputs[0][:few].cpu().numpy()
     if network == "resnet50":
         difference = float(abs(got.astype("f4") - wanted).max() / abs(wanted).max())
     else:  # the part of the pixels that get another class
