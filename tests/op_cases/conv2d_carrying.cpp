@@ -112,6 +112,9 @@ std::vector<Sample> conv2d_carrying_samples() {
   samples.push_back(sample(padded, Activation::relu, false, true));
   samples.push_back(
       sample({"pixels", {2, 16, 4, 3}, {24, 16, 1, 1}}, Activation::relu, true, true));
+  const Setup many{"many pixels", {2, 32, 17, 16}, {64, 32, 1, 1}};
+  samples.push_back(sample(many, Activation::relu, true, true));
+  samples.push_back(sample(many, Activation::silu, false, false));
   samples.push_back(chain(padded));
   samples.push_back(chain(channels));
   for (const Activation activation : {Activation::relu, Activation::silu}) {
