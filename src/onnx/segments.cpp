@@ -89,18 +89,18 @@ void add_places(const Step& step, std::vector<int>& read, std::unordered_set<int
 
 }  // namespace
 
-/// Neighbouring steps of a program: one that runs on the host, or some that are a compiled
-/// function.
-struct Piece {
-  const Program* program = nullptr;
-  size_t begin = 0;
-  size_t end = 0;
-  std::vector<int> in;                         ///< places of what it reads
-  std::vector<int> out;                        ///< and of what is left of its results
-  std::unique_ptr<CompiledFunction> function;  ///< null: one step on the host
-};
-
 struct Segments::State : Cutter {
+  /// Neighbouring steps of a program: one that runs on the host, or some that are a compiled
+  /// function.
+  struct Piece {
+    const Program* program = nullptr;
+    size_t begin = 0;
+    size_t end = 0;
+    std::vector<int> in;                         ///< places of what it reads
+    std::vector<int> out;                        ///< and of what is left of its results
+    std::unique_ptr<CompiledFunction> function;  ///< null: one step on the host
+  };
+
   nn::Module net;
   const ImportedImpl* imported = nullptr;
   const Built* built = nullptr;
