@@ -114,7 +114,7 @@ void run_dgrad(const AnchoredParams& params, const KernelState& state, const Cal
 KernelList conv2d_carrying_cuda_kernels() {
   return {kernel_with_candidates<supports, candidates, run>("conv2d_implicit_gemm"),
           kernel_with_candidates<supports_library, library_candidates, run_library>("conv2d_cudnn"),
-          conv2d_carrying_space_to_depth_kernel(), conv2d_carrying_pixels_kernel(),
+          conv2d_carrying_space_to_depth_kernel(), conv2d_carrying_cublaslt_kernel(),
           kernel_with_candidates<supports_dgrad, dgrad_candidates, run_dgrad>(
               "conv2d_dgrad_implicit_gemm")};
 }

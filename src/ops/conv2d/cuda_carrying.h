@@ -15,8 +15,8 @@ std::optional<KnownAfter> conv2d_end(const AnchoredParams& params, const Specs& 
 /// As conv2d_space_to_depth_kernel, with a sum and an activation.
 Kernel conv2d_carrying_space_to_depth_kernel();
 
-/// Of single pixels with their channels together: a product of matrices by cuBLASLt.
-Kernel conv2d_pixels_kernel();
-Kernel conv2d_carrying_pixels_kernel();
+/// Of single pixels, or of few images: a product of matrices by cuBLASLt.
+Kernel conv2d_cublaslt_kernel();
+Kernel conv2d_carrying_cublaslt_kernel();
 
 }  // namespace mica

@@ -53,7 +53,7 @@ KernelList conv2d_cuda_kernels() {
                                run_forward>(),
           conv2d_space_to_depth_kernel(),
           cudnn_forward_kernel<Conv2dParams>(),
-          conv2d_pixels_kernel(),
+          conv2d_cublaslt_kernel(),
           conv2d_direct_kernel()};
 }
 

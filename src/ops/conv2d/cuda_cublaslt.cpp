@@ -1,9 +1,12 @@
 // Convolutions of single pixels, on images whose channels lie together, are products of matrices:
-// by cuBLASLt, with a sum, the bias and ReLU in its epilogue.
+// by cuBLASLt, with a sum, the bias and ReLU in its epilogue. So are others of few images, whose
+// windows are written to memory first: the library's convolutions leave most of the GPU idle there,
+// where its products split their sums.
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
 #include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/conv2d/cuda_carrying.h"
+#include "mica/ops/conv2d/cuda_unfold.h"
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/ops/matmul/cuda_lt.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -11,9 +14,21 @@
 namespace mica {
 namespace {
 
-struct PixelsState : KernelState {
+constexpr int64_t kMostUnfolded = int64_t{8} << 20;  ///< bytes
+constexpr size_t kAlignment = 256;
+
+struct ProductState : KernelState {
   std::shared_ptr<LtState> product;
+  Conv2dGeometry conv;
+  size_t unfolded =
+      0;  ///< bytes at the start of the workspace; 0 where pixels are rows as they lie
 };
+
+size_t unfolded_size(const Conv2dGeometry& g, DType dtype) {
+  if (g.pointwise()) return 0;
+  const auto bytes = static_cast<size_t>(unfolded_bytes(g, size_of(dtype)));
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 const Conv2dParams& conv_of(const Conv2dParams& params) { return params; }
 const Conv2dParams& conv_of(const AnchoredParams& params) {
@@ -30,19 +45,20 @@ Support supports(const P& params, const Specs& s) {
   if (!end || end->saved >= 0 ||
       (end->activation != Activation::none && end->activation != Activation::relu))
     return Support::no("it carries a sum and ReLU after conv2d");
-  const Conv2dParams& p = conv_of(params);
-  const Shape& weight = s.in[1].shape;
-  if (weight[2] != 1 || weight[3] != 1 || p.stride.h != 1 || p.stride.w != 1 || p.padding.h != 0 ||
-      p.padding.w != 0 || p.groups != 1)
-    return Support::no("it takes windows of one pixel, of stride 1");
+  const Conv2dGeometry g = conv2d_geometry("conv2d", conv_of(params), s.in[0].shape, s.in[1].shape);
+  if (g.groups != 1) return Support::no("it takes one group");
   const DType dtype = s.out[0].dtype;
   if (dtype == DType::f64 || s.in[0].dtype != dtype || s.in[1].dtype != dtype)
     return Support::no("computes f16, bf16 and f32");
   if (!s.in[0].is_channels_last_dense() || !s.out[0].is_channels_last_dense())
     return Support::no("the images are not channels_last");
   if (s.in[0].numel() == 0 || s.out[0].numel() == 0) return Support::no("a tensor is empty");
-  Support support = Support::possible().with_contiguous(s.in[2].defined ? 0b110 : 0b10);
-  if (end->added >= 0) support.channels_last |= 0b1000;
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  if (!g.pointwise() && (g.c * bytes % 16 != 0 || !s.in[0].aligned ||
+                         unfolded_bytes(g, size_of(dtype)) > kMostUnfolded))
+    return Support::no("its windows take too much memory, or are not whole vectors");
+  Support support = Support::possible().with_channels_last(end->added >= 0 ? 0b1010 : 0b10);
+  if (s.in[2].defined) support.contiguous |= 0b100;
   return support;
 }
 
@@ -54,8 +70,9 @@ std::vector<Candidate> candidates(const P& params, const Specs& s,
   const bool relu = end->activation == Activation::relu;
   LtProduct product;
   MatmulProblem& p = product.problem;
-  p.n = s.in[1].shape[0];
-  p.k = s.in[1].shape[1];
+  const Conv2dGeometry g = conv2d_geometry("conv2d", conv_of(params), s.in[0].shape, s.in[1].shape);
+  p.n = g.o;
+  p.k = g.window();
   p.m = s.out[0].numel() / p.n;
   p.a_row = p.b_col = p.k;
   p.a_col = p.b_row = 1;
@@ -68,8 +85,10 @@ std::vector<Candidate> candidates(const P& params, const Specs& s,
                           : (biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
   std::vector<Candidate> found;
   for (LtAnswer& answer : find_lt_answers(product, request)) {
-    auto state = std::make_shared<PixelsState>();
-    state->workspace_bytes = answer.state->workspace_bytes;
+    auto state = std::make_shared<ProductState>();
+    state->conv = g;
+    state->unfolded = unfolded_size(g, s.out[0].dtype);
+    state->workspace_bytes = state->unfolded + answer.state->workspace_bytes;
     state->product = std::move(answer.state);
     found.push_back({answer.name, static_cast<double>(found.size()), std::move(state)});
   }
@@ -80,20 +99,26 @@ std::vector<Candidate> candidates(const P& params, const Specs& s,
 
 template <class P>
 void run(const P&, const KernelState& kernel_state, const Call& call) {
-  const auto& state = static_cast<const PixelsState&>(kernel_state);
-  run_lt(*state.product, *call.encoder, call.in[0].data, call.in[1].data,
-         call.in[2].defined() ? call.in[2].data : nullptr, call.out[0].data, call.workspace,
-         nullptr, call.in.size() > 3 ? call.in[3].data : nullptr);
+  const auto& state = static_cast<const ProductState&>(kernel_state);
+  auto* const workspace = static_cast<std::byte*>(call.workspace);
+  if (state.unfolded > 0)
+    unfold_windows(*call.encoder, state.conv, size_of(call.in[0].dtype()), call.in[0].data,
+                   workspace);
+  run_lt(*state.product, *call.encoder, state.unfolded > 0 ? workspace : call.in[0].data,
+         call.in[1].data, call.in[2].defined() ? call.in[2].data : nullptr, call.out[0].data,
+         workspace + state.unfolded, nullptr, call.in.size() > 3 ? call.in[3].data : nullptr);
 }
 
 template <class P>
-Kernel pixels_kernel(const char* name) {
+Kernel product_kernel(const char* name) {
   return kernel_with_candidates<supports<P>, candidates<P>, run<P>>(name);
 }
 
 }  // namespace
 
-Kernel conv2d_pixels_kernel() { return pixels_kernel<Conv2dParams>("pixels"); }
-Kernel conv2d_carrying_pixels_kernel() { return pixels_kernel<AnchoredParams>("conv2d_pixels"); }
+Kernel conv2d_cublaslt_kernel() { return product_kernel<Conv2dParams>("cublaslt"); }
+Kernel conv2d_carrying_cublaslt_kernel() {
+  return product_kernel<AnchoredParams>("conv2d_cublaslt");
+}
 
 }  // namespace mica
