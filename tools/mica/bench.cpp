@@ -282,8 +282,9 @@ void add_bench(CLI::App& app) {
   command->add_flag("--autotune,!--no-autotune", o->autotune,
                     "Time the kernels that can compute a convolution on CUDA and take the fastest "
                     "(the default here, as with the peers)");
-  command->add_flag("--breakdown", o->breakdown,
-                    "Time each kernel of the compiled step alone, beside its floor");
+  command->add_flag(
+      "--breakdown", o->breakdown,
+      "Time each kernel of the compiled step, or of a network, alone, beside its floor");
   command->add_option("--profile", o->profile,
                       "Write a page of what a compiled step does to this file, and time nothing");
   command->add_flag(
@@ -314,7 +315,9 @@ void add_bench(CLI::App& app) {
       if (name == "compile") bench_compile(device, o->json);
       if (name == "server") bench_server(o->json);
       if (name == "lstm") bench_lstm(device, o->batches, o->json);
-      if (is_network(name)) bench_network(name, device, o->batches, steps_of(*o, device), o->json);
+      if (is_network(name))
+        (o->breakdown ? bench_network_steps : bench_network)(name, device, o->batches,
+                                                             steps_of(*o, device), o->json);
       for (const Workload& w : workloads()) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;

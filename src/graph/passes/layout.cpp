@@ -328,10 +328,31 @@ class Regions {
   std::vector<std::set<ValueId>> chosen_;
 };
 
+/// Casts of images that reductions alone read leave them in the format they have.
+void keep_formats_of_casts(Graph& graph) {
+  const Index index(graph);
+  for (Node& cast : graph.nodes) {
+    if (!cast.op->copies || cast.out.size() != 1) continue;
+    const TensorSpec& from = graph[cast.in[0]].spec;
+    const ValueId id = cast.out[0];
+    const auto reduces = [&](int reader) {
+      return graph.nodes[static_cast<size_t>(reader)].op->reduction;
+    };
+    if (from.dtype == graph[id].spec.dtype || !from.is_channels_last() ||
+        !is_image(graph[id].spec) || graph[id].base != kNoValue || index.ever(id) ||
+        index.is_result(id) || !std::ranges::all_of(index.readers(id), reduces))
+      continue;
+    cast.params = AnyParams(ParamsRef::of(CopyParams{graph[id].spec.dtype, true}));
+    graph[id].spec.strides = channels_last_strides(graph[id].spec.shape);
+  }
+}
+
 }  // namespace
 
 void choose_layout_on(DeviceKind kind, Graph& graph) {
-  if (kind == DeviceKind::cuda) Regions(graph).convert_all();
+  if (kind != DeviceKind::cuda) return;
+  Regions(graph).convert_all();
+  keep_formats_of_casts(graph);
 }
 
 void choose_layout(Graph& graph) {

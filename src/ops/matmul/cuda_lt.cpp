@@ -179,7 +179,8 @@ std::vector<LtAnswer> first_answers(const LtProduct& product, size_t most) {
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(product.a, p.a_batch));
   const uint32_t out_alignment =
       alignment_of(product.out, p.batch.empty() ? Dims{} : Dims{p.m * p.n});
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out_alignment);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      product.added.defined ? alignment_of(product.added, {}) : out_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out_alignment);
 
   std::vector<cublasLtMatmulHeuristicResult_t> results(most);
@@ -232,7 +233,7 @@ std::vector<LtAnswer> find_lt_answers(const LtProduct& product, const CandidateR
 }
 
 void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b, void* vector,
-            void* out, void* workspace, void* beside) {
+            void* out, void* workspace, void* beside, const void* added) {
   auto operation = state.operation;
   auto a_layout = state.a;
   auto b_layout = state.b;
@@ -247,18 +248,19 @@ void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b
   const bool f64 = state.dtype == DType::f64;
   const void* one = f64 ? static_cast<const void*>(&one_f64) : &one_f32;
   const void* zero = f64 ? static_cast<const void*>(&zero_f64) : &zero_f32;
+  const void* times_added = added ? one : zero;
 
   // The library takes the innermost batch dimension; the others are calls of their own.
   const MatmulProblem& p = state.problem;
   const int64_t per_call = p.batch.empty() ? 1 : p.batch.back();
   for (int64_t index = 0; index < p.batches(); index += per_call) {
     std::byte* to = static_cast<std::byte*>(out) + index * p.m * p.n * element;
-    check_cublas(cublasLtMatmul(encoder.cublas_lt(), &operation, one,
-                                static_cast<const std::byte*>(b) + p.b_offset(index) * element,
-                                &b_layout,
-                                static_cast<const std::byte*>(a) + p.a_offset(index) * element,
-                                &a_layout, zero, to, &out_layout, to, &out_layout, &state.algo,
-                                workspace, state.workspace_bytes, encoder.stream()));
+    check_cublas(
+        cublasLtMatmul(encoder.cublas_lt(), &operation, one,
+                       static_cast<const std::byte*>(b) + p.b_offset(index) * element, &b_layout,
+                       static_cast<const std::byte*>(a) + p.a_offset(index) * element, &a_layout,
+                       times_added, added ? added : to, &out_layout, to, &out_layout, &state.algo,
+                       workspace, state.workspace_bytes, encoder.stream()));
   }
 }
 

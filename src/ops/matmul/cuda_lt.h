@@ -17,6 +17,7 @@ struct LtProduct {
   /// Dense, of the result's shape: what the epilogue writes before an activation, or reads for the
   /// gradient of one. For a single matrix.
   TensorSpec beside = {};
+  TensorSpec added = {};  ///< dense, of the result's shape: added to the product before all else
 
   /// The inputs of `problem` that do not have a unit stride in their rows or columns: bit 0 is a,
   /// bit 1 is b.
@@ -44,8 +45,8 @@ struct LtAnswer {
 /// Empty where there is none.
 std::vector<LtAnswer> find_lt_answers(const LtProduct& product, const CandidateRequest& request);
 
-/// `vector` and `beside` are null for an epilogue without them.
+/// `vector`, `beside` and `added` are null where there are none; `added` is for one product.
 void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b, void* vector,
-            void* out, void* workspace, void* beside = nullptr);
+            void* out, void* workspace, void* beside = nullptr, const void* added = nullptr);
 
 }  // namespace mica
