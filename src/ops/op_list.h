@@ -211,6 +211,8 @@ MICA_OP(col2im)
 // normalisation and loss
 MICA_OP(batch_norm)
 MICA_OP(batch_norm_grad)
+MICA_OP(conv2d_batch_norm)
+MICA_OP(conv2d_dgrad_batch_norm_grad)
 MICA_OP(cross_entropy)
 MICA_OP(cross_entropy_grad)
 MICA_OP(cross_entropy_with_grad)
@@ -372,6 +374,7 @@ MICA_FUNCTIONS(collective)
 // anchors
 MICA_CARRYING(batch_norm)
 MICA_CARRYING(conv2d)
+MICA_CARRYING(conv2d_batch_norm)
 MICA_CARRYING(layer_norm)
 MICA_CARRYING(matmul)
 
@@ -381,6 +384,7 @@ MICA_PATTERNS(conv2d_pool)
 MICA_PATTERNS(dropout)
 MICA_PATTERNS(cross_entropy)
 MICA_PATTERNS(batch_norm)
+MICA_PATTERNS(conv2d_batch_norm)
 MICA_PATTERNS(optimizer_update)
 
 // oneDNN

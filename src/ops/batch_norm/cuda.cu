@@ -2,6 +2,7 @@
 // fixed order, and the elementwise pass, which may add a residual and take the relu, or is
 // generated with any program that follows.
 #include "mica/ops/batch_norm/cuda_channels.cuh"
+#include "mica/ops/batch_norm/cuda_tail.h"
 #include "mica/ops/fused/cuda_generated.h"
 
 namespace mica {
@@ -169,36 +170,40 @@ std::shared_ptr<BatchNormState> prepare_end(const BatchNormParams& params, const
   return state;
 }
 
-/// Mean and 1/std, which the call's result `first` and the next are.
+/// Mean and 1/std, which the call's result `first` and the next are, of (C, g.splits) parts.
+template <class C>
+void finish_statistics(const BatchNormParams& params, const Geometry& g, const Call& call,
+                       size_t first, const Moments<C>* partial) {
+  call.encoder->launch(finish_moments<C>, static_cast<unsigned>(g.channels), kThreads, 0, g,
+                       params.eps, params.momentum, partial, per_channel<C>(call.in[3]),
+                       per_channel<C>(call.in[4]), call.out[first].as<C>(),
+                       call.out[first + 1].as<C>());
+}
+
+/// The same of x.
 void run_statistics(const BatchNormParams& params, const BatchNormState& state, const Call& call,
                     size_t first) {
   const Geometry& g = state.statistics;
   Encoder& encoder = *call.encoder;
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
-    const auto* x = call.in[0].as<const T>();
-    const auto running_mean = per_channel<C>(call.in[3]);
-    const auto running_var = per_channel<C>(call.in[4]);
-    auto* mean = call.out[first].as<C>();
-    auto* invstd = call.out[first + 1].as<C>();
     if (params.training) {
       auto* partial = static_cast<Moments<C>*>(call.workspace);
-      encoder.launch(partial_moments<T, kLast, V>, statistics_grid(g), block_of(g), 0, g, x,
-                     partial);
-      encoder.launch(finish_moments<C>, static_cast<unsigned>(g.channels), kThreads, 0, g,
-                     params.eps, params.momentum, partial, running_mean, running_var, mean, invstd);
+      encoder.launch(partial_moments<T, kLast, V>, statistics_grid(g), block_of(g), 0, g,
+                     call.in[0].as<const T>(), partial);
+      finish_statistics<C>(params, g, call, first, partial);
     } else {
-      encoder.launch(take_running<C>,
-                     static_cast<unsigned>(cuda::ceil_div<int64_t>(g.channels, kThreads)), kThreads,
-                     0, g.channels, params.eps, running_mean, running_var, mean, invstd);
+      encoder.launch(
+          take_running<C>, static_cast<unsigned>(cuda::ceil_div<int64_t>(g.channels, kThreads)),
+          kThreads, 0, g.channels, params.eps, per_channel<C>(call.in[3]),
+          per_channel<C>(call.in[4]), call.out[first].as<C>(), call.out[first + 1].as<C>());
     }
   });
 }
 
-void run_end(const BatchNormParams& params, const BatchNormState& state, const Call& call,
-             const BatchNormEnd& end) {
+/// The elementwise pass.
+void run_normalise(const BatchNormState& state, const Call& call, const BatchNormEnd& end) {
   const Geometry& g = state.elementwise;
-  run_statistics(params, state, call, 1);
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
     const bool adds = end.added >= 0;
@@ -209,6 +214,12 @@ void run_end(const BatchNormParams& params, const BatchNormState& state, const C
                          per_channel<C>(call.out[1]), per_channel<C>(call.out[2]),
                          call.out[0].as<T>());
   });
+}
+
+void run_end(const BatchNormParams& params, const BatchNormState& state, const Call& call,
+             const BatchNormEnd& end) {
+  run_statistics(params, state, call, 1);
+  run_normalise(state, call, end);
 }
 
 Support supports(const BatchNormParams&, const Specs& specs) {
@@ -268,9 +279,8 @@ std::shared_ptr<PassState> prepare_program(const AnchoredParams& params, const S
       GeneratedLaunch("anchored", generate_pass(*pass, params, specs), specs.out[0].device.index);
   return state;
 }
-void run_program(const AnchoredParams& params, const PassState& state, const Call& call) {
-  const auto results = static_cast<size_t>(params.call->results());
-  run_statistics(batch_norm_params(params), state, call, results);
+/// The elementwise pass, where the call has `results` before mean and 1/std.
+void run_pass(const PassState& state, const Call& call, size_t results) {
   fused::KernelArgs args = state.pass.args;
   for (size_t k = 0; k < state.from.size(); ++k) {
     const int from = state.from[k];
@@ -281,7 +291,44 @@ void run_program(const AnchoredParams& params, const PassState& state, const Cal
   state.pass.run(*call.encoder, args);
 }
 
+void run_program(const AnchoredParams& params, const PassState& state, const Call& call) {
+  const auto results = static_cast<size_t>(params.call->results());
+  run_statistics(batch_norm_params(params), state, call, results);
+  run_pass(state, call, results);
+}
+
 }  // namespace
+
+Support BatchNormTail::supports(const AnchoredParams* carried, const Specs& specs) {
+  if (!carried) return supports_layout(specs, 0b1);
+  const Support written = supports_carrying(*carried, specs);
+  return written.kind == Support::Kind::no ? supports_program(*carried, specs) : written;
+}
+
+BatchNormTail::BatchNormTail(const BatchNormParams& params, const AnchoredParams* carried,
+                             const Specs& specs)
+    : params_(params) {
+  if (carried) {
+    const auto end = batch_norm_end(*carried, specs);
+    results_ = static_cast<size_t>(carried->call->results());
+    generated_ = !end;
+    if (end) end_ = *end;
+  }
+  if (generated_) {
+    state_ = prepare_program(*carried, specs);
+  } else {
+    state_ = prepare_end(params, specs, end_);
+  }
+}
+
+void BatchNormTail::run(const Call& call, const void* moments, int parts) const {
+  const auto& state = static_cast<const BatchNormState&>(*state_);
+  Geometry g = state.statistics;
+  g.splits = parts;
+  finish_statistics<float>(params_, g, call, results_, static_cast<const Moments<float>*>(moments));
+  generated_ ? run_pass(static_cast<const PassState&>(state), call, results_)
+             : run_normalise(state, call, end_);
+}
 
 KernelList batch_norm_cuda_kernels() { return {kernel<supports, prepare, run>("split_reduction")}; }
 
