@@ -38,6 +38,7 @@ struct Moments {
 template <class T, bool kLast, int V>
 __global__ void __launch_bounds__(kThreads)
     partial_moments(Geometry g, const T* __restrict__ x, Moments<Compute<T>>* partial) {
+  wait_for_inputs();
   using C = Compute<T>;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t tiles = group < g.groups ? g.tiles : 0;
@@ -77,6 +78,7 @@ template <class C>
 __global__ void __launch_bounds__(kThreads)
     finish_moments(Geometry g, double eps, double momentum, const Moments<C>* partial,
                    PerChannel<C> running_mean, PerChannel<C> running_var, C* mean, C* invstd) {
+  wait_for_inputs();
   const int64_t c = blockIdx.x;
   const Moments<C> all = combine_parts(g.splits, partial);
   if (threadIdx.x != 0) return;
@@ -99,6 +101,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class C>
 __global__ void take_running(int64_t channels, double eps, PerChannel<C> running_mean,
                              PerChannel<C> running_var, C* mean, C* invstd) {
+  wait_for_inputs();
   const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (c >= channels) return;
   mean[c] = running_mean.get(c, C(0));
@@ -110,6 +113,7 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
     normalise(Geometry g, bool relu, const T* __restrict__ x, const T* __restrict__ residual,
               PerChannel<Compute<T>> weight, PerChannel<Compute<T>> bias,
               PerChannel<Compute<T>> mean, PerChannel<Compute<T>> invstd, T* __restrict__ y) {
+  wait_for_inputs();
   using C = Compute<T>;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (group >= g.groups) return;
@@ -218,6 +222,7 @@ void run_normalise(const BatchNormState& state, const Call& call, const BatchNor
 
 void run_end(const BatchNormParams& params, const BatchNormState& state, const Call& call,
              const BatchNormEnd& end) {
+  const ProgrammaticLaunch overlap;
   run_statistics(params, state, call, 1);
   run_normalise(state, call, end);
 }
@@ -292,6 +297,7 @@ void run_pass(const PassState& state, const Call& call, size_t results) {
 }
 
 void run_program(const AnchoredParams& params, const PassState& state, const Call& call) {
+  const ProgrammaticLaunch overlap;
   const auto results = static_cast<size_t>(params.call->results());
   run_statistics(batch_norm_params(params), state, call, results);
   run_pass(state, call, results);
@@ -322,6 +328,7 @@ BatchNormTail::BatchNormTail(const BatchNormParams& params, const AnchoredParams
 }
 
 void BatchNormTail::run(const Call& call, const void* moments, int parts) const {
+  const ProgrammaticLaunch overlap;
   const auto& state = static_cast<const BatchNormState&>(*state_);
   Geometry g = state.statistics;
   g.splits = parts;

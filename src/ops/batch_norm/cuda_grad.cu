@@ -67,6 +67,7 @@ __global__ void __launch_bounds__(kThreads, sums_blocks(kMask))
     partial_grad_sums(Geometry g, const T* __restrict__ dy, const T* __restrict__ x,
                       PerChannel<Compute<T>> mean, MaskArgs<T> mask,
                       GradSums<Compute<T>>* partial) {
+  wait_for_inputs();
   using C = Compute<T>;
   constexpr int kItems = sums_depth(V, kMask);
   constexpr bool kRecomputed = kMask == Mask::recomputed;
@@ -128,6 +129,7 @@ template <class C>
 __global__ void __launch_bounds__(kThreads)
     finish_grad_sums(Geometry g, const GradSums<C>* partial, PerChannel<C> invstd, C* dweight,
                      C* dbias) {
+  wait_for_inputs();
   const int64_t c = blockIdx.x;
   const GradSums<C> all = combine_parts(g.splits, partial);
   if (threadIdx.x != 0) return;
@@ -142,6 +144,7 @@ __global__ void __launch_bounds__(kThreads, input_blocks(kRecomputed))
     input_gradient(Geometry g, bool training, const T* __restrict__ dy, const T* __restrict__ x,
                    PerChannel<Compute<T>> mean, MaskArgs<T> mask, PerChannel<Compute<T>> dweight,
                    PerChannel<Compute<T>> dbias, T* __restrict__ dx) {
+  wait_for_inputs();
   using C = Compute<T>;
   constexpr int kItems = input_depth(V, kRecomputed);
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -235,6 +238,7 @@ void run_input_gradient(const BatchNormParams& params, const Geometry& g, const 
 template <Mask kMask>
 void run_masked(const BatchNormParams& params, const BatchNormState& state, const Call& call,
                 const BatchNormMask& given = {}) {
+  const ProgrammaticLaunch overlap;
   const Geometry& g = state.statistics;
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
@@ -301,6 +305,7 @@ BatchNormGradTail::BatchNormGradTail(const Specs& specs) : state_(prepare_grad({
 
 void BatchNormGradTail::run(const BatchNormParams& params, const Call& call, const void* sums,
                             int parts) const {
+  const ProgrammaticLaunch overlap;
   const auto& state = static_cast<const BatchNormState&>(*state_);
   Geometry g = state.statistics;
   g.splits = parts;
