@@ -220,12 +220,14 @@ __device__ void product_with_moments(const Problem& p, const TensorMap& x, const
   product_in_order<T, kColumnsTileN, false, Columns<kColumnsTileN>>(p, x, w, end);
 }
 
-/// dy w: the gradient of the convolution's input, and what WithGradSums makes of it.
+/// dy w: the gradient of the convolution's input, and what WithGradSums makes of it. w of f32 is
+/// turned round.
 template <class T>
 __device__ void product_with_grad_sums(const Problem& p, const TensorMap& dy, const TensorMap& w,
                                        const GradOperands& operands, void* dz, void* partial) {
+  constexpr bool kByRows = sizeof(T) == 2;
   WithGradSums<T> end(operands, dz, partial);
-  product_in_order<T, kColumnsTileN, true, Columns<kColumnsTileN>, WithGradSums<T>, kGradStages>(
+  product_in_order<T, kColumnsTileN, kByRows, Columns<kColumnsTileN>, WithGradSums<T>, kGradStages>(
       p, dy, w, end);
 }
 

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "mica/core/check.h"
+#include "mica/op/dispatch.h"
+#include "mica/op/select.h"
 #include "mica/op/settings.h"
 #include "mica/ops/anchored/anchored.h"
 #include "mica/ops/batch_norm/cuda_tail.h"
@@ -58,6 +60,11 @@ ColumnsProduct columns_product(const TensorSpec& out, const TensorSpec& a) {
   c.parts = of_column * wgmma::kCluster;
   c.grid = static_cast<unsigned>(c.parts * p.tiles_n);
   return c;
+}
+
+std::string why_not(DType dtype) {
+  if (dtype == DType::f64) return "computes f16 and bf16, and f32 as TF32";
+  return dtype == DType::f32 && !allow_tf32() ? "TF32 is not allowed" : "";
 }
 
 /// Whether a convolution of a (N, k, H, W) to `out` is such a product of operands that the kernel
@@ -135,8 +142,7 @@ Support supports_whole(const Conv2dBatchNormParams& p, const AnchoredParams* who
   const DType dtype = s.in[0].dtype;
   if (!p.norm.training) return Support::no("the statistics are given");
   if (s.in[2].defined) return Support::no("the convolution has a bias");
-  if (dtype == DType::f64) return Support::no("computes f16 and bf16, and f32 as TF32");
-  if (dtype == DType::f32 && !allow_tf32()) return Support::no("TF32 is not allowed");
+  if (const std::string reason = why_not(dtype); !reason.empty()) return Support::no(reason);
   const TensorSpec& product = s.out.back();
   Support support = supports_product(p.conv, s.in[0], s.in[1], product);
   if (support.kind == Support::Kind::no) return support;
@@ -212,9 +218,35 @@ void run_carrying(const AnchoredParams&, const ForwardState& state, const Call& 
 
 // Backward.
 
+/// The weight of f32 the other way round: only matrices of 16 bits may lie by rows.
+struct TurnedWeight {
+  AnyParams params;
+  TensorSpec from, to;
+  std::shared_ptr<const Prepared> copy;
+  size_t at = 0;  ///< in the workspace
+
+  TurnedWeight(const TensorSpec& weight, size_t place)
+      : params(params_info<NoParams>()),
+        from(weight),
+        to(TensorSpec::contiguous({weight.shape[1], weight.shape[0]}, weight.dtype, weight.device)),
+        at(place) {
+    from.shape = to.shape;
+    from.strides = {1, weight.shape[1]};
+    to.defined = true;
+    params = layout_copy_params(to);
+    copy = select(layout_copy_op(), params.ref(), {{&from, 1}, {&to, 1}}, weight.device);
+  }
+  void run(const Arg& weight, const Call& call) const {
+    const Arg in{weight.data, &from};
+    const Arg out{static_cast<std::byte*>(call.workspace) + at, &to};
+    copy->run(params.ref().data, {{&in, 1}, {&out, 1}, nullptr, call.encoder});
+  }
+};
+
 struct BackwardState : KernelState {
   ColumnsProduct product;
   cudaKernel_t kernel = nullptr;
+  std::optional<TurnedWeight> turned;
   std::optional<BatchNormGradTail> tail;
 };
 
@@ -222,7 +254,7 @@ enum { kDy, kWeight, kMore, kRelu, kX, kScale, kMean, kInvstd };
 
 Support supports_grad(const Conv2dBatchNormGradParams& p, const Specs& s) {
   const DType dtype = s.in[kDy].dtype;
-  if (dtype != DType::f16 && dtype != DType::bf16) return Support::no("computes f16 and bf16");
+  if (const std::string reason = why_not(dtype); !reason.empty()) return Support::no(reason);
   for (const int i : {kMore, kRelu, kX})
     if (!s.in[static_cast<size_t>(i)].aligned)
       return Support::no("an operand does not lie on a 16-byte boundary");
@@ -244,6 +276,13 @@ std::shared_ptr<BackwardState> prepare_grad(const Conv2dBatchNormGradParams&, co
   const TensorSpec in[] = {s.out[3], s.in[kX], s.in[kScale], s.in[kMean], s.in[kInvstd]};
   state->tail.emplace(Specs{in, s.out.first(3)});
   state->workspace_bytes = state->product.partial_bytes(2);
+  if (s.in[kDy].dtype == DType::f32) {
+    constexpr size_t kAlignment = 256;
+    const size_t place = (state->workspace_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    state->turned.emplace(s.in[kWeight], place);
+    state->workspace_bytes =
+        place + static_cast<size_t>(s.in[kWeight].numel()) * size_of(DType::f32);
+  }
   return state;
 }
 
@@ -254,8 +293,14 @@ void run_grad(const Conv2dBatchNormGradParams& params, const BackwardState& stat
   const char* const op = "conv2d_dgrad_batch_norm_grad";
   const auto bytes = static_cast<int>(size_of(c.dtype));
   const TensorMap a = wgmma::map_of(op, {call.in[kDy].data, c.dtype, p.m, c.k, c.k}, wgmma::kTileM);
-  const TensorMap b = wgmma::map_of(op, {call.in[kWeight].data, c.dtype, c.k, p.n, p.n},
-                                    wgmma::kStageRowBytes / bytes);
+  if (state.turned) state.turned->run(call.in[kWeight], call);
+  const TensorMap b =
+      state.turned ? wgmma::map_of(op,
+                                   {static_cast<std::byte*>(call.workspace) + state.turned->at,
+                                    c.dtype, p.n, c.k, c.k},
+                                   wgmma::kColumnsTileN / wgmma::kCluster)
+                   : wgmma::map_of(op, {call.in[kWeight].data, c.dtype, c.k, p.n, p.n},
+                                   wgmma::kStageRowBytes / bytes);
   const wgmma::GradOperands operands{call.in[kMore].data, call.in[kRelu].data, call.in[kX].data,
                                      call.in[kMean].as<const float>()};
   {
