@@ -52,6 +52,7 @@ MICA_OP(tril)
 MICA_OP(triu)
 MICA_OP(copy)
 MICA_OP(copy_into)
+MICA_OP(copies)
 MICA_OP(full)
 
 // elementwise

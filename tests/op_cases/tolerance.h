@@ -22,6 +22,7 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"slice",               {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"copy",                {0, 0, 0, 0},                        {1e-15, 1e-7, 5e-4, 4e-3}},
     {"copy_into",           {0, 0, 0, 0},                        {0, 0, 0, 0}},
+    {"copies",              {0, 0, 0, 0},                        {0, 0, 0, 0}},
     {"full",                {0, 6e-8, 5e-4, 4e-3},               {0, 0, 0, 0}},
     // elementwise
     {"add",                 {2e-16, 6.1e-8, 5e-4, 4e-3},         {1e-15, 4e-7, 1e-3, 8e-3}},

@@ -31,6 +31,7 @@ MISSING = {
     "anchored": "what compiled functions make of an op and elementwise calls around it",
     "conv2d_dgrad": "a gradient",
     "conv2d_wgrad": "a gradient",
+    "copies": "what compiled functions make of many copies",
     "conv2d_batch_norm": "what compiled functions make of a convolution and its batch norm",
     "conv2d_dgrad_batch_norm_grad": "a gradient",
     "conv2d_pool": "what compiled functions make of a convolution and its pooling",
