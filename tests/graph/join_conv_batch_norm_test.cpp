@@ -67,6 +67,42 @@ TEST(JoinConvBatchNorm, WithAWindowOfOnePixel) {
               ElementsAre("conv2d", "batch_norm"));
 }
 
+TEST(JoinConvBatchNorm, BelowAResidualThatTakesEachSecondPixel) {
+  const Norm norm(Device::null());
+  const Tensor one = window(1, Device::null());
+  const Tensor other = window(1, Device::null());
+  const Body body = [&](std::span<const Tensor> in) -> Tensors {
+    const Tensor x = in[0].detach().set_requires_grad();
+    const Tensor y = relu(add(norm(x), in[0]));
+    const Tensor a = sum(square(conv2d(y, one)));
+    const Tensor b = sum(square(conv2d(y, other, {}, {.stride = 2})));
+    return {grad({add(a, b)}, {x})[0]};
+  };
+  const std::vector<std::string> ops = joined(body);
+  EXPECT_THAT(ops, Contains("conv2d_dgrad_batch_norm_grad"));
+  EXPECT_THAT(ops, Contains("conv2d_dgrad").Times(1));
+  EXPECT_THAT(ops, Not(Contains(HasSubstr("relu_grad"))));
+  manual_seed(9);
+  const Norm on_cpu(Device::cpu());
+  const Tensor w = window(1, Device::cpu());
+  const Tensor v = window(1, Device::cpu());
+  const Body same = [&](std::span<const Tensor> in) -> Tensors {
+    const Tensor x = in[0].detach().set_requires_grad();
+    const Tensor y = relu(add(on_cpu(x), in[0]));
+    const Tensor a = sum(square(conv2d(y, w)));
+    const Tensor b = sum(square(conv2d(y, v, {}, {.stride = 2})));
+    return {grad({add(a, b)}, {x})[0]};
+  };
+  const Tensor x = uniform({3, kChannels, 7, 6}, -1, 1);
+  const std::vector<float> want = same({&x, 1})[0].to_vector<float>();
+  force_kernel("conv2d_dgrad_batch_norm_grad", "composed");
+  CompiledFunction compiled(same);
+  EXPECT_THAT(compiled({&x, 1})[0].to_vector<float>(),
+              testing::Pointwise(testing::FloatNear(2e-4F), want));
+  force_kernel("conv2d_dgrad_batch_norm_grad", "");
+  EXPECT_THAT(compiled.plan()->kernels(), Contains("conv2d_dgrad_batch_norm_grad: composed"));
+}
+
 /// What each step of training some residual blocks gives, and the parameters after it.
 std::vector<std::vector<float>> train(const Tensor& x, bool compiled) {
   manual_seed(7);

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include "mica/ops/conv2d_batch_norm/conv2d_batch_norm.h"
 #include "tests/op_cases/anchored.h"
 #include "tests/op_cases/conv_oracle.h"
@@ -90,18 +92,27 @@ OpCase conv2d_batch_norm_case() {
   return c;
 }
 
-Sample backward_sample(const Setup& s) {
+/// `apart`: each so many-th pixel has something that is added.
+Sample backward_sample(const Setup& s, int64_t apart) {
   const int64_t c = s.x[1];
   const HostConv conv = s.host_conv();
-  const Conv2dBatchNormGradParams p{{s.conv, s.x}, {}};
-  return {.name = s.name,
-          .in = {x(conv.y_shape(4)), x(s.w).in(-1, 1), x(s.x), x(s.x).away(0.1), x(s.x),
+  const Conv2dBatchNormGradParams p{{s.conv, s.x}, {}, apart};
+  return {.name = s.name + (apart > 1 ? fmt::format(", {} pixels apart", apart) : std::string()),
+          .in = {x(conv.y_shape(4)), x(s.w).in(-1, 1), x(p.more_shape()), x(s.x).away(0.1), x(s.x),
                  s.affine ? x({c}).statistic() : absent(), x({c}).statistic(),
                  x({c}).in(0.5, 2).statistic()},
           .call = [p](const Args& a) { return call_op("conv2d_dgrad_batch_norm_grad", p, a.in); },
           .oracle =
               [=](const HostArgs& in) {
-                HostArray dz = in[2];
+                HostArray dz = zeros_of(s.x);
+                const Shape few = p.more_shape();
+                for (size_t i = 0; i < in[2].values.size(); ++i) {
+                  const auto j = static_cast<int64_t>(i);
+                  const int64_t row = j / few[3] % few[2] * apart;
+                  const int64_t column = j % few[3] * apart;
+                  dz.values[at((j / few[3] / few[2] * s.x[2] + row) * s.x[3] + column)] =
+                      in[2].values[i];
+                }
                 conv.each([&](int64_t i, int64_t j, int64_t k) {
                   dz.values[at(j)] += in[0].values[at(i)] * in[1].values[at(k)];
                 });
@@ -118,23 +129,25 @@ OpCase conv2d_dgrad_batch_norm_grad_case() {
   OpCase c{.op = "conv2d_dgrad_batch_norm_grad",
            .samples = {},
            .no_single = "training needs more than one value per channel"};
-  for (const Setup& s : setups()) c.samples.push_back(backward_sample(s));
-  c.bad = {bad<ShapeError>(
-      "conv2d_dgrad_batch_norm_grad: input 3 must be [2, 8, 3, 3] as the "
-      "convolution's input, got f32[2, 8, 3, 4]",
-      [](Device d) {
-        const TensorOptions o{.device = d};
-        const Tensor x = zeros({2, 8, 3, 3}, o);
-        call_op("conv2d_dgrad_batch_norm_grad", Conv2dBatchNormGradParams{{{}, {2, 8, 3, 3}}, {}},
-                {x,
-                 zeros({8, 8, 1, 1}, o),
-                 x,
-                 zeros({2, 8, 3, 4}, o),
-                 x,
-                 {},
-                 zeros({8}, o),
-                 ones({8}, o)});
-      })};
+  for (const Setup& s : setups())
+    for (const int64_t apart : {1, 2, 3}) c.samples.push_back(backward_sample(s, apart));
+  c.bad = {
+      bad<ShapeError>("conv2d_dgrad_batch_norm_grad: input 3 must be [2, 8, 3, 3] as the "
+                      "convolution's input, got f32[2, 8, 3, 4]",
+                      [](Device d) {
+                        const TensorOptions o{.device = d};
+                        const Tensor x = zeros({2, 8, 3, 3}, o);
+                        call_op("conv2d_dgrad_batch_norm_grad",
+                                Conv2dBatchNormGradParams{{{}, {2, 8, 3, 3}}, {}, 1},
+                                {x,
+                                 zeros({8, 8, 1, 1}, o),
+                                 x,
+                                 zeros({2, 8, 3, 4}, o),
+                                 x,
+                                 {},
+                                 zeros({8}, o),
+                                 ones({8}, o)});
+                      })};
   return c;
 }
 

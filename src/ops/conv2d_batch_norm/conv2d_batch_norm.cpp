@@ -16,6 +16,7 @@ const OpDef& batch_norm_op();
 const OpDef& batch_norm_grad_op();
 const OpDef& add_op();
 const OpDef& relu_grad_op();
+const OpDef& copy_into_op();
 
 namespace {
 
@@ -52,10 +53,13 @@ void infer_grad(const Conv2dBatchNormGradParams& p, std::span<const TensorSpec> 
   check<ShapeError>(in[0].shape == g.y_shape() && in[0].dtype == in[1].dtype,
                     "{}: dy must be {} as the weight's dtype and the convolution's shape, got {}",
                     out.op(), g.y_shape(), in[0]);
-  for (const size_t i : {2, 3, 4})
-    check<ShapeError>(in[i].shape == p.conv.shape && in[i].dtype == in[0].dtype,
+  check(p.apart >= 1, "{}: apart must be at least 1, got {}", out.op(), p.apart);
+  for (const size_t i : {2, 3, 4}) {
+    const Shape shape = i == 2 ? p.more_shape() : p.conv.shape;
+    check<ShapeError>(in[i].shape == shape && in[i].dtype == in[0].dtype,
                       "{}: input {} must be {} as the convolution's input, got {}", out.op(), i,
-                      p.conv.shape, in[i]);
+                      shape, in[i]);
+  }
   infer_norm(batch_norm_grad_op(), p.norm, x, in.subspan(4), out);
   out.add(p.conv.shape, in[0].dtype);
 }
@@ -85,7 +89,17 @@ std::shared_ptr<ComposedState> prepare_composed_grad(const Conv2dBatchNormGradPa
   const auto in = [&](int i) { return state->in(i); };
   const auto out = [&](int i) { return state->out(i); };
   state->add(conv2d_dgrad_op(), p.conv, {in(0), in(1)}, {out(3)});
-  state->add(add_op(), NoParams{}, {out(3), in(2)}, {out(3)});
+  if (p.apart == 1) {
+    state->add(add_op(), NoParams{}, {out(3), in(2)}, {out(3)});
+  } else if (s.in[2].numel() > 0) {
+    TensorSpec some = s.out[3];
+    some.shape = s.in[2].shape;
+    for (int d = 2; d < some.rank(); ++d) some.strides[d] *= p.apart;
+    const int sum = state->temporary(some.shape, some.dtype, s.in[2]);
+    const int at = state->view(out(3), some);
+    state->add(add_op(), NoParams{}, {at, in(2)}, {sum});
+    state->add(copy_into_op(), NoParams{}, {at, sum}, {});
+  }
   state->add(relu_grad_op(), NoParams{}, {out(3), in(3)}, {out(3)});
   state->add(batch_norm_grad_op(), p.norm, {out(3), in(4), in(5), in(6), in(7)},
              {out(0), out(1), out(2)});

@@ -21,11 +21,19 @@ struct Conv2dBatchNormParams {
 struct Conv2dBatchNormGradParams {
   Conv2dGradParams conv;
   BatchNormParams norm;
+  int64_t apart = 1;  ///< pixels between those that `more` has, along both axes
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     Conv2dGradParams::fields(self.conv, f);
     BatchNormParams::fields(self.norm, f);
+    f("apart", self.apart);
+  }
+  /// Of `more`.
+  Shape more_shape() const {
+    Shape s = conv.shape;
+    for (int d = 2; d < s.rank(); ++d) s[d] = (s[d] + apart - 1) / apart;
+    return s;
   }
 };
 
@@ -35,8 +43,9 @@ struct Conv2dBatchNormGradParams {
 // running_var of batch_norm; outputs batch_norm's, and the convolution's.
 //
 // conv2d_dgrad_batch_norm_grad, of relu(batch_norm(x) + residual) and a convolution of that:
-// inputs dy and weight of conv2d_dgrad, what else the relu's result gets as a gradient, that
-// result, then x, weight, mean and invstd of batch_norm_grad; outputs dx, dweight and dbias of
-// batch_norm_grad, and the gradient of the residual.
+// inputs dy and weight of conv2d_dgrad, what else the relu's result gets as a gradient (each
+// `apart`-th pixel of it, where the others get none), that result, then x, weight, mean and invstd
+// of batch_norm_grad; outputs dx, dweight and dbias of batch_norm_grad, and the gradient of the
+// residual.
 
 }  // namespace mica

@@ -16,8 +16,10 @@ MICA_PORTABLE constexpr int grad_shared_bytes(int element_bytes) {
 }
 
 /// What is added to a gradient, by whose sign it counts, and the input of a batch norm with the
-/// mean of each channel.
+/// mean of each channel. Of images with height and width `more` has each `apart`-th pixel.
 struct GradOperands {
+  int apart;
+  unsigned height, width;
   const void* more;
   const void* y;
   const void* x;
@@ -116,7 +118,7 @@ struct WithMoments {
     }
   }
   __device__ void begin_part(int) {}
-  __device__ void fetch(Offset, u32, u32) const {}
+  __device__ void fetch(const Problem&, int, int, u32, u32) const {}
   __device__ void take(int part, Offset at, T (&x)[V], const void*, u32) {
     fused::Vec<T, V> own;
     if (count[part] == 0.0f)
@@ -177,14 +179,29 @@ struct WithGradSums {
 #pragma unroll
     for (int j = 0; j < V; ++j) centre[j] = in.mean[col + j];
   }
-  __device__ void fetch(Offset at, u32 to, u32 apart) const {
-    copy(to, in.more, at);
+  __device__ void fetch(const Problem& p, int row, int col, u32 to, u32 apart) const {
+    const Offset at = static_cast<Offset>(row) * p.n + col;
+    bool is_there = true;
+    Offset at_more = at;
+    if (in.apart > 1) {
+      const unsigned step = in.apart;
+      const unsigned line = row / in.width;
+      const unsigned image = line / in.height;
+      const unsigned h = line - image * in.height;
+      const unsigned w = row - line * in.width;
+      const unsigned lines = (in.height + step - 1) / step;
+      const unsigned columns = (in.width + step - 1) / step;
+      is_there = h % step == 0 && w % step == 0;
+      at_more = is_there ? ((image * lines + h / step) * columns + w / step) * p.n + col : 0;
+    }
+    copy(to, in.more, at_more, is_there);
     copy(to + apart, in.y, at);
     copy(to + 2 * apart, in.x, at);
   }
-  static __device__ void copy(u32 to, const void* from, Offset at) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to),
-                 "l"(static_cast<const T*>(from) + at)
+  /// Zeros where it is not there.
+  static __device__ void copy(u32 to, const void* from, Offset at, bool is_there = true) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                 "l"(static_cast<const T*>(from) + at), "r"(is_there ? 16 : 0)
                  : "memory");
   }
   __device__ void take(int part, Offset at, T (&own)[V], const unsigned char* room, u32 apart) {

@@ -301,7 +301,13 @@ void run_grad(const Conv2dBatchNormGradParams& params, const BackwardState& stat
                                    wgmma::kColumnsTileN / wgmma::kCluster)
                    : wgmma::map_of(op, {call.in[kWeight].data, c.dtype, c.k, p.n, p.n},
                                    wgmma::kStageRowBytes / bytes);
-  const wgmma::GradOperands operands{call.in[kMore].data, call.in[kRelu].data, call.in[kX].data,
+  const Shape& shape = params.conv.shape;
+  const wgmma::GradOperands operands{static_cast<int>(params.apart),
+                                     static_cast<unsigned>(shape[2]),
+                                     static_cast<unsigned>(shape[3]),
+                                     call.in[kMore].data,
+                                     call.in[kRelu].data,
+                                     call.in[kX].data,
                                      call.in[kMean].as<const float>()};
   {
     const ProgrammaticLaunch overlap;

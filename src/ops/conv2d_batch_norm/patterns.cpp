@@ -33,25 +33,54 @@ std::optional<MatchedCall> join_forward(const Match& match) {
   return joined;
 }
 
+/// The gradient of a convolution that takes each so many-th pixel, without the zeros between them;
+/// none for another call.
+std::optional<MatchedCall> without_zeros(const Match& match, const MatchedCall& dgrad,
+                                         int64_t& apart) {
+  Conv2dGradParams p = dgrad.params.as<Conv2dGradParams>();
+  apart = p.conv.stride.h;
+  if (apart < 2 || p.conv.stride.w != apart) return std::nullopt;
+  p.conv.stride = 1;
+  if (!is_pointwise(p.conv, match.spec(dgrad.in[1]))) return std::nullopt;
+  const Shape& dy = match.spec(dgrad.in[0]).shape;
+  p.shape[2] = dy[2];
+  p.shape[3] = dy[3];
+  return MatchedCall{
+      dgrad.op, AnyParams(ParamsRef::of(p)), dgrad.in, {MatchedCall::kBetween}, dgrad.place};
+}
+
 /// Likewise below a residual, whose own gradient is one of the two that are added.
-template <int kMore>
+template <int kMore, bool kApart>
 std::optional<MatchedCall> join_backward(const Match& match) {
   const MatchedCall& norm = match.calls[0];
   const MatchedCall& relu = match.calls[1];
   const MatchedCall& add = match.calls[2];
   const MatchedCall& conv = match.calls[3];
-  const Conv2dBatchNormGradParams params{conv.params.as<Conv2dGradParams>(),
-                                         norm.params.as<BatchNormParams>()};
+  Conv2dBatchNormGradParams params{conv.params.as<Conv2dGradParams>(),
+                                   norm.params.as<BatchNormParams>()};
   const TensorSpec& x = match.spec(norm.in[1]);
   if (!is_pointwise(params.conv.conv, match.spec(conv.in[1]))) return std::nullopt;
   for (const int value : {add.in[kMore], relu.in[1], conv.out[0], relu.out[0]})
     if (match.spec(value).shape != x.shape || match.spec(value).dtype != x.dtype)
       return std::nullopt;
-  return MatchedCall{&conv2d_dgrad_batch_norm_grad_op(),
-                     AnyParams(ParamsRef::of(params)),
+  MatchedCall joined{&conv2d_dgrad_batch_norm_grad_op(),
+                     AnyParams(params_info<NoParams>()),
                      {conv.in[0], conv.in[1], add.in[kMore], relu.in[1], norm.in[1], norm.in[2],
                       norm.in[3], norm.in[4]},
                      {norm.out[0], norm.out[1], norm.out[2], relu.out[0]}};
+  if (kApart) {
+    const auto some = without_zeros(match, match.calls[4], params.apart);
+    if (!some) return std::nullopt;
+    joined.before = {*some};
+    joined.between = match.spec(add.in[kMore]);
+    joined.between.shape = params.more_shape();
+    joined.between.strides = joined.between.is_channels_last() || x.is_channels_last_dense()
+                                 ? channels_last_strides(joined.between.shape)
+                                 : contiguous_strides(joined.between.shape);
+    joined.in[2] = MatchedCall::kBetween;
+  }
+  joined.params = AnyParams(ParamsRef::of(params));
+  return joined;
 }
 
 }  // namespace
@@ -60,10 +89,15 @@ Patterns conv2d_batch_norm_patterns() {
   enum { kProduct, kDz, kSum, kY, kD, kMore };
   const Pattern::Call norm{"batch_norm_grad", {kDz}};
   const Pattern::Call relu{"relu_grad", {kSum, kY}, {kDz}};
+  const Pattern::Call left{"add", {kD, kMore}, {kSum}};
+  const Pattern::Call right{"add", {kMore, kD}, {kSum}};
   const Pattern::Call dgrad{"conv2d_dgrad", {}, {kD}};
+  const Pattern::Call apart{"conv2d_dgrad", {}, {kMore}};
   return {{{{"batch_norm", {kProduct}}, {"conv2d", {}, {kProduct}}}, join_forward},
-          {{norm, relu, {"add", {kD, kMore}, {kSum}}, dgrad}, join_backward<1>},
-          {{norm, relu, {"add", {kMore, kD}, {kSum}}, dgrad}, join_backward<0>}};
+          {{norm, relu, left, dgrad, apart}, join_backward<1, true>},
+          {{norm, relu, right, dgrad, apart}, join_backward<0, true>},
+          {{norm, relu, left, dgrad}, join_backward<1, false>},
+          {{norm, relu, right, dgrad}, join_backward<0, false>}};
 }
 
 }  // namespace mica

@@ -256,7 +256,7 @@ struct EachResult {
   const End& end;
   __device__ void begin() {}
   __device__ void begin_part(int) {}
-  __device__ void fetch(Offset, u32, u32) const {}
+  __device__ void fetch(const Problem&, int, int, u32, u32) const {}
   template <class T, int V>
   __device__ void take(int, Offset at, T (&x)[V], const void*, u32) {
     end(at, x);
@@ -302,8 +302,7 @@ __device__ void fetch(const Problem& p, const Tile& tile, int number, unsigned c
 #pragma unroll
     for (int r = 0; r < step.kRows; ++r)
       if (step.has(p, r))
-        end.fetch(step.template at<typename End::Offset>(p, r), own + r * 32 * 16,
-                  step.kRows * 32 * 16);
+        end.fetch(p, step.row + r * 4, step.col, own + r * 32 * 16, step.kRows * 32 * 16);
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
 }
