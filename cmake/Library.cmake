@@ -70,6 +70,7 @@ set(carrying_headers
   ops/conv2d/cuda_forward_plan.h
   ops/conv2d/cuda_implicit_dgrad.cuh
   ops/conv2d/cuda_implicit_gemm.cuh
+  ops/conv2d_batch_norm/cuda_columns.cuh
   ops/fused/few_digits.h
   ops/layer_norm/cuda_row_norm.cuh
   ops/matmul/cuda_direct.cuh

@@ -52,6 +52,7 @@ MICA_OP(tril)
 MICA_OP(triu)
 MICA_OP(copy)
 MICA_OP(copy_into)
+MICA_OP(copies)
 MICA_OP(full)
 
 // elementwise
@@ -213,6 +214,8 @@ MICA_OP(col2im)
 // normalisation and loss
 MICA_OP(batch_norm)
 MICA_OP(batch_norm_grad)
+MICA_OP(conv2d_batch_norm)
+MICA_OP(conv2d_dgrad_batch_norm_grad)
 MICA_OP(cross_entropy)
 MICA_OP(cross_entropy_grad)
 MICA_OP(cross_entropy_with_grad)
@@ -374,6 +377,7 @@ MICA_FUNCTIONS(collective)
 // anchors
 MICA_CARRYING(batch_norm)
 MICA_CARRYING(conv2d)
+MICA_CARRYING(conv2d_batch_norm)
 MICA_CARRYING(layer_norm)
 MICA_CARRYING(matmul)
 MICA_CARRYING(quantized_conv2d)
@@ -384,6 +388,7 @@ MICA_PATTERNS(conv2d_pool)
 MICA_PATTERNS(dropout)
 MICA_PATTERNS(cross_entropy)
 MICA_PATTERNS(batch_norm)
+MICA_PATTERNS(conv2d_batch_norm)
 MICA_PATTERNS(optimizer_update)
 
 // oneDNN

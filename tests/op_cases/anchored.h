@@ -11,6 +11,7 @@ namespace mica::cases {
 std::vector<Sample> conv2d_carrying_samples();
 std::vector<Sample> product_carrying_samples();
 std::vector<Sample> batch_norm_carrying_samples();
+std::vector<Sample> conv2d_batch_norm_carrying_samples();
 std::vector<Sample> row_norm_carrying_samples();
 std::vector<Sample> quantized_carrying_samples();
 

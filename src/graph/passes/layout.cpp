@@ -284,6 +284,21 @@ class Regions {
           if (node.in[k] == id) node.in[k] = converted;
   }
 
+  /// A weight's gradient that is only cast may lie as the kernel makes it.
+  void convert_gradient(const Index& now, Node& node) {
+    for (size_t k = 0; k < node.op->out.size(); ++k) {
+      if (node.op->out[k].format != Format::weight || !is_image(g_[node.out[k]].spec)) continue;
+      const ValueId id = node.out[k];
+      const auto readers = now.readers(id);
+      const bool is_cast = !now.is_result(id) && !now.ever(id) && now.views(id).empty() &&
+                           readers.size() == 1 &&
+                           g_.nodes[static_cast<size_t>(readers[0])].op->copies;
+      if (!is_cast) continue;
+      node.params.set("channels_last", true);
+      g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
+    }
+  }
+
   void convert(const std::set<ValueId>& region) {
     const std::set<ValueId> in = entries(region);
     const std::set<ValueId> out = exits(region);
@@ -310,6 +325,11 @@ class Regions {
       if (!is_in(region, node)) continue;
       for (const ValueId id : image_results(g_, node))
         g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
+    }
+    {
+      const Index now(g_);
+      for (Node& node : g_.nodes)
+        if (is_in(region, node)) convert_gradient(now, node);
     }
     for (const ValueId id : out) {
       const ValueId converted = insert_copy(g_[id].node + 1, id, MemoryFormat::contiguous);

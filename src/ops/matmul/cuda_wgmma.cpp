@@ -11,7 +11,7 @@
 #include "mica/ops/anchored/cuda_carried.h"
 #include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/matmul/cuda_kernels.h"
-#include "mica/ops/matmul/cuda_wgmma.cuh"
+#include "mica/ops/matmul/cuda_wgmma.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -186,38 +186,15 @@ Encode encode_function() {
   return function;
 }
 
-/// Boxes of `rows` rows and kStageRowBytes; f32 is rounded to TF32 on the way.
-TensorMap map_of(const WgmmaState& state, const void* data, int64_t count, int64_t pitch,
-                 int rows) {
-  const auto bytes = static_cast<cuuint64_t>(size_of(state.dtype));
-  const CUtensorMapDataType type = state.dtype == DType::f32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
-                                   : state.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                               : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(state.k), static_cast<cuuint64_t>(count)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(pitch) * bytes};
-  const cuuint32_t box[] = {static_cast<cuuint32_t>(wgmma::kStageRowBytes / bytes),
-                            static_cast<cuuint32_t>(rows)};
-  const cuuint32_t steps[] = {1, 1};
-  CUtensorMap map;
-  const CUresult result =
-      encode_function()(&map, type, 2, const_cast<void*>(data), sizes, strides, box, steps,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  check<DeviceError>(result == CUDA_SUCCESS, "anchored: the driver refuses an operand's map: {}",
-                     static_cast<int>(result));
-  TensorMap own;
-  static_assert(sizeof own == sizeof map);
-  std::memcpy(&own, &map, sizeof own);
-  return own;
-}
-
 void run(const AnchoredParams& params, const KernelState& kernel_state, const Call& call) {
   const auto& state = static_cast<const WgmmaState&>(kernel_state);
   wgmma::Problem p = state.problem;
   if (state.biased) p.bias = call.in[2].data;
-  const TensorMap a = map_of(state, call.in[0].data, p.m, state.a_pitch, wgmma::kTileM);
+  const TensorMap a = wgmma::map_of(
+      "anchored", {call.in[0].data, state.dtype, p.m, state.k, state.a_pitch}, wgmma::kTileM);
   const TensorMap b =
-      map_of(state, call.in[1].data, p.n, state.b_pitch, state.tile_n / wgmma::kCluster);
+      wgmma::map_of("anchored", {call.in[1].data, state.dtype, p.n, state.k, state.b_pitch},
+                    state.tile_n / wgmma::kCluster);
   const ProgrammaticLaunch overlap;
   call.encoder->launch_clusters(
       reinterpret_cast<void (*)(wgmma::Problem, TensorMap, TensorMap, fused::KernelArgs)>(
@@ -229,6 +206,30 @@ void run(const AnchoredParams& params, const KernelState& kernel_state, const Ca
 }
 
 }  // namespace
+
+wgmma::TensorMap wgmma::map_of(const char* op, const Operand& operand, int rows) {
+  const auto bytes = static_cast<cuuint64_t>(size_of(operand.dtype));
+  const CUtensorMapDataType type = operand.dtype == DType::f32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+                                   : operand.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(operand.columns),
+                              static_cast<cuuint64_t>(operand.rows)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(operand.pitch) * bytes};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(kStageRowBytes / bytes),
+                            static_cast<cuuint32_t>(rows)};
+  const cuuint32_t steps[] = {1, 1};
+  CUtensorMap map;
+  const CUresult result =
+      encode_function()(&map, type, 2, const_cast<void*>(operand.data), sizes, strides, box, steps,
+                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  check<DeviceError>(result == CUDA_SUCCESS, "{}: the driver refuses an operand's map: {}", op,
+                     static_cast<int>(result));
+  TensorMap own;
+  static_assert(sizeof own == sizeof map);
+  std::memcpy(&own, &map, sizeof own);
+  return own;
+}
 
 Kernel product_carrying_wgmma_kernel() {
   return kernel_with_candidates<supports, candidates, run>("product_wgmma");
