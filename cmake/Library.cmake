@@ -67,6 +67,12 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/io/report.cpp ${PROJECT_SO
 file(GLOB functor_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
   ${PROJECT_SOURCE_DIR}/src/ops/*/functor_params.h ${PROJECT_SOURCE_DIR}/src/ops/*/functors.h)
 set(carrying_headers
+  core/philox.h
+  ops/attention/cuda_terms.cuh
+  ops/attention/cuda_terms.h
+  ops/attention/cuda_wgmma.cuh
+  ops/attention/cuda_wgmma.h
+  ops/attention/geometry.h
   ops/conv2d/cuda_forward_plan.h
   ops/conv2d/cuda_implicit_dgrad.cuh
   ops/conv2d/cuda_implicit_gemm.cuh
@@ -74,6 +80,8 @@ set(carrying_headers
   ops/fused/few_digits.h
   ops/layer_norm/cuda_row_norm.cuh
   ops/matmul/cuda_direct.cuh
+  ops/matmul/cuda_few_rows.cuh
+  ops/matmul/cuda_few_rows.h
   ops/matmul/cuda_small.cuh
   ops/matmul/cuda_small_product.h
   ops/matmul/cuda_split_k.cuh
@@ -83,7 +91,8 @@ set(carrying_headers
   runtime/cuda/basics.cuh
   runtime/cuda/cluster.cuh
   runtime/cuda/rtc.cuh
-  runtime/cuda/tf32.cuh)
+  runtime/cuda/tf32.cuh
+  runtime/cuda/wgmma.cuh)
 set(embedded_headers "")
 foreach(header runtime/portable.h ops/elementwise/math.h ops/fused/device.h ${functor_headers} ${carrying_headers})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${header})

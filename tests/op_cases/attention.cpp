@@ -88,6 +88,15 @@ std::vector<Setup> large_setups() {
       Setup{"several tiles, mask", 1, 1, 1, 140, 140, 72, 8}.with({}).masked({1, 1, 140, 140},
                                                                              true),
       Setup{"wide heads", 1, 1, 1, 30, 40, 256, 256}.with(band(-1, 0)),
+      Setup{"several tiles of wide heads", 1, 2, 1, 150, 200, 128, 112}.with(band(-1, 0, true)),
+      // Keys of few queries are split over blocks.
+      Setup{"one query, lengths", 3, 2, 2, 1, 600, 64, 64}.with({}).of_lengths({600, 1, 333}),
+      Setup{"few queries, window, grouped", 1, 4, 2, 3, 300, 72, 40}.with(band(170, 0, true)),
+      Setup{"few queries, mask, dropout", 1, 2, 1, 4, 130, 128, 256}
+          .with({.dropout = 0.25})
+          .masked({1, 2, 1, 130}, false),
+      Setup{"few queries, one tensor", 2, 3, 1, 4, 4, 16, 16}.with(
+          {.right = 0, .heads = 3, .kv_heads = 1}),
       Setup{"one tensor, several tiles", 1, 6, 2, 80, 80, 64, 64}.with(
           {.right = 0, .heads = 6, .kv_heads = 2})};
 }

@@ -166,6 +166,7 @@ Sample linear_sample(const char* name, const Shape& in, int64_t out, bool bias,
 
 OpCase linear_case() {
   const std::vector<DType> f32_bf16 = {DType::f32, DType::bf16};
+  const std::vector<DType> few = {DType::f32, DType::f16, DType::bf16};
   return {
       .op = "linear",
       .samples = {linear_sample("with bias", {4, 6}, 5, true),
@@ -177,6 +178,9 @@ OpCase linear_case() {
                   linear_sample("long rows", {40, 1000}, 48, true, {DType::f32}),
                   linear_sample("few outputs", {67, 260}, 10, true, {DType::f32}),
                   linear_sample("few outputs, long rows", {5, 2100}, 13, true, {DType::f32}),
+                  linear_sample("a long row", {1, 5200}, 70, true, few),
+                  linear_sample("few rows", {2, 4, 320}, 530, false, few),
+                  linear_sample("three rows", {3, 264}, 41, true, few),
                   linear_sample("one element", {1, 1}, 1, true),
                   linear_sample("no rows", {0, 3}, 2, true),
                   linear_sample("no inputs gives the bias", {3, 0}, 2, true),
@@ -339,6 +343,13 @@ std::vector<Sample> product_carrying_samples() {
   };
   tiles("silu of a sum by tiles", {2, {elementwise("add", {0, 1}), elementwise("silu", {2})}, {1}},
         {x({4, 50, 200})}, [](double v, double a, double) { return activated(v + a, silu); });
+  samples.push_back(program_sample(
+      "silu of a sum of few rows", {2, {elementwise("add", {0, 1}), elementwise("silu", {2})}, {1}},
+      {x({5, 70})}, [](double v, double a, double) { return activated(v + a, silu); }, few,
+      {5, 1304}, 70));
+  samples.back().in[0] = x({5, 1304}).in(-0.1, 0.1);
+  samples.push_back(layer_sample("a row", {1, 1304}, 70, true, true, few, gelu));
+  samples.back().in[0] = x({1, 1304}).in(-0.1, 0.1);
   tiles("scaled by a vector, GELU, tanh by tiles",
         {2, {elementwise("mul", {0, 1}), elementwise("gelu", {2}), elementwise("tanh", {3})}, {2}},
         {x({200}).in(-1, 1)},

@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 CASES = int(os.environ.get("MICA_ATTENTION_CASES", "16"))
-KERNELS = {"cpu": ("tiled", "reference"), "cuda": ("cudnn", "tiles", "direct")}
+# Of the call and of its gradient.
+KERNELS = {
+    "cpu": (("tiled", "tiled"), ("reference", "reference")),
+    "cuda": (
+        ("cudnn", "cudnn"),
+        ("wgmma", "wgmma"),
+        ("tiles", "tiles"),
+        ("split_keys", "direct"),
+        ("direct", "direct"),
+    ),
+}
 TOLERANCE = {"float64": 1e-11, "float32": 2e-5, "float16": 8e-3, "bfloat16": 6e-2}
 
 
@@ -69,7 +79,7 @@ def expected_of(arrays, options, added):
     return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300) @ v
 
 
-def attend(arrays, options, mask, dtype, device, kernel):
+def attend(arrays, options, mask, dtype, device, kernels):
     """The result and the gradients of q, k and v for a fixed cotangent; None if it is refused."""
     q, k, v = (mica.tensor(a).to(dtype).to(device).requires_grad_() for a in arrays)
     given = dict(options)
@@ -79,7 +89,7 @@ def attend(arrays, options, mask, dtype, device, kernel):
     if "lengths" in given:
         given["lengths"] = given["lengths"].to(device)
     mica.manual_seed(3)
-    for op in ("attention", "attention_grad"):
+    for op, kernel in zip(("attention", "attention_grad"), kernels, strict=True):
         mica.force_kernel(op, kernel)
     try:
         y = F.scaled_dot_product_attention(q, k, v, **given)
@@ -106,7 +116,7 @@ def test_random_combination(seed, device):
         rounded = [mica.tensor(a).to(dtype).double().numpy() for a in arrays]
         numbers = mask is not None and mask.dtype != bool
         given = mica.tensor(mask).to(dtype).double().numpy() if numbers else mask
-        reference = attend(rounded, options, given, "float64", "cpu", "reference")
+        reference = attend(rounded, options, given, "float64", "cpu", ("reference",) * 2)
         if dtype == "float64" and "dropout_p" not in options:
             assert apart(reference[0], expected_of(arrays, options, added)) < 1e-11
         on_cuda = "cuda" in str(device)
@@ -129,3 +139,40 @@ def test_strided_operands_are_not_copied(device):
     assert y.transpose(1, 2).is_contiguous()
     packed = F.packed_attention(qkv.reshape(2, 9, 96), 4, is_causal=True)
     assert mica.allclose(y.transpose(1, 2).reshape(2, 9, 32), packed, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernels", [None, *[k for all_of in KERNELS.values() for k in all_of]])
+def test_memory_grows_with_the_length(kernels, device):
+    """By what a compiled step of twice the length takes, forward and backward."""
+    own = KERNELS["cuda" if "cuda" in str(device) else "cpu"]
+    if kernels is not None and kernels not in own:
+        pytest.skip("a kernel of another device")
+    if kernels and ("reference" in kernels or "split_keys" in kernels):
+        pytest.skip("too slow for long sequences, or made for few queries")
+    dtype = "bfloat16" if "cuda" in str(device) else "float32"
+
+    def bytes_of(length):
+        q, k, v = (
+            mica.randn(1, 1, length, 32, device=device).to(dtype).requires_grad_() for _ in "qkv"
+        )
+        slope = mica.ones(1, 1, length, 32, device=device).to(dtype)
+
+        @mica.compile
+        def step():
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return mica.autograd.grad([y], [q, k, v], [slope])
+
+        step()
+        return step.memory["arena"]
+
+    for op, kernel in zip(("attention", "attention_grad"), kernels or ("", ""), strict=True):
+        mica.force_kernel(op, kernel)
+    try:
+        short, long = bytes_of(1024), bytes_of(4096)
+    except mica.Unsupported as e:
+        pytest.skip(str(e))
+    finally:
+        for op in ("attention", "attention_grad"):
+            mica.force_kernel(op, "")
+    assert long < 4.5 * short
+    assert long < 4096 * 4096  # bytes: the scores would be at least twice that

@@ -259,7 +259,7 @@ void add_bench(CLI::App& app) {
       "bench",
       "Time a training step, eager and compiled, operators alone, compiling, or a server's calls");
   auto o = std::make_shared<Options>();
-  std::vector<std::string> names = {"ops", "compile", "server", "lstm"};
+  std::vector<std::string> names = {"ops", "compile", "server", "lstm", "generate"};
   for (const Workload& w : workloads()) names.emplace_back(w.name);
   command
       ->add_option("workload", o->workloads,
@@ -305,6 +305,7 @@ void add_bench(CLI::App& app) {
       "  mica bench compile\n"
       "  mica bench server\n"
       "  mica bench lstm --batch 32,256\n"
+      "  mica bench generate --breakdown\n"
       "  mica bench model.onnx --batch 1,8,128");
   command->callback([o] {
     const Device device = choose_device(o->device);
@@ -315,6 +316,7 @@ void add_bench(CLI::App& app) {
       if (name == "compile") bench_compile(device, o->json);
       if (name == "server") bench_server(o->json);
       if (name == "lstm") bench_lstm(device, o->batches, o->json);
+      if (name == "generate") bench_generate(device, o->breakdown, o->json);
       if (is_network(name))
         (o->breakdown ? bench_network_steps : bench_network)(name, device, o->batches,
                                                              steps_of(*o, device), o->json);

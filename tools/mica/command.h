@@ -33,6 +33,8 @@ void bench_compile(Device device, bool json);
 void bench_server(bool json);
 /// Of the batches given, or of its own.
 void bench_lstm(Device device, const std::vector<int64_t>& batches, bool json);
+/// GPT-2 124M, one sequence, by a cache of keys and values; `breakdown` of the step that does it.
+void bench_generate(Device device, bool breakdown, bool json);
 
 /// Of a network from a file; of the batches given, or of its own.
 void bench_network(const std::string& path, Device device, const std::vector<int64_t>& batches,

@@ -44,6 +44,16 @@ const Workload kWorkloads[] = {
      DType::bf16,
      MemoryFormat::contiguous,
      50304},
+    {"gpt2_124m_train_amp",
+     [] { return nn::Module(models::GPT2(models::GPT2Options{.vocabulary = 50304})); },
+     {1024},
+     64,
+     true,
+     3e-4,
+     DType::f32,
+     MemoryFormat::contiguous,
+     50304,
+     true},
 };
 
 nn::Module seeded_model(const Workload& w, Device device) {
@@ -85,6 +95,7 @@ std::span<const Workload> workloads() { return kWorkloads; }
 
 Training::Training(const Workload& w, int64_t batch, Device device)
     : model_(seeded_model(w, device)),
+      autocast_(w.autocast),
       optimizer_(make_optimizer(w, model_)),
       x_(random_input(w, batch, device)),
       y_(random_classes({w.items(batch)}, w.classes, device)),
@@ -101,8 +112,11 @@ void Training::restart() {
 
 void Training::step(const Tensor& x, const Tensor& y) {
   optimizer_->zero_grad();
-  const Tensor logits = model_(x);
-  const Tensor loss = cross_entropy(reshape(logits, {y.size(0), -1}), y);
+  Tensor loss;
+  {
+    const Autocast region(x.device().kind, DType::bf16, autocast_);
+    loss = cross_entropy(reshape(model_(x), {y.size(0), -1}), y);
+  }
   loss.backward();
   optimizer_->step();
   copy_(loss_, loss.detach());

@@ -21,6 +21,7 @@ struct Workload {
   DType dtype = DType::f32;
   MemoryFormat format = MemoryFormat::contiguous;  ///< of the images
   int64_t classes = 10;
+  bool autocast = false;  ///< to bf16, with weights of `dtype`
 
   bool of_tokens() const { return image.rank() == 1; }
   /// What a step goes through, and how it is counted.
@@ -52,6 +53,7 @@ class Training {
 
  private:
   nn::Module model_;
+  bool autocast_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Tensor x_, y_, loss_;
   StateDict first_weights_, first_state_;

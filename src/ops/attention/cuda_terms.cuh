@@ -1,21 +1,24 @@
 #pragma once
 
 #include "mica/core/philox.h"
-#include "mica/ops/attention/problem.h"
+#include "mica/ops/attention/cuda_terms.h"
+#if defined(__CUDACC_RTC__)
+#include "mica/ops/fused/device.h"
+#else
 #include "mica/runtime/cuda/types.cuh"
+#endif
 
-// What our kernels of attention share.
+// How our kernels of attention read masks and random numbers. Run-time compilation takes this file
+// as it is.
 namespace mica::attention {
 
-/// Pointers of what is not an operand of a product.
-struct Terms {
-  const void* mask = nullptr;
-  const int32_t* lengths = nullptr;
-  const int64_t* counter = nullptr;
-};
-inline Terms terms_of(const Call& call, const AttentionInputs& at) {
-  return {call.in[at.mask].data, call.in[at.lengths].as<const int32_t>(),
-          call.in[at.counter].as<const int64_t>()};
+template <class T>
+__device__ auto number_of(T x) {
+#if defined(__CUDACC_RTC__)
+  return fused::widen(x);
+#else
+  return cuda::to_compute(x);
+#endif
 }
 
 __device__ inline int64_t keys_of(const AttentionProblem& p, const Terms& terms, int64_t b) {
@@ -32,16 +35,8 @@ __device__ C added(const AttentionProblem& p, const Terms& terms, int64_t b, int
   if (p.mask == AttentionMask::boolean)
     return static_cast<const bool*>(terms.mask)[at] ? C(0) : -C(INFINITY);
   if (p.mask == AttentionMask::added)
-    return static_cast<C>(cuda::to_compute(static_cast<const T*>(terms.mask)[at]));
+    return static_cast<C>(number_of(static_cast<const T*>(terms.mask)[at]));
   return C(0);
-}
-
-struct Dropping {
-  float threshold;
-  double kept;
-};
-inline Dropping dropping_of(const AttentionProblem& p) {
-  return {static_cast<float>(p.dropout), 1 / (1 - p.dropout)};
 }
 
 /// What dropout multiplies a weight by.

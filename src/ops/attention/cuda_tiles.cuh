@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kTileThreads)
 template <class T>
 struct GradPointers {
   const T *dy, *q, *k, *v;
-  const float *lse, *deltas;
+  const QueryTerms* rows;
   T *dq, *dk, *dv;
 };
 
@@ -214,25 +214,25 @@ struct GradPointers {
 /// score, times the scale.
 template <class T>
 __device__ void weigh(const AttentionProblem& p, const Terms& terms, const Dropping& dropping,
-                      int64_t b, int64_t h, int64_t query, int64_t key, bool seen, float lse,
-                      float delta, float& score, float& dweight) {
+                      int64_t b, int64_t h, int64_t query, int64_t key, bool seen,
+                      const QueryTerms& row, float& score, float& dweight) {
   const float scale = static_cast<float>(p.scale);
   float weight = 0;
-  if (seen && lse != -INFINITY) {
+  if (seen) {
     float value = score * scale;
     if (p.mask != AttentionMask::none) value += added<T, float>(p, terms, b, h, query, key);
-    weight = exp2f((value - lse) * kLog2E);
+    weight = exp2f(value * kLog2E - row.lse);
   }
   const float kept =
       p.dropout > 0 && seen ? dropped<float>(terms, p.weight(b, h, query, key), dropping) : 1;
-  dweight = weight == 0 ? 0 : weight * (dweight * kept - delta) * scale;
+  dweight = weight == 0 ? 0 : weight * (dweight * kept - row.delta) * scale;
   score = weight * kept;
 }
 
 /// dk and dv of 64 keys.
 template <class M, int D, int kQueries>
 __global__ void __launch_bounds__(kTileThreads)
-    grad_key_tiles(const __grid_constant__ TileGrad g, Terms terms, Dropping dropping,
+    grad_key_tiles(const __grid_constant__ AttentionGradProblem g, Terms terms, Dropping dropping,
                    GradPointers<typename M::T> t) {
   using T = typename M::T;
   constexpr int N = kQueries / 8;
@@ -242,8 +242,7 @@ __global__ void __launch_bounds__(kTileThreads)
   T* const sv = sk + kTileRows * kPitch<D>;
   T* const sq = sv + kTileRows * kPitch<D>;
   T* const sdy = sq + kQueries * kPitch<D>;
-  auto* const lses = reinterpret_cast<float*>(sdy + kQueries * kPitch<D>);
-  float* const deltas = lses + kQueries;
+  auto* const of_queries = reinterpret_cast<QueryTerms*>(sdy + kQueries * kPitch<D>);
   const int64_t b = blockIdx.z;
   const int64_t group = blockIdx.y;
   const int64_t first = int64_t{blockIdx.x} * kTileRows;
@@ -271,10 +270,8 @@ __global__ void __launch_bounds__(kTileThreads)
       copy_rows<T, D>(sq, kQueries, t.q, p.q, b, h, i0, p.queries, width);
       copy_rows<T, D>(sdy, kQueries, t.dy, g.dy, b, h, i0, p.queries, value_width);
       const int64_t rows = (b * p.heads + h) * p.queries;
-      for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += kTileThreads) {
-        lses[i] = i0 + i < p.queries ? t.lse[rows + i0 + i] : -INFINITY;
-        deltas[i] = i0 + i < p.queries ? t.deltas[rows + i0 + i] : 0;
-      }
+      for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += kTileThreads)
+        of_queries[i] = i0 + i < p.queries ? t.rows[rows + i0 + i] : QueryTerms{INFINITY, 0};
       cuda::wait_all_copies();
       __syncthreads();
       float weights[N][4];
@@ -289,7 +286,7 @@ __global__ void __launch_bounds__(kTileThreads)
           const int64_t query = i0 + column;
           const int64_t key = first + warp_row + lane_of() / 4 + e / 2 * 8;
           weigh<T>(p, terms, dropping, b, h, query, key, query >= low[e / 2] && query < high[e / 2],
-                   lses[column], deltas[column], weights[n][e], dscores[n][e]);
+                   of_queries[column], weights[n][e], dscores[n][e]);
         }
       add_product<M, D, N>(dv, weights, sdy);
       add_product<M, D, N>(dk, dscores, sq);
@@ -303,7 +300,7 @@ __global__ void __launch_bounds__(kTileThreads)
 /// dq of 64 queries.
 template <class M, int D, int kKeys>
 __global__ void __launch_bounds__(kTileThreads)
-    grad_query_tiles(const __grid_constant__ TileGrad g, Terms terms, Dropping dropping,
+    grad_query_tiles(const __grid_constant__ AttentionGradProblem g, Terms terms, Dropping dropping,
                      GradPointers<typename M::T> t) {
   using T = typename M::T;
   constexpr int N = kKeys / 8;
@@ -325,7 +322,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const auto width = static_cast<int>(p.width);
   const auto value_width = static_cast<int>(p.value_width);
   int64_t low[2], high[2];
-  float lse[2], delta[2];
+  QueryTerms rows[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int64_t row = first + warp_row + lane_of() / 4 + half * 8;
@@ -333,8 +330,7 @@ __global__ void __launch_bounds__(kTileThreads)
     const int64_t at = (b * p.heads + h) * p.queries + row;
     low[half] = inside ? p.first_key(row, length) : 0;
     high[half] = inside ? p.last_key(row, length) : 0;
-    lse[half] = inside ? t.lse[at] : -INFINITY;
-    delta[half] = inside ? t.deltas[at] : 0;
+    rows[half] = inside ? t.rows[at] : QueryTerms{INFINITY, 0};
   }
   float dq[D / 8][4] = {};
   copy_rows<T, D>(sq, kTileRows, t.q, p.q, b, h, first, p.queries, width);
@@ -357,7 +353,7 @@ __global__ void __launch_bounds__(kTileThreads)
         const int64_t query = first + warp_row + lane_of() / 4 + half * 8;
         const int64_t key = j0 + n * 8 + lane_of() % 4 * 2 + e % 2;
         weigh<T>(p, terms, dropping, b, h, query, key, key >= low[half] && key < high[half],
-                 lse[half], delta[half], weights[n][e], dscores[n][e]);
+                 rows[half], weights[n][e], dscores[n][e]);
       }
     add_product<M, D, N>(dq, dscores, sk);
   }
@@ -384,7 +380,7 @@ void attend(const AttentionProblem& p, const Call& call) {
 }
 
 template <class M, int D>
-void differentiate(const TileGrad& g, const float* deltas, const Call& call) {
+void differentiate(const AttentionGradProblem& g, const QueryTerms* rows, const Call& call) {
   using T = typename M::T;
   constexpr int kOthers = D > 64 ? 32 : 64;
   const AttentionProblem& p = g.problem;
@@ -394,13 +390,12 @@ void differentiate(const TileGrad& g, const float* deltas, const Call& call) {
                           q,
                           p.packed ? q : call.in[2].as<const T>(),
                           p.packed ? q : call.in[3].as<const T>(),
-                          call.in[kAttentionGradLse].as<const float>(),
-                          deltas,
+                          rows,
                           dq,
                           p.packed ? dq : call.out[1].as<T>(),
                           p.packed ? dq : call.out[2].as<T>()};
-  const size_t shared = size_t{2} * (kTileRows + kOthers) * kPitch<D> * sizeof(T) +
-                        size_t{2} * kOthers * sizeof(float);
+  const size_t shared =
+      size_t{2} * (kTileRows + kOthers) * kPitch<D> * sizeof(T) + kOthers * sizeof(QueryTerms);
   const Terms terms = terms_of(call, kAttentionGradInputs);
   const Dropping dropping = dropping_of(p);
   const auto batch = static_cast<unsigned>(p.batch);

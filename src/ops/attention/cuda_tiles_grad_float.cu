@@ -3,13 +3,13 @@
 
 namespace mica::attention {
 
-void differentiate_float(const TileGrad& g, Products products, const float* deltas,
+void differentiate_float(const AttentionGradProblem& g, Products products, const QueryTerms* rows,
                          const Call& call) {
   switch_width(g.problem, [&]<int D>() {
     if (products == Products::tf32)
-      differentiate<FloatProduct<false>, D>(g, deltas, call);
+      differentiate<FloatProduct<false>, D>(g, rows, call);
     else
-      differentiate<FloatProduct<true>, D>(g, deltas, call);
+      differentiate<FloatProduct<true>, D>(g, rows, call);
   });
 }
 

@@ -3,13 +3,13 @@
 
 namespace mica::attention {
 
-void differentiate_half(const TileGrad& g, Products products, const float* deltas,
+void differentiate_half(const AttentionGradProblem& g, Products products, const QueryTerms* rows,
                         const Call& call) {
   switch_width(g.problem, [&]<int D>() {
     if (products == Products::half)
-      differentiate<HalfProduct<__half>, D>(g, deltas, call);
+      differentiate<HalfProduct<__half>, D>(g, rows, call);
     else
-      differentiate<HalfProduct<__nv_bfloat16>, D>(g, deltas, call);
+      differentiate<HalfProduct<__nv_bfloat16>, D>(g, rows, call);
   });
 }
 

@@ -225,10 +225,11 @@ Kernel linear_cross_entropy_dgrad_composed_kernel() {
 }
 
 const OpDef& cross_entropy_op() {
+  // Under autocast low logits are read as they are: it computes in f32 and gives f32 anyway, and a
+  // copy of the logits of a large vocabulary takes longer than the loss.
   static OpDef def = Op<CrossEntropyParams>("cross_entropy")
                          .inputs({"logits", "target"})
                          .outputs({"loss", "logsumexp"})
-                         .precision(Precision::f32)
                          .dtypes(kFloatDTypes)
                          .infer<infer>()
                          .vjp<vjp>({.in = {0, 1}, .out = {1}})

@@ -8,6 +8,7 @@
 #include "mica/ops/layer_norm/cuda_parameter.cuh"
 #include "mica/ops/layer_norm/cuda_warp_rows.h"
 #include "mica/ops/layer_norm/layer_norm.h"
+#include "mica/runtime/cuda/async_copy.cuh"
 #include "mica/runtime/cuda/encoder.h"
 #include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/programmatic_launch.h"
@@ -112,9 +113,11 @@ __global__ void __launch_bounds__(kThreads, 2)
                   const float* __restrict__ rstd, const T* __restrict__ added, T* __restrict__ dx,
                   float* __restrict__ dweight, float* __restrict__ dbias) {
   constexpr int V = kVec16<T>;
-  extern __shared__ float4 space[];  // the weight, then kWarps rows of n sums
+  // The weight and what threads have on its way to them, a row ahead; then kWarps rows of n sums.
+  extern __shared__ float4 space[];
   auto* scales = reinterpret_cast<T*>(space);
   auto* shared = reinterpret_cast<float*>(space);
+  float4* const own = space + n / V + static_cast<int>(threadIdx.x);
   wait_for_inputs();
   const auto warp = static_cast<int>(threadIdx.x / 32);
   for (int c = static_cast<int>(threadIdx.x) * V; c < n; c += kThreads * V)
@@ -123,20 +126,38 @@ __global__ void __launch_bounds__(kThreads, 2)
   float sum_weight[K][V] = {};
   float sum_bias[K][V] = {};
   const float share = 1 / static_cast<float>(n);
-  for (int64_t row = int64_t{blockIdx.x} * kWarps + warp; row < count;
-       row += int64_t{gridDim.x} * kWarps) {
+  const auto place = [&](int stage, int tensor, int k) {
+    return own + ((stage * 3 + tensor) * K + k) * kThreads;
+  };
+  const auto bring = [&](int64_t r, int stage) {
+    if (r < count)
+#pragma unroll
+      for (int k = 0; k < K; ++k)
+        if (column_of<V>(k) < n) {
+          const int64_t at = r * n + column_of<V>(k);
+          copy_async<16>(reinterpret_cast<float*>(place(stage, 0, k)), dy + at);
+          copy_async<16>(reinterpret_cast<float*>(place(stage, 1, k)), x + at);
+          if (added) copy_async<16>(reinterpret_cast<float*>(place(stage, 2, k)), added + at);
+        }
+    commit_copies();
+  };
+  const int64_t step = int64_t{gridDim.x} * kWarps;
+  int64_t row = int64_t{blockIdx.x} * kWarps + warp;
+  bring(row, 0);
+  for (int stage = 0; row < count; row += step, stage ^= 1) {
     const int64_t start = row * n;
+    bring(row + step, stage ^ 1);
+    const float inverse = rstd[row];
+    const float centre = mean[row];
+    wait_copies<1>();
     Vec<T, V> slope[K];
     Vec<T, V> value[K];
-    Vec<T, V> more[K];
 #pragma unroll
     for (int k = 0; k < K; ++k)
       if (column_of<V>(k) < n) {
-        slope[k] = load_vec<V>(dy + start + column_of<V>(k));
-        value[k] = load_vec<V>(x + start + column_of<V>(k));
+        slope[k] = *reinterpret_cast<const Vec<T, V>*>(place(stage, 0, k));
+        value[k] = *reinterpret_cast<const Vec<T, V>*>(place(stage, 1, k));
       }
-    const float inverse = rstd[row];
-    const float centre = mean[row];
     float total = 0;
     float product = 0;
 #pragma unroll
@@ -155,7 +176,6 @@ __global__ void __launch_bounds__(kThreads, 2)
         }
         forget(slope[k]);
         forget(value[k]);
-        if (added) more[k] = load_vec<V>(added + start + column_of<V>(k));
       }
     for (int offset = 16; offset > 0; offset /= 2) {
       total += __shfl_xor_sync(0xffffffffU, total, offset);
@@ -176,8 +196,9 @@ __global__ void __launch_bounds__(kThreads, 2)
         }
         Vec<T, V> result = pack<T>(v);
         if (added) {  // to what was rounded, as the op's own result is
+          const auto& more = *reinterpret_cast<const Vec<T, V>*>(place(stage, 2, k));
 #pragma unroll
-          for (int e = 0; e < V; ++e) v[e] = to_compute(result.v[e]) + to_compute(more[k].v[e]);
+          for (int e = 0; e < V; ++e) v[e] = to_compute(result.v[e]) + to_compute(more.v[e]);
           result = pack<T>(v);
         }
         store_vec<V>(dx + start + column_of<V>(k), result);
@@ -338,11 +359,13 @@ void run_rows(const LayerNormGradParams&, const State& s, const Call& c) {
     const T* added =
         s.added < 0 ? nullptr : c.in[static_cast<size_t>(s.added)].template as<const T>();
     const ProgrammaticLaunch overlap;
+    const size_t ahead = static_cast<size_t>(s.n) * sizeof(T) + size_t{2 * 3 * K} * kThreads * 16;
+    const size_t sums = static_cast<size_t>(kWarps * s.n) * sizeof(float);
     c.encoder->launch(differentiate<T, K>, static_cast<unsigned>(s.parts), kThreads,
-                      static_cast<size_t>(kWarps * s.n) * sizeof(float), s.count,
-                      static_cast<int>(s.n), c.in[0].as<const T>(), c.in[1].as<const T>(),
-                      c.in[2].as<const T>(), c.in[3].as<const float>(), c.in[4].as<const float>(),
-                      added, c.out[0].as<T>(), partial, partial + s.parts * s.n);
+                      std::max(ahead, sums), s.count, static_cast<int>(s.n), c.in[0].as<const T>(),
+                      c.in[1].as<const T>(), c.in[2].as<const T>(), c.in[3].as<const float>(),
+                      c.in[4].as<const float>(), added, c.out[0].as<T>(), partial,
+                      partial + s.parts * s.n);
   });
   const ProgrammaticLaunch overlap;
   c.encoder->launch(add_blocks, dim3(static_cast<unsigned>(ceil_div<int64_t>(s.n, 32)), 2),

@@ -133,7 +133,9 @@ Kernel cublaslt_kernel(const char* name) {
   return kernel_with_candidates<supports<problem_of, P>, candidates<problem_of, P>, run<P>>(name);
 }
 
-KernelList list(KernelList small, const Kernel& cublaslt, const Kernel& tiled) {
+KernelList list(KernelList small, const Kernel& few_rows, const Kernel& cublaslt,
+                const Kernel& tiled) {
+  small.push_back(few_rows);
   small.push_back(cublaslt);
   small.push_back(tiled);
   return small;
@@ -156,19 +158,23 @@ Kernel linear_carrying_cublaslt_kernel() {
 }
 
 KernelList matmul_cuda_kernels() {
-  return list(matmul_small_kernels(), matmul_cublaslt_kernel(), matmul_tiled_kernel());
+  return list(matmul_small_kernels(), matmul_few_rows_kernel(), matmul_cublaslt_kernel(),
+              matmul_tiled_kernel());
 }
 
 KernelList linear_cuda_kernels() {
-  return list(linear_small_kernels(), linear_cublaslt_kernel(), linear_tiled_kernel());
+  return list(linear_small_kernels(), linear_few_rows_kernel(), linear_cublaslt_kernel(),
+              linear_tiled_kernel());
 }
 
 KernelList matmul_carrying_cuda_kernels() {
-  KernelList first = product_carrying_small_kernels();
-  first.push_back(linear_carrying_cudnn_kernel());
-  first.push_back(product_carrying_gelu_kernel());
-  first.push_back(product_carrying_wgmma_kernel());
-  return list(std::move(first), linear_carrying_cublaslt_kernel(), linear_carrying_tiled_kernel());
+  KernelList all = product_carrying_small_kernels();
+  for (const Kernel& kernel : {product_carrying_few_rows_kernel(), linear_carrying_sum_kernel(),
+                               linear_carrying_cudnn_kernel(), product_carrying_gelu_kernel(),
+                               product_carrying_wgmma_kernel(), linear_carrying_cublaslt_kernel(),
+                               linear_carrying_tiled_kernel()})
+    all.push_back(kernel);
+  return all;
 }
 
 }  // namespace mica

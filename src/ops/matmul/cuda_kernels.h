@@ -21,9 +21,15 @@ Kernel linear_carrying_cudnn_kernel();
 /// A layer and the GELU with tanh that keeps what the GELU was taken of, and the product with that
 /// GELU's gradient after it.
 Kernel product_carrying_gelu_kernel();
+/// A layer whose result is added to something.
+Kernel linear_carrying_sum_kernel();
 /// Of large products, with any program.
 Kernel product_carrying_wgmma_kernel();
 Kernel linear_wgrad_cublaslt_kernel();
+/// Of up to eight rows on the left, with K together in both operands.
+Kernel matmul_few_rows_kernel();
+Kernel linear_few_rows_kernel();
+Kernel product_carrying_few_rows_kernel();
 
 /// Our own kernels of small f32 products.
 KernelList matmul_small_kernels();

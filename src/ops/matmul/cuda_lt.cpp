@@ -248,19 +248,20 @@ void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b
   const bool f64 = state.dtype == DType::f64;
   const void* one = f64 ? static_cast<const void*>(&one_f64) : &one_f32;
   const void* zero = f64 ? static_cast<const void*>(&zero_f64) : &zero_f32;
-  const void* times_added = added ? one : zero;
 
   // The library takes the innermost batch dimension; the others are calls of their own.
   const MatmulProblem& p = state.problem;
   const int64_t per_call = p.batch.empty() ? 1 : p.batch.back();
   for (int64_t index = 0; index < p.batches(); index += per_call) {
-    std::byte* to = static_cast<std::byte*>(out) + index * p.m * p.n * element;
-    check_cublas(
-        cublasLtMatmul(encoder.cublas_lt(), &operation, one,
-                       static_cast<const std::byte*>(b) + p.b_offset(index) * element, &b_layout,
-                       static_cast<const std::byte*>(a) + p.a_offset(index) * element, &a_layout,
-                       times_added, added ? added : to, &out_layout, to, &out_layout, &state.algo,
-                       workspace, state.workspace_bytes, encoder.stream()));
+    const int64_t place = index * p.m * p.n * element;
+    std::byte* to = static_cast<std::byte*>(out) + place;
+    const std::byte* from = added ? static_cast<const std::byte*>(added) + place : to;
+    check_cublas(cublasLtMatmul(encoder.cublas_lt(), &operation, one,
+                                static_cast<const std::byte*>(b) + p.b_offset(index) * element,
+                                &b_layout,
+                                static_cast<const std::byte*>(a) + p.a_offset(index) * element,
+                                &a_layout, added ? one : zero, from, &out_layout, to, &out_layout,
+                                &state.algo, workspace, state.workspace_bytes, encoder.stream()));
   }
 }
 

@@ -45,7 +45,8 @@ struct LtAnswer {
 /// Empty where there is none.
 std::vector<LtAnswer> find_lt_answers(const LtProduct& product, const CandidateRequest& request);
 
-/// `vector`, `beside` and `added` are null where there are none; `added` is for one product.
+/// `vector` and `beside` are null for an epilogue without them. `added`, where it is not null, is
+/// dense, of the result's shape, and added to the product before the epilogue.
 void run_lt(const LtState& state, Encoder& encoder, const void* a, const void* b, void* vector,
             void* out, void* workspace, void* beside = nullptr, const void* added = nullptr);
 

@@ -7,6 +7,7 @@
 // product. Two blocks of a cluster have the same columns, and each brings half of b's rows for
 // both. Run-time compilation takes this file as it is.
 #include "mica/ops/fused/device.h"
+#include "mica/runtime/cuda/wgmma.cuh"
 #include "mica/runtime/portable.h"
 
 namespace mica::wgmma {
@@ -50,17 +51,10 @@ struct alignas(64) TensorMap {
 
 #if defined(__CUDACC_RTC__) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-using u32 = unsigned;
-using u64 = unsigned long long;
-
 template <class T>
 inline constexpr bool kIsBf16 = false;
 template <>
 inline constexpr bool kIsBf16<fused::bf16> = true;
-
-__device__ inline u32 shared_address(const void* p) {
-  return static_cast<u32>(__cvta_generic_to_shared(p));
-}
 
 __device__ inline void init_barrier(u32 barrier, u32 arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
@@ -115,12 +109,6 @@ __device__ inline void wait_turn(int group) {
 }
 __device__ inline void give_turn(int group) {
   asm volatile("bar.arrive %0, 256;" ::"r"(group) : "memory");
-}
-
-/// Rows of 128 bytes as the copy engine exchanges their parts: eight of them are 1024 bytes.
-/// `beside`: bytes from 64 columns to the next 64, where a row is one number of K.
-__device__ inline u64 descriptor(u32 at, u32 beside = 16) {
-  return (u64{(at & 0x3ffffU) >> 4}) | u64{beside >> 4} << 16 | u64{1024 >> 4} << 32 | u64{1} << 62;
 }
 
 #define MICA_EIGHT(i)                                                                         \
@@ -186,16 +174,6 @@ __device__ inline void multiply(float (&d)[N / 2], u64 a, u64 b, int add) {
 #undef MICA_WGMMA
 #undef MICA_SIXTY_FOUR
 #undef MICA_EIGHT
-
-__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void commit_products() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-/// Waits until no more than `groups` are under way.
-template <int groups>
-__device__ inline void wait_products() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory");
-}
 
 /// Where the tile of a block lies in the result.
 struct Tile {
@@ -436,7 +414,7 @@ __device__ void product_in_order(const Problem& p, const TensorMap& a, const Ten
           for (int half = 0; half < 2; ++half)
             multiply<T, kTileN, kByRows>(
                 sums[half], descriptor(at + half * (a_bytes() / 2) + step * 32),
-                kByRows ? descriptor(at + a_bytes() + step * 16 * 128, kBBytes / kCluster)
+                kByRows ? descriptor_across(at + a_bytes() + step * 16 * 128, kBBytes / kCluster)
                         : descriptor(at + a_bytes() + step * 32),
                 k + step > 0 ? 1 : 0);
         commit_products();
@@ -450,9 +428,7 @@ __device__ void product_in_order(const Problem& p, const TensorMap& a, const Ten
       give_turn(3 - group);
       wait_products<0>();
 #pragma unroll
-      for (int half = 0; half < 2; ++half)  // they are read from here on
-#pragma unroll
-        for (int i = 0; i < kTileN / 2; ++i) asm volatile("" : "+f"(sums[half][i])::"memory");
+      for (int half = 0; half < 2; ++half) read_from_here(sums[half]);
       release(before);
       first += 2 * p.k_blocks;
       finish<T, kTileN>(p, tile, sums, own_turned, room, end);
