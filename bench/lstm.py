@@ -6,13 +6,22 @@ One JSON line for each: milliseconds of a forward pass and of a forward and back
 shortest of several groups. 512 steps, 4 layers of 512, unless --steps, --layers and --units say
 otherwise; --device cpu compares on the CPU. Where the two want different versions of cuDNN,
 --peers mica and --peers torch run them one by one.
+
+    python bench/lstm.py --draw OUT.svg < LINES
+
+makes a picture of such lines.
 """
 
 import argparse
 import contextlib
 import importlib.util
 import json
+import sys
 import time
+from pathlib import Path
+
+PASSES = {"forward_ms": "forward", "training_ms": "training"}
+KERNELS = {"cuda": ["persistent", "gemm", "cudnn"], "cpu": ["onednn", "gemm"]}
 
 
 def best(call, wait, groups=5, calls=3):
@@ -75,7 +84,11 @@ def times_in_mica(a, batch, dtype):
         y, _ = lstm(grown)
         return mica.autograd.grad([y], [grown, *lstm.parameters()], [dy])
 
-    return best(lambda: forward(x), wait), best(lambda: train(dy), wait)
+    forward_ms = best(lambda: forward(x), wait)
+    try:
+        return forward_ms, best(lambda: train(dy), wait)
+    except mica.Unsupported:  # a kernel without gradient
+        return forward_ms, None
 
 
 def by_mica(a, batch, precision):
@@ -84,7 +97,7 @@ def by_mica(a, batch, precision):
     mica.set_allow_tf32(precision == "tf32")
     dtype = {"f16": mica.float16, "bf16": mica.bfloat16}.get(precision, mica.float32)
     rows = []
-    for kernel in ["persistent", "gemm"]:
+    for kernel in KERNELS[a.device]:
         mica.force_kernel("recurrent", kernel)
         mica.force_kernel("recurrent_grad", kernel)
         with contextlib.suppress(mica.Unsupported):  # not of this precision
@@ -92,6 +105,37 @@ def by_mica(a, batch, precision):
     mica.force_kernel("recurrent", "")
     mica.force_kernel("recurrent_grad", "")
     return rows
+
+
+def picture(rows):
+    """Bars, of each batch and precision together; mica's are dark."""
+    width, bar, label = 720, 18, 240
+    parts, y = [], 20
+    kinds = [(p, pass_) for p in dict.fromkeys(r["precision"] for r in rows) for pass_ in PASSES]
+    for precision, pass_ in kinds:
+        shown = [r for r in rows if r["precision"] == precision and pass_ in r]
+        longest = max(r[pass_] for r in shown)
+        title = f"LSTM, {precision}, {PASSES[pass_]}, ms"
+        parts.append(f'<text x="8" y="{y}" font-weight="bold">{title}</text>')
+        for batch in sorted({r["batch"] for r in shown}):
+            y += 8
+            parts.append(f'<text x="8" y="{y + 14}">batch {batch}</text>')
+            for row in sorted((r for r in shown if r["batch"] == batch), key=lambda r: -r[pass_]):
+                length = (width - label - 60) * row[pass_] / longest
+                colour = "#1f6f8b" if row["peer"].startswith("mica") else "#b8c4c9"
+                parts.append(
+                    f'<text x="{label - 8}" y="{y + 14}" text-anchor="end">{row["peer"]}</text>'
+                    f'<rect x="{label}" y="{y + 2}" width="{length:.1f}" height="{bar - 4}" '
+                    f'fill="{colour}"/>'
+                    f'<text x="{label + length + 6:.1f}" y="{y + 14}">{row[pass_]:.1f}</text>'
+                )
+                y += bar
+        y += 34
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y - 20}" '
+        'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="white"/>'
+        f"{''.join(parts)}</svg>\n"
+    )
 
 
 def main():
@@ -103,7 +147,11 @@ def main():
     parser.add_argument("--units", type=int, default=512)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--peers", nargs="+", default=["mica", "torch"])
+    parser.add_argument("--draw", type=Path, metavar="OUT.svg")
     a = parser.parse_args()
+    if a.draw:
+        a.draw.write_text(picture([json.loads(line) for line in sys.stdin]))
+        return
     peers = {"mica": by_mica, "torch": by_torch}
     sides = [peers[name] for name in a.peers if importlib.util.find_spec(name)]
     for precision in a.precision:
@@ -111,8 +159,10 @@ def main():
             for side in sides:
                 for name, forward, training in side(a, batch, precision):
                     line = {"peer": name, "precision": precision, "batch": batch}
-                    times = {"forward_ms": round(forward, 3), "training_ms": round(training, 3)}
-                    print(json.dumps(line | times), flush=True)
+                    line["forward_ms"] = round(forward, 3)
+                    if training:
+                        line["training_ms"] = round(training, 3)
+                    print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
-"""A sparse matrix (CSR, f32) times a dense one on the CPU, beside SciPy and PyTorch.
+"""Sparse matrices (CSR, f32): times a dense matrix, beside SciPy and PyTorch on the CPU; with
+--device cuda also times each other and softmax over rows, beside PyTorch.
 
     PYTHONPATH=build/release/python python bench/sparse.py [--scipy PYTHON] [--torch PYTHON]
+    PYTHONPATH=build/release/python python bench/sparse.py --device cuda [--torch PYTHON]
 
 Each library runs in a process of its own, mica in this interpreter; they take turns, and of each
 the median of the rounds counts. Prints a table of milliseconds, with --cpu-time of those that the
 process computed: on a machine that does other work too, with one thread, these are the ones to
-compare. The floor is what the operands and the result take at the bandwidth of a copy.
+compare. The floor is what the operands and the result take at the bandwidth of a copy. Softmax is
+PyTorch's of the same matrix as COO: it has none of CSR.
 """
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -16,34 +20,47 @@ import subprocess
 import sys
 import time
 
-# rows = columns, density, columns of the dense operand
-CASES = [
-    (4096, 0.01, 1),
-    (4096, 0.01, 64),
-    (4096, 0.01, 512),
-    (4096, 0.1, 1),
-    (4096, 0.1, 64),
-    (4096, 0.1, 512),
-    (50_000, 0.0002, 64),
+# what is computed, rows = columns, density, columns of the dense operand
+CPU_CASES = [
+    ("mm", 4096, 0.01, 1),
+    ("mm", 4096, 0.01, 64),
+    ("mm", 4096, 0.01, 512),
+    ("mm", 4096, 0.1, 1),
+    ("mm", 4096, 0.1, 64),
+    ("mm", 4096, 0.1, 512),
+    ("mm", 50_000, 0.0002, 64),
+]
+CUDA_CASES = [
+    *CPU_CASES,
+    ("mm", 4096, 0.01, 16),
+    ("mm", 4096, 0.01, 128),
+    ("mm", 4096, 0.1, 16),
+    ("mm", 4096, 0.1, 128),
+    ("mm", 16_384, 0.01, 64),
+    ("product", 4096, 0.01, 0),
+    ("product", 50_000, 0.0002, 0),
+    ("softmax", 4096, 0.01, 0),
+    ("softmax", 4096, 0.1, 0),
+    ("softmax", 50_000, 0.0002, 0),
 ]
 
 
+@functools.cache
 def matrix(size, density):
     """The parts of a CSR matrix, columns in order, with indices of 64 bits."""
     import numpy as np
 
     rng = np.random.default_rng(0)
-    counts = rng.binomial(size, density, size)
-    crow = np.concatenate([[0], np.cumsum(counts)])
-    col = np.concatenate([np.sort(rng.choice(size, n, replace=False)) for n in counts])
-    return crow, col, rng.standard_normal(len(col), dtype=np.float32)
+    places = np.unique(rng.integers(0, size * size, round(size * size * density)))
+    crow = np.searchsorted(places, np.arange(size + 1) * size)
+    return crow, places % size, rng.standard_normal(len(places), dtype=np.float32)
 
 
-def operation(library, case, grad):
-    """A function of nothing that computes the product, with its gradients if wanted."""
+def operation(library, device, case, grad):
+    """A function of nothing that computes the case, with its gradients if wanted."""
     import numpy as np
 
-    size, density, width = CASES[case]
+    kind, size, density, width = case
     crow, col, values = matrix(size, density)
     x = np.random.default_rng(1).standard_normal((size, width), dtype=np.float32)
     if library == "scipy":
@@ -51,12 +68,16 @@ def operation(library, case, grad):
 
         a = scipy.sparse.csr_array((values, col, crow), shape=(size, size))
         return lambda: a @ x
-    if library == "torch":
-        import torch as lib
-    else:
-        import mica as lib
-    a = lib.sparse_csr_tensor(*(lib.tensor(part) for part in (crow, col, values)), (size, size))
-    x = lib.tensor(x)
+    lib = __import__(library)
+    parts = (lib.tensor(part, device=device) for part in (crow, col, values))
+    a = lib.sparse_csr_tensor(*parts, (size, size))
+    if kind == "product":
+        return lambda: a @ a
+    if kind == "softmax":
+        if library == "torch":
+            a = a.to_sparse_coo().coalesce()
+        return lambda: lib.sparse.softmax(a, 1)
+    x = lib.tensor(x, device=device)
     if not grad:
         return lambda: a @ x
     x.requires_grad = True
@@ -69,58 +90,79 @@ def operation(library, case, grad):
     return run
 
 
-def worker(library, threads, clock):
+def worker(library, options, clock):
     """Answers each line, a case and whether with gradients, with milliseconds."""
-    if library != "scipy":
-        __import__(library).set_num_threads(threads)
+    cuda = options.device == "cuda"
+    lib = __import__(library) if library != "scipy" else None
+    if lib and not cuda:
+        lib.set_num_threads(options.threads)
+    wait = lib.cuda.synchronize if cuda else lambda: None
     prepared = {}
     for line in sys.stdin:
         case, grad = json.loads(line)
         if (case, grad) not in prepared:
-            prepared[case, grad] = operation(library, case, grad)
+            prepared[case, grad] = operation(library, options.device, options.cases[case], grad)
         run = prepared[case, grad]
-        run()
-        begin, count = clock(), 0
-        while count < 3 or clock() - begin < 0.15:
+        for _ in range(3 if cuda else 1):
             run()
-            count += 1
+        wait()
+        begin, count = clock(), 0
+        while count < 3 or clock() - begin < (0.04 if cuda else 0.15):
+            for _ in range(10 if cuda else 1):
+                run()
+                count += 1
+            wait()
         print((clock() - begin) / count * 1e3, flush=True)
 
 
-def bandwidth(threads, clock):
-    """Bytes a second that a copy of 256 MB reads and writes."""
+def bandwidth(options, clock):
+    """Bytes a second that copies of 128 MB, on CUDA of 1 GB, read and write."""
     import mica
 
-    mica.set_num_threads(threads)
-    x = mica.zeros(32 << 20)
+    cuda = options.device == "cuda"
+    if not cuda:
+        mica.set_num_threads(options.threads)
+    x = mica.zeros((256 if cuda else 32) << 20, device=options.device)
     y = x.clone()
     times = []
     for _ in range(7):
         begin = clock()
         y.copy_(x)
+        if cuda:
+            mica.cuda.synchronize()
         times.append(clock() - begin)
-    return 2 * 4 * (32 << 20) / min(times)
+    return 2 * 4 * x.numel() / min(times)
 
 
-def floor_bytes(size, density, width):
-    return size * size * density * 12 + size * 8 + 2 * size * width * 4
+def floor_bytes(kind, size, density, width):
+    """None where it depends on the result."""
+    if kind == "product":
+        return None
+    entries = size * size * density
+    return entries * 8 if kind == "softmax" else entries * 12 + size * 8 + 2 * size * width * 4
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--torch", default=sys.executable)
     parser.add_argument("--scipy", default=sys.executable)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--worker")
     options = parser.parse_args()
+    cuda = options.device == "cuda"
+    options.cases = CUDA_CASES if cuda else CPU_CASES
     clock = time.process_time if options.cpu_time else time.perf_counter
     if options.worker:
-        return worker(options.worker, options.threads, clock)
+        return worker(options.worker, options, clock)
 
     pythons = {"torch": options.torch, "scipy": options.scipy, "mica": sys.executable}
-    arguments = ["--threads", str(options.threads)] + ["--cpu-time"] * options.cpu_time
+    if cuda:
+        del pythons["scipy"]
+    arguments = ["--threads", str(options.threads), "--device", options.device]
+    arguments += ["--cpu-time"] * options.cpu_time
     workers = {
         name: subprocess.Popen(
             [python, __file__, "--worker", name, *arguments],
@@ -136,31 +178,32 @@ def main():
         workers[name].stdin.flush()
         return float(workers[name].stdout.readline())
 
-    rate = bandwidth(options.threads, clock)
+    def shown(milliseconds):
+        return "" if milliseconds is None else f"{milliseconds:.{4 if cuda else 2}f}"
+
+    rate = bandwidth(options, clock)
     print(f"a copy moves {rate / 1e9:.1f} GB/s\n")
-    print(
-        "| matrix | density | width | | PyTorch, ms | SciPy, ms | mica, ms | floor, ms "
-        "| times PyTorch | times SciPy |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for number, (size, density, width) in enumerate(CASES):
-        for grad in (False, True):
-            times = {name: [] for name in workers}
+    names = {"torch": "PyTorch", "scipy": "SciPy", "mica": "mica"}
+    peers = [name for name in workers if name != "mica"]
+    columns = ["", "matrix", "density", "width", ""]
+    columns += [f"{names[name]}, ms" for name in workers] + ["floor, ms"]
+    columns += [f"times {names[name]}" for name in peers]
+    print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
+    for number, (kind, size, density, width) in enumerate(options.cases):
+        for grad in (False, True) if kind == "mm" else (False,):
+            asked = [name for name in workers if not (grad and name == "scipy")]
+            times = {name: [] for name in asked}
             for _ in range(options.rounds):
-                for name, measured in times.items():
-                    if not (grad and name == "scipy"):
-                        measured.append(ask(name, number, grad))
-            torch, mica = (statistics.median(times[name]) for name in ("torch", "mica"))
-            scipy = statistics.median(times["scipy"]) if not grad else None
-            floor = floor_bytes(size, density, width) / rate * 1e3
-            print(
-                f"| {size} x {size} | {density * 100:g} % | {width} "
-                f"| {'forward + backward' if grad else 'forward'} | {torch:.2f} "
-                f"| {f'{scipy:.2f}' if scipy else ''} | {mica:.2f} "
-                f"| {f'{floor:.2f}' if not grad else ''} | {torch / mica:.2f} "
-                f"| {f'{scipy / mica:.2f}' if scipy else ''} |",
-                flush=True,
-            )
+                for name in asked:
+                    times[name].append(ask(name, number, grad))
+            median = {name: statistics.median(times[name]) for name in asked}
+            moved = None if grad else floor_bytes(kind, size, density, width)
+            cells = [kind, f"{size} x {size}", f"{density * 100:g} %", str(width or "")]
+            cells += ["forward + backward" if grad else "forward"]
+            cells += [shown(median.get(name)) for name in workers]
+            cells += [shown(moved and moved / rate * 1e3)]
+            cells += [f"{median[n] / median['mica']:.2f}" if n in median else "" for n in peers]
+            print("| " + " | ".join(cells) + " |", flush=True)
     for process in workers.values():
         process.stdin.close()
 

@@ -9,18 +9,24 @@ import sys
 import time
 
 
-def worker(library, calls, threads, clock):
+def worker(library, calls, options, clock):
     """Answers each line, the name of a call, with microseconds."""
     module = __import__(library)
-    module.set_num_threads(threads)
-    prepared = calls(module)
+    module.set_num_threads(options.threads)
+    prepared = calls(module, options.device)
+    wait = module.cuda.synchronize if options.device == "cuda" else lambda: None
     for line in sys.stdin:
         call = prepared[json.loads(line)]
         call()
-        begin, count = clock(), 0
-        while count < 3 or clock() - begin < 0.03:
+        wait()
+        begin = clock()
+        call()
+        wait()
+        count = max(1 if options.device == "cuda" else 3, int(0.03 / (clock() - begin + 1e-7)))
+        begin = clock()
+        for _ in range(count):
             call()
-            count += 1
+        wait()
         print((clock() - begin) / count * 1e6, flush=True)
 
 
@@ -38,9 +44,10 @@ class Process:
 
 
 def main(calls, names, description):
-    """`calls(library)` is a dictionary of functions of nothing; `names` are its keys."""
+    """`calls(library, device)` is a dictionary of functions, whose keys `names(device)` lists."""
     parser = argparse.ArgumentParser(description=description.split("\n")[0])
     parser.add_argument("--torch", default=sys.executable, help="a Python that has PyTorch")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--cpu-time", action="store_true", help="what each process computed")
@@ -49,14 +56,15 @@ def main(calls, names, description):
     options = parser.parse_args()
     if options.worker:
         clock = time.process_time if options.cpu_time else time.perf_counter
-        return worker(options.worker, calls, options.threads, clock)
+        return worker(options.worker, calls, options, clock)
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
-    shared = ["--threads", str(options.threads), *["--cpu-time"] * options.cpu_time]
+    shared = ["--threads", str(options.threads), "--device", options.device]
+    shared += ["--cpu-time"] * options.cpu_time
     libraries = {"mica": sys.executable, "torch": options.torch}
     processes = {name: Process(p, ["--worker", name, *shared]) for name, p in libraries.items()}
     print("| call | PyTorch, µs | mica, µs | times as fast |\n|---|---|---|---|")
     ratios = []
-    for name in names:
+    for name in names(options.device):
         if options.only not in name:
             continue
         rounds = [

@@ -76,6 +76,7 @@ set(carrying_headers
   ops/conv2d/cuda_forward_plan.h
   ops/conv2d/cuda_implicit_dgrad.cuh
   ops/conv2d/cuda_implicit_gemm.cuh
+  ops/conv2d_batch_norm/cuda_columns.cuh
   ops/fused/few_digits.h
   ops/layer_norm/cuda_row_norm.cuh
   ops/matmul/cuda_direct.cuh
@@ -197,6 +198,10 @@ if(mica_with_cuda)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/conv/cuda_plans.cpp
     ${PROJECT_SOURCE_DIR}/src/ops/attention/cuda_cudnn.cpp PROPERTIES COMPILE_OPTIONS -O1)
   target_include_directories(mica_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR})
+  if(CUDAToolkit_CUPTI_INCLUDE_DIR)  # some toolkits keep its headers in a folder of their own
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/cuda/cupti.cpp
+      ${PROJECT_SOURCE_DIR}/src/runtime/cuda/tracer.cpp PROPERTIES COMPILE_OPTIONS -isystem${CUDAToolkit_CUPTI_INCLUDE_DIR})
+  endif()
   list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^([0-9]+[a-z]?)(-real)?$" "sm_\\1" OUTPUT_VARIABLE architectures)
   list(TRANSFORM architectures REPLACE "^([0-9]+[a-z]?)-virtual$" "compute_\\1")
   list(JOIN architectures ", " architectures)

@@ -116,10 +116,13 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND CMAKE_BUILD_TYPE STREQUAL "
 endif()
 
 # A report of made-up numbers, which tests/browser looks at.
-add_executable(mica_sample_report ${PROJECT_SOURCE_DIR}/tests/browser/sample_report.cpp)
-mica_set_flags(mica_sample_report)
-mica_link_format(mica_sample_report)
-target_link_libraries(mica_sample_report PRIVATE mica::mica)
+foreach(page report profile)
+  add_executable(mica_sample_${page} ${PROJECT_SOURCE_DIR}/tests/browser/sample_${page}.cpp)
+  mica_set_flags(mica_sample_${page})
+  mica_link_format(mica_sample_${page})
+  target_link_libraries(mica_sample_${page} PRIVATE mica::mica)
+  target_include_directories(mica_sample_${page} PRIVATE ${PROJECT_SOURCE_DIR})
+endforeach()
 
 file(GLOB mica_bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
 if(NOT mica_with_onednn)

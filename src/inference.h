@@ -4,3 +4,4 @@
 #include "mica/inference/engine.h"
 #include "mica/onnx/export.h"
 #include "mica/onnx/onnx.h"
+#include "mica/onnx/segments.h"

@@ -27,7 +27,9 @@ class profile:  # noqa: N801
     """Records every op of every thread: what ran when, for which module, pass and line.
 
     With `active`, of each wait + warmup + active steps the last ones alone, `repeat` times or on
-    and on; step() says where one ends. On CUDA the times are the host's, which launches kernels.
+    and on; step() says where one ends. On CUDA the kernels, copies and fills of the device are
+    recorded with the op each is of, in CUDA graphs too: those are recorded again in the first step
+    that is profiled, for which `warmup` is. json()["device"] says by what the device was seen.
     """
 
     def __init__(self, *, wait: int = 0, warmup: int = 0, active: int = 0, repeat: int = 0) -> None:
@@ -56,7 +58,8 @@ class profile:  # noqa: N801
         self._profiler.step()
 
     def table(self, by: str = "op", rows: int = 25) -> str:
-        """Times by "op", "kernel", "module" or "shape", longest first, beside their floor."""
+        """Times by "op", "kernel", "module", "shape" or "gpu" (the device's kernels by their own
+        names), longest first, beside their floor; then how long devices did nothing, and why."""
         return self._profiler.table(by, rows)
 
     def advice(self) -> list[str]:

@@ -6,8 +6,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "mica/io/read_bytes.h"
+#include "mica/onnx/segments.h"
 
 #include "python/src/module_handle.h"
+#include "python/src/values.h"
 
 namespace mica::python {
 namespace {
@@ -40,6 +42,24 @@ void bind_onnx(nb::module_& m) {
         return module_to_python(without_gil([&] { return onnx::load(bytes); }));
       },
       "data"_a, "The same from the bytes of a file; external data cannot be read.");
+  nb::class_<onnx::Segments>(scope, "Segments",
+                             "A loaded model as compiled functions with steps on the host between "
+                             "them. Any number of threads may call one.")
+      .def(
+          "__call__",
+          [](const onnx::Segments& self, const nb::args& inputs) {
+            return forward_values(inputs, [&](const Values& in) { return self(in); });
+          },
+          "inputs"_a, "What the module gives for these inputs.")
+      .def_prop_ro("count", &onnx::Segments::count, ReleaseGil(),
+                   "How many compiled functions there are so far.")
+      .def_prop_ro("captures", &onnx::Segments::captures, ReleaseGil(),
+                   "How often one of them was captured.");
+  scope.def(
+      "compile", [](nb::handle module) { return onnx::Segments(module_from(module)); }, "net"_a,
+      "A module that load gave, to be called as it is: compiled, but for nodes that need a value "
+      "of something that depends on the inputs (the condition of an If, the count of a Loop), "
+      "which run on the host.");
   scope.def(
       "input_names", [](nb::handle module) { return imported(module).input_names(); }, "module"_a,
       "Names of the inputs that a call of a loaded module has to give, in their order.");

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "mica/ops/view/view.h"
+#include "mica/text/respell.h"
 #include "mica/text/token_file.h"
 #include "mica/text/tokenizer.h"
 #include "python/src/bindings.h"
@@ -149,6 +150,13 @@ void bind_text(nb::module_& m) {
             return decoded(self.decode(tokens));
           },
           "tokens"_a, "The text; bytes that are not UTF-8 as the character that stands for them.");
+  scope.def(
+      "respelled",
+      [](const Vocabulary& vocabulary, const std::vector<int64_t>& tokens, double part,
+         uint64_t seed) { return text::respelled(vocabulary, tokens, part, seed); },
+      "vocabulary"_a, "tokens"_a, "part"_a, "seed"_a, ReleaseGil(),
+      "Tokens with some names spelled otherwise: each distinct word of a capital letter and small "
+      "ones behind it with probability `part`, in one way wherever it stands.");
   bind_tokenizer(scope);
   bind_token_file(scope);
 }

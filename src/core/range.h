@@ -8,9 +8,12 @@ namespace mica {
 
 /// What a stretch of a program's time goes to.
 enum class RangeKind : uint8_t {
-  user,  ///< what a program named itself
-  data,  ///< waiting for a batch
-  wait,  ///< waiting for a device
+  user,    ///< what a program named itself
+  data,    ///< waiting for a batch
+  wait,    ///< waiting for a device
+  load,    ///< a worker makes a batch
+  launch,  ///< sending what is no op: a recorded graph, arguments, results
+  step,    ///< a step of training
 };
 
 /// Who wants to know of ranges, such as a profiler. Called in the thread that is in them; must
@@ -24,9 +27,9 @@ class RangeListener {
 
 extern std::atomic<RangeListener*> g_range_listener;
 
-/// Null: nobody.
-inline void set_range_listener(RangeListener* listener) {
-  g_range_listener.store(listener, std::memory_order_release);
+/// Null: nobody. Gives the one before.
+inline RangeListener* set_range_listener(RangeListener* listener) {
+  return g_range_listener.exchange(listener, std::memory_order_acq_rel);
 }
 
 /// Names what the thread does while it lives, in a profile.

@@ -9,6 +9,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/interrupt.h"
+#include "mica/core/range.h"
 #include "mica/data/worker_info.h"
 #include "mica/op/settings.h"
 
@@ -121,6 +122,7 @@ void StreamWorkers::make_all(int64_t index, const Lane& lane, std::unique_lock<s
     Made made;
     bool ended = false;
     try {
+      const Range range("making a batch", RangeKind::load);
       if (std::optional<Batch> batch = lane.next()) {
         made.batch = std::move(*batch);
       } else {

@@ -7,6 +7,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/interrupt.h"
+#include "mica/core/range.h"
 #include "mica/op/settings.h"
 
 namespace mica::data {
@@ -75,6 +76,7 @@ void WorkerPool::work(const WorkerInfo& info) {
     lock.unlock();
     Piece piece;
     try {
+      const Range range("making a batch", RangeKind::load);
       piece.batch = make_(number);
     } catch (...) {
       piece.error = std::current_exception();

@@ -61,6 +61,7 @@ class DataParallel::Impl : public std::enable_shared_from_this<Impl> {
 
   ~Impl() {
     for (HookHandle& hook : hooks_) hook.remove();
+    give_up();
   }
 
   bool sharded() const { return options.sharding != Sharding::none; }
@@ -119,7 +120,16 @@ class DataParallel::Impl : public std::enable_shared_from_this<Impl> {
     reset();
   }
 
+  /// What a pass that raised left on its way reads and writes memory until it is there.
+  void give_up() noexcept {
+    try {
+      if (!current_recorder()) settle();
+    } catch (const std::exception&) {  // the others are lost: nothing comes any more
+    }
+  }
+
   void reset() {
+    give_up();
     for (Bucket& b : buckets_) {
       b.missing = static_cast<int>(b.parameters.size());
       b.sent = b.result = {};
@@ -175,10 +185,10 @@ class DataParallel::Impl : public std::enable_shared_from_this<Impl> {
   void send_ready() {
     for (; next_ < buckets_.size() && buckets_[next_].missing <= 0; ++next_) {
       Bucket& b = buckets_[next_];
-      b.sent = flat(b, [](const Tensor& p) {
+      b.sent = contiguous(flat(b, [](const Tensor& p) {
         const Tensor g = p.grad();
         return g.defined() ? g : zeros_like(p.detach());
-      });
+      }));
       if (options.bf16) b.sent = cast(b.sent, DType::bf16);
       const ReduceOptions mean{ReduceOp::avg, options.group};
       b.result = options.sharding == Sharding::gradients ? start_reduce_scatter(b.sent, mean)

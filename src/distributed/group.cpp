@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <string_view>
 
 #include "mica/core/check.h"
 #include "mica/core/fork.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr double kTimeout = 25;       // seconds
 constexpr double kStartTimeout = 60;  // until all have come
+constexpr double kEndTimeout = 10;    // until all have gone
 
 struct Process {
   Environment environment;
@@ -27,6 +29,7 @@ struct Process {
   std::shared_ptr<Store> store;
   std::shared_ptr<Watch> watch;
   std::shared_ptr<MpiThread> mpi;
+  std::vector<std::shared_ptr<Engine>> engines;  ///< of CUDA
   bool ended = false;
   int groups = 0;  ///< made so far: names keys of the store
 };
@@ -49,6 +52,11 @@ double timeout_from(const InitOptions& options) {
   const double seconds = std::strtod(text, &end);
   check(*end == 0 && seconds > 0, "MICA_DISTRIBUTED_TIMEOUT: expected seconds, got '{}'", text);
   return seconds;
+}
+
+bool compares() {
+  const char* text = std::getenv("MICA_DISTRIBUTED_DEBUG");
+  return text && std::string_view(text) == "1";
 }
 
 std::string choose_backend(const std::string& asked, const Environment& e) {
@@ -86,6 +94,9 @@ void open_store(Process& p) {
   std::string job = fmt::format("{}:{}", e.master_address, e.master_port);
   std::vector<std::string> addresses = {e.master_address};
   int port = e.master_port;
+  // torchrun's agent may listen on the port it tells.
+  const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent && std::string_view(agent) == "True") port += 1;
   if (p.mpi) {
     std::string text;
     if (e.rank == 0) {
@@ -111,15 +122,24 @@ std::vector<int> all_ranks(int n) {
   return ranks;
 }
 
-/// NCCL for the tensors of CUDA, where there are any.
+int gpu_of(int local_rank) {
+  return runtime(DeviceKind::cuda).device_count() == 1 ? 0 : local_rank;
+}
+
+/// NCCL for the tensors of CUDA. Beside MPI, only when there are any.
 std::shared_ptr<Engine> cuda_engine(Process& p, const Communicator& group) {
-  if (p.backend == "mpi" && (!cuda_available() || !nccl_available())) return nullptr;
-  const std::string key = fmt::format("nccl:{}", p.groups);
-  const NcclExchange exchange = [&](const std::string& own) {
-    if (group.rank == 0) p.store->set(key, own);
-    return group.rank == 0 ? own : p.store->get(key, kStartTimeout);
+  NcclStart start;
+  start.group = group;
+  start.watch = p.watch;
+  start.exchange = [store = p.store, key = fmt::format("nccl:{}", p.groups),
+                    first = group.rank == 0](const std::string& own) {
+    if (first) store->set(key, own);
+    return first ? own : store->get(key, kStartTimeout);
   };
-  return make_nccl_engine(group, p.environment.local_rank, exchange, p.watch);
+  if (p.backend == "nccl") start.device = gpu_of(p.environment.local_rank);
+  p.engines.push_back(p.backend == "nccl" ? make_nccl_engine(start)
+                                          : make_nccl_engine_later(start));
+  return p.engines.back();
 }
 
 void open_world(Process& p) {
@@ -165,9 +185,15 @@ void init(const InitOptions& options) {
     } else {
       check<Unsupported>(nccl_available(), "distributed::init: {}", nccl_unavailable_reason());
     }
-    open_store(*p);
-    p->watch = std::make_shared<Watch>(p->store, p->self, timeout);
-    open_world(*p);
+    try {
+      open_store(*p);
+      p->watch = std::make_shared<Watch>(p->store, p->self, timeout, compares());
+      open_world(*p);
+    } catch (const std::exception& error) {
+      if (p->store) p->store->report(error.what());
+      (void)p.release();  // its threads go on
+      throw;
+    }
     // Not std::atexit, which the library does without (core/exit.cpp).
     ::on_exit(
         [](int status, void*) {
@@ -183,6 +209,7 @@ bool is_initialized() { return process() != nullptr; }
 int rank() { return process() ? process()->environment.rank : 0; }
 int world_size() { return process() ? process()->environment.world_size : 1; }
 int local_rank() { return process() ? process()->environment.local_rank : 0; }
+int gpu() { return gpu_of(local_rank()); }
 std::string backend() { return process() ? process()->backend : "self"; }
 
 int64_t new_group(const std::vector<int>& ranks) {
@@ -217,7 +244,7 @@ int group_size(int64_t group) { return communicator(group)->size(); }
 
 void report_failure(const std::string& error) {
   Process* p = process();
-  if (p && p->store && !p->ended) {
+  if (p && p->store && !p->ended && ::getpid() == p->self.pid) {  // not its forked children
     p->ended = true;
     p->store->report(error);
   }
@@ -230,9 +257,16 @@ std::string failure() {
 
 void shutdown() {
   Process* p = process();
-  if (!p || !p->store || std::exchange(p->ended, true)) return;
+  if (!p || !p->store || ::getpid() != p->self.pid || std::exchange(p->ended, true)) return;
+  for (const std::shared_ptr<Engine>& engine : p->engines) engine->finish();
   p->store->leave();
-  if (!p->store->failure() && p->mpi) p->mpi->finalize();
+  if (p->store->failure()) return;
+  if (p->mpi) {
+    p->mpi->finalize();
+  } else {
+    // What was sent may not have arrived before all have said that it did.
+    p->store->wait_for_leave(p->environment.world_size - 1, kEndTimeout);
+  }
 }
 
 }  // namespace mica::distributed

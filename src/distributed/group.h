@@ -26,8 +26,10 @@ bool is_initialized();
 /// Of this process among all; 0 and 1 before init.
 int rank();
 int world_size();
-/// Among those on this machine: the number of its GPU.
+/// Among those on this machine.
 int local_rank();
+/// The number of its GPU: its local rank, or 0 where it sees one alone.
+int gpu();
 /// "mpi", "nccl" or "self".
 std::string backend();
 

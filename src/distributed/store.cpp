@@ -202,7 +202,8 @@ void Store::read() {
   auto told = Clock::now() - std::chrono::seconds(2);
   const auto lost = [&](const std::string& how) {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = "rank 0, which holds the store, " + how;
+    // Where it has said good-bye, whoever still needs it will hear that it left.
+    if (!failure_ && !left_.contains(0)) failure_ = "rank 0, which holds the store, " + how;
     arrived_.notify_all();
   };
   while (!stop_) {
@@ -292,6 +293,12 @@ void Store::leave() {
     }
   }
   send(bye);
+}
+
+void Store::wait_for_leave(int others, double seconds) {
+  std::unique_lock lock(mutex_);
+  arrived_.wait_for(lock, std::chrono::duration<double>(seconds),
+                    [&] { return failure_ || static_cast<int>(left_.size()) >= others; });
 }
 
 std::optional<std::string> Store::failure() const {

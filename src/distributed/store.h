@@ -79,6 +79,8 @@ class Store {
   void report(const std::string& error);
   /// Says that it is done.
   void leave();
+  /// Until so many others are, or one failed; at most so many seconds.
+  void wait_for_leave(int others, double seconds);
 
   /// What went wrong first with any of the processes.
   std::optional<std::string> failure() const;

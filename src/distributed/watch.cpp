@@ -6,6 +6,28 @@
 
 namespace mica::distributed {
 
+void Watch::compare(int64_t group, int64_t number, const std::string& words,
+                    const std::vector<int>& members) {
+  if (!compares_) return;
+  const auto key = [&](int rank) { return fmt::format("call:{}:{}:{}", group, number, rank); };
+  const std::string own = fmt::format("call {}: {}", number, words);
+  store_->set(key(self_.rank), own);
+  std::string all;
+  bool same = true;
+  for (const int rank : members) {
+    std::string theirs;
+    try {
+      theirs = store_->get(key(rank), timeout_);
+    } catch (const Error& e) {
+      raise({group, number, words, members},
+            fmt::format("rank {} did not come: {}", rank, e.what()));
+    }
+    same = same && theirs == own;
+    all += fmt::format("{}rank {}: {}", all.empty() ? "" : "; ", rank, theirs);
+  }
+  check(same, "distributed: the ranks of group {} make different calls: {}", group, all);
+}
+
 void Watch::note(int64_t group, int64_t number, const std::string& words) {
   store_->note(group, number, words);
 }
@@ -28,7 +50,7 @@ std::string Watch::missing(const Wait& w) {
   } catch (const Error& e) {
     return e.what();
   }
-  return text.empty() ? "all ranks are there, and MPI does not go on" : text + " did not come";
+  return text.empty() ? "all ranks are there, and nothing goes on" : text + " did not come";
 }
 
 void Watch::check_wait(const Wait& w) {

@@ -13,17 +13,25 @@ namespace mica::distributed {
 /// Waits for others, and knows when they will not come.
 class Watch {
  public:
-  Watch(std::shared_ptr<Store> store, Peer self, double timeout_seconds)
-      : store_(std::move(store)), self_(std::move(self)), timeout_(timeout_seconds) {}
+  /// `compares`: each call with those of the other ranks.
+  Watch(std::shared_ptr<Store> store, Peer self, double timeout_seconds, bool compares)
+      : store_(std::move(store)),
+        self_(std::move(self)),
+        timeout_(timeout_seconds),
+        compares_(compares) {}
 
   /// What one waits for: group 2's 17th call, "all_reduce sum f32[1024]".
   struct Wait {
     int64_t group = 0;
-    int64_t number = 0;
+    int64_t number = 0;  ///< of the calls that all members make
     std::string words;
     std::vector<int> members;  ///< ranks among all
     double seconds = 0;        ///< since it began
   };
+  /// In debug mode, before a call: waits until all members come to it, and raises where they make
+  /// different ones.
+  void compare(int64_t group, int64_t number, const std::string& words,
+               const std::vector<int>& members);
   /// Says to the others what this process is at.
   void note(int64_t group, int64_t number, const std::string& words);
   /// Raises where a process failed or left, or the wait takes too long: who, and what was waited
@@ -40,6 +48,7 @@ class Watch {
   std::shared_ptr<Store> store_;
   Peer self_;
   double timeout_;
+  bool compares_;
   std::atomic<bool> broken_ = false;
 };
 

@@ -82,6 +82,11 @@ class Plan {
   /// True when a run is one launch of a CUDA graph.
   bool is_one_launch() const { return replay_ != nullptr; }
 
+  /// Who wants to know of every plan that is about to run, such as a profiler; null: nobody. Called
+  /// in the thread that runs it; must raise nothing.
+  using Watcher = void (*)(const Plan& plan);
+  static void set_watcher(Watcher watcher);
+
  private:
   struct Step {
     const OpDef* op;
@@ -118,6 +123,9 @@ class Plan {
   std::shared_lock<std::shared_mutex> refresh(Lane& lane);
   /// Records this many runs; null where that is not possible.
   std::unique_ptr<Replay> record(int times) const;
+  /// The recording that is launched: while graphs are traced by their nodes one that was made since
+  /// that began (runtime/device_trace.h).
+  Replay& replay_of(int times);
   void run_step(const Lane& lane, int i) const;
   /// The same in anomaly mode.
   void run_watched(const Lane& lane, int i) const;
@@ -160,6 +168,8 @@ class Plan {
   std::vector<Held> held_;
   std::unique_ptr<Replay> replay_;
   std::map<int, std::unique_ptr<Replay>> several_;  ///< by how many times they run
+  std::map<int, std::unique_ptr<Replay>> traced_;   ///< the same, made in a session of tracing
+  int64_t traced_in_ = 0;                           ///< its number
 };
 
 }  // namespace mica

@@ -7,15 +7,19 @@
 #include <shared_mutex>
 
 #include "mica/autograd/anomaly.h"
+#include "mica/core/range.h"
 #include "mica/graph/plan.h"
 #include "mica/graph/value_bytes.h"
 #include "mica/op/run_watcher.h"
 #include "mica/op/settings.h"
 #include "mica/ops/copy/copy.h"
+#include "mica/runtime/device_trace.h"
 #include "mica/runtime/op_scope.h"
 
 namespace mica {
 namespace {
+
+std::atomic<Plan::Watcher> g_watcher{nullptr};
 
 MemoryRange range_of(const Tensor& t, bool written) {
   const Storage& s = *t.storage();
@@ -282,6 +286,22 @@ Tensors Plan::gather(std::span<const Tensor> arguments) const {
   return inputs;
 }
 
+void Plan::set_watcher(Watcher watcher) { g_watcher.store(watcher, std::memory_order_release); }
+
+Replay& Plan::replay_of(int times) {
+  const int64_t session = device_tracing();
+  if (traced_in_ != session) traced_.clear();
+  traced_in_ = session;
+  std::unique_ptr<Replay>& replay = session > 0  ? traced_[times]
+                                    : times == 1 ? replay_
+                                                 : several_[times];
+  if (!replay) {
+    const Range range("recording a graph", RangeKind::launch);
+    replay = record(times);
+  }
+  return *replay;
+}
+
 Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
   check(times >= 1, "compile: expected to run at least once, got {} times", times);
   // The memory of an argument's slot, or of a `.grad`, is not what it was when a run ends.
@@ -292,13 +312,18 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
       "compile: only a function without arguments that leaves no gradients behind "
       "can run several times at once");
   const NoGrad guard;
+  if (const Watcher watcher = g_watcher.load(std::memory_order_acquire)) [[unlikely]]
+    watcher(*this);
   adopt_num_threads();
   const std::vector<MemoryRange> uses = exclusive(arguments);
   const ArenaSlot slot(captured_.device, uses);
   Lane& lane = this->lane(slot.index());
   if (!captured_.device.is_cpu()) lane.arena->use_on(current_stream(captured_.device));
   const Tensors inputs = gather(arguments);
-  for (size_t i = 0; i < inputs.size(); ++i) copy_in(lane, graph_.inputs[i], inputs[i]);
+  if (!inputs.empty()) {
+    const Range range("copying arguments of a compiled function", RangeKind::launch);
+    for (size_t i = 0; i < inputs.size(); ++i) copy_in(lane, graph_.inputs[i], inputs[i]);
+  }
   std::shared_lock<std::shared_mutex> kept_lock;
   {
     // Also where a step fails: those before it have written.
@@ -310,10 +335,8 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
     } const bump{captured_.written};
     if (!captured_.device.is_null()) kept_lock = refresh(lane);
     const int count = captured_.device.is_null() ? 0 : static_cast<int>(steps());
-    if (replay_ && !detect_anomaly()) {
-      std::unique_ptr<Replay>& replay = times == 1 ? replay_ : several_[times];
-      if (!replay) replay = record(times);
-      replay->launch();
+    if (replay_ && !detect_anomaly() && device_tracing() >= 0) {
+      replay_of(times).launch();
     } else {
       for (int i = 0; i < count * times; ++i)
         detect_anomaly() ? run_watched(lane, prologue_ + i % count)
@@ -326,7 +349,11 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
     if (!to.device().is_null() && to.numel() > 0)
       copy_(to, in_arena(lane, graph_.outputs[static_cast<size_t>(output)]));
   }
-  Tensors results = copy_out(lane, inputs);
+  Tensors results;
+  if (graph_.outputs.size() > captured_.write_backs.size()) {
+    const Range range("copying results of a compiled function", RangeKind::launch);
+    results = copy_out(lane, inputs);
+  }
   for (int t = 0; t < times; ++t)
     for (const Effect& e : captured_.effects) {
       const Tensor& value = e.output >= 0 ? results[static_cast<size_t>(e.output)] : e.tensor;

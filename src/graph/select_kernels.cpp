@@ -132,7 +132,8 @@ void select_kernels(Graph& graph, Device device) {
   if (device.is_null()) return;
   compile_ahead(graph, device);
   if (!choose(graph, device)) return;
-  run_passes(graph, {"casts", "identities", "common_subexpressions", "dead_nodes", "hoist"});
+  run_passes(graph, {"casts", "identities", "common_subexpressions", "dead_nodes", "hoist",
+                     "join_copies"});
   while (choose(graph, device)) {
   }
 }

@@ -205,6 +205,7 @@ Binding Engine::bind(const Tensors& inputs, const Tensors& outputs) const {
 void Binding::run() const { state_->plan->run({}); }
 const Tensors& Binding::inputs() const { return state_->inputs; }
 const Tensors& Binding::outputs() const { return state_->outputs; }
+const Plan& Binding::plan() const { return *state_->plan; }
 
 Network network_of(const nn::Module& module, const Values& example, const TraceOptions& options) {
   const nn::EvalMode eval(module);
@@ -231,9 +232,12 @@ Engine engine_of(Network network, const Values& example, OptimizeOptions options
     std::vector<Tensors> batches;
     for (const Values& batch : options.calibration) batches.push_back(flatten(batch));
     network = quantize(network, batches, options.quantize);
-  } else if (precision != DType::f32) {
+  }
+  // Beside the tensor cores' bytes, f32 would be slow.
+  const DType low = precision == DType::i8 && device.is_cuda() ? DType::f16 : precision;
+  if (low == DType::f16 || low == DType::bf16) {
     const Quiet quiet;
-    network = in_low_precision(network, precision, example);
+    network = in_low_precision(network, low, example);
   }
   if (options.profiles.empty()) {
     Profile& profile = options.profiles.emplace_back();

@@ -9,6 +9,10 @@
 #include "mica/inference/trace.h"
 #include "mica/nn/module.h"
 
+namespace mica {
+class Plan;  // graph/plan.h
+}
+
 namespace mica::inference {
 
 /// Sizes of dynamic axes by name.
@@ -71,6 +75,8 @@ class Binding {
   void run() const;
   const Tensors& inputs() const;
   const Tensors& outputs() const;
+  /// What runs.
+  const Plan& plan() const;
 
  private:
   friend class Engine;

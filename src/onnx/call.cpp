@@ -29,9 +29,9 @@ Tensor Call::operator[](int i) const {
   const Value& v = value(i);
   check(v.value.is_tensor(), "input {} must be a tensor", i);
   const Tensor& t = v.value.tensor();
-  if (!v.known || t.device() == device_) return t;
+  if (!v.known || t.device() == device()) return t;
   const HostSection host;
-  return to(t, device_);
+  return to(t, device());
 }
 
 Tensors Call::all(int from) const {

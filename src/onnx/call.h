@@ -82,13 +82,20 @@ class Call {
  public:
   using RunGraph = std::function<std::vector<Value>(const Program&, const std::vector<Value>&)>;
 
-  Call(const Step& step, std::vector<Value> inputs, Device device, bool training,
-       const RunGraph& run)
-      : step_(step), inputs_(std::move(inputs)), device_(device), training_(training), run_(run) {}
+  struct Setting {
+    Device device;  ///< where results go
+    bool training = false;
+    /// What needs a value that is not known may raise: it is called again outside of the capture.
+    bool may_cut = false;
+  };
+
+  Call(const Step& step, std::vector<Value> inputs, const Setting& setting, const RunGraph& run)
+      : step_(step), inputs_(std::move(inputs)), setting_(setting), run_(run) {}
 
   int64_t opset() const { return step_.opset; }
-  Device device() const { return device_; }  ///< where results go
-  bool training() const { return training_; }
+  Device device() const { return setting_.device; }
+  bool training() const { return setting_.training; }
+  bool may_cut() const { return setting_.may_cut; }
   int inputs() const { return static_cast<int>(inputs_.size()); }
   int outputs() const { return static_cast<int>(step_.outputs.size()); }
   bool wants(int output) const { return output < outputs() && output_of(output) >= 0; }
@@ -146,8 +153,7 @@ class Call {
 
   const Step& step_;
   std::vector<Value> inputs_;
-  Device device_;
-  bool training_;
+  Setting setting_;
   const RunGraph& run_;
 };
 

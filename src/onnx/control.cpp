@@ -24,6 +24,13 @@ Value known_truth(bool b) {
   return known(scalar(b, {.dtype = DType::boolean}));
 }
 
+/// What a body is given in every round, where it is compiled by itself: a number that it does not
+/// know, as it would be captured for each one.
+Value of_round(const Call& c, Value value) {
+  if (!c.may_cut() || current_recorder() || !value.known) return value;
+  return {to(value.value.tensor(), c.device()), false};
+}
+
 /// Both branches, and of their results those that the condition chooses: for a condition that is
 /// not known before a captured graph runs.
 std::vector<Value> both_branches(const Call& c) {
@@ -59,7 +66,8 @@ std::vector<Value> both_branches(const Call& c) {
 std::vector<Value> if_else(const Call& c) {
   const Values& condition = c.value(0).value;
   // In training a branch that is not taken must not follow the batch.
-  if (condition.is_tensor() && !c.value(0).known && current_recorder() && !c.training())
+  if (condition.is_tensor() && !c.value(0).known && current_recorder() && !c.training() &&
+      !c.may_cut())
     return both_branches(c);
   return c.run(c.truth(c.value(0)) ? "then_branch" : "else_branch", {});
 }
@@ -91,7 +99,7 @@ std::vector<Value> loop(const Call& c) {
                                             ? static_cast<size_t>(c.outputs()) - carried.size()
                                             : 0);
   for (int64_t i = 0; i < most && c.truth(condition); ++i) {
-    std::vector<Value> inputs = {known_integer(i), condition};
+    std::vector<Value> inputs = {of_round(c, known_integer(i)), of_round(c, condition)};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     std::vector<Value> results = c.run("body", inputs);
     c.check(results.size() >= 1 + carried.size(), "its body gives {} values, where {} are carried",

@@ -11,6 +11,9 @@
 // Models of ONNX: `const nn::Module net = onnx::load("model.onnx");`.
 namespace mica::onnx {
 
+class Cutter;  // onnx/run.h
+class Run;
+
 /// A model that was read from ONNX. It takes one tensor, a list in the order of its inputs or a
 /// dict by their names, and gives what its outputs are: one, or a list of several.
 class ImportedImpl : public nn::ModuleImpl {
@@ -25,6 +28,11 @@ class ImportedImpl : public nn::ModuleImpl {
   /// Names of the inputs that a call has to give, and of the outputs.
   std::vector<std::string> input_names() const;
   std::vector<std::string> output_names() const;
+
+  // For onnx/segments.h.
+  Values call(const Values& inputs, Cutter* cutter) const;
+  void set_weights(Run& run) const;
+  const Parts& parts() const { return *parts_; }
 
  private:
   std::shared_ptr<Parts> parts_;

@@ -59,17 +59,23 @@ Values given_out(const Values& value, Device device) {
 
 }  // namespace
 
-Run::Run(const Built& built, Device device, bool training)
+Run::Run(const Built& built, Device device, bool training, Cutter* cutter)
     : values_(built.begin),
       device_(device),
       training_(training),
+      cutter_(cutter),
       run_graph_([this](const Program& program, const std::vector<Value>& inputs) {
         for (size_t i = 0; i < inputs.size(); ++i) set(program.inputs[i], inputs[i]);
         return (*this)(program);
       }) {}
 
 std::vector<Value> Run::operator()(const Program& program) {
+  if (cutter_ && !current_recorder()) return cutter_->run(*this, program);
   for (const Step& s : program.steps) step(s);
+  return outputs_of(program);
+}
+
+std::vector<Value> Run::outputs_of(const Program& program) const {
   std::vector<Value> results;
   for (const int slot : program.outputs) results.push_back(values_[static_cast<size_t>(slot)]);
   return results;
@@ -79,6 +85,7 @@ void Run::step(const Step& step) {
   std::vector<Value> inputs;
   inputs.reserve(step.inputs.size());
   bool known = true;
+  const Call::Setting setting{device_, training_, cutter_ != nullptr};
   for (const int slot : step.inputs) {
     inputs.push_back(slot < 0 ? Value{} : values_[static_cast<size_t>(slot)]);
     known = known && (slot < 0 || inputs.back().known);
@@ -86,13 +93,14 @@ void Run::step(const Step& step) {
   try {
     std::vector<Value> results;
     if (step.op->control) {
-      results = step.op->control(Call(step, std::move(inputs), device_, training_, run_graph_));
+      results = step.op->control(Call(step, std::move(inputs), setting, run_graph_));
     } else if (known && step.op->folds) {
       const HostSection host;
-      for (Values& v : step.op->run(Call(step, std::move(inputs), {}, training_, run_graph_)))
+      const Call::Setting on_host{{}, training_, cutter_ != nullptr};
+      for (Values& v : step.op->run(Call(step, std::move(inputs), on_host, run_graph_)))
         results.push_back({std::move(v), true});
     } else {
-      Results made = step.op->run(Call(step, std::move(inputs), device_, training_, run_graph_));
+      Results made = step.op->run(Call(step, std::move(inputs), setting, run_graph_));
       for (Values& v : made) results.push_back({std::move(v), made.known});
     }
     for (size_t i = 0; i < step.outputs.size(); ++i) {
@@ -118,7 +126,13 @@ std::string ImportedImpl::describe() const {
   return fmt::format("Imported({} -> {})", list_of(input_names()), list_of(output_names()));
 }
 
-Values ImportedImpl::call(const Values& given) {
+Values ImportedImpl::call(const Values& given) { return call(given, nullptr); }
+
+void ImportedImpl::set_weights(Run& run) const {
+  for (const Built::Weight& w : parts_->built.weights) run.set(w.slot, {current(*this, w), false});
+}
+
+Values ImportedImpl::call(const Values& given, Cutter* cutter) const {
   const Built& built = parts_->built;
   std::vector<const Built::Input*> required;
   for (const Built::Input& input : built.inputs)
@@ -149,17 +163,15 @@ Values ImportedImpl::call(const Values& given) {
           "onnx: {}: input '{}' is missing; its inputs are {}", parts_->name, r->name,
           list_of(input_names()));
 
-  Tensors weights;
-  for (const Built::Weight& w : built.weights) weights.push_back(current(*this, w));
   Device device;
-  if (!weights.empty()) device = weights[0].device();
+  if (!built.weights.empty()) device = current(*this, built.weights[0]).device();
   for (const auto& [input, value] : inputs)
     if (const Tensors leaves = flatten(value); !leaves.empty()) {
       device = leaves[0].device();
       break;
     }
-  Run run(built, device, training());
-  for (size_t i = 0; i < weights.size(); ++i) run.set(built.weights[i].slot, {weights[i], false});
+  Run run(built, device, training(), cutter);
+  set_weights(run);
   for (auto& [input, value] : inputs) run.set(input->slot, {std::move(value), false});
   const std::vector<Value> results = run(built.program);
   std::vector<Values> outputs;

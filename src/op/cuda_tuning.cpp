@@ -2,6 +2,9 @@
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
+#include <map>
+#include <mutex>
+
 #include "mica/core/check.h"
 #include "mica/op/tuning.h"
 #include "mica/runtime/runtime.h"
@@ -15,9 +18,16 @@ constexpr int kOwnKernels = 3;
 }  // namespace
 
 std::string cuda_tuning_environment(int index) {
-  return fmt::format("{} CUDA {} cuBLASLt {} cuDNN {} own {}",
-                     runtime(DeviceKind::cuda).properties(index).name, CUDART_VERSION,
-                     cublasLtGetVersion(), cudnnGetVersion(), kOwnKernels);
+  // To ask the driver for a device's name takes longer than to choose a kernel.
+  static std::mutex mutex;
+  static std::map<int, std::string> known;
+  const std::lock_guard lock(mutex);
+  std::string& text = known[index];
+  if (text.empty())
+    text = fmt::format("{} CUDA {} cuBLASLt {} cuDNN {} own {}",
+                       runtime(DeviceKind::cuda).properties(index).name, CUDART_VERSION,
+                       cublasLtGetVersion(), cudnnGetVersion(), kOwnKernels);
+  return text;
 }
 
 }  // namespace mica

@@ -19,8 +19,8 @@ struct MatchedCall {
   static constexpr int kBetween = -2;
   /// Places of calls that go beside those of the pattern.
   std::vector<int> also_replaces = {};
-  /// A call that stands where the first of two that go stood, and this one where the other did. It
-  /// makes the value kBetween, which has this spec.
+  /// A call that stands at its place, or where the first of those that go stood, and this one where
+  /// the last did. It makes the value kBetween, which has this spec.
   std::vector<MatchedCall> before = {};
   TensorSpec between = {};
 };

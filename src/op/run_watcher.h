@@ -29,9 +29,10 @@ class RunWatcher {
 
 extern std::atomic<RunWatcher*> g_run_watcher;
 
-/// Null: nobody. One that was set must stay, since other threads may be in it.
-inline void set_run_watcher(RunWatcher* watcher) {
-  g_run_watcher.store(watcher, std::memory_order_release);
+/// Null: nobody. One that was set must stay, since other threads may be in it. Gives the one
+/// before.
+inline RunWatcher* set_run_watcher(RunWatcher* watcher) {
+  return g_run_watcher.exchange(watcher, std::memory_order_acq_rel);
 }
 
 /// Tells the watcher, if there is one, of a run while it lives.

@@ -52,6 +52,7 @@ MICA_OP(tril)
 MICA_OP(triu)
 MICA_OP(copy)
 MICA_OP(copy_into)
+MICA_OP(copies)
 MICA_OP(full)
 
 // elementwise
@@ -161,6 +162,7 @@ MICA_OP(searchsorted)
 MICA_OP(fft)
 MICA_OP(rfft)
 MICA_OP(irfft)
+MICA_OP(fft_block)
 
 // linear algebra
 MICA_OP(matmul)
@@ -191,6 +193,7 @@ MICA_OP(conv3d_dgrad)
 MICA_OP(conv3d_wgrad)
 MICA_OP(max_pool2d)
 MICA_OP(max_pool2d_grad)
+MICA_OP(max_pool2d_values)
 MICA_OP(conv2d_pool)
 MICA_OP(conv2d_pool_dgrad)
 MICA_OP(conv2d_pool_wgrad)
@@ -211,6 +214,8 @@ MICA_OP(col2im)
 // normalisation and loss
 MICA_OP(batch_norm)
 MICA_OP(batch_norm_grad)
+MICA_OP(conv2d_batch_norm)
+MICA_OP(conv2d_dgrad_batch_norm_grad)
 MICA_OP(cross_entropy)
 MICA_OP(cross_entropy_grad)
 MICA_OP(cross_entropy_with_grad)
@@ -372,8 +377,10 @@ MICA_FUNCTIONS(collective)
 // anchors
 MICA_CARRYING(batch_norm)
 MICA_CARRYING(conv2d)
+MICA_CARRYING(conv2d_batch_norm)
 MICA_CARRYING(layer_norm)
 MICA_CARRYING(matmul)
+MICA_CARRYING(quantized_conv2d)
 
 // joined ops; each room's patterns see what those before it made
 MICA_PATTERNS(max_pool2d)
@@ -381,6 +388,7 @@ MICA_PATTERNS(conv2d_pool)
 MICA_PATTERNS(dropout)
 MICA_PATTERNS(cross_entropy)
 MICA_PATTERNS(batch_norm)
+MICA_PATTERNS(conv2d_batch_norm)
 MICA_PATTERNS(optimizer_update)
 
 // oneDNN
@@ -396,6 +404,8 @@ MICA_ONEDNN_KERNEL(quantized_linear)
 MICA_ONEDNN_KERNEL(conv3d)
 MICA_ONEDNN_KERNEL(conv3d_dgrad)
 MICA_ONEDNN_KERNEL(conv3d_wgrad)
+MICA_ONEDNN_KERNEL(recurrent)
+MICA_ONEDNN_KERNEL(recurrent_grad)
 
 #undef MICA_OP
 #undef MICA_VIEW_OP

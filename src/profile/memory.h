@@ -45,6 +45,32 @@ StepMemory memory_of(const Plan& plan);
 /// As text for a terminal.
 std::string table(const StepMemory& memory, int most = 8);
 
+/// The memory of a compiled function that ran in a profile.
+struct MemoryUse {
+  std::string name;  ///< what it is made of, in a few words
+  StepMemory memory;
+};
+
+/// What tensors held on a GPU when they held most in a profile of eager execution.
+struct PeakMemory {
+  size_t before = 0;  ///< from before the profile: parameters, their optimizer's, data
+  size_t activations = 0;
+  size_t gradients = 0;
+  size_t updates = 0;
+  size_t workspace = 0;
+  size_t others = 0;  ///< of no op that was recorded, such as the arena of compiled functions
+  std::vector<Holder> holders = {};  ///< of what was made meanwhile, most first
+  size_t total() const { return before + activations + gradients + updates + workspace + others; }
+};
+
+/// A block that the caching allocator of a device had.
+struct HeldBlock {
+  int segment = 0;  ///< blocks of one lie side by side
+  size_t bytes = 0;
+  bool free = false;
+  std::string op;  ///< for which it was taken; empty: outside of ops
+};
+
 /// The largest batch whose training step fits into so many bytes; 0: not even one. `step(batch)`
 /// makes tensors of this batch and takes a step with them, all on the null device: it is planned
 /// for a few batches, and nothing is computed. What libraries want as workspace beside is not known

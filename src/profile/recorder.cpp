@@ -15,9 +15,12 @@
 #include "mica/core/check.h"
 #include "mica/core/fork.h"
 #include "mica/graph/captured_scopes.h"
+#include "mica/graph/plan.h"
 #include "mica/graph/value_bytes.h"
 #include "mica/op/run_watcher.h"
 #include "mica/op/settings.h"
+#include "mica/runtime/cuda_library.h"
+#include "mica/runtime/device_trace.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica::profiler {
@@ -39,19 +42,28 @@ struct Log {
   CapturedScopes where;
   std::vector<Run> runs;
   std::vector<Span> spans;
-  std::vector<size_t> open;  ///< spans that the thread is in
-  struct Inside {
-    int64_t begin;
-    int64_t inner = 0;  ///< time of runs inside it
+  /// Of what the thread is in: who was told that it began, and whether it is kept.
+  struct Open {
+    DeviceTracer* tracer = nullptr;
+    bool kept = false;
   };
-  std::vector<Inside> inside;  ///< runs that the thread is in
+  struct OpenSpan : Open {
+    size_t at = 0;  ///< of spans
+  };
+  struct OpenRun : Open {
+    int64_t begin = 0;
+    int64_t inner = 0;  ///< time of runs inside it
+    uint64_t id = 0;
+  };
+  std::vector<OpenSpan> open_spans;
+  std::vector<OpenRun> open_runs;
   int number = 0;
 };
 
 class Recorder final : public RunWatcher, public RangeListener {
  public:
   void start();
-  void set_on(bool on);
+  void set_state(Recording to);
   void note_step();
   Profile stop();
 
@@ -59,19 +71,70 @@ class Recorder final : public RunWatcher, public RangeListener {
   void ended(const KernelRun& run) override;
   void began(std::string_view name, RangeKind kind) override;
   void ended() override;
+  void plan_runs(const Plan& plan);
+  void note_memory(const KernelRun& run, const MemoryStats& memory);
 
  private:
+  /// A stretch of time in which things were kept, and how much was left out before it.
+  struct Stretch {
+    int64_t begin;
+    int64_t end;
+    int64_t left_out;
+  };
+  /// A call whose kernels are nodes of graphs.
+  struct Recorded {
+    const Log* log;
+    int kind;
+    int scope;
+  };
+
+  /// A call, and how many blocks had been handed out when it ended.
+  struct Maker {
+    uint64_t allocations;
+    Recorded call;
+  };
+
   Log& log();
   static int kind_of(Log& log, const KernelRun& run);
   static int scope_of(Log& log, const KernelRun& run);
   /// Time without what was left out.
   int64_t elapsed(int64_t at) const { return at - start_ - left_out_; }
+  /// The number of a run or a span. Odd ones are of recorded calls.
+  uint64_t next_id() { return 2 * ++last_id_; }
+  /// Who sees what devices do, from when there are any.
+  DeviceTracer* tracer();
+  /// Keeps what devices did until now, or not.
+  void take_trace(bool keep);
+  void add_device_runs(Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
+                       const std::map<const Log*, std::vector<int>>& scopes) const;
+  PeakMemory peak(const Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
+                  const std::map<const Log*, std::vector<int>>& scopes) const;
 
   Mutex mutex_;  // of what follows
   std::vector<std::shared_ptr<Log>> logs_;
   std::vector<int64_t> steps_;
   bool active_ = false;
   int64_t off_since_ = 0;
+  std::vector<Stretch> stretches_;
+  std::vector<Recorded> recorded_;
+  std::map<const Plan*, MemoryUse> plans_;
+  uint64_t before_allocations_ = 0;  ///< blocks of the first GPU, before anything was recorded
+  std::vector<Maker> makers_;
+  size_t peak_bytes_ = 0;
+  std::vector<MemoryBlock> peak_blocks_;
+  uint64_t peak_workspace_ = 0;  ///< the number of a block that is workspace
+  RunWatcher* watcher_before_ = nullptr;
+  RangeListener* listener_before_ = nullptr;
+
+  std::mutex trace_mutex_;  // of what follows; whoever needs both takes the other first
+  std::string source_;
+  std::vector<DeviceWork> work_;  ///< names are of work_names_
+  std::vector<std::string> work_names_;
+  uint64_t dropped_ = 0;
+  std::atomic<DeviceTracer*> tracer_{nullptr};
+
+  std::atomic<Recording> state_{Recording::off};
+  std::atomic<uint64_t> last_id_ = 0;
   std::atomic<uint64_t> session_ = 0;
   std::atomic<int64_t> start_ = 0;
   std::atomic<int64_t> left_out_ = 0;
@@ -93,6 +156,41 @@ Log& Recorder::log() {
     session = session_;
   }
   return *mine;
+}
+
+DeviceTracer* Recorder::tracer() {
+  if (DeviceTracer* known = tracer_.load(std::memory_order_acquire)) return known;
+  DeviceTracer* found = cuda_tracer();
+  if (!found) return nullptr;
+  const std::lock_guard lock(trace_mutex_);
+  if (!tracer_ && state_ != Recording::off) {
+    source_ = found->start();
+    tracer_ = found;
+  }
+  return tracer_;
+}
+
+void Recorder::take_trace(bool keep) {
+  const std::lock_guard lock(trace_mutex_);
+  if (!tracer_) return;
+  DeviceTrace trace = tracer_.load()->take();
+  if (!keep) return;
+  const auto first = static_cast<uint32_t>(work_names_.size());
+  for (std::string& name : trace.names) work_names_.push_back(std::move(name));
+  for (DeviceWork w : trace.work) {
+    w.name += first;
+    work_.push_back(w);
+  }
+  dropped_ += trace.dropped;
+}
+
+/// Nothing where the device was lost: whoever is told of a run must raise nothing.
+MemoryStats memory_on(Device device) {
+  try {
+    return runtime(device).memory_stats(device.index);
+  } catch (const DeviceError&) {
+    return {};
+  }
 }
 
 std::string shapes_text(const KernelRun& run) {
@@ -133,8 +231,13 @@ int Recorder::kind_of(Log& log, const KernelRun& run) {
   const auto bytes = [](const TensorSpec& s) {
     return static_cast<double>(std::min(extent_bytes(s), bytes_of(s)));
   };
+  bool has_floats = false;
   for (const Arg& a : run.in) {
     in.push_back(*a.spec);
+    if (a.spec->defined && is_floating(a.spec->dtype) && !has_floats) {
+      kind.dtype = a.spec->dtype;
+      has_floats = true;
+    }
     const bool updated =
         op.writes(run.params, static_cast<int>(in.size()) - 1, static_cast<int>(run.in.size()));
     if (a.spec->defined) kind.bytes += (updated ? 2 : 1) * bytes(*a.spec);
@@ -158,43 +261,140 @@ int Recorder::scope_of(Log& log, const KernelRun& run) {
   return at->second;
 }
 
-void Recorder::began(const KernelRun&) {
+void Recorder::began(const KernelRun& run) {
+  if (watcher_before_) watcher_before_->began(run);
   Log& l = log();
+  Log::OpenRun open;
+  open.tracer = run.device.is_cuda() ? tracer() : nullptr;
+  open.kept = state_ == Recording::on;
+  if (open.tracer && open.tracer->is_recording()) {  // nothing runs yet
+    open.kept = false;
+    const std::lock_guard lock(mutex_);
+    const std::lock_guard log_lock(l.mutex);
+    open.id = 2 * recorded_.size() + 1;
+    recorded_.push_back({&l, kind_of(l, run), scope_of(l, run)});
+  } else {
+    open.id = next_id();
+  }
+  if (open.tracer) open.tracer->begin(open.id, true);
+  open.begin = now();
   const std::lock_guard lock(l.mutex);
-  l.inside.push_back({now()});
+  l.open_runs.push_back(open);
 }
 
 void Recorder::ended(const KernelRun& run) {
   const int64_t end = now();
   Log& l = log();
-  const std::lock_guard lock(l.mutex);
-  if (l.inside.empty()) return;  // begun before the profile was
-  const Log::Inside run_was = l.inside.back();
-  l.inside.pop_back();
-  if (!l.inside.empty()) l.inside.back().inner += end - run_was.begin;
-  Run r{.kind = kind_of(l, run), .scope = scope_of(l, run), .thread = l.number};
-  r.begin = elapsed(run_was.begin);
-  r.end = elapsed(end);
-  r.self = end - run_was.begin - run_was.inner;
-  r.allocated = static_cast<int64_t>(runtime(run.device).memory_stats(run.device.index).allocated);
-  l.runs.push_back(r);
+  MemoryStats memory;
+  {
+    const std::lock_guard lock(l.mutex);
+    if (!l.open_runs.empty()) {  // else begun before the profile was
+      const Log::OpenRun was = l.open_runs.back();
+      l.open_runs.pop_back();
+      if (was.tracer) was.tracer->end();
+      if (!l.open_runs.empty()) l.open_runs.back().inner += end - was.begin;
+      if (was.kept) {
+        Run r{.kind = kind_of(l, run), .scope = scope_of(l, run), .thread = l.number};
+        r.begin = elapsed(was.begin);
+        r.end = elapsed(end);
+        r.self = end - was.begin - was.inner;
+        memory = memory_on(run.device);
+        r.allocated = static_cast<int64_t>(memory.allocated);
+        r.id = was.id;
+        l.runs.push_back(r);
+      }
+    }
+  }
+  if (memory.allocated > 0 && run.device == Device::cuda(0)) note_memory(run, memory);
+  if (watcher_before_) watcher_before_->ended(run);
+}
+
+void Recorder::note_memory(const KernelRun& run, const MemoryStats& memory) {
+  Log& l = log();
+  const std::lock_guard lock(mutex_);
+  const std::lock_guard log_lock(l.mutex);
+  if (memory.allocations > (makers_.empty() ? before_allocations_ : makers_.back().allocations))
+    makers_.push_back({memory.allocations, {&l, kind_of(l, run), scope_of(l, run)}});
+  // Few of many higher and higher peaks are looked at.
+  if (memory.allocated <= peak_bytes_ + peak_bytes_ / 50) return;
+  peak_bytes_ = memory.allocated;
+  peak_blocks_ = cuda_library().memory_blocks(0);
+  const size_t workspace = run.prepared.state->workspace_bytes;
+  peak_workspace_ = workspace > 0 ? memory.allocations : 0;  // it was taken last
+}
+
+PeakMemory Recorder::peak(const Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
+                          const std::map<const Log*, std::vector<int>>& scopes) const {
+  PeakMemory peak;
+  std::map<std::tuple<std::string, std::string, Phase>, size_t> holders;
+  for (const MemoryBlock& b : peak_blocks_) {
+    if (b.free) continue;
+    const auto maker = std::ranges::lower_bound(makers_, b.number, {}, &Maker::allocations);
+    if (b.number <= before_allocations_) {
+      peak.before += b.bytes;
+    } else if (maker == makers_.end()) {
+      peak.others += b.bytes;
+    } else {
+      const Kind& kind = p.kinds[static_cast<size_t>(
+          kinds.at(maker->call.log)[static_cast<size_t>(maker->call.kind)])];
+      const Scope& scope = p.scopes[static_cast<size_t>(
+          scopes.at(maker->call.log)[static_cast<size_t>(maker->call.scope)])];
+      const bool is_workspace = b.number == peak_workspace_;
+      (is_workspace                     ? peak.workspace
+       : !b.op || b.op != kind.op       ? peak.others
+       : scope.phase == Phase::forward  ? peak.activations
+       : scope.phase == Phase::backward ? peak.gradients
+                                        : peak.updates) += b.bytes;
+      holders[{is_workspace ? fmt::format("workspace of {}", kind.op)
+               : b.op       ? b.op
+                            : "no op",
+               scope.module, scope.phase}] += b.bytes;
+    }
+  }
+  for (const auto& [who, bytes] : holders)
+    peak.holders.push_back({std::get<0>(who), std::get<1>(who), std::get<2>(who), bytes});
+  std::ranges::stable_sort(peak.holders, std::greater(), &Holder::bytes);
+  return peak;
 }
 
 void Recorder::began(std::string_view name, RangeKind kind) {
+  if (listener_before_) listener_before_->began(name, kind);
   const int64_t begin = elapsed(now());
   Log& l = log();
+  Log::OpenSpan open;
+  open.tracer = tracer_;
+  open.kept = state_ == Recording::on;
+  const uint64_t id = next_id();
+  if (open.tracer) open.tracer->begin(id, false);
   const std::lock_guard lock(l.mutex);
-  l.open.push_back(l.spans.size());
-  l.spans.push_back({std::string(name), kind, l.number, begin, -1});
+  open.at = l.spans.size();
+  if (open.kept) l.spans.push_back({std::string(name), kind, l.number, begin, -1, id});
+  l.open_spans.push_back(open);
 }
 
 void Recorder::ended() {
   const int64_t end = elapsed(now());
   Log& l = log();
-  const std::lock_guard lock(l.mutex);
-  if (l.open.empty()) return;  // begun before the profile was
-  l.spans[l.open.back()].end = end;
-  l.open.pop_back();
+  {
+    const std::lock_guard lock(l.mutex);
+    if (!l.open_spans.empty()) {  // else begun before the profile was
+      const Log::OpenSpan was = l.open_spans.back();
+      l.open_spans.pop_back();
+      if (was.tracer) was.tracer->end();
+      if (was.kept) l.spans[was.at].end = end;
+    }
+  }
+  if (listener_before_) listener_before_->ended();
+}
+
+void Recorder::plan_runs(const Plan& plan) {
+  if (state_ != Recording::on) return;
+  const std::lock_guard lock(mutex_);
+  const auto [at, is_new] = plans_.try_emplace(&plan);
+  if (is_new)
+    at->second = {
+        fmt::format("a compiled function of {} calls on {}", plan.steps(), plan.captured().device),
+        memory_of(plan)};
 }
 
 void Recorder::start() {
@@ -204,24 +404,57 @@ void Recorder::start() {
     active_ = true;
     logs_.clear();
     steps_.clear();
+    stretches_.clear();
+    recorded_.clear();
+    plans_.clear();
+    makers_.clear();
+    peak_blocks_.clear();
+    peak_bytes_ = 0;
+    before_allocations_ = cuda_tracer() ? memory_on(Device::cuda(0)).allocations : 0;
     start_ = now();
     off_since_ = start_;
     left_out_ = 0;
+    last_id_ = 0;
     ++session_;
   }
-  log();  // the thread that starts is the first
+  const std::lock_guard lock(trace_mutex_);
+  source_.clear();
+  work_.clear();
+  work_names_.clear();
+  dropped_ = 0;
 }
 
-void Recorder::set_on(bool on) {
+void Recorder::set_state(Recording to) {
+  const Recording was = state_;
+  if (was == to) return;
+  log();  // the thread that starts is the first
+  if (was == Recording::off) {
+    state_ = Recording::warming;
+    tracer();
+    watcher_before_ = set_run_watcher(this);
+    listener_before_ = set_range_listener(this);
+    Plan::set_watcher([](const Plan& plan) { recorder().plan_runs(plan); });
+  }
+  if (to == Recording::off) {
+    set_run_watcher(watcher_before_);
+    set_range_listener(listener_before_);
+    Plan::set_watcher(nullptr);
+  }
+  take_trace(was == Recording::on);  // the devices have done what was sent
   {
     const std::lock_guard lock(mutex_);
-    const bool is_on = off_since_ == 0;
-    if (on == is_on) return;
-    if (on) left_out_ += now() - off_since_;
-    off_since_ = on ? 0 : now();
+    if (to == Recording::on) {
+      left_out_ += now() - off_since_;
+      off_since_ = 0;
+      stretches_.push_back({now(), INT64_MAX, left_out_});
+    } else if (was == Recording::on) {
+      off_since_ = now();
+      stretches_.back().end = off_since_;
+    }
+    state_ = to;
   }
-  set_run_watcher(on ? this : nullptr);
-  set_range_listener(on ? this : nullptr);
+  const std::lock_guard lock(trace_mutex_);
+  if (to == Recording::off && tracer_) tracer_.exchange(nullptr)->stop();
 }
 
 void Recorder::note_step() {
@@ -229,57 +462,193 @@ void Recorder::note_step() {
   steps_.push_back(elapsed(off_since_ != 0 ? off_since_ : now()));
 }
 
+/// Work that overlaps other work of its stream goes to another track.
+std::vector<int> tracks_of(const std::vector<DeviceWork>& work, std::vector<Track>& tracks) {
+  std::map<std::pair<int, uint32_t>, std::vector<int>> lanes;  // of a stream
+  std::vector<int64_t> ends;                                   // of a track
+  std::vector<int> track_of;
+  for (const DeviceWork& w : work) {
+    std::vector<int>& mine = lanes[{w.device, w.stream}];
+    auto lane =
+        std::ranges::find_if(mine, [&](int t) { return ends[static_cast<size_t>(t)] <= w.begin; });
+    if (lane == mine.end()) {
+      std::string name = fmt::format("stream {}", w.stream);
+      if (!mine.empty()) name += fmt::format(", side by side {}", mine.size() + 1);
+      mine.push_back(static_cast<int>(tracks.size()));
+      tracks.push_back({Device::cuda(w.device), name});
+      ends.push_back(0);
+      lane = std::prev(mine.end());
+    }
+    ends[static_cast<size_t>(*lane)] = w.end;
+    track_of.push_back(*lane);
+  }
+  return track_of;
+}
+
+void Recorder::add_device_runs(Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
+                               const std::map<const Log*, std::vector<int>>& scopes) const {
+  std::vector<DeviceWork> work = work_;
+  std::ranges::stable_sort(work, std::less(), &DeviceWork::begin);
+  // What began while nothing was kept is left out.
+  const auto stretch_of = [&](int64_t at) -> const Stretch* {
+    for (const Stretch& s : stretches_)
+      if (at >= s.begin && at <= s.end) return &s;
+    return nullptr;
+  };
+  std::erase_if(work, [&](const DeviceWork& w) { return !stretch_of(w.begin); });
+  const std::vector<int> tracks = tracks_of(work, p.tracks);
+  std::unordered_map<uint64_t, const Run*> runs;
+  std::unordered_map<uint64_t, const Span*> spans;
+  for (const Run& r : p.runs) runs.emplace(r.id, &r);
+  for (const Span& s : p.spans) spans.emplace(s.id, &s);
+  std::map<std::string, int> names;
+  std::map<std::tuple<std::string, std::string, uint64_t>, int> other_kinds;
+  int no_scope = -1;
+  for (size_t i = 0; i < work.size(); ++i) {
+    const DeviceWork& w = work[i];
+    const Stretch& stretch = *stretch_of(w.begin);
+    DeviceRun r{.what = w.what, .in_graph = w.in_graph, .is_first = w.is_first};
+    r.track = tracks[i];
+    r.begin = w.begin - start_ - stretch.left_out;
+    r.end = w.end - start_ - stretch.left_out;
+    r.bytes = static_cast<int64_t>(w.bytes);
+    r.sender = runs.contains(w.launch) || spans.contains(w.launch) ? w.launch : 0;
+    const std::string& name = work_names_[w.name];
+    const auto [at, is_new] = names.try_emplace(name, static_cast<int>(p.device_names.size()));
+    if (is_new) p.device_names.push_back(name);
+    r.name = at->second;
+    const auto run = runs.find(w.cause);
+    if (w.cause % 2 == 1 && w.cause / 2 < recorded_.size()) {
+      const Recorded& call = recorded_[w.cause / 2];
+      r.kind = kinds.at(call.log)[static_cast<size_t>(call.kind)];
+      r.scope = scopes.at(call.log)[static_cast<size_t>(call.scope)];
+      r.is_known = true;
+    } else if (run != runs.end()) {
+      r.kind = run->second->kind;
+      r.scope = run->second->scope;
+      r.is_known = true;
+    } else {
+      const auto span = spans.find(w.cause);
+      r.is_known = span != spans.end();
+      const std::string op = r.is_known ? span->second->name : "(unknown)";
+      const auto [kind, is_new_kind] =
+          other_kinds.try_emplace({op, name, w.bytes}, static_cast<int>(p.kinds.size()));
+      if (is_new_kind)
+        p.kinds.push_back({.op = op,
+                           .kernel = name,
+                           .params = "",
+                           .shapes = w.bytes > 0 ? fmt::format("{} bytes", w.bytes) : "",
+                           .device = Device::cuda(w.device)});
+      r.kind = kind->second;
+      r.is_first = true;
+      if (no_scope < 0) {
+        no_scope = static_cast<int>(p.scopes.size());
+        p.scopes.emplace_back();
+      }
+      r.scope = no_scope;
+    }
+    p.end = std::max(p.end, r.end);
+    p.device_runs.push_back(r);
+  }
+  p.device_source = source_;
+  p.dropped = dropped_;
+}
+
+/// What the caching allocator of the first GPU has.
+std::vector<HeldBlock> held_blocks() {
+  std::vector<HeldBlock> all;
+  int segment = -1;
+  for (const MemoryBlock& b : cuda_library().memory_blocks(0)) {
+    segment += b.begins_segment;
+    all.push_back({segment, b.bytes, b.free, b.op ? b.op : ""});
+  }
+  return all;
+}
+
 Profile Recorder::stop() {
-  set_on(false);
+  set_state(Recording::off);
   const std::lock_guard lock(mutex_);
   active_ = false;
   Profile p;
   p.end = elapsed(off_since_);
   p.steps = steps_;
   std::map<std::tuple<std::string, Phase, std::string>, int> scope_at;
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, int> kind_at;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, int>
+      kind_at;
+  std::map<const Log*, std::vector<int>> kinds;
+  std::map<const Log*, std::vector<int>> scopes;
   for (const std::shared_ptr<Log>& log : logs_) {
     const std::lock_guard log_lock(log->mutex);
-    std::vector<int> kinds;
-    std::vector<int> scopes;
+    std::vector<int>& own_kinds = kinds[log.get()];
+    std::vector<int>& own_scopes = scopes[log.get()];
     for (Kind& k : log->kinds) {
-      const auto [at, is_new] = kind_at.try_emplace({k.op, k.kernel, k.params, k.shapes},
-                                                    static_cast<int>(p.kinds.size()));
-      kinds.push_back(at->second);
+      const auto [at, is_new] =
+          kind_at.try_emplace({k.op, k.kernel, k.params, k.shapes, to_string(k.device)},
+                              static_cast<int>(p.kinds.size()));
+      own_kinds.push_back(at->second);
       if (is_new) p.kinds.push_back(std::move(k));
     }
     for (Scope& s : log->scopes) {
       const auto [at, is_new] =
           scope_at.try_emplace({s.module, s.phase, s.caller}, static_cast<int>(p.scopes.size()));
-      scopes.push_back(at->second);
+      own_scopes.push_back(at->second);
       if (is_new) p.scopes.push_back(std::move(s));
     }
     for (Run r : log->runs) {
-      r.kind = kinds[static_cast<size_t>(r.kind)];
-      r.scope = scopes[static_cast<size_t>(r.scope)];
+      r.kind = own_kinds[static_cast<size_t>(r.kind)];
+      r.scope = own_scopes[static_cast<size_t>(r.scope)];
       p.runs.push_back(r);
     }
     for (Span& s : log->spans) {
       if (s.end < 0) s.end = p.end;
       p.spans.push_back(std::move(s));
     }
-    std::ranges::sort(p.runs, {}, [](const Run& r) {
-      return std::tuple(r.thread, r.begin, -r.end);  // a run before those inside it
-    });
     p.threads.push_back(log->number == 0 ? "main" : fmt::format("thread {}", log->number));
   }
-  logs_.clear();
-  ++session_;
+  std::ranges::sort(p.runs, {}, [](const Run& r) {
+    return std::tuple(r.thread, r.begin, -r.end);  // a run before those inside it
+  });
+  // Where nobody said when a step ends, a trainer may have.
+  if (p.steps.size() < 2) {
+    std::vector<int64_t> steps;
+    for (const Span& s : p.spans) {
+      if (s.kind != RangeKind::step || s.thread != 0) continue;
+      if (steps.size() > 1) steps.pop_back();  // the end of the one before
+      steps.insert(steps.end(), {s.begin, s.end});
+    }
+    if (!steps.empty()) p.steps = steps;
+  }
   const Device cpu = Device::cpu();
   p.facts.emplace_back("CPU", runtime(cpu).properties(0).name);
   p.facts.emplace_back("threads of a kernel", fmt::format("{}", num_threads()));
+  {
+    const std::lock_guard trace_lock(trace_mutex_);
+    if (!source_.empty()) {
+      add_device_runs(p, kinds, scopes);
+      try {
+        p.peak = peak(p, kinds, scopes);
+        p.blocks = held_blocks();
+        p.facts.emplace_back("GPU", runtime(DeviceKind::cuda).properties(0).name);
+      } catch (const DeviceError&) {  // it was lost; what was seen before stays
+      }
+      p.facts.emplace_back("times of the GPU", source_);
+    }
+  }
+  for (auto& [plan, use] : plans_) p.memory.push_back(std::move(use));
+  std::ranges::stable_sort(p.memory, std::greater(),
+                           [](const MemoryUse& m) { return m.memory.total(); });
+  logs_.clear();
+  recorded_.clear();
+  plans_.clear();
+  work_.clear();
+  ++session_;
   return p;
 }
 
 }  // namespace
 
 void start_recording() { recorder().start(); }
-void set_recording(bool on) { recorder().set_on(on); }
+void set_recording(Recording to) { recorder().set_state(to); }
 void note_step() { recorder().note_step(); }
 Profile stop_recording() { return recorder().stop(); }
 

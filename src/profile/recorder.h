@@ -6,8 +6,10 @@ namespace mica::profiler {
 
 /// Starts to record in all threads, from nothing; raises where somebody records already.
 void start_recording();
-/// Whether runs and ranges are noted now: steps that a schedule leaves out are not.
-void set_recording(bool on);
+/// Whether runs and ranges are noted now. Steps that a schedule leaves out are not; those that it
+/// warms up with are traced, but not kept.
+enum class Recording { off, warming, on };
+void set_recording(Recording to);
 /// Notes that a step begins or ends now.
 void note_step();
 /// Ends it and gives what was noted; the times are from the first start on, without the stretches

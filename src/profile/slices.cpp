@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace mica::profiler {
-namespace {
 
 std::vector<std::string> parts_of(const Scope& scope) {
   std::vector<std::string> parts = {name_of(scope.phase)};
@@ -15,19 +14,28 @@ std::vector<std::string> parts_of(const Scope& scope) {
   return parts;
 }
 
-}  // namespace
+namespace {
 
-std::vector<Slice> slices(const Profile& profile) {
+/// Of whom a stretch is, and where it lies.
+struct Piece {
+  int scope;
+  int thread;
+  int64_t begin;
+  int64_t end;
+};
+
+/// `pieces` are in the order of their threads, and there of time.
+std::vector<Slice> slices_of(const Profile& profile, const std::vector<Piece>& pieces) {
   std::vector<Slice> all;
   std::vector<size_t> open;  // of all, the outermost first
   std::vector<std::vector<std::string>> parts;
   for (const Scope& s : profile.scopes) parts.push_back(parts_of(s));
-  const Run* before = nullptr;
+  const Piece* before = nullptr;
   const auto close = [&](size_t keep) {
     for (; open.size() > keep; open.pop_back()) all[open.back()].end = before->end;
   };
   size_t step = 0;
-  for (const Run& r : profile.runs) {
+  for (const Piece& r : pieces) {
     const std::vector<std::string>& names = parts[static_cast<size_t>(r.scope)];
     if (before && before->thread != r.thread) {
       close(0);
@@ -48,6 +56,24 @@ std::vector<Slice> slices(const Profile& profile) {
   }
   if (before) close(0);
   return all;
+}
+
+}  // namespace
+
+std::vector<Slice> slices(const Profile& profile) {
+  std::vector<Piece> pieces;
+  pieces.reserve(profile.runs.size());
+  for (const Run& r : profile.runs) pieces.push_back({r.scope, r.thread, r.begin, r.end});
+  return slices_of(profile, pieces);
+}
+
+std::vector<Slice> device_slices(const Profile& profile) {
+  std::vector<Piece> pieces;
+  pieces.reserve(profile.device_runs.size());
+  for (const DeviceRun& r : profile.device_runs)
+    if (r.is_known) pieces.push_back({r.scope, r.track, r.begin, r.end});
+  std::ranges::stable_sort(pieces, std::less(), &Piece::thread);
+  return slices_of(profile, pieces);
 }
 
 }  // namespace mica::profiler

@@ -1,12 +1,31 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace mica {
 
+namespace distributed {
+class Engine;
+struct NcclStart;  // distributed/nccl/engine.h
+}  // namespace distributed
+
 class DeviceRuntime;
+class DeviceTracer;   // runtime/device_trace.h
 struct CudaCompiler;  // custom/compiler.h
+
+/// A block of memory that is in use, or kept to be.
+struct MemoryBlock {
+  const void* data = nullptr;
+  size_t bytes = 0;
+  bool begins_segment = false;  ///< what the driver gave in one piece
+  bool free = false;
+  const char* op = nullptr;  ///< for which it was taken; null: outside of ops
+  uint64_t number = 0;       ///< MemoryStats::allocations when it was
+};
 
 /// What libmica_cuda brings.
 struct CudaLibrary {
@@ -23,8 +42,19 @@ struct CudaLibrary {
   /// The block at `data` is used on a stream of somebody else, which lives as long as the process.
   void (*record_use)(int index, void* data, void* stream) = nullptr;
 
+  /// Sees what the devices do.
+  DeviceTracer* tracer = nullptr;
+  /// Every block that a device's allocator has, by address.
+  std::vector<MemoryBlock> (*memory_blocks)(int index) = nullptr;
+  /// Ranges in the timelines of other profilers; null where nobody wants them.
+  void (*push_range)(const char* name) = nullptr;
+  void (*pop_range)() = nullptr;
+
   /// Compiles and launches sources of users. It is there without a GPU too.
   const CudaCompiler* compiler = nullptr;
+
+  /// The engine of a group of processes.
+  std::shared_ptr<distributed::Engine> (*make_nccl_engine)(const distributed::NcclStart&) = nullptr;
 };
 
 /// The handle of CUDA's default stream, which exists without being made; other libraries work on it
@@ -38,10 +68,15 @@ const CudaLibrary& cuda_library();
 /// opened.
 const CudaCompiler& cuda_compiler();
 
+/// Brings steps, passes, modules, ops and named ranges to other profilers from now on. Implemented
+/// in profile/named_ranges.cpp.
+void name_ranges_for(const CudaLibrary& library);
 /// Implemented in ops/all_ops_cuda.cpp.
 void attach_cuda_kernels();
 /// Implemented in custom/cuda_compiler.cpp.
 const CudaCompiler& own_cuda_compiler();
+/// Implemented in distributed/nccl/cuda_engine.cpp.
+std::shared_ptr<distributed::Engine> own_nccl_engine(const distributed::NcclStart& start);
 
 }  // namespace mica
 

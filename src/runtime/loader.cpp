@@ -2,15 +2,19 @@
 // loads nothing of CUDA.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda_library.h"
+#include "mica/runtime/device_trace.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
 namespace {
+
+std::atomic<DeviceTracer*> g_tracer{nullptr};  // null until the library is open
 
 struct Opened {
   CudaLibrary library;
@@ -71,6 +75,8 @@ Opened open_library() {
     return opened;
   }
   opened.library.attach_kernels();
+  g_tracer = opened.library.tracer;
+  if (opened.library.push_range) name_ranges_for(opened.library);
   return opened;
 }
 
@@ -94,6 +100,10 @@ const CudaCompiler& cuda_compiler() {
 }
 
 std::string cuda_unavailable_reason() { return opened().reason; }
+
+std::atomic<int64_t> g_device_tracing{0};
+
+DeviceTracer* cuda_tracer() { return g_tracer; }
 
 bool cuda_available() { return opened().reason.empty(); }
 

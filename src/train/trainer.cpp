@@ -2,6 +2,7 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
+#include "mica/core/range.h"
 #include "mica/graph/plan.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/cross_entropy/cross_entropy.h"
@@ -209,6 +210,7 @@ bool TrainerLoop::train_epoch(const data::Loader& train) {
       const int64_t own = feed_->size_of(at_.batch);
       const int64_t n = batch_examples(own);
       weigh(own, n);
+      const Range range("step", RangeKind::step);
       const int64_t steps = replay();
       ended = advance(steps, steps * n);
     } while (go_on(ended));
@@ -219,6 +221,7 @@ bool TrainerLoop::train_epoch(const data::Loader& train) {
       if (ended) break;
       const int64_t n = batch_examples(examples_in(*batch));
       weigh(examples_in(*batch), n);
+      const Range range("step", RangeKind::step);
       options_.compile ? compiled_(*batch) : take_step(*batch);
       ended = advance(1, n);
       if (!go_on(ended)) break;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Opens a report in headless Chromium as a reader would, and looks at what is drawn.
+"""Opens a report, or a profile, in headless Chromium as a reader would, and looks at what is drawn.
 
-    tests/browser/check_report.py REPORT.html [SHOTS]
+    tests/browser/check_report.py PAGE.html [SHOTS]
 
-At a phone's and a desktop's width, light and dark: curves, matrix and images have a size on the
-screen, nothing is wider than the window, text stands out from what is behind it, no error is
-logged and nothing is loaded. Pictures of the page go to the folder SHOTS.
+At a phone's and a desktop's width, light and dark: curves, matrix and images, or timeline and
+tables, have a size on the screen, nothing is wider than the window, text stands out from what is
+behind it, no error is logged and nothing is loaded. Pictures of the page go to the folder SHOTS.
 """
 
 import base64
@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+SCRIPTS = Path(__file__).parent
 WINDOWS = {"phone": (390, 844), "desktop": (1280, 900)}
 SCHEMES = ("light", "dark")
 
@@ -87,7 +88,7 @@ class Browser:
         )
         if "exceptionDetails" in result:
             raise RuntimeError(result["exceptionDetails"]["exception"]["description"])
-        return result["result"]["value"]
+        return result["result"].get("value")
 
 
 def look_at(browser, page, name, size, scheme, shots):
@@ -103,7 +104,10 @@ def look_at(browser, page, name, size, scheme, shots):
     browser.events.clear()
     browser.call("Page.navigate", url=page.as_uri())
     browser.wait_for("Page.loadEventFired")
-    found = browser.evaluate(Path(__file__).with_name("look.js").read_text())
+    browser.evaluate(SCRIPTS.joinpath("look.js").read_text())
+    is_profile = browser.evaluate("document.querySelector('#timeline') !== null")
+    script = "look_profile.js" if is_profile else "look_report.js"
+    found = browser.evaluate(SCRIPTS.joinpath(script).read_text())
     if shots:
         shot = browser.call("Page.captureScreenshot", captureBeyondViewport=True)
         (shots / f"{page.stem}-{name}-{scheme}.png").write_bytes(base64.b64decode(shot["data"]))

@@ -1,4 +1,4 @@
-// Runs in the page; its value says what is drawn and what is wrong with it.
+// Runs in every page before what looks at its parts; window.look is what they share.
 (() => {
   const problems = [];
   const all = (selector) => [...document.querySelectorAll(selector)];
@@ -15,72 +15,55 @@
   };
   const isLoaded = (image) => image.complete && image.naturalWidth > 0 && hasBox(image);
 
-  const counts = {
-    charts: require(".chart svg", 4),
-    lines: require(".chart path.line", 5),
-    cells: require(".confusion tbody td:not(.share)", 4),
-    pictures: require(".pictures img", 1, isLoaded),
-    filters: require(".filters img", 1, isLoaded),
-    numbers: require(".numbers .value", 4),
-  };
-  require("#command code", 1);
-  require("#command button", 1);
-  require("#machine td", 1);
-  require("#epochs td", 1);
-
-  // A diagonal of the right colour, and images that are not one colour.
-  const diagonal = all(".confusion tbody tr").map((row, i) => row.cells[i + 1]);
-  if (!diagonal.every((cell) => /right|none/.test(cell.className))) problems.push("diagonal");
-
-  // Only a box that scrolls may hold something wider than itself.
-  const width = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth > width)
-    problems.push(`the page is ${document.documentElement.scrollWidth} wide, the window ${width}`);
-  for (const element of all("body *")) {
-    if (element.closest(".scroll, svg, head, script")) continue;
-    const box = element.getBoundingClientRect();
-    if (box.width > 0 && (box.right > width + 0.5 || box.left < -0.5))
-      problems.push(`sticks out: ${element.outerHTML.slice(0, 120)}`);
-  }
-  const matrix = document.querySelector(".confusion");
-  counts.matrix = `${Math.round(matrix.getBoundingClientRect().width)} px`;
-
-  // Contrast of text to its own or the next background above, as WCAG computes it. A canvas turns any CSS colour
-  // into red, green and blue.
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (colour) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const luminance = ([r, g, b]) => {
-    const linear = [r, g, b].map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-  };
-  const backgroundOf = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const colour = rgba(getComputedStyle(e).backgroundColor);
-      if (colour[3] > 0) return colour;
+  const finish = (counts) => {
+    // Only a box that scrolls may hold something wider than itself.
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth > width)
+      problems.push(`the page is ${document.documentElement.scrollWidth} wide, the window ${width}`);
+    for (const element of all("body *")) {
+      if (element.closest(".scroll, svg, head, script")) continue;
+      const box = element.getBoundingClientRect();
+      if (box.width > 0 && (box.right > width + 0.5 || box.left < -0.5))
+        problems.push(`sticks out: ${element.outerHTML.slice(0, 120)}`);
     }
-    return rgba(getComputedStyle(document.documentElement).getPropertyValue("--page"));
-  };
-  let lowest = 21;
-  for (const element of all("body *")) {
-    const style = getComputedStyle(element);
-    const ownText = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-    if (!ownText || !hasBox(element) || element.closest("script, title")) continue;
-    const ink = rgba(element.closest("svg") ? style.fill : style.color);
-    if (ink[3] === 0) continue;
-    const [light, dark] = [luminance(ink), luminance(backgroundOf(element))].sort((a, b) => b - a);
-    const contrast = (light + 0.05) / (dark + 0.05);
-    lowest = Math.min(lowest, contrast);
-    if (contrast < 4.5) problems.push(`contrast ${contrast.toFixed(1)}: ${element.outerHTML.slice(0, 120)}`);
-  }
-  counts.contrast = lowest.toFixed(1);
+    // Contrast of text to its own or the next background above, as WCAG computes it. A canvas turns any CSS colour
+    // into red, green and blue.
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const rgba = (colour) => {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+      return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const luminance = ([r, g, b]) => {
+      const linear = [r, g, b].map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+    };
+    const backgroundOf = (element) => {
+      for (let e = element; e; e = e.parentElement) {
+        const colour = rgba(getComputedStyle(e).backgroundColor);
+        if (colour[3] > 0) return colour;
+      }
+      return rgba(getComputedStyle(document.documentElement).getPropertyValue("--page"));
+    };
+    let lowest = 21;
+    for (const element of all("body *")) {
+      const style = getComputedStyle(element);
+      const ownText = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+      if (!ownText || !hasBox(element) || element.closest("script, title")) continue;
+      const ink = rgba(element.closest("svg") ? style.fill : style.color);
+      if (ink[3] === 0) continue;
+      const [light, dark] = [luminance(ink), luminance(backgroundOf(element))].sort((a, b) => b - a);
+      const contrast = (light + 0.05) / (dark + 0.05);
+      lowest = Math.min(lowest, contrast);
+      if (contrast < 4.5) problems.push(`contrast ${contrast.toFixed(1)}: ${element.outerHTML.slice(0, 120)}`);
+    }
+    counts.contrast = lowest.toFixed(1);
 
-  const page = rgba(getComputedStyle(document.body).backgroundColor);
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  if (luminance(page) < 0.5 !== dark) problems.push(`a ${dark ? "dark" : "light"} page has the colour ${page}`);
-  return { ...counts, problems };
+    const page = rgba(getComputedStyle(document.body).backgroundColor);
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    if (luminance(page) < 0.5 !== dark) problems.push(`a ${dark ? "dark" : "light"} page has the colour ${page}`);
+    return { ...counts, problems };
+  };
+  window.look = { problems, all, require, isLoaded, finish };
 })();

@@ -22,6 +22,7 @@ void collectives(const Words&);
 void gradients(const Words&);
 void compiled(const Words&);
 void groups(const Words&);
+void letters(const Words&);
 void large(const Words&);
 void training(const Words&);
 void accumulation(const Words&);
@@ -38,8 +39,18 @@ void raise(const Words&);
 void mismatch(const Words&);
 void bandwidth(const Words&);
 
+/// Where the tensors of a scenario are: MICA_TEST_DEVICE, or the CPU.
+Device device();
+inline bool on_cuda() { return device().is_cuda(); }
+/// Makes a tensor of the scenario's device.
+inline TensorOptions here(DType dtype = DType::f32) { return {.dtype = dtype, .device = device()}; }
+inline Tensor constant(const Shape& shape, double value) { return full(shape, value, here()); }
+
 /// Raises where two tensors differ in a bit.
 void expect_same(const Tensor& a, const Tensor& b, const std::string& what);
+/// The same of what ranks added up: on CUDA, where NCCL has an order of its own, within the
+/// rounding of numbers of this size.
+void expect_sum(const Tensor& a, const Tensor& b, const std::string& what);
 /// Raises where an element differs by more.
 void expect_close(const Tensor& a, const Tensor& b, double tolerance, const std::string& what);
 /// Normal numbers that depend on the seed alone.

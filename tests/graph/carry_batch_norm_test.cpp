@@ -118,7 +118,7 @@ TEST(CarryBatchNorm, DoesNotRunLateWhereItsStatisticsAreRead) {
 TEST(CarryBatchNorm, TheGradientComputesTheSignAgain) {
   const Norm norm(Device::null(), true);
   const Tensor w =
-      zeros({kChannels, kChannels, 1, 1}, {.device = Device::null()}).set_requires_grad();
+      zeros({kChannels, kChannels, 3, 3}, {.device = Device::null()}).set_requires_grad();
   const Graph g = fused(1, [&](std::span<const Tensor> in) -> Tensors {
     mean(square(relu(norm(conv2d(in[0], w, {}))))).backward();
     return {};
@@ -136,7 +136,7 @@ TEST(CarryBatchNorm, TheGradientOfASumTakesTheSignFromTheResult) {
   const Norm norm(Device::null(), true);
   const Norm other(Device::null(), true);
   const Tensor w =
-      zeros({kChannels, kChannels, 1, 1}, {.device = Device::null()}).set_requires_grad();
+      zeros({kChannels, kChannels, 3, 3}, {.device = Device::null()}).set_requires_grad();
   const Graph g = fused(1, [&](std::span<const Tensor> in) -> Tensors {
     const Tensor x = conv2d(in[0], w, {});
     mean(square(relu(add(norm(x), other(x))))).backward();

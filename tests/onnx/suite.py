@@ -1,4 +1,6 @@
-"""onnx's own backend suite on mica: python tests/onnx/suite.py [--filter TEXT] [--verbose]
+"""onnx's own backend suite on mica.
+
+    python tests/onnx/suite.py [--device cuda] [--processes 8] [--filter TEXT] [--verbose]
 
 Needs the packages of scripts/requirements-onnx.txt. exclusions.txt beside it says by reason which
 tests are not run.
@@ -7,7 +9,9 @@ tests are not run.
 from __future__ import annotations
 
 import argparse
+import json
 import re
+import subprocess
 import sys
 import unittest
 import warnings
@@ -25,15 +29,15 @@ warnings.filterwarnings("ignore")
 EXCLUSIONS = Path(__file__).with_name("exclusions.txt")
 
 
-def to_mica(value: Any) -> Any:
+def to_mica(value: Any, device: str) -> Any:
     if value is None:
         return None
     if isinstance(value, list):
-        return [to_mica(v) for v in value]
+        return [to_mica(v, device) for v in value]
     array = numpy.asarray(value)
     if array.dtype.name == "bfloat16":
-        return mica.tensor(array.astype(numpy.float32)).to(mica.bfloat16)
-    return mica.tensor(array)
+        return mica.tensor(array.astype(numpy.float32)).to(mica.bfloat16).to(device)
+    return mica.tensor(array).to(device)
 
 
 def to_numpy(value: Any) -> Any:
@@ -44,16 +48,17 @@ def to_numpy(value: Any) -> Any:
     if value.dtype == mica.bfloat16:
         import ml_dtypes
 
-        return value.to(mica.float32).numpy().astype(ml_dtypes.bfloat16)
-    return value.detach().numpy()
+        return value.to(mica.float32).cpu().numpy().astype(ml_dtypes.bfloat16)
+    return value.detach().cpu().numpy()
 
 
 class MicaRep(BackendRep):  # type: ignore[misc]
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, device: str) -> None:
         self.module = module
+        self.device = device
 
     def run(self, inputs: Any, **kwargs: Any) -> list[Any]:
-        result = self.module(*[to_mica(v) for v in inputs])
+        result = self.module(*[to_mica(v, self.device) for v in inputs])
         outputs = mica.onnx.output_names(self.module)
         return [to_numpy(v) for v in (result if len(outputs) > 1 else [result])]
 
@@ -61,11 +66,13 @@ class MicaRep(BackendRep):  # type: ignore[misc]
 class MicaBackend(Backend):  # type: ignore[misc]
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> MicaRep:
-        return MicaRep(mica.onnx.loads(model.SerializeToString()))
+        module = mica.onnx.loads(model.SerializeToString())
+        module.to(device.lower())
+        return MicaRep(module, device.lower())
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        return device == "CPU"
+        return device == "CPU" or (device == "CUDA" and mica.cuda.is_available())
 
 
 def exclusions() -> list[tuple[str, str]]:
@@ -80,62 +87,100 @@ def exclusions() -> list[tuple[str, str]]:
     return found
 
 
-class Results(unittest.TestResult):
-    def __init__(self, verbose: bool) -> None:
-        super().__init__()
-        self.passed: list[str] = []
-        self.verbose = verbose
+class Report(unittest.TestResult):
+    """Prints a line of JSON for each test."""
 
-    def addSuccess(  # noqa: N802 (unittest names it)
-        self,
-        test: unittest.TestCase,
-    ) -> None:
-        self.passed.append(test.id().rsplit(".", 1)[-1])
+    def tell(self, test: unittest.TestCase, outcome: str, error: str = "") -> None:
+        line = {"test": test.id().rsplit(".", 1)[-1], "outcome": outcome, "error": error.strip()}
+        print(json.dumps(line), flush=True)
 
-    def failed(self) -> list[tuple[str, str]]:
-        return [(t.id().rsplit(".", 1)[-1], e.strip()) for t, e in self.errors + self.failures]
+    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802 (unittest names it)
+        self.tell(test, "passed")
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
+        self.tell(test, "skipped", reason)
+
+    def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
+        self.tell(test, "failed", self._exc_info_to_string(err, test))
+
+    addFailure = addError  # noqa: N815
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--filter", default="", help="run what has this in its name")
-    parser.add_argument("--verbose", action="store_true", help="whole errors")
-    options = parser.parse_args()
+def tests_of(device: str, text: str) -> tuple[list[unittest.TestCase], dict[str, int]]:
+    """Those to run, and how many are left out for which reason."""
     suite = BackendTest(MicaBackend, __name__)
-    tests = [
-        test
-        for test in suite.test_suite
-        if test.id().endswith("_cpu") and options.filter in test.id()
-    ]
-    left_out: dict[str, int] = {}
-    kept = []
     patterns = [(reason, re.compile(pattern)) for reason, pattern in exclusions()]
-    for test in tests:
-        name = test.id().rsplit(".", 1)[-1].removesuffix("_cpu")
+    kept: list[unittest.TestCase] = []
+    left_out: dict[str, int] = {}
+    for test in suite.test_suite:
+        if not test.id().endswith("_" + device) or text not in test.id():
+            continue
+        name = test.id().rsplit(".", 1)[-1].removesuffix("_" + device)
         reason = next((r for r, p in patterns if p.fullmatch(name)), None)
         if reason is None:
             kept.append(test)
         else:
             left_out[reason] = left_out.get(reason, 0) + 1
-    results = Results(options.verbose)
-    for test in kept:
-        test.run(results)
-    failed = results.failed()
-    for name, error in failed:
-        print(f"{name}: {error if options.verbose else error.splitlines()[-1][:300]}")
-    for reason, count in left_out.items():
+    return kept, left_out
+
+
+def run_shard(device: str, text: str, shard: int, shards: int) -> None:
+    """Every so many-th test."""
+    kept, left_out = tests_of(device, text)
+    print(json.dumps({"kept": len(kept), "left_out": left_out}), flush=True)
+    report = Report()
+    for test in kept[shard::shards]:
+        test.run(report)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--processes", type=int, default=1, help="that share the tests")
+    parser.add_argument("--filter", default="", help="run what has this in its name")
+    parser.add_argument("--verbose", action="store_true", help="whole errors")
+    parser.add_argument("--shard", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.shard is not None:
+        run_shard(options.device, options.filter, options.shard, options.processes)
+        return 0
+    command = [sys.executable, __file__, "--device", options.device, "--filter", options.filter]
+    command += ["--processes", str(options.processes), "--shard"]
+    shards = [
+        subprocess.Popen([*command, str(i)], stdout=subprocess.PIPE, text=True)
+        for i in range(options.processes)
+    ]
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    about: dict[str, Any] = {"kept": 0, "left_out": {}}
+    for shard in shards:
+        for text in shard.communicate()[0].splitlines():
+            if not text.startswith("{"):
+                continue
+            line = json.loads(text)
+            if "kept" in line:
+                about = line
+                continue
+            counts[line["outcome"]] += 1
+            if line["outcome"] == "failed":
+                error = line["error"]
+                print(f"{line['test']}: {error if options.verbose else error[-300:]}")
+        if shard.returncode:
+            print(f"a process ended with {shard.returncode} before it had run all of its tests")
+    for reason, count in about["left_out"].items():
         print(f"not run: {count:4d} {reason}")
-    passed = len(results.passed)
-    with_dtypes = len(tests) - sum(n for r, n in left_out.items() if r.startswith("dtype"))
+    lost = about["kept"] - sum(counts.values())
+    total = about["kept"] + sum(about["left_out"].values())
+    no_dtypes = sum(n for r, n in about["left_out"].items() if r.startswith("dtype"))
     print(
-        f"onnx {onnx.__version__}: {passed} passed, {len(failed)} failed, "
-        f"{len(results.skipped)} skipped by the suite"
+        f"onnx {onnx.__version__} on {options.device}: {counts['passed']} passed, "
+        f"{counts['failed'] + lost} failed, {counts['skipped']} skipped by the suite"
     )
+    known = total - no_dtypes
     print(
-        f"{100 * passed / max(with_dtypes, 1):.1f} % of the {with_dtypes} tests whose dtypes mica "
-        f"has, {100 * passed / max(len(tests), 1):.1f} % of all {len(tests)}"
+        f"{100 * counts['passed'] / max(known, 1):.1f} % of the {known} tests whose dtypes mica "
+        f"has, {100 * counts['passed'] / max(total, 1):.1f} % of all {total}"
     )
-    return 1 if failed else 0
+    return 1 if counts["failed"] + lost else 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ namespace mica::cases {
 std::vector<Sample> conv2d_carrying_samples();
 std::vector<Sample> product_carrying_samples();
 std::vector<Sample> batch_norm_carrying_samples();
+std::vector<Sample> conv2d_batch_norm_carrying_samples();
 std::vector<Sample> row_norm_carrying_samples();
+std::vector<Sample> quantized_carrying_samples();
 
 inline constexpr Activation kEveryActivation[] = {
     Activation::relu,      Activation::gelu, Activation::gelu_tanh, Activation::silu,

@@ -1,68 +1,10 @@
-#include <cmath>
-
 #include "mica/op/op_def.h"
 #include "mica/ops/batch_norm/statistics.h"
 #include "tests/op_cases/anchored.h"
+#include "tests/op_cases/norm_oracle.h"
 
 namespace mica::cases {
 namespace {
-
-/// Values in each channel of (N, C, …).
-double count_of(const HostArray& x) {
-  const auto channels = static_cast<double>(x.shape[1]);
-  return channels > 0 ? static_cast<double>(x.values.size()) / channels : 0;
-}
-
-/// The values of each channel of (N, C, …): calls f(channel, index).
-template <class F>
-void each_value(const Shape& shape, F&& f) {
-  int64_t inner = 1;
-  for (int i = 2; i < shape.rank(); ++i) inner *= shape[i];
-  for (int64_t i = 0; i < numel(shape); ++i)
-    f(static_cast<size_t>(i / inner % shape[1]), static_cast<size_t>(i));
-}
-
-struct Statistics {
-  std::vector<double> mean, variance;
-};
-
-Statistics statistics_of(const HostArray& x) {
-  const auto channels = static_cast<size_t>(x.shape[1]);
-  const double count = count_of(x);
-  Statistics s{std::vector<double>(channels), std::vector<double>(channels)};
-  each_value(x.shape, [&](size_t c, size_t i) { s.mean[c] += x.values[i] / count; });
-  each_value(x.shape, [&](size_t c, size_t i) {
-    s.variance[c] += std::pow(x.values[i] - s.mean[c], 2) / count;
-  });
-  return s;
-}
-
-double or_else(const HostArray& a, size_t c, double value) {
-  return a.values.empty() ? value : a.values[c];
-}
-
-/// y, then the running statistics where there are any.
-std::vector<HostArray> normalised(const HostArgs& in, const BatchNormParams& p) {
-  const auto channels = static_cast<size_t>(in[0].shape[1]);
-  const bool running = !in[3].values.empty();
-  Statistics s = p.training ? statistics_of(in[0]) : Statistics{in[3].values, in[4].values};
-  HostArray y = in[0];
-  each_value(y.shape, [&](size_t c, size_t i) {
-    y.values[i] =
-        (y.values[i] - s.mean[c]) / std::sqrt(s.variance[c] + p.eps) * or_else(in[1], c, 1) +
-        or_else(in[2], c, 0);
-  });
-  if (!running) return {y};
-  HostArray mean = in[3];
-  HostArray variance = in[4];
-  const double count = count_of(in[0]);
-  for (size_t c = 0; c < channels && p.training && count > 0; ++c) {
-    mean.values[c] = (1 - p.momentum) * mean.values[c] + p.momentum * s.mean[c];
-    variance.values[c] =
-        (1 - p.momentum) * variance.values[c] + p.momentum * s.variance[c] * count / (count - 1);
-  }
-  return {y, mean, variance};
-}
 
 struct Setup {
   const char* name;
@@ -153,28 +95,6 @@ OpCase batch_norm_case() {
   return c;
 }
 
-/// Of dy, x, weight, mean, 1/std: dx, dweight, dbias.
-std::vector<HostArray> gradients(const HostArgs& in, const BatchNormParams& p) {
-  const auto n = static_cast<size_t>(in[0].shape[1]);
-  const double count = count_of(in[0]);
-  HostArray dx = in[0];
-  HostArray dw{{static_cast<int64_t>(n)}, std::vector<double>(n)};
-  HostArray db = dw;
-  const auto normal = [&](size_t k, size_t i) {
-    return (in[1].values[i] - in[3].values[k]) * in[4].values[k];
-  };
-  each_value(dx.shape, [&](size_t k, size_t i) {
-    db.values[k] += in[0].values[i];
-    dw.values[k] += in[0].values[i] * normal(k, i);
-  });
-  each_value(dx.shape, [&](size_t k, size_t i) {
-    double d = in[0].values[i];
-    if (p.training) d -= (db.values[k] + normal(k, i) * dw.values[k]) / count;
-    dx.values[i] = d * or_else(in[2], k, 1) * in[4].values[k];
-  });
-  return std::vector{dx, dw, db};
-}
-
 OpCase batch_norm_grad_case() {
   OpCase c{.op = "batch_norm_grad", .samples = {}};
   const auto sample = [](const char* name, const Shape& shape, bool training, bool weight) {
@@ -187,7 +107,7 @@ OpCase batch_norm_grad_case() {
                     const BatchNormGrads g = batch_norm_grad(a[0], a[1], a[2], a[3], a[4], p);
                     return {g.dx, g.dweight, g.dbias};
                   },
-                  .oracle = [p](const HostArgs& in) { return gradients(in, p); }};
+                  .oracle = [p](const HostArgs& in) { return norm_gradients(in, p); }};
   };
   c.samples = {sample("training", {4, 3, 5, 6}, true, true),
                sample("inference", {4, 3, 5, 6}, false, true),
@@ -333,7 +253,7 @@ Sample masked_sample(const char* name, const Shape& shape, bool given, bool trai
       if (sum) dz.values[i] = rounded(dz.values[i] + in[6].values[i], dtype);
       if (y <= 0) dz.values[i] = 0;
     });
-    std::vector<HostArray> out = gradients({{dz, in[1], in[2], in[3], in[4]}}, p);
+    std::vector<HostArray> out = norm_gradients({{dz, in[1], in[2], in[3], in[4]}}, p);
     if (given) out.push_back(dz);
     return out;
   };

@@ -68,6 +68,7 @@ std::vector<Setup> setups() {
        {.padding = 1, .groups = 16},
        {DType::f32}},
       {"1x1", {2, 5, 4, 3}, {7, 5, 1, 1}, {}},
+      {"1x1 of 16 channels", {2, 16, 4, 3}, {24, 16, 1, 1}, {}},
       {"1x1 strided", {2, 5, 5, 5}, {7, 5, 1, 1}, {.stride = 2}},
       {"oblong",
        {1, 2, 7, 10},

@@ -97,8 +97,9 @@ std::vector<Sample> conv2d_carrying_samples() {
        {Setup{"3x3", {2, 3, 6, 7}, {4, 3, 3, 3}}, padded,
         Setup{"strided", {1, 2, 9, 8}, {3, 2, 3, 3}, {.stride = 2, .padding = 1}},
         Setup{"dilated groups", {1, 4, 9, 9}, {6, 2, 3, 3}, {.dilation = 2, .groups = 2}},
-        Setup{"1x1", {2, 5, 4, 3}, {7, 5, 1, 1}}, channels,
-        Setup{"one element", {1, 1, 1, 1}, {1, 1, 1, 1}},
+        Setup{"1x1", {2, 5, 4, 3}, {7, 5, 1, 1}}, Setup{"pixels", {2, 16, 4, 3}, {24, 16, 1, 1}},
+        Setup{"few channels, strided", {2, 3, 10, 8}, {16, 3, 3, 3}, {.stride = 2, .padding = 1}},
+        channels, Setup{"one element", {1, 1, 1, 1}, {1, 1, 1, 1}},
         Setup{"no images", {0, 2, 5, 5}, {3, 2, 3, 3}}}) {
     samples.push_back(sample(s, Activation::relu, true, false));
     samples.push_back(sample(s, Activation::gelu, true, true));
@@ -109,6 +110,11 @@ std::vector<Sample> conv2d_carrying_samples() {
   }
   samples.push_back(sample(padded, Activation::none, true, true));
   samples.push_back(sample(padded, Activation::relu, false, true));
+  samples.push_back(
+      sample({"pixels", {2, 16, 4, 3}, {24, 16, 1, 1}}, Activation::relu, true, true));
+  const Setup many{"many pixels", {2, 32, 17, 16}, {64, 32, 1, 1}};
+  samples.push_back(sample(many, Activation::relu, true, true));
+  samples.push_back(sample(many, Activation::silu, false, false));
   samples.push_back(chain(padded));
   samples.push_back(chain(channels));
   for (const Activation activation : {Activation::relu, Activation::silu}) {

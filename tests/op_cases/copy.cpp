@@ -191,7 +191,48 @@ OpCase copy_into_case() {
                   })}};
 }
 
-const Room kRoom([] { return std::vector<OpCase>{copy_case(), copy_into_case()}; });
+/// Whole numbers, which every dtype holds.
+Input small(const Shape& shape) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < numel(shape); ++i) values.push_back(static_cast<double>(i % 17 - 8));
+  return x(shape).of(std::move(values));
+}
+
+OpCase copies_case() {
+  OpCase c{.op = "copies", .samples = {}};
+  const auto add = [&](const std::string& name, const std::vector<Shape>& shapes,
+                       std::optional<DType> dtype, bool channels_last) {
+    Sample s{.name = name,
+             .in = {},
+             .call =
+                 [=](const Args& a) {
+                   return call_op("copies", CopyParams{dtype.value_or(a.dtype), channels_last},
+                                  a.in);
+                 },
+             .oracle = [](const HostArgs& in) { return in.in; },
+             .gradient = false,
+             .exact = true};
+    for (const Shape& shape : shapes) s.in.push_back(small(shape));
+    c.samples.push_back(std::move(s));
+  };
+  const std::vector<Shape> weights = {{16, 8, 3, 3}, {40, 24, 1, 1}, {5, 7, 3, 5},
+                                      {3, 72, 7, 7}, {9, 512, 3, 3}, {2, 1, 4, 4}};
+  for (const std::optional<DType> dtype : {std::optional<DType>(), std::optional(DType::f32),
+                                           std::optional(DType::f16), std::optional(DType::bf16)}) {
+    const std::string to = dtype ? " in " + std::string(name_of(*dtype)) : "";
+    add("row-major" + to, weights, dtype, false);
+    add("channels_last" + to, weights, dtype, true);
+    add("vectors" + to, {{1}, {7}, {64, 130}, {3, 5001}, {1, 1, 2, 3, 4}}, dtype, false);
+  }
+  add("empty", {{0, 3}, {4}}, {}, false);
+  add("matrices too large for shared memory", {{2, 300, 6, 5}, {4, 4, 3, 3}}, {}, true);
+  c.bad = {bad<ShapeError>("channels_last needs 4 dimensions, got [2, 3]", [](Device d) {
+    call_op("copies", CopyParams{DType::f32, true}, {zeros({2, 3}, {.device = d})});
+  })};
+  return c;
+}
+
+const Room kRoom([] { return std::vector<OpCase>{copy_case(), copy_into_case(), copies_case()}; });
 
 }  // namespace
 }  // namespace mica::cases

@@ -3,6 +3,7 @@
 #include <complex>
 #include <numbers>
 
+#include "mica/ops/fft/lines.h"
 #include "tests/op_cases/op_case.h"
 
 namespace mica::cases {
@@ -121,6 +122,69 @@ Sample other(const char* name, std::vector<Input> in, std::function<Tensors(cons
           .layouts = false};
 }
 
+/// The last axes at once, of complex numbers or of real ones.
+Sample plane(const char* name, bool of_real, bool inverse, int64_t blocks, int64_t rows,
+             int64_t columns, const std::function<Tensor(const Tensor&)>& transform) {
+  const int64_t m = of_real ? columns / 2 + 1 : columns;
+  Sample sample = other(
+      name, {x(of_real ? Shape{blocks, rows, columns} : Shape{blocks, rows, columns, 2})},
+      [=](const Args& a) -> Tensors {
+        return {view_as_real(transform(of_real ? a[0] : view_as_complex(a[0])))};
+      },
+      [=](const HostArgs& in) {
+        const auto value = [&](int64_t at) {
+          const auto i = static_cast<size_t>(at);
+          return of_real ? Number(in[0].values[i])
+                         : Number(in[0].values[2 * i], in[0].values[2 * i + 1]);
+        };
+        std::vector<Number> out;
+        for (int64_t b = 0; b < blocks; ++b)
+          for (int64_t k = 0; k < rows; ++k)
+            for (int64_t l = 0; l < m; ++l) {
+              Number sum = 0;
+              for (int64_t i = 0; i < rows; ++i)
+                for (int64_t j = 0; j < columns; ++j)
+                  sum += value((b * rows + i) * columns + j) * root(i * k, rows, inverse) *
+                         root(j * l, columns, inverse);
+              out.push_back(sum);
+            }
+        return std::vector{pairs_of({blocks, rows, m, 2}, out)};
+      });
+  sample.layouts = true;
+  return sample;
+}
+
+OpCase block_case() {
+  const auto by = [](int64_t axes, bool inverse) {
+    return [=](const Tensor& t) {
+      return call_op("fft_block", BlockFftParams{.axes = axes, .inverse = inverse}, {t})[0];
+    };
+  };
+  const auto functions = [](bool inverse) {
+    return [=](const Tensor& t) {
+      const Dims axes{-2, -1};
+      if (!is_complex(t.dtype())) return fft::rfftn(t, {}, axes);
+      return inverse ? fft::ifftn(t, {}, axes, fft::Norm::forward) : fft::fftn(t, {}, axes);
+    };
+  };
+  return {.op = "fft_block",
+          .samples = {plane("two axes", false, false, 2, 3, 4, by(2, false)),
+                      plane("two axes backwards", false, true, 2, 5, 3, by(2, true)),
+                      plane("of real numbers", true, false, 2, 3, 4, by(2, false)),
+                      plane("of real numbers, odd", true, false, 1, 4, 5, by(2, false)),
+                      plane("one block of three axes", false, false, 1, 4, 6, by(3, false)),
+                      plane("fftn", false, false, 3, 4, 2, functions(false)),
+                      plane("ifftn", false, true, 2, 3, 7, functions(true)),
+                      plane("rfftn", true, false, 2, 5, 6, functions(false)),
+                      plane("one element", true, false, 1, 1, 1, by(2, false)),
+                      plane("empty", false, false, 0, 2, 3, by(2, false))},
+          .bad = {bad<Unsupported>("fft_block: real numbers are transformed forwards",
+                                   [by](Device d) { by(2, true)(zeros({2, 2}, {.device = d})); }),
+                  bad<ShapeError>("fft_block: 3 of the axes of [2, 2]",
+                                  [by](Device d) { by(3, false)(zeros({2, 2}, {.device = d})); })},
+          .tolerance = kRoundings};
+}
+
 const Room kRoom([] {
   OpCase forward{
       .op = "fft",
@@ -162,7 +226,7 @@ const Room kRoom([] {
   back.bad = {bad<ShapeError>("irfft: expected at least one real number, got n = 0",
                               [](Device d) { fft::irfft(zeros({1}, {DType::c64, d})); })};
   back.no_single = "a number has two parts";
-  return std::vector<OpCase>{forward, half, back};
+  return std::vector<OpCase>{forward, half, back, block_case()};
 });
 
 }  // namespace

@@ -59,6 +59,16 @@ std::vector<Sample> matrices(const std::function<Tensors(const Args&)>& call, in
   return and_complex(std::move(list));
 }
 
+/// So large that no group of threads of a GPU has it in shared memory.
+Sample past_shared_memory(const Shape& shape, const std::function<Tensors(const Args&)>& call) {
+  return {.name = "past shared memory",
+          .in = {x(shape)},
+          .call = call,
+          .dtypes = kWide,
+          .gradient = false,
+          .layouts = false};
+}
+
 std::vector<BadCall> not_square(const std::string& op,
                                 const std::function<void(const Tensor&)>& f) {
   return {bad<ShapeError>(op + ": expected square matrices (…, n, n), got [2, 3]",
@@ -83,6 +93,8 @@ OpCase cholesky_case() {
        .in = {x({3, 3})},
        .call = [](const Args& a) -> Tensors { return {linalg::cholesky(definite(a[0]), true)}; },
        .dtypes = kWide});
+  c.samples.push_back(past_shared_memory(
+      {240, 240}, [](const Args& a) -> Tensors { return {linalg::cholesky(definite(a[0]))}; }));
   c.bad.push_back(bad<LinAlgError>(
       "linalg.cholesky: (batch element 1) the matrix is not positive "
       "definite (its leading minor of order 2 is not positive)",
@@ -155,13 +167,16 @@ OpCase solve_case() {
   right.call = [](const Args& a) -> Tensors { return {linalg::solve(regular(a[0]), a[1], false)}; };
   Sample large = sample("past the lanes", {40, 40}, {40, 2});
   large.gradient = false;
+  const Sample largest = past_shared_memory(
+      {240, 240}, [](const Args& a) -> Tensors { return {linalg::inv(a[0] + 40.0 * one(a[0]))}; });
   return {.op = "solve",
           .samples = and_complex(
               {sample("a vector", {4, 4}, {4}), sample("two sides", {4, 4}, {4, 2}),
                sample("a batch", {2, 9, 3, 3}, {2, 9, 3, 2}), sample("vectors", {9, 2, 2}, {9, 2}),
                sample("batches broadcast", {3, 1, 2, 2}, {2, 2, 1}), right, large,
                sample("one element", {1, 1}, {1, 1}), sample("empty", {0, 0}, {0, 2}),
-               sample("no matrices", {0, 2, 2}, {0, 2, 1}), sample("no sides", {2, 2}, {2, 0})}),
+               sample("no matrices", {0, 2, 2}, {0, 2, 1}), sample("no sides", {2, 2}, {2, 0}),
+               largest}),
           .bad = {bad<LinAlgError>("linalg.solve: the matrix is singular",
                                    [](Device d) {
                                      const Tensor m = ones({2, 2}, {.device = d});
@@ -283,6 +298,8 @@ OpCase svd_case() {
   std::vector<double> zero(48);
   std::vector<double> equal(48);
   for (size_t i = 0; i < 48; i += 6) equal[i] = equal[i + 3] = 2;
+  c.samples.push_back(past_shared_memory(
+      {180, 170}, [](const Args& a) -> Tensors { return {linalg::svdvals(a[0])}; }));
   c.samples.push_back(values("zero", zero));
   c.samples.push_back(values("equal values", equal));
   c.bad = {bad<ShapeError>("linalg.svd: expected a matrix",

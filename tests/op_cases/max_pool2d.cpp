@@ -117,6 +117,30 @@ OpCase max_pool2d_case() {
   return c;
 }
 
+OpCase max_pool2d_values_case() {
+  OpCase c{.op = "max_pool2d_values", .samples = {}};
+  std::vector<Setup> all = setups();
+  all.push_back({"8 channels, two threads", {4, 16, 15, 17}, {.kernel = 2, .stride = 2}});
+  all.push_back({"8 channels, oblong", {2, 8, 9, 7}, {.kernel = {1, 3}, .padding = {0, 1}}});
+  for (const Setup& s : all)
+    c.samples.push_back(
+        {.name = s.name,
+         .in = {x(s.x)},
+         .call = [s](const Args& a) { return call_op("max_pool2d_values", s.params, {a[0]}); },
+         .oracle = [s](const HostArgs& in) { return std::vector{pool(in[0], s.params).y}; },
+         .gradient = false});
+  c.samples.push_back({.name = "NaN wins",
+                       .in = {x({1, 16, 1, 1}).of(hostile_values())},
+                       .call =
+                           [](const Args& a) {
+                             return call_op("max_pool2d_values", MaxPool2dParams{.kernel = 1},
+                                            {a[0]});
+                           },
+                       .oracle = [](const HostArgs& in) { return std::vector{in[0]}; },
+                       .gradient = false});
+  return c;
+}
+
 OpCase max_pool2d_grad_case() {
   OpCase c{.op = "max_pool2d_grad", .samples = {}};
   for (const Setup& s : setups()) {
@@ -212,7 +236,8 @@ OpCase adaptive_case() {
 }
 
 const Room kRoom([] {
-  return std::vector<OpCase>{max_pool2d_case(), max_pool2d_grad_case(), adaptive_case()};
+  return std::vector<OpCase>{max_pool2d_case(), max_pool2d_values_case(), max_pool2d_grad_case(),
+                             adaptive_case()};
 });
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
-#include "tests/op_cases/op_case.h"
+#include "mica/ops/copy/copy.h"
+#include "mica/ops/where/functor_params.h"
+#include "tests/op_cases/anchored.h"
 
 namespace mica::cases {
 namespace {
@@ -18,12 +20,24 @@ Input bytes(const Shape& shape) {
                               : static_cast<double>((i * 37 + 11) % 255 - 127));
   return Input{.shape = shape, .values = values, .dense = true}.as<DType::i8>().constant();
 }
+/// What a layer is given: numbers, or the integers that stand for them.
+Input operand(const Shape& shape, const Quantization& q, bool as_integers) {
+  if (!as_integers) return x(shape).constant();
+  Input in = bytes(shape);
+  in.dense = false;
+  if (q.has_sign) return in;
+  for (double& v : in.values) v += 127;
+  return std::move(in).as<DType::u8>();
+}
 Input scales(int64_t count) { return x({count}).in(1e-3, 3e-3).constant(); }
 
 /// The integer that stands for a number, and what is made of a sum of products.
 double integer(const Quantization& q, double value) {
   const float scaled = static_cast<float>(value) * static_cast<float>(1 / q.scale);
   return std::fmin(std::fmax(std::nearbyint(double{scaled}), q.lowest()), q.highest());
+}
+double integer(const Quantization& q, double value, bool is_one) {
+  return is_one ? value : integer(q, value);
 }
 double finished(const HostArgs& in, size_t channel, double sum) {
   const double bias = in[3].values.empty() ? 0 : in[3].values[channel];
@@ -36,6 +50,7 @@ struct Setup {
   Shape weight;
   QuantizedConv2dParams params;
   bool bias = true;
+  bool integers = false;  ///< x is given so
 };
 
 std::vector<HostArray> conv_oracle(const Setup& s, const HostArgs& in) {
@@ -62,7 +77,7 @@ std::vector<HostArray> conv_oracle(const Setup& s, const HostArgs& in) {
                 const int64_t channel = o / group_out * group_in + c;
                 const int64_t from = ((n * s.x[1] + channel) * s.x[2] + row) * s.x[3] + col;
                 const int64_t at = ((o * group_in + c) * s.weight[2] + i) * s.weight[3] + j;
-                sum += integer(s.params.x, in[0].values[static_cast<size_t>(from)]) *
+                sum += integer(s.params.x, in[0].values[static_cast<size_t>(from)], s.integers) *
                        in[1].values[static_cast<size_t>(at)];
               }
           y.values.push_back(finished(in, static_cast<size_t>(o), sum));
@@ -85,17 +100,28 @@ OpCase conv_case() {
       {"depthwise", {1, 16, 6, 6}, {16, 1, 3, 3}, {{.padding = 1, .groups = 16}, without}},
       {"held to its range", {1, 4, 3, 3}, {2, 4, 2, 2}, {{}, {.scale = 0.5 / 127}}},
       {"one element", {1, 1, 1, 1}, {1, 1, 1, 1}, {{}, with_sign}},
-      {"no images", {0, 2, 4, 4}, {3, 2, 2, 2}, {{}, with_sign}}};
+      {"no images", {0, 2, 4, 4}, {3, 2, 2, 2}, {{}, with_sign}},
+      {"bytes", {2, 32, 5, 6}, {48, 32, 3, 3}, {{.padding = 1}, with_sign}, true, true},
+      {"bytes, 1x1", {3, 64, 4, 4}, {32, 64, 1, 1}, {{}, with_sign}, true, true},
+      {"bytes, strided",
+       {1, 16, 9, 8},
+       {32, 16, 3, 3},
+       {{.stride = 2, .padding = 1}, with_sign},
+       false,
+       true},
+      {"bytes, groups", {1, 4, 5, 6}, {6, 2, 3, 2}, {{.groups = 2}, with_sign}, true, true},
+      {"bytes without a sign", {2, 16, 5, 5}, {16, 16, 3, 3}, {{}, without}, true, true}};
   for (const Setup& s : setups)
-    c.samples.push_back({.name = s.name,
-                         .in = {x(s.x).constant(), bytes(s.weight), scales(s.weight[0]),
-                                s.bias ? x({s.weight[0]}).constant() : absent()},
-                         .call = [s](const Args& a) -> Tensors {
-                           return {quantized_conv2d(a[0], a[1], a[2], a[3], s.params)};
-                         },
-                         .oracle = [s](const HostArgs& in) { return conv_oracle(s, in); },
-                         .dtypes = kF32,
-                         .gradient = false});
+    c.samples.push_back(
+        {.name = s.name,
+         .in = {operand(s.x, s.params.x, s.integers), bytes(s.weight), scales(s.weight[0]),
+                s.bias ? x({s.weight[0]}).constant() : absent()},
+         .call = [s](const Args& a) -> Tensors {
+           return {quantized_conv2d(a[0], a[1], a[2], a[3], s.params)};
+         },
+         .oracle = [s](const HostArgs& in) { return conv_oracle(s, in); },
+         .dtypes = kF32,
+         .gradient = false});
   const auto call = [](Device d, const Tensor& weight, const Tensor& scale, double x_scale) {
     quantized_conv2d(zeros({1, 2, 4, 4}, {.device = d}), to(weight, d), to(scale, d), {},
                      {{}, {.scale = x_scale}});
@@ -107,7 +133,12 @@ OpCase conv_case() {
                            [=](Device d) { call(d, weight(), ones({2}), 1); }),
            bad<Error>("quantized_conv2d: x_scale must be positive, got 0",
                       [=](Device d) { call(d, weight(), ones({3}), 0); }),
-           bad<DTypeError>("quantized_conv2d: expected f32, got f64", [=](Device d) {
+           bad<DTypeError>("quantized_conv2d: integers with a sign are i8, got u8",
+                           [=](Device d) {
+                             quantized_conv2d(zeros({1, 2, 4, 4}, {DType::u8, d}), to(weight(), d),
+                                              ones({3}, {.device = d}), {}, {});
+                           }),
+           bad<DTypeError>("quantized_conv2d: expected f32, i8 or u8, got f64", [=](Device d) {
              quantized_conv2d(zeros({1, 2, 4, 4}, {DType::f64, d}), to(weight(), d),
                               ones({3}, {.device = d}), {}, {});
            })};
@@ -122,6 +153,7 @@ OpCase linear_case() {
     int64_t out;
     Quantization q;
     bool bias = true;
+    bool integers = false;
   };
   const std::vector<Layer> layers = {
       {"rows", {5, 24}, 7, {.scale = 2.0 / 127}},
@@ -130,11 +162,13 @@ OpCase linear_case() {
       {"one row", {33}, 5, {.scale = 2.0 / 127}},
       {"many", {70, 130}, 65, {.scale = 2.0 / 127}},
       {"one element", {1, 1}, 1, {.scale = 2.0 / 127}},
-      {"no rows", {0, 4}, 3, {.scale = 2.0 / 127}}};
+      {"no rows", {0, 4}, 3, {.scale = 2.0 / 127}},
+      {"bytes", {5, 48}, 32, {.scale = 2.0 / 127}, true, true},
+      {"bytes, several axes", {2, 3, 33}, 7, {.scale = 2.0 / 127}, false, true}};
   for (const Layer& l : layers)
     c.samples.push_back({.name = l.name,
-                         .in = {x(l.x).constant(), bytes({l.out, l.x.back()}), scales(l.out),
-                                l.bias ? x({l.out}).constant() : absent()},
+                         .in = {operand(l.x, l.q, l.integers), bytes({l.out, l.x.back()}),
+                                scales(l.out), l.bias ? x({l.out}).constant() : absent()},
                          .call = [l](const Args& a) -> Tensors {
                            return {quantized_linear(a[0], a[1], a[2], a[3], {l.q})};
                          },
@@ -147,7 +181,7 @@ OpCase linear_case() {
                                  for (size_t o = 0; o < static_cast<size_t>(l.out); ++o) {
                                    double sum = 0;
                                    for (size_t k = 0; k < depth; ++k)
-                                     sum += integer(l.q, in[0].values[r * depth + k]) *
+                                     sum += integer(l.q, in[0].values[r * depth + k], l.integers) *
                                             in[1].values[o * depth + k];
                                    y.values.push_back(finished(in, o, sum));
                                  }
@@ -168,7 +202,101 @@ OpCase linear_case() {
   return c;
 }
 
+/// What follows a convolution of bytes in a network.
+struct After {
+  const char* name;
+  enum { nothing, numbers, bytes } added = nothing;
+  bool relu = true;
+  bool to_bytes = true;
+  bool bias = true;
+};
+
+/// With scales that are powers of two all of it is exact, and nothing lies halfway between two
+/// bytes.
+Sample carrying_sample(const After& after) {
+  const Setup s{"",         {2, 32, 6, 5}, {32, 32, 3, 3}, {{.padding = 1}, {.scale = 0x1p-4}},
+                after.bias, true};
+  const Shape y = {2, 32, 6, 5};
+  Program program{1, {}, {}};
+  std::vector<Input> more;
+  const auto input = [&](Input in) {
+    more.push_back(std::move(in).constant());
+    return program.inputs++;
+  };
+  const int added = after.added == After::nothing ? -1
+                    : after.added == After::bytes
+                        ? input(operand(y, s.params.x, true))
+                        : input(x(y).of([&] {
+                            std::vector<double> all;
+                            for (int64_t i = 0; i < numel(y); ++i)
+                              all.push_back(static_cast<double>(i % 97) / 4 - 12);
+                            return all;
+                          }()));
+  const int step = after.added == After::bytes ? input(x({}).of({0.125})) : -1;
+  const int factor = after.to_bytes ? input(x({}).of({0.5})) : -1;
+  const auto call = [&](Instruction one) {
+    program.instructions.push_back(std::move(one));
+    return program.inputs + static_cast<int>(program.instructions.size()) - 1;
+  };
+  int value = 0;
+  if (added >= 0) {
+    int other = added;
+    if (step >= 0) {
+      other = call(elementwise("copy", {added}, CopyParams{.dtype = DType::f32}));
+      other = call(elementwise("mul", {other, step}));
+    }
+    value = call(elementwise("add", {value, other}));
+  }
+  if (after.relu) value = call(elementwise("relu", {value}));
+  if (after.to_bytes) {
+    value = call(elementwise("mul", {value, factor}));
+    value = call(elementwise("round", {value}));
+    value = call(elementwise("clamp", {value}, ClampParams{-128, 127}));
+    value = call(elementwise("copy", {value}, CopyParams{.dtype = DType::i8}));
+  }
+  program.outputs = {static_cast<int>(program.instructions.size()) - 1};
+  Sample sample{
+      .name = std::string("quantized_conv2d, ") + after.name,
+      .in = {operand(s.x, s.params.x, true), bytes(s.weight),
+             x({32}).of(std::vector<double>(32, 0x1p-9)).constant(),
+             s.bias ? x({32}).of(std::vector<double>(32, 3 + 0x1p-10)).constant() : absent()},
+      .call = [=, p = s.params](
+                  const Args& a) { return call_carrying("quantized_conv2d", p, program, a.in); },
+      .oracle =
+          [=](const HostArgs& in) {
+            HostArray result = conv_oracle(s, in)[0];
+            for (size_t i = 0; i < result.values.size(); ++i) {
+              double& v = result.values[i];
+              if (after.added == After::bytes) v += 0.125 * in[4].values[i];
+              if (after.added == After::numbers) v += in[4].values[i];
+              if (after.relu) v = std::fmax(v, 0);
+              if (after.to_bytes) v = std::fmin(std::fmax(std::nearbyint(0.5 * v), -128), 127);
+            }
+            return std::vector{result};
+          },
+      .dtypes = kF32,
+      .gradient = false,
+      .exact = after.to_bytes};
+  for (Input& in : more) sample.in.push_back(std::move(in));
+  return sample;
+}
+
 const Room kRoom([] { return std::vector<OpCase>{conv_case(), linear_case()}; });
 
 }  // namespace
+
+std::vector<Sample> quantized_carrying_samples() {
+  std::vector<Sample> samples;
+  for (const After& after :
+       {After{"ReLU to bytes"}, After{"to bytes", After::nothing, false},
+        After{"ReLU", After::nothing, true, false},
+        After{"bytes added, ReLU to bytes", After::bytes},
+        After{"bytes added, no bias, ReLU to bytes", After::bytes, true, true, false},
+        After{"bytes added, ReLU", After::bytes, true, false},
+        After{"numbers added, ReLU to bytes", After::numbers},
+        After{"numbers added", After::numbers, false, false}})
+    samples.push_back(carrying_sample(after));
+  return samples;
+}
+
 }  // namespace mica::cases

@@ -17,6 +17,10 @@ void each_width(F&& add) {
                                       std::vector{DType::f64, DType::f32, DType::f16});
   add.template operator()<DType::i64>("many vectors", draw(40, 30, 300, 8), 77,
                                       std::vector{DType::f32});
+  add.template operator()<DType::i64>("vectors of halves", draw(4, 6, 90, 10), 136, kFloats);
+  add.template operator()<DType::i64>("short rows", draw(30, 20, 200, 11), 64, kFloats);
+  add.template operator()<DType::i32>("long rows", draw(3, 6, 1300, 12), 5,
+                                      std::vector{DType::f32, DType::f16});
   add.template operator()<DType::i64>("no width", draw(4, 3, 6, 9), 0, std::vector{DType::f32});
 }
 
@@ -117,6 +121,8 @@ OpCase softmax_case() {
   for (const Setup& s : setups())
     add.operator()<DType::i64>(s.name, draw(s.rows, s.columns, s.entries, 3), false, s.dtypes);
   add.operator()<DType::i32>("long rows", draw(4, 9, 70, 4), false, kFloats);
+  add.operator()<DType::i64>("rows for a warp", draw(4, 9, 400, 5), true, kFloats);
+  add.operator()<DType::i64>("rows for a block", draw(2, 9, 3000, 6), false, kFloats);
   add.operator()<DType::i32>("logarithm", draw(5, 4, 12, 4), true, kFloats);
   c.bad = {
       bad<IndexError>("csr_softmax: crow must go from 0 to the number of entries, 2, got 0 and 3",

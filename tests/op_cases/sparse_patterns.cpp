@@ -169,6 +169,11 @@ void each_product(F&& add) {
   add.template operator()<DType::i64>("nothing between", factors(3, 0, 2, 3), kFloats);
   add.template operator()<DType::i64>("several threads", factors(300, 80, 90, 3000),
                                       std::vector{DType::f32});
+  // Rows of few and of many products, far wider than what kernels sum up at once.
+  add.template operator()<DType::i32>("wide", factors(6, 10, 70000, 40),
+                                      std::vector{DType::f32, DType::f16});
+  add.template operator()<DType::i64>("wide, long rows", factors(4, 6, 70000, 120),
+                                      std::vector{DType::f32, DType::bf16});
 }
 
 OpCase ends_case() {
@@ -224,14 +229,15 @@ OpCase product_case() {
     call_op("csr_product", CsrProductParams{1, entries},
             {ints({0, 1}, d), zero, one, ints({0, 1}, d), zero, one, ints(crow, d)});
   };
-  c.bad = {bad<Error>("csr_product: crow is not that of the product: row 0 has 1 entries, not 2",
+  c.bad = {
+      bad<IndexError>("csr_product: crow is not that of the product: row 0 has 1 entries, not 2",
                       [=](Device d) { call(d, {0, 2}, 2); }),
-           bad<IndexError>("csr_product: crow must go from 0 to the number of entries, 1",
-                           [=](Device d) { call(d, {0, 2}, 1); }),
-           bad<ShapeError>("csr_product: crow must be [2] of i64, got [1] of i64",
-                           [=](Device d) { call(d, {0}, 1); }),
-           bad<ShapeError>("csr_product: expected a number of entries, got -1",
-                           [=](Device d) { call(d, {0, 1}, -1); })};
+      bad<IndexError>("csr_product: crow must go from 0 to the number of entries, 1",
+                      [=](Device d) { call(d, {0, 2}, 1); }),
+      bad<ShapeError>("csr_product: crow must be [2] of i64, got [1] of i64",
+                      [=](Device d) { call(d, {0}, 1); }),
+      bad<ShapeError>("csr_product: expected a number of entries, got -1",
+                      [=](Device d) { call(d, {0, 1}, -1); })};
   return c;
 }
 
@@ -264,6 +270,8 @@ OpCase sampled_product_case() {
   add.operator()<DType::i64>("no entries", 3, 4, 2, 0, kFloats);
   add.operator()<DType::i64>("nothing between", 3, 0, 2, 3, kFloats);
   add.operator()<DType::i64>("several threads", 300, 80, 90, 3000, {DType::f32});
+  add.operator()<DType::i32>("long rows", 2, 50, 3, 2500, {DType::f32, DType::f16});
+  c.samples.back().gradient = false;
   c.bad = bad_patterns("csr_sampled_product", [](Device d, const Tensor& crow, const Tensor& col) {
     const TensorOptions same{crow.dtype(), d};
     const Tensor none = zeros({0}, same);

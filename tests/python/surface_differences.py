@@ -394,6 +394,7 @@ MEMBERS_CPP_ONLY = {
         "kernels and is_one_launch tell of it": "plan",
         "a call gives what is in it": "call",
     },
+    "Binding": {"engine.kernels tells of it": "plan"},
     "Callback": {"whether it defines on_step_end": "wants_steps"},
     "Engine": {"engine(…), and what engine.inputs and engine.dump() tell": "network run"},
     "Evaluation": {"evaluation.accuracy, evaluation.metrics": "metric"},

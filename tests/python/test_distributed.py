@@ -59,6 +59,10 @@ def test_large_messages_go_in_pieces():
     passed(launch(3, RANKS, "large"))
 
 
+def test_who_takes_no_part_may_be_gone():
+    assert passed(launch(3, RANKS, "letters")).count(" passed") == 3
+
+
 @pytest.mark.parametrize("sharding", ["0", "2"])
 def test_a_checkpoint_is_read_by_any_number_of_ranks(tmp_path, sharding):
     place = tmp_path / "step"
@@ -209,6 +213,33 @@ def test_what_python_raises_is_told_to_the_others(tmp_path):
     done = launch(2, *words)
     assert done.returncode == 1
     assert re.search(r"rank 1 \(host \S+, process \d+\): ValueError: no such file", done.stderr)
+
+
+def test_a_forked_child_speaks_for_nobody(tmp_path):
+    words = program(
+        tmp_path / "program.py",
+        """
+        import os
+        import sys
+        import time
+        import mica
+        import mica.distributed as dist
+
+        dist.init()
+        dist.barrier()
+        if dist.rank() == 1:
+            child = os.fork()
+            if child == 0:
+                sys.exit(3)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        time.sleep(1)  # what it said would be here by then
+        for _ in range(3):
+            dist.all_reduce(mica.ones(3))
+        assert dist.failure() == ""
+        print("passed")
+        """,
+    )
+    assert passed(launch(2, *words)).count("passed") == 2
 
 
 def test_mica_train_in_two_processes_and_after_kills():

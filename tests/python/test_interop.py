@@ -307,7 +307,7 @@ def test_cuda_array_interface(device):
     with pytest.raises(BufferError, match="read-only"):
         mica.from_dlpack(CudaArray(t, data=(t.data_ptr(), True)))
     with pytest.raises(TypeError, match="no tensor dtype"):
-        mica.from_dlpack(CudaArray(t, typestr="<c8"))
+        mica.from_dlpack(CudaArray(t, typestr="<M8"))
 
 
 def test_streams_are_in_order(device):

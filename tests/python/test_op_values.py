@@ -9,6 +9,7 @@ from op_calls import CASES, places, project, run, tolerance_of
 from op_cases import GOLDEN, LEFT_OUT, OF_TORCH
 
 TOLERANCE = {"float64": 1e-9, "float32": 3e-4}
+TF32 = 5e-3  # what float32 is where products have the digits of float16
 EXPECTED = json.loads(GOLDEN.read_text())
 
 
@@ -20,6 +21,11 @@ def test_golden(key, dtype, device):
         got = project(key, arrays, dtypes, dtype)
         tolerance = tolerance_of(TOLERANCE, dtype, dtypes)
         tolerance = max(tolerance, OF_TORCH.get(CASES[key].name, 0))
+        if mica.allow_tf32() and device != "cpu" and dtype == "float32":
+            tolerance = max(tolerance, TF32)
+        if key.startswith("is_cpu("):
+            assert arrays["output 0"].item() == (device == "cpu")
+            continue
         if dtype == "float64":
             assert list(got) == list(expected), place
         for (label, value), wanted in zip(got.items(), expected.values(), strict=True):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import mica
 import pytest
@@ -60,7 +64,7 @@ def test_table_and_files(tmp_path: Path) -> None:
     p = record()
     assert "linear" in p.table()
     assert "first" in p.table("module")
-    with pytest.raises(mica.Error, match="by op, kernel, module or shape"):
+    with pytest.raises(mica.Error, match="by op, kernel, module, shape or gpu"):
         p.table("colour")
     p.export_chrome_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -139,3 +143,142 @@ def test_a_decorator_names_a_function_and_nothing_stays_on() -> None:
     with mica.profiler.profile() as again:
         pass
     assert again.json()["runs"]["rows"] == []
+
+
+NO_GPU = "no CUDA device: " + (mica.cuda.unavailable_reason() or "")
+on_a_gpu = pytest.mark.skipif(not mica.cuda.is_available(), reason=NO_GPU)
+
+
+def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(table["fields"], row, strict=True)) for row in table["rows"]]
+
+
+def train_on_gpu(compiled: bool, steps: int = 4, several: int = 1) -> dict[str, Any]:
+    """Of a step that was compiled, and run, before the profile began."""
+    net = Net().to("cuda")
+    optimizer = mica.optim.Adam(net.parameters(), lr=0.1)
+    x = mica.randn(512, 4, device="cuda")
+
+    def step() -> None:
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    run: Any = mica.compile(step) if compiled else step
+    run()
+    if several > 1:
+        run.repeat(several)
+    with mica.profiler.profile(warmup=1) as p:
+        for _ in range(steps + 1):
+            if several > 1:
+                run.repeat(several)
+            else:
+                run()
+            p.step()
+    recorded: dict[str, Any] = p.json()
+    return recorded
+
+
+def by_cupti(recorded: dict[str, Any]) -> dict[str, Any]:
+    device: dict[str, Any] = recorded["device"]
+    if device["source"] != "CUPTI":
+        pytest.skip(device["source"])
+    return device
+
+
+@on_a_gpu
+@pytest.mark.parametrize("several", [1, 3])
+def test_a_cuda_graph_is_seen_inside(several: int) -> None:
+    recorded = train_on_gpu(True, several=several)
+    device = by_cupti(recorded)
+    (times,) = device["times"]
+    assert times["attributed"] > 0.98
+    done = rows(device["runs"])
+    assert times["busy_and_gaps_ns"] == max(r["end_ns"] for r in done) - done[0]["begin_ns"]
+    in_graph = [r for r in done if r["in_graph"]]
+    launches = {r["id"] for r in rows(recorded["ranges"]) if r["kind"] == "launch"}
+    assert in_graph
+    assert all(r["sender"] in launches for r in in_graph)
+    seen = {
+        (recorded["scopes"][r["scope"]]["module"], recorded["scopes"][r["scope"]]["phase"])
+        for r in in_graph
+    }
+    assert {("first", "forward"), ("second", "forward"), ("second", "backward")} <= seen
+    assert any(phase == "update" for _, phase in seen)
+    assert not any("record" in r["name"] for r in rows(recorded["ranges"])), "in the warm-up"
+    # Every call of a step is counted once, however many kernels it has.
+    calls = {
+        recorded["kinds"][c["kind"]]["op"]: c["calls"]
+        for c in rows(recorded["costs"])
+        if recorded["scopes"][c["scope"]]["phase"] == "update"
+    }
+    assert calls
+    assert all(n % (4 * several) == 0 for n in calls.values()), calls
+    assert recorded["memory"][0]["weights"] > 0
+
+
+@on_a_gpu
+def test_ops_know_their_kernels() -> None:
+    recorded = train_on_gpu(False)
+    device = by_cupti(recorded)
+    assert device["times"][0]["attributed"] > 0.98
+    runs = {r["id"]: r for r in rows(recorded["runs"])}
+    done = rows(device["runs"])
+    assert {r["sender"] for r in done if r["sender"] in runs}
+    assert recorded["peak"]["before"] > 0
+    assert recorded["peak"]["total"] > recorded["peak"]["before"]
+    for r in done:
+        if r["sender"] in runs:
+            assert r["begin_ns"] > runs[r["sender"]]["begin_ns"] - 1e5, "clocks agree"
+            assert r["kind"] == runs[r["sender"]]["kind"]
+
+
+@on_a_gpu
+def test_tracks_nest_and_plans_run_unprofiled_afterwards(tmp_path: Path) -> None:
+    net = Net().to("cuda")
+    x = mica.randn(512, 4, device="cuda")
+    run = mica.compile(lambda: net(x).sum())
+    before = run().item()
+    with mica.profiler.profile() as p:
+        during = run().item()
+    assert [run().item(), during] == [before, before]
+    with mica.profiler.profile() as again:
+        run()
+    assert by_cupti(again.json())["times"][0]["attributed"] > 0.98
+    p.export_chrome_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {"s", "f", "X", "C", "M"} >= {e["ph"] for e in events} >= {"s", "f", "X", "M"}
+    ends: dict[tuple[int, int], list[float]] = {}
+    slices = [e for e in events if e["ph"] == "X" and e["pid"] > 0]
+    for e in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
+        open_slices = ends.setdefault((e["pid"], e["tid"]), [])
+        while open_slices and open_slices[-1] <= e["ts"] + 1e-6:
+            open_slices.pop()
+        assert not open_slices or e["ts"] + e["dur"] <= open_slices[-1] + 1e-3
+        open_slices.append(e["ts"] + e["dur"])
+
+
+@on_a_gpu
+@pytest.mark.parametrize("compiled", [False, True])
+def test_without_cupti_events_time_each_op(compiled: bool) -> None:
+    code = f"""
+import json, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_profiler import train_on_gpu
+print(json.dumps(train_on_gpu({compiled})))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "MICA_CUPTI": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    recorded = json.loads(done.stdout)
+    device = recorded["device"]
+    assert "MICA_CUPTI=0" in device["source"]
+    assert device["times"][0]["attributed"] == 1
+    ops = {recorded["kinds"][r["kind"]]["op"] for r in rows(device["runs"])}
+    assert any("linear" in op for op in ops), ops
+    assert all(r["end_ns"] >= r["begin_ns"] for r in rows(device["runs"]))

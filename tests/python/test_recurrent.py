@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
+from typing import Any
 
 import compare_recurrent as compare
 import mica
@@ -11,6 +13,7 @@ import pytest
 from mica import nn
 from mica.nn.utils import rnn
 
+CORPUS = Path(__file__).resolve().parents[2] / "data" / "kjv.txt"
 EXPECTED = compare.read(compare.GOLDEN) if compare.GOLDEN.exists() else {}
 
 
@@ -189,6 +192,49 @@ def test_a_layer_learns_to_remember() -> None:
     assert loss.item() < 0.1
 
 
+@pytest.mark.skipif(not CORPUS.exists(), reason="scripts/setup --corpus makes data/kjv.txt")
+def test_a_character_model_learns_a_real_text() -> None:
+    text = CORPUS.read_text()[:100_000]
+    vocabulary = mica.text.Vocabulary.characters(text)
+    tokens = np.array(vocabulary.encode(text))
+    end, streams, window = 95_000, 16, 64
+    steps = end // streams
+    learned = mica.tensor(np.ascontiguousarray(tokens[: steps * streams].reshape(streams, steps).T))
+    tested = mica.tensor(tokens[end:, None])
+    mica.manual_seed(0)
+    embedding, lstm = nn.Embedding(len(vocabulary), 32), nn.LSTM(32, 96)
+    out = nn.Linear(96, len(vocabulary))
+    optimizer = mica.optim.Adam(
+        [p for layer in (embedding, lstm, out) for p in layer.parameters()], lr=0.01
+    )
+    h, c = mica.zeros(1, streams, 96), mica.zeros(1, streams, 96)
+
+    def loss_of(x: mica.Tensor, state: tuple[mica.Tensor, mica.Tensor] | None) -> Any:
+        y, state = lstm(embedding(x[:-1]), state)
+        logits = out(y).reshape(-1, len(vocabulary))
+        return nn.functional.cross_entropy(logits, x[1:].reshape(-1)), state
+
+    @mica.compile
+    def step(x: mica.Tensor) -> None:
+        loss, (h1, c1) = loss_of(x, (h, c))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        h.copy_(h1.detach())
+        c.copy_(c1.detach())
+
+    for _ in range(2):
+        h.fill_(0)
+        c.fill_(0)
+        for at in range(0, steps - window, window):
+            step(learned[at : at + window + 1])
+    with mica.no_grad():
+        bits = loss_of(tested, None)[0].item() / np.log(2)
+    counts = np.bincount(tokens[:end], minlength=len(vocabulary))
+    unigram = -np.log2(np.maximum(counts, 1)[tokens[end:]] / end).mean()
+    assert bits < 0.75 * unigram
+
+
 def test_autocast_runs_layers_in_the_low_dtype() -> None:
     gru = nn.GRU(8, 16)
     x = mica.randn(4, 2, 8)
@@ -227,3 +273,19 @@ def test_a_vocabulary_comes_back() -> None:
     every = mica.text.Vocabulary.bytes()
     assert every.encode("ä") == [0xC3, 0xA4]
     assert every.decode([0xC3, 0xA4, 0xFF]) == "ä\ufffd"
+
+
+def test_names_are_spelled_anew() -> None:
+    text = "And Ruth went; so Ruth said to RUTH: 1Sam2. " * 2
+    vocabulary = mica.text.Vocabulary.characters(text)
+    tokens = vocabulary.encode(text)
+    assert mica.text.respelled(vocabulary, tokens, part=0, seed=3) == tokens
+    spelled = vocabulary.decode(mica.text.respelled(vocabulary, tokens, part=1, seed=3))
+    words, old = spelled.split(), text.split()
+    assert words[1] == words[4] != "Ruth"
+    assert words[: len(words) // 2] == words[len(words) // 2 :]
+    names = (0, 1, 4, 8)
+    assert all(
+        w == o for i, (w, o) in enumerate(zip(words[:9], old[:9], strict=True)) if i not in names
+    )
+    assert words[8][0] == "1" and words[8][-2:] == "2."

@@ -17,14 +17,20 @@ def matrix(rows=5, columns=7, density=0.4, seed=0, dtype=np.float64):
     return (random.standard_normal((rows, columns)) * kept).astype(dtype)
 
 
-def sparse(array, layout="csr"):
-    return mica.tensor(array).to_sparse().to_layout(layout)
+def sparse(array, layout="csr", device="cpu"):
+    return mica.tensor(array, device=device).to_sparse().to_layout(layout)
 
 
-def twice(layout="coo"):
+def host(x):
+    """A tensor, or a sparse one, as a dense array."""
+    return (x.to_dense() if isinstance(x, mica.SparseTensor) else x).detach().cpu().numpy()
+
+
+def twice(layout="coo", device="cpu"):
     """Entries in no order, one of them twice; and what they are."""
     indices = mica.tensor([[2, 0, 2, 1], [1, 3, 1, 0]])
-    a = mica.sparse_coo_tensor(indices, [1.0, 2.0, 3.0, 4.0], (3, 4), dtype=mica.float64)
+    values = [1.0, 2.0, 3.0, 4.0]
+    a = mica.sparse_coo_tensor(indices, values, (3, 4), dtype=mica.float64, device=device)
     dense = np.zeros((3, 4))
     dense[2, 1], dense[0, 3], dense[1, 0] = 4, 2, 4
     return a.to_layout(layout), dense
@@ -32,21 +38,22 @@ def twice(layout="coo"):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(5, 7), (1, 1), (0, 3), (3, 0), (4, 1)])
-def test_conversions(layout, shape):
+def test_conversions(layout, shape, device):
     array = matrix(*shape)
-    a = sparse(array, layout)
+    a = sparse(array, layout, device)
     assert (a.layout, a.shape, a.nnz) == (layout, shape, np.count_nonzero(array))
     for other in LAYOUTS:
         b = a.to_layout(other)
-        assert np.array_equal(b.to_dense().numpy(), array)
-        assert np.array_equal(b.t().to_dense().numpy(), array.T)
+        assert np.array_equal(host(b), array)
+        assert np.array_equal(host(b.t()), array.T)
         assert b.is_coalesced()
     convert = {"coo": "to_sparse", "csr": "to_sparse_csr", "csc": "to_sparse_csc"}[layout]
-    assert np.array_equal(getattr(mica.tensor(array), convert)().to_dense().numpy(), array)
+    dense = mica.tensor(array, device=device)
+    assert np.array_equal(host(getattr(dense, convert)()), array)
 
 
-def test_parts():
-    a = sparse(np.array([[0.0, 5, 0], [0, 0, 0], [7, 0, 8]]))
+def test_parts(device):
+    a = sparse(np.array([[0.0, 5, 0], [0, 0, 0], [7, 0, 8]]), device=device)
     assert a.crow_indices().tolist() == [0, 1, 1, 3]
     assert a.col_indices().tolist() == [1, 0, 2]
     assert a.values().tolist() == [5, 7, 8]
@@ -63,47 +70,47 @@ def test_parts():
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_entries_that_come_twice_are_added_up(layout):
-    a, dense = twice(layout)
-    assert np.array_equal(a.to_dense().numpy(), dense)
+def test_entries_that_come_twice_are_added_up(layout, device):
+    a, dense = twice(layout, device)
+    assert np.array_equal(host(a), dense)
     once = a.coalesce()
     assert once.is_coalesced() and once.nnz == 3
     x = np.arange(8.0).reshape(4, 2)
-    assert np.allclose((a @ mica.tensor(x)).numpy(), dense @ x)
-    assert np.allclose((a * a).to_dense().numpy(), dense * dense)
-    csr = mica.sparse_csr_tensor([0, 2, 2], [1, 1], [1.0, 2.0], (2, 3))
+    assert np.allclose(host(a @ mica.tensor(x, device=device)), dense @ x)
+    assert np.allclose(host(a * a), dense * dense)
+    csr = mica.sparse_csr_tensor([0, 2, 2], [1, 1], [1.0, 2.0], (2, 3), device=device)
     assert not csr.is_coalesced()
     assert csr.coalesce().values().tolist() == [3]
-    assert np.allclose((csr * csr).to_dense().numpy(), [[0, 9, 0], [0, 0, 0]])
+    assert np.allclose(host(csr * csr), [[0, 9, 0], [0, 0, 0]])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("index", [mica.int32, mica.int64])
-def test_products(layout, index):
+def test_products(layout, index, device):
     array, other = matrix(), matrix(7, 4, seed=1)
-    a = sparse(array).to_layout(layout)
+    a = sparse(array, layout, device)
     csr = a.to_sparse_csr()
     a = mica.sparse_csr_tensor(
         csr.crow_indices().to(index), csr.col_indices().to(index), csr.values(), a.shape
     ).to_layout(layout)
     x = np.random.default_rng(2).standard_normal((7, 3))
-    assert np.allclose((a @ mica.tensor(x)).numpy(), array @ x)
-    assert np.allclose((a @ mica.tensor(x[:, 0])).numpy(), array @ x[:, 0])
-    assert np.allclose((mica.tensor(x.T) @ a.t()).numpy(), x.T @ array.T)
-    assert np.allclose((mica.tensor(x[:, 0]) @ a.t()).numpy(), x[:, 0] @ array.T)
-    product = a @ sparse(other, "csc")
+    t = mica.tensor(x, device=device)
+    assert np.allclose(host(a @ t), array @ x)
+    assert np.allclose(host(a @ t[:, 0]), array @ x[:, 0])
+    assert np.allclose(host(t.t() @ a.t()), x.T @ array.T)
+    assert np.allclose(host(t[:, 0] @ a.t()), x[:, 0] @ array.T)
+    product = a @ sparse(other, "csc", device)
     assert product.layout == layout and product.is_coalesced()
-    assert np.allclose(product.to_dense().numpy(), array @ other)
-    assert np.allclose(
-        mica.sparse.addmm(mica.ones(5, 3), a, mica.tensor(x), beta=2, alpha=-1).numpy(),
-        2 - array @ x,
-    )
+    assert np.allclose(host(product), array @ other)
+    ones = mica.ones(5, 3, dtype=mica.float64, device=device)
+    assert np.allclose(host(mica.sparse.addmm(ones, a, t, beta=2, alpha=-1)), 2 - array @ x)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_arithmetic(layout):
+def test_arithmetic(layout, device):
     one, two = matrix(seed=3), matrix(seed=4)
-    a, b = sparse(one, layout), sparse(two, "coo")
+    a, b = sparse(one, layout, device), sparse(two, "coo", device)
+    dense = mica.tensor(two, device=device)
     for result, want in [
         (a + b, one + two),
         (a - b, one - two),
@@ -114,51 +121,51 @@ def test_arithmetic(layout):
         (a * 3, one * 3),
         (0.5 * a, one / 2),
         (a / 4, one / 4),
-        (a @ mica.eye(7, dtype=mica.float64).to_sparse_csr() * 2, one * 2),
-        (a * mica.tensor(two), one * two),
-        (mica.tensor(two[0]) * a, one * two[0]),
-        (a * mica.tensor(two[:, :1]), one * two[:, :1]),
-        (a * mica.tensor(2.0, dtype=mica.float64), one * 2),
+        (a @ sparse(np.eye(7), device=device) * 2, one * 2),
+        (a * dense, one * two),
+        (dense[0] * a, one * two[0]),
+        (a * dense[:, :1], one * two[:, :1]),
+        (a * mica.tensor(2.0, dtype=mica.float64, device=device), one * 2),
     ]:
         assert result.layout == layout
-        assert np.allclose(result.to_dense().numpy(), want)
-    assert np.allclose((a + mica.tensor(two)).numpy(), one + two)
-    assert np.allclose((mica.tensor(two) + a).numpy(), one + two)
+        assert np.allclose(host(result), want)
+    assert np.allclose(host(a + dense), one + two)
+    assert np.allclose(host(dense + a), one + two)
     assert np.isclose(a.sum().item(), one.sum())
     for dim in (0, 1, -1):
-        assert np.allclose(a.sum(dim).numpy(), one.sum(dim))
-        assert np.allclose(mica.sparse.sum(a, dim).numpy(), one.sum(dim))
+        assert np.allclose(host(a.sum(dim)), one.sum(dim))
+        assert np.allclose(host(mica.sparse.sum(a, dim)), one.sum(dim))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dim", [0, 1])
-def test_softmax(layout, dim):
+def test_softmax(layout, dim, device):
     array = matrix(seed=5)
     powers = np.where(array != 0, np.exp(array), 0)
     sums = powers.sum(dim, keepdims=True)
     want = powers / np.where(sums == 0, 1, sums)
-    y = mica.sparse.softmax(sparse(array, layout), dim)
+    y = mica.sparse.softmax(sparse(array, layout, device), dim)
     assert y.layout == layout
-    assert np.allclose(y.to_dense().numpy(), want)
-    log = mica.sparse.log_softmax(sparse(array, layout), dim)
-    assert np.allclose(np.exp(log.to_dense().numpy()) * (array != 0), want)
+    assert np.allclose(host(y), want)
+    log = mica.sparse.log_softmax(sparse(array, layout, device), dim)
+    assert np.allclose(np.exp(host(log)) * (array != 0), want)
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc"])
-def test_sampled_addmm(layout):
+def test_sampled_addmm(layout, device):
     array = matrix(seed=6)
     random = np.random.default_rng(7)
     p, q = random.standard_normal((5, 4)), random.standard_normal((4, 7))
-    y = mica.sparse.sampled_addmm(
-        sparse(array, layout), mica.tensor(p), mica.tensor(q), beta=0.5, alpha=2
-    )
-    assert np.allclose(y.to_dense().numpy(), (array != 0) * (2 * p @ q) + array / 2)
+    factors = [mica.tensor(x, device=device) for x in (p, q)]
+    y = mica.sparse.sampled_addmm(sparse(array, layout, device), *factors, beta=0.5, alpha=2)
+    assert np.allclose(host(y), (array != 0) * (2 * p @ q) + array / 2)
 
 
-def functions():
+def functions(device="cpu"):
     """Of (values, dense, other values): with csr, csc and sparse products."""
-    a, b = sparse(matrix(4, 5, seed=8)), sparse(matrix(5, 4, seed=9), "csc")
-    dense = mica.tensor(np.random.default_rng(3).standard_normal((5, 4)))
+    a = sparse(matrix(4, 5, seed=8), device=device)
+    b = sparse(matrix(5, 4, seed=9), "csc", device)
+    dense = mica.tensor(np.random.default_rng(3).standard_normal((5, 4)), device=device)
     of = {
         "mm": lambda v, x, w: a.with_values(v) @ x,
         "mm_csc": lambda v, x, w: b.with_values(w) @ x.t(),
@@ -174,42 +181,42 @@ def functions():
         "sum": lambda v, x, w: a.with_values(v).sum(0) * b.with_values(w).sum(1),
         "to_dense": lambda v, x, w: b.with_values(w).to_dense(),
         "to_sparse": lambda v, x, w: x.to_sparse_csr().values(),
-        "coalesce": lambda v, x, w: twice()[0].with_values(v[:4]).coalesce().values(),
+        "coalesce": lambda v, x, w: twice(device=device)[0].with_values(v[:4]).coalesce().values(),
     }
     return of, (a.values(), dense, b.values())
 
 
 @pytest.mark.parametrize("name", functions()[0])
-def test_gradients(name):
-    of, inputs = functions()
+def test_gradients(name, device):
+    of, inputs = functions(device)
     inputs = [x.detach().clone().requires_grad_() for x in inputs]
     gradcheck(lambda *given: of[name](*given), inputs)
     gradgradcheck(lambda *given: of[name](*given), inputs)
 
 
-def test_gradients_of_leaves():
-    a = sparse(matrix(dtype=np.float32)).detach().requires_grad_()
-    x = mica.randn(7, 2, requires_grad=True)
+def test_gradients_of_leaves(device):
+    array = matrix(dtype=np.float32)
+    a = sparse(array, device=device).detach().requires_grad_()
+    x = mica.randn(7, 2, device=device, requires_grad=True)
     (a @ x).sum().backward()
     assert a.grad.layout == "csr" and a.requires_grad
-    assert np.allclose(a.grad.values().numpy(), x.detach().numpy().sum(1)[a.col_indices().numpy()])
-    want = np.repeat(a.detach().to_dense().numpy().sum(0)[:, None], 2, 1)
-    assert np.allclose(x.grad.numpy(), want, atol=1e-6)
-    assert sparse(matrix()).grad is None
+    assert np.allclose(host(a.grad.values()), host(x).sum(1)[host(a.col_indices())])
+    assert np.allclose(host(x.grad), np.repeat(array.sum(0)[:, None], 2, 1), atol=1e-6)
+    assert sparse(array, device=device).grad is None
 
 
 @pytest.mark.parametrize("dtype", [mica.float16, mica.bfloat16, mica.float32])
-def test_low_precision_sums_in_float32(dtype):
+def test_low_precision_sums_in_float32(dtype, device):
     ones = np.ones((1, 5000), np.float32)
-    y = sparse(ones).to(dtype) @ mica.ones(5000, 9, dtype=dtype)
+    y = sparse(ones, device=device).to(dtype) @ mica.ones(5000, 9, dtype=dtype, device=device)
     assert y.dtype == dtype
-    assert np.allclose(y.float().numpy(), 5000, rtol=4e-3)
+    assert np.allclose(host(y.float()), 5000, rtol=4e-3)
 
 
-def test_compiled():
+def test_compiled(device):
     array = matrix(6, 6, dtype=np.float32)
-    a = sparse(array)
-    x = mica.randn(6, 3)
+    a = sparse(array, device=device)
+    x = mica.randn(6, 3, device=device)
 
     def eager(m, x):
         y = m @ x
@@ -220,33 +227,31 @@ def test_compiled():
         m = a * scale
         for got, want in zip(compiled(m, x), eager(m, x), strict=True):
             assert type(got) is type(want)
-            if isinstance(got, mica.SparseTensor):
-                got, want = got.to_dense(), want.to_dense()
-            assert np.array_equal(got.numpy(), want.numpy())
+            assert np.array_equal(host(got), host(want))
     with pytest.raises(mica.Error):
         mica.compile(lambda m: m @ m)(a)
     with pytest.raises(mica.Error):
         mica.compile(lambda x: x.to_sparse_csr().values())(x)
 
 
-def test_compiled_function_reads_a_matrix_outside():
-    held = {"a": sparse(matrix(6, 6, dtype=np.float32))}
-    x = mica.randn(6, 3)
+def test_compiled_function_reads_a_matrix_outside(device):
+    held = {"a": sparse(matrix(6, 6, dtype=np.float32), device=device)}
+    x = mica.randn(6, 3, device=device)
 
     @mica.compile
     def product(x):
         return held["a"] @ x
 
     for seed in (0, 1):
-        held["a"] = sparse(matrix(6, 6, seed=seed, dtype=np.float32))
-        assert np.allclose(product(x).numpy(), (held["a"] @ x).numpy(), atol=1e-6)
+        held["a"] = sparse(matrix(6, 6, seed=seed, dtype=np.float32), device=device)
+        assert np.allclose(host(product(x)), host(held["a"] @ x), atol=1e-6)
 
 
-def test_compiled_training_step():
+def test_compiled_training_step(device):
     array = matrix(8, 8, dtype=np.float32)
-    a = sparse(array)
-    layer = mica.nn.Linear(4, 2)
-    x, y = mica.randn(8, 4), mica.randn(8, 2)
+    a = sparse(array, device=device)
+    layer = mica.nn.Linear(4, 2).to(device)
+    x, y = mica.randn(8, 4, device=device), mica.randn(8, 2, device=device)
 
     def losses(compiled):
         net = copy.deepcopy(layer)
@@ -280,11 +285,11 @@ def test_saved(tmp_path):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_copies(layout):
-    a = sparse(matrix(), layout)
+def test_copies(layout, device):
+    a = sparse(matrix(), layout, device)
     for b in (copy.copy(a), copy.deepcopy(a), pickle.loads(pickle.dumps(a))):
         assert (b.layout, b.shape) == (layout, a.shape)
-        assert np.array_equal(b.to_dense().numpy(), matrix())
+        assert np.array_equal(host(b), matrix())
     assert copy.deepcopy(a).values().data_ptr() != a.values().data_ptr()
 
 
@@ -338,9 +343,13 @@ VALUES = [1.0, 2.0]
         ([0.0, 1, 2], [0, 1], (2, 3), mica.DTypeError, "crow_indices must be i32 or i64"),
     ],
 )
-def test_what_is_no_matrix_is_refused(crow, col, size, error, words):
+def test_what_is_no_matrix_is_refused(crow, col, size, error, words, device):
     with pytest.raises(error, match=words):
         mica.sparse_csr_tensor(crow, col, VALUES, size)
+    # On CUDA indices are looked at by the kernels that use them.
+    parts = [mica.tensor(p, device=device) for p in (crow, col, VALUES)]
+    with pytest.raises(error, match=words):
+        host(mica.sparse_csr_tensor(*parts, size))
 
 
 def test_refusals():
@@ -372,9 +381,9 @@ def test_refusals():
     assert (wide + wide).nnz == 1 and (wide * 3).sum().item() == 3
 
 
-def test_integers():
+def test_integers(device):
     array = np.array([[0, 2], [3, 0]])
-    a = sparse(array)
+    a = sparse(array, device=device)
     assert (a * 2).dtype == (a + a).dtype == mica.int64
-    assert np.array_equal((a * 2 - a).to_dense().numpy(), array)
+    assert np.array_equal(host(a * 2 - a), array)
     assert a.sum(0).tolist() == [3, 2]

@@ -153,7 +153,7 @@ TEST_F(StoreTest, TellsWhoEndedAndWhoFailed) {
 TEST_F(StoreTest, LetsAWatchNameWhoIsMissing) {
   const auto a = open(0);
   const auto b = open(1);
-  Watch watch(a, {0, "here", 7}, 0.5);
+  Watch watch(a, {0, "here", 7}, 0.5, false);
   b->note(0, 3, "all_reduce sum f32[4]");
   EXPECT_TRUE(eventually([&] { return a->statuses().size() == 2; }));
   watch.check_wait({0, 4, "barrier", {0, 1}, 0.1});
@@ -167,6 +167,48 @@ TEST_F(StoreTest, LetsAWatchNameWhoIsMissing) {
             "after 1 s rank 1 (host host, process 101), whose last call was all_reduce sum f32[4] "
             "did not come");
   EXPECT_TRUE(watch.broken());
+}
+
+TEST_F(StoreTest, LetsAWatchCompareCalls) {
+  Watch a(open(0), {0, "here", 7}, 0.5, true);
+  Watch b(open(1), {1, "there", 8}, 0.5, true);
+  const auto both = [&](const char* of_a, const char* of_b, int64_t number) {
+    std::string raised;
+    std::thread other(
+        [&] { raised = message_of<Error>([&] { b.compare(0, number, of_b, {0, 1}); }); });
+    const std::string own = message_of<Error>([&] { a.compare(0, number, of_a, {0, 1}); });
+    other.join();
+    EXPECT_EQ(own, raised);
+    return own;
+  };
+  EXPECT_EQ(both("barrier", "barrier", 1), "nothing was raised");
+  EXPECT_EQ(both("all_reduce sum f32[7]", "barrier", 2),
+            "distributed: the ranks of group 0 make different calls: rank 0: call 2: all_reduce "
+            "sum f32[7]; rank 1: call 2: barrier");
+  EXPECT_NE(message_of<DeviceError>([&] {
+              a.compare(0, 3, "barrier", {0, 1});
+            }).find("waited for barrier (call 3 of group 0): rank 1 did not come"),
+            std::string::npos);
+}
+
+TEST(Store, OutlivesRankZeroThatSaidGoodBye) {
+  auto server = std::make_unique<StoreServer>(0, "job");
+  const auto open = [&](int rank) {
+    return std::make_shared<Store>(std::vector<std::string>{"127.0.0.1"}, server->port(), "job",
+                                   Peer{rank, "host", 100 + rank}, 5);
+  };
+  auto a = open(0);
+  const auto b = open(1);
+  const auto begin = std::chrono::steady_clock::now();
+  b->wait_for_leave(1, 0.1);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
+  a->leave();
+  b->wait_for_leave(1, 5);
+  EXPECT_TRUE(b->left(0).contains(0));
+  a.reset();
+  server.reset();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_FALSE(b->failure());
 }
 
 TEST(ReduceParts, AddsInOrder) {

@@ -1,5 +1,6 @@
 #include "mica/profile/profile.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -12,10 +13,14 @@
 #include <sstream>
 #include <thread>
 
+#include "mica/core/range.h"
 #include "mica/graph/plan.h"
 #include "mica/mica.h"
+#include "mica/op/run_watcher.h"
 #include "mica/profile/memory.h"
 #include "mica/profile/slices.h"
+#include "mica/runtime/cuda_library.h"
+#include "tests/sample_profile.h"
 
 namespace mica {
 namespace {
@@ -305,6 +310,144 @@ TEST(Profile, WritesATraceAndAPage) {
   EXPECT_THROW(profiler::write_report(p, "/nowhere/profile.html"), Error);
   std::filesystem::remove(begin + "trace.json");
   std::filesystem::remove(begin + "page.html");
+}
+
+/// A profile of a GPU, which this machine need not have.
+Profile sample() { return profiler::sample_profile(); }
+
+TEST(Profile, TellsWhatADeviceDidAndForWhom) {
+  const Profile p = sample();
+  const std::vector<profiler::DeviceTime> times = profiler::device_times(p);
+  ASSERT_EQ(times.size(), 1U);
+  const profiler::DeviceTime& t = times[0];
+  int64_t sum = 0;
+  int64_t end = 0;
+  for (const profiler::DeviceRun& r : p.device_runs) {
+    sum += r.end - r.begin;
+    end = std::max(end, r.end);
+  }
+  EXPECT_EQ(t.work, sum);
+  EXPECT_EQ(t.attributed, sum);
+  EXPECT_GT(t.in_modules, sum / 2);
+  EXPECT_LT(t.in_modules, sum);  // the update is of no module
+  EXPECT_LT(t.busy, t.work);     // two branches ran side by side
+  int64_t idle = 0;
+  for (const auto& [why, time] : t.gaps) idle += time;
+  EXPECT_EQ(t.busy + idle, end - p.device_runs.front().begin);
+  EXPECT_EQ(t.gaps.front().first, profiler::kWaitingForBatch);
+  EXPECT_TRUE(
+      std::ranges::any_of(t.gaps, [](const auto& g) { return g.first == profiler::kWithinGraph; }));
+
+  int64_t conv = 0;
+  for (const profiler::Cost& c : profiler::costs(p)) {
+    const profiler::Kind& k = p.kinds[static_cast<size_t>(c.kind)];
+    if (k.op == "conv2d") conv += c.calls;
+    if (k.op == "sort") {
+      EXPECT_EQ(c.calls, 1);
+      EXPECT_EQ(c.time, 100'000);  // the device's, not the host's
+    }
+  }
+  EXPECT_EQ(conv, 6);
+  const std::vector<profiler::Row> kernels = profiler::rows(p, profiler::by_of("gpu"));
+  EXPECT_EQ(kernels.front().name, "void implicit_gemm<float, 3>(Operands)");
+  const std::string text = profiler::table(p);
+  EXPECT_NE(text.find("100.0 % is known to be of an op"), std::string::npos) << text;
+  EXPECT_NE(text.find(profiler::kWaitingForBatch), std::string::npos) << text;
+}
+
+TEST(Profile, WorkThatNobodyIsKnownForIsNotAttributed) {
+  Profile p = sample();
+  const int64_t all = profiler::device_times(p)[0].work;
+  p.device_runs[3].is_known = false;
+  const int64_t lost = p.device_runs[3].end - p.device_runs[3].begin;
+  EXPECT_EQ(profiler::device_times(p)[0].attributed, all - lost);
+}
+
+TEST(Profile, AdviceNamesWhyADeviceIsIdle) {
+  EXPECT_NE(said(sample()).find("Waiting for data: cuda:0 is idle"), std::string::npos)
+      << said(sample());
+  EXPECT_NE(said(sample()).find("sort runs by its reference kernel"), std::string::npos);
+  Profile waits = sample();
+  for (profiler::Span& s : waits.spans)
+    if (s.kind == RangeKind::data) s.kind = RangeKind::wait;
+  EXPECT_NE(said(waits).find("The host waits for the device"), std::string::npos) << said(waits);
+  Profile copies = sample();
+  copies.kinds[0].op = "copy";
+  EXPECT_NE(said(copies).find("Copies to another layout"), std::string::npos) << said(copies);
+  Profile program = sample();
+  program.spans.clear();
+  EXPECT_NE(said(program).find(profiler::kBetweenCalls), std::string::npos) << said(program);
+}
+
+TEST(Profile, ATraceHasTracksOfDevicesAndArrows) {
+  const Profile p = sample();
+  const std::string path =
+      std::filesystem::temp_directory_path() / fmt::format("mica_device_{}.json", getpid());
+  profiler::export_chrome_trace(p, path);
+  std::ifstream file(path);
+  const auto trace = nlohmann::json::parse(file);
+  std::filesystem::remove(path);
+  std::map<uint64_t, double> sent;
+  size_t arrows = 0;
+  size_t kernels = 0;
+  using Slices = std::vector<std::pair<double, double>>;
+  std::map<std::pair<int, int>, Slices> tracks;
+  for (const auto& e : trace["traceEvents"]) {
+    if (e["ph"] == "s") sent[e["id"]] = e["ts"];
+    if (e["ph"] == "f") {
+      ++arrows;
+      ASSERT_TRUE(sent.contains(e["id"]));
+      EXPECT_EQ(e["bp"], "e");
+    }
+    if (e["ph"] != "X") continue;
+    kernels += e["cat"] == "kernel";
+    tracks[{e["pid"], e["tid"]}].emplace_back(e["ts"], e["dur"]);
+  }
+  EXPECT_EQ(arrows, 10U);  // of the op, and of copy, launch and loss of each step
+  EXPECT_EQ(kernels, 19U);
+  for (auto& [track, slices] : tracks) {
+    std::ranges::sort(slices, [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first < b.first : a.second > b.second;
+    });
+    std::vector<double> open;
+    for (const auto& [begin, time] : slices) {
+      while (!open.empty() && open.back() <= begin + 1e-6) open.pop_back();
+      if (!open.empty()) {
+        EXPECT_LE(begin + time, open.back() + 1e-6) << track.first;
+      }
+      open.push_back(begin + time);
+    }
+  }
+}
+
+TEST(Profile, OtherProfilersSeeStepsPassesModulesAndOps) {
+  static std::vector<std::string> open;
+  static std::vector<std::string> seen;
+  CudaLibrary library;
+  library.push_range = [](const char* name) {
+    open.emplace_back(name);
+    std::string path;
+    for (const std::string& part : open) path += (path.empty() ? "" : "/") + part;
+    seen.push_back(path);
+  };
+  library.pop_range = [] { open.pop_back(); };
+  name_ranges_for(library);
+  Step step;
+  step();
+  step();
+  {
+    const Range range("mine");
+    (void)add(step.x, 1);
+  }
+  EXPECT_EQ(open.back().find("mine"), std::string::npos);
+  set_run_watcher(nullptr);
+  set_range_listener(nullptr);
+  for (const char* path : {"step 0/forward/first/linear", "step 0/backward/second/linear_wgrad",
+                           "step 1/forward/second/linear", "mine/forward/add"})
+    EXPECT_TRUE(std::ranges::any_of(seen, [&](const std::string& s) { return s.ends_with(path); }))
+        << path;
+  EXPECT_TRUE(std::ranges::any_of(
+      seen, [](const std::string& s) { return s.starts_with("step 0/update/"); }));
 }
 
 }  // namespace

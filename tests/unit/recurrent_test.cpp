@@ -69,5 +69,37 @@ TEST(Vocabulary, HasCharactersOrBytes) {
   EXPECT_EQ(text::Vocabulary::bytes().encode("\xff"), std::vector<int64_t>{255});
 }
 
+TEST(Vocabulary, NamesAreSpelledAnewInOneWay) {
+  const std::string line = "Änne and Bob met Carl: BOB, 3Cd, X. ";
+  std::string text;
+  for (int i = 0; i < 3; ++i) text += line;
+  const auto characters = text::Vocabulary::characters(text);
+  const std::vector<int64_t> tokens = characters.encode(text);
+  EXPECT_EQ(text::respelled(characters, tokens, 0, 1), tokens);
+  std::vector<int64_t> all = text::respelled(characters, tokens, 1, 1);
+  EXPECT_EQ(all, text::respelled(characters, tokens, 1, 1));
+  EXPECT_NE(all, text::respelled(characters, tokens, 1, 2));
+  const auto third = static_cast<int64_t>(tokens.size()) / 3;
+  EXPECT_TRUE(std::equal(all.begin(), all.begin() + 2 * third, all.begin() + third));
+  all.resize(static_cast<size_t>(third));
+  // What is no name stays, and letters of each kind stay where they were.
+  EXPECT_THAT(characters.decode(all),
+              testing::MatchesRegex("[ÄBC]+[a-z]+ and [ÄBC]+[a-z]+ met [ÄBC]+[a-z]+: BOB, "
+                                    "3[ÄBC]+[a-z], X. "));
+  int changed = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed)
+    changed += text::respelled(characters, tokens, 0.5, seed)[9] != tokens[9] ||
+               text::respelled(characters, tokens, 0.5, seed)[10] != tokens[10] ||
+               text::respelled(characters, tokens, 0.5, seed)[11] != tokens[11];
+  EXPECT_NEAR(changed, 50, 20);  // a spelling may be the old one
+  const auto bytes = text::Vocabulary::bytes();
+  EXPECT_EQ(text::respelled(bytes, bytes.encode("\xff no name"), 1, 0),
+            bytes.encode("\xff no name"));
+  expect_error<IndexError>("token 256 is not in [0, 256)",
+                           [&] { text::respelled(bytes, std::vector<int64_t>{256}, 0.5, 0); });
+  expect_error<Error>("a part in [0, 1], got 2",
+                      [&] { text::respelled(bytes, bytes.encode("A"), 2, 0); });
+}
+
 }  // namespace
 }  // namespace mica

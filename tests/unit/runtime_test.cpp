@@ -170,18 +170,6 @@ TEST(Streams, OfTheHostIsTheCallersOrder) {
                             [] { record_stream(ones({1}), default_stream(Device::null())); });
 }
 
-TEST(OpScope, TheListenerHearsOfEachOp) {
-  static std::vector<std::string> heard;
-  heard.clear();
-  const OpListener listener{.begin = [](const char* op) { heard.emplace_back(op); },
-                            .end = [] { heard.emplace_back("end"); }};
-  const OpListener* before = set_op_listener(&listener);
-  add(ones({2}), ones({2}));
-  set_op_listener(before);
-  EXPECT_EQ(heard, (std::vector<std::string>{"full", "end", "full", "end", "add", "end"}));
-  EXPECT_EQ(current_op(), nullptr);
-}
-
 TEST(Runtime, NullCountsWhatItDoesNotHold) {
   const MemoryStats before = memory_stats(Device::null());
   const Tensor t = zeros({1000}, {.device = Device::null()});

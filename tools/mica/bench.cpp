@@ -14,6 +14,7 @@
 #include "mica/core/check.h"
 #include "mica/graph/plan.h"
 #include "mica/mica.h"
+#include "mica/profile/profile.h"
 #include "mica/train/progress.h"
 #include "tools/mica/command.h"
 #include "tools/mica/network.h"
@@ -38,6 +39,7 @@ struct Options {
   bool autotune = true;
   bool json = false;
   bool breakdown = false;
+  std::string profile;
   bool first_call = false;
   bool compile_time = true;
 };
@@ -200,6 +202,26 @@ void bench_steps(const Options& options, const Workload& workload, int64_t batch
   bench_breakdown(workload.name_at(batch), *step.function()->plan(), seconds, options.json);
 }
 
+/// A page of what a compiled step does; several have their names in those of their files.
+void bench_profile(const Options& options, const Workload& workload, int64_t batch, Device device) {
+  Training training(workload, batch, device);
+  const auto step = compile([&] { training.step(); });
+  profiler::Profiler profiler({.warmup = 2});
+  profiler.start();
+  for (int i = 0; i < 12; ++i) {
+    step();
+    if (i == 11) synchronize(device);
+    profiler.step();
+  }
+  profiler.stop();
+  std::filesystem::path path = options.profile;
+  if (options.workloads.size() * std::max<size_t>(1, options.batches.size()) != 1)
+    path.replace_filename(fmt::format("{}_{}{}", path.stem().string(), workload.name_at(batch),
+                                      path.extension().string()));
+  profiler::write_report(profiler.profile(), path.string());
+  note("{}: the profile is in {}\n", workload.name_at(batch), path.string());
+}
+
 void bench_training(const Options& options, const Workload& workload, int64_t batch,
                     Device device) {
   const int64_t steps = steps_of(options, device);
@@ -260,8 +282,11 @@ void add_bench(CLI::App& app) {
   command->add_flag("--autotune,!--no-autotune", o->autotune,
                     "Time the kernels that can compute a convolution on CUDA and take the fastest "
                     "(the default here, as with the peers)");
-  command->add_flag("--breakdown", o->breakdown,
-                    "Time each kernel of the compiled step alone, beside its floor");
+  command->add_flag(
+      "--breakdown", o->breakdown,
+      "Time each kernel of the compiled step, or of a network, alone, beside its floor");
+  command->add_option("--profile", o->profile,
+                      "Write a page of what a compiled step does to this file, and time nothing");
   command->add_flag(
       "--first-call", o->first_call,
       "Print the seconds that the first call of the compiled step takes, and no more");
@@ -292,14 +317,17 @@ void add_bench(CLI::App& app) {
       if (name == "server") bench_server(o->json);
       if (name == "lstm") bench_lstm(device, o->batches, o->json);
       if (name == "generate") bench_generate(device, o->breakdown, o->json);
-      if (is_network(name)) bench_network(name, device, o->batches, steps_of(*o, device), o->json);
+      if (is_network(name))
+        (o->breakdown ? bench_network_steps : bench_network)(name, device, o->batches,
+                                                             steps_of(*o, device), o->json);
       for (const Workload& w : workloads()) {
         if (name != w.name) continue;
         const auto batches = o->batches.empty() ? std::vector{w.batch} : o->batches;
         for (const int64_t batch : batches)
-          (o->first_call  ? bench_first_call
-           : o->breakdown ? bench_steps
-                          : bench_training)(*o, w, batch, device);
+          (o->first_call         ? bench_first_call
+           : o->breakdown        ? bench_steps
+           : !o->profile.empty() ? bench_profile
+                                 : bench_training)(*o, w, batch, device);
       }
     }
   });

@@ -1,6 +1,7 @@
 // `mica bench lstm`: layers of LSTM by each kernel, forward and as a training step.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include <fmt/core.h>
 
@@ -38,10 +39,20 @@ double seconds_of(const std::function<void()>& call, Device device) {
 }
 
 struct Times {
-  double forward, training;
+  double forward;
+  std::optional<double> training;  ///< of a kernel that has a gradient
 };
 
-Times times_of(const Sizes& s, int64_t batch, DType dtype, Device device) {
+/// Nothing where the forced kernel cannot.
+std::optional<double> try_seconds(const std::function<void()>& call, Device device) {
+  try {
+    return seconds_of(call, device);
+  } catch (const Unsupported&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Times> times_of(const Sizes& s, int64_t batch, DType dtype, Device device) {
   const nn::LSTM lstm({.in = s.units, .hidden = s.units, .layers = s.layers});
   lstm.to(device);
   lstm.to(dtype);
@@ -60,7 +71,9 @@ Times times_of(const Sizes& s, int64_t batch, DType dtype, Device device) {
     backward({y}, {dy});
     return x.grad();
   });
-  return {seconds_of([&] { forward(); }, device), seconds_of([&] { train(); }, device)};
+  const auto forward_seconds = try_seconds([&] { forward(); }, device);
+  if (!forward_seconds) return std::nullopt;
+  return Times{*forward_seconds, try_seconds([&] { train(); }, device)};
 }
 
 }  // namespace
@@ -89,28 +102,28 @@ void bench_lstm(Device device, const std::vector<int64_t>& batches, bool json) {
       const double flops = 2 * rows * 4 * units * 2 * units;
       for (const Kernel& kernel : find_op("recurrent").kernels[static_cast<size_t>(device.kind)]) {
         if (std::string_view(kernel.name) == "reference") continue;
-        Times t{};
-        try {
-          force_kernel("recurrent", kernel.name);
-          force_kernel("recurrent_grad", kernel.name);
-          t = times_of(sizes, batch, dtype, device);
-        } catch (const Unsupported&) {
-          continue;
-        }
+        force_kernel("recurrent", kernel.name);
+        force_kernel("recurrent_grad", kernel.name);
+        const auto t = times_of(sizes, batch, dtype, device);
+        if (!t) continue;
         const double floor = flops / rate;
         if (json) {
-          const nlohmann::ordered_json line = {{"workload", "lstm"},
-                                               {"precision", precision},
-                                               {"batch", batch},
-                                               {"kernel", kernel.name},
-                                               {"forward_ms", t.forward * 1e3},
-                                               {"training_ms", t.training * 1e3},
-                                               {"forward_floor_ms", floor * 1e3},
-                                               {"training_floor_ms", 3 * floor * 1e3}};
+          nlohmann::ordered_json line = {{"workload", "lstm"},
+                                         {"precision", precision},
+                                         {"batch", batch},
+                                         {"kernel", kernel.name},
+                                         {"forward_ms", t->forward * 1e3},
+                                         {"forward_floor_ms", floor * 1e3}};
+          if (t->training) {
+            line["training_ms"] = *t->training * 1e3;
+            line["training_floor_ms"] = 3 * floor * 1e3;
+          }
           fmt::print("{}\n", line.dump());
         } else {
-          fmt::print("{:<6}{:>6}  {:<12}{:>12.3f}{:>12.3f}{:>12.3f}{:>12.3f}\n", precision, batch,
-                     kernel.name, t.forward * 1e3, floor * 1e3, t.training * 1e3, 3 * floor * 1e3);
+          fmt::print("{:<6}{:>6}  {:<12}{:>12.3f}{:>12.3f}{:>12}{:>12.3f}\n", precision, batch,
+                     kernel.name, t->forward * 1e3, floor * 1e3,
+                     t->training ? fmt::format("{:.3f}", *t->training * 1e3) : "-",
+                     3 * floor * 1e3);
         }
         std::fflush(stdout);
       }

@@ -10,6 +10,7 @@
 #include "mica/train/progress.h"
 #include "tools/mica/command.h"
 #include "tools/mica/network.h"
+#include "tools/mica/workloads.h"
 
 namespace mica::tool {
 namespace {
@@ -51,26 +52,45 @@ Tensors inputs_of(const inference::Network& network, int64_t batch, Device devic
   return inputs;
 }
 
-}  // namespace
-
-void bench_network(const std::string& path, Device device, const std::vector<int64_t>& batches,
-                   int64_t steps, bool json) {
+/// Calls f(name, rows, binding) for each batch.
+template <class F>
+void for_each_batch(const std::string& path, Device device, const std::vector<int64_t>& batches,
+                    F&& f) {
   const inference::Engine engine = open_network(path, {.device = device, .shapes = {}});
   const std::string name = std::filesystem::path(path).filename();
   for (const int64_t batch : batches.empty() ? std::vector<int64_t>{0} : batches) {
     const Tensors inputs = inputs_of(engine.network(), batch, device);
-    const int64_t rows = inputs[0].rank() > 0 ? inputs[0].size(0) : 1;
-    const double seconds = seconds_of(engine.bind(inputs), steps, device);
-    const double rate = static_cast<double>(rows) / seconds;
-    if (json) {
-      const nlohmann::ordered_json line = {{"workload", name},    {"device", to_string(device)},
-                                           {"batch", rows},       {"variant", "engine"},
-                                           {"ms", seconds * 1e3}, {"items_per_s", rate}};
-      say("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    } else {
-      say("{}  batch {}  {:.3f} ms  {:.0f}/s\n", printable(name), rows, seconds * 1e3, rate);
-    }
+    f(name, inputs[0].rank() > 0 ? inputs[0].size(0) : 1, engine.bind(inputs));
   }
+}
+
+}  // namespace
+
+void bench_network(const std::string& path, Device device, const std::vector<int64_t>& batches,
+                   int64_t steps, bool json) {
+  for_each_batch(
+      path, device, batches,
+      [&](const std::string& name, int64_t rows, const inference::Binding& binding) {
+        const double seconds = seconds_of(binding, steps, device);
+        const double rate = static_cast<double>(rows) / seconds;
+        if (json) {
+          const nlohmann::ordered_json line = {{"workload", name},    {"device", to_string(device)},
+                                               {"batch", rows},       {"variant", "engine"},
+                                               {"ms", seconds * 1e3}, {"items_per_s", rate}};
+          say("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        } else {
+          say("{}  batch {}  {:.3f} ms  {:.0f}/s\n", printable(name), rows, seconds * 1e3, rate);
+        }
+      });
+}
+
+void bench_network_steps(const std::string& path, Device device,
+                         const std::vector<int64_t>& batches, int64_t steps, bool json) {
+  for_each_batch(path, device, batches,
+                 [&](const std::string& name, int64_t rows, const inference::Binding& binding) {
+                   bench_breakdown(fmt::format("{}, batch {}", printable(name), rows),
+                                   binding.plan(), seconds_of(binding, steps, device), json);
+                 });
 }
 
 }  // namespace mica::tool

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "mica/core/check.h"
+#include "mica/core/philox.h"
 #include "mica/core/text.h"
 #include "mica/io/checkpoint.h"
 #include "mica/io/file.h"
@@ -34,6 +35,21 @@ Tensor as_streams(std::span<const int64_t> tokens, int64_t streams, Device devic
         streams);
   const Tensor rows = tensor(tokens.first(static_cast<size_t>(steps * streams)), {streams, steps});
   return to(contiguous(swapaxes(rows, 0, 1)), device);
+}
+
+/// The text of an epoch, with names spelled anew in each stream.
+Tensor epoch_streams(const CharLmRun& r, const text::Vocabulary& vocabulary,
+                     std::span<const int64_t> tokens, int64_t epoch, Device device) {
+  const size_t steps = tokens.size() / static_cast<size_t>(r.batch);
+  std::vector<int64_t> spelled;
+  for (int64_t stream = 0; stream < r.batch; ++stream) {
+    const Philox4 random = philox(r.seed, static_cast<uint64_t>(epoch * r.batch + stream));
+    const std::vector<int64_t> part =
+        text::respelled(vocabulary, tokens.subspan(static_cast<size_t>(stream) * steps, steps),
+                        r.respell, uint64_t{random.v[0]} << 32 | random.v[1]);
+    spelled.insert(spelled.end(), part.begin(), part.end());
+  }
+  return as_streams(spelled, r.batch, device);
 }
 
 nn::LstmState first_state(const models::CharLmOptions& o, int64_t streams, Device device) {
@@ -133,6 +149,7 @@ nlohmann::ordered_json config_of(const CharLmRun& r, const text::Vocabulary& voc
           {"layers", r.layers},
           {"dropout", r.dropout},
           {"weight_dropout", r.weight_dropout},
+          {"respell", r.respell},
           {"sequence", r.sequence},
           {"batch", r.batch},
           {"epochs", r.epochs},
@@ -181,6 +198,7 @@ void restore_settings(CharLmRun& r, const LanguageRun& run) {
     r.layers = c.at("layers");
     r.dropout = c.at("dropout");
     r.weight_dropout = c.at("weight_dropout");
+    r.respell = c.at("respell");
     r.sequence = c.at("sequence");
     r.batch = c.at("batch");
     r.lr = c.at("lr");
@@ -222,7 +240,8 @@ void train_charlm(CharLmRun r) {
   const std::vector<int64_t> tokens = vocabulary.encode(text);
   const auto test_size = static_cast<size_t>(static_cast<double>(tokens.size()) * kTestPart);
   const std::span<const int64_t> all(tokens);
-  const Tensor train_streams = as_streams(all.first(all.size() - test_size), r.batch, device);
+  const std::span<const int64_t> train_tokens = all.first(all.size() - test_size);
+  Tensor train_streams = as_streams(train_tokens, r.batch, device);
   const Tensor test_streams = as_streams(all.last(test_size), kTestStreams, device);
 
   const models::CharLm model(models::CharLmOptions{.tokens = vocabulary.size(),
@@ -263,6 +282,7 @@ void train_charlm(CharLmRun r) {
   for (int64_t epoch = done + 1; epoch <= r.epochs; ++epoch) {
     const Clock::time_point begun = Clock::now();
     model.train();
+    if (r.respell > 0) train_streams = epoch_streams(r, vocabulary, train_tokens, epoch, device);
     // Each epoch cuts the text elsewhere.
     const int64_t first = (epoch - 1) * 37 % r.sequence;
     walk_over(train, train_streams, first, r.sequence, false, [] { return true; });

@@ -2,7 +2,9 @@
 #include "mica/profile/profile.h"
 
 #include <algorithm>
+#include <ranges>
 
+#include "mica/core/check.h"
 #include "mica/graph/compile.h"
 #include "mica/op/settings.h"
 #include "mica/profile/memory.h"
@@ -12,12 +14,16 @@
 namespace mica::tool {
 namespace {
 
+constexpr int kWarmup = 1;  // under the profiler: graphs are recorded again then
+
 struct Options {
   std::string workload;
   std::string device = "auto";
   int64_t batch = 0;
   int steps = 5;
   bool compiled = false;
+  bool autotune = false;
+  std::string precision;
   std::string by = "op";
   bool memory = false;
   uint64_t fits = 0;
@@ -26,14 +32,22 @@ struct Options {
   bool json = false;
 };
 
-const Workload& workload_of(const Options& o) {
+constexpr const char* kTraining = "_train";  // may be left out of a name
+
+Workload workload_of(const Options& o) {
   const auto all = workloads();
-  return *std::ranges::find_if(all, [&](const Workload& w) { return o.workload == w.name; });
+  Workload w = *std::ranges::find_if(all, [&](const Workload& known) {
+    return o.workload == known.name || o.workload + kTraining == known.name;
+  });
+  if (o.precision == "f16") w.dtype = DType::f16;
+  if (o.precision == "bf16") w.dtype = DType::bf16;
+  if (o.precision == "f32" || o.precision == "tf32") w.dtype = DType::f32;
+  return w;
 }
 
 /// The largest batch that fits, by planning alone.
 void show_what_fits(const Options& o) {
-  const Workload& w = workload_of(o);
+  const Workload w = workload_of(o);
   const Device device = Device::null();
   Training training(w, 1, device);
   const int64_t batch = profiler::largest_batch(
@@ -55,18 +69,20 @@ void show_what_fits(const Options& o) {
 
 void run_profile(const Options& o) {
   if (o.fits > 0) return show_what_fits(o);
-  const Workload& workload = workload_of(o);
+  const Workload workload = workload_of(o);
+  set_autotune(o.autotune);
+  if (!o.precision.empty()) set_allow_tf32(o.precision == "tf32");
   const Device device = choose_device(o.device);
   Training training(workload, o.batch > 0 ? o.batch : workload.batch, device);
   const auto compiled = compile([&] { training.step(); });
   const auto step = [&] { o.compiled ? compiled() : training.step(); };
   if (o.memory) compiled();
   for (int i = 0; i < 2; ++i) step();
-  profiler::Profiler profiler;
+  profiler::Profiler profiler({.warmup = kWarmup});
   profiler.start();
-  for (int i = 0; i < o.steps; ++i) {
+  for (int i = 0; i < kWarmup + o.steps; ++i) {
     step();
-    if (i + 1 == o.steps) synchronize(device);
+    if (i + 1 == kWarmup + o.steps) synchronize(device);
     profiler.step();
   }
   profiler.stop();
@@ -77,8 +93,6 @@ void run_profile(const Options& o) {
     say("{}", profiler::table(p, profiler::by_of(o.by)));
     for (const std::string& line : profiler::advice(p)) say("\n{}\n", line);
     if (o.memory) say("\n{}", profiler::table(profiler::memory_of(*compiled.function()->plan())));
-    if (device.is_cuda())
-      note("times are those of the host, which launches kernels: the GPU's own are not in them\n");
   }
   if (!o.report.empty()) profiler::write_report(p, o.report);
   if (!o.trace.empty()) profiler::export_chrome_trace(p, o.trace);
@@ -90,20 +104,26 @@ void add_profile(CLI::App& app) {
   auto* command = app.add_subcommand("profile", "Show where the time of a training step goes");
   auto o = std::make_shared<Options>();
   std::vector<std::string> names;
-  for (const Workload& w : workloads()) names.emplace_back(w.name);
+  for (const std::string name : std::views::transform(workloads(), &Workload::name)) {
+    names.push_back(name);
+    names.push_back(name.substr(0, name.rfind(kTraining)));
+  }
   command->add_option("workload", o->workload, "What to run")
       ->required()
       ->check(CLI::IsMember(names));
   command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
       ->capture_default_str();
   command->add_option("--batch", o->batch, "Images per step")->check(at_least_one());
+  command->add_option("--precision", o->precision, "Of the network; else as it is usually trained")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16"}));
   command->add_option("--steps", o->steps, "How many are recorded, after two that are not")
       ->capture_default_str()
       ->check(at_least_one());
   command->add_flag("--compile", o->compiled, "Of the compiled step");
+  command->add_flag("--autotune", o->autotune, "Time kernels and take the fastest, as bench does");
   command->add_option("--by", o->by, "Rows of the table")
       ->capture_default_str()
-      ->check(CLI::IsMember({"op", "kernel", "module", "shape"}));
+      ->check(CLI::IsMember({"op", "kernel", "module", "shape", "gpu"}));
   command->add_flag("--memory", o->memory, "Also show what the compiled step needs of memory");
   command
       ->add_option("--fits", o->fits,
@@ -115,7 +135,8 @@ void add_profile(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  mica profile lenet_train\n"
-      "  mica profile lenet_train --compile --by module --report lenet.html\n"
+      "  mica profile lenet --compile --by module --report lenet.html\n"
+      "  mica profile resnet50 --batch 256 --precision bf16 --compile --report resnet50.html\n"
       "  mica profile lenet_train --memory\n"
       "  mica profile resnet50_train --fits 80GiB");
   command->callback([o] { run_profile(*o); });

@@ -54,7 +54,7 @@ class ProfileSteps : public train::Callback {
 
  private:
   std::string path_;
-  profiler::Profiler profiler_{{.wait = 5, .active = 20, .repeat = 1}};
+  profiler::Profiler profiler_{{.wait = 4, .warmup = 1, .active = 20, .repeat = 1}};
 };
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const RunConfig& c, const nn::Module& model) {
@@ -227,7 +227,7 @@ void train(Options o) {
   const bool speaks = distributed::rank() == 0;
   if (c.device == "cuda" ||
       (c.device == "auto" && distributed::world_size() > 1 && distributed::backend() != "mpi"))
-    c.device = fmt::format("cuda:{}", distributed::local_rank());
+    c.device = fmt::format("cuda:{}", distributed::gpu());
   const Device device = choose_device(c.device);
   c.device = to_string(device);
   // A checkpoint may have been made on a machine with more, or by somebody else.
@@ -359,7 +359,7 @@ void run_charlm(const CLI::App& command, const Options& o, CharLmRun run) {
 
 void run_gpt(const CLI::App& command, const Options& o, const CharLmRun& shared, GptRun run) {
   take_options(command, o, kGpt, run,
-               {"--epochs", "--embedding", "--hidden", "--weight-dropout", "--bytes"});
+               {"--epochs", "--embedding", "--hidden", "--weight-dropout", "--respell", "--bytes"});
   if (command.count("--sequence") > 0) run.sequence = shared.sequence;
   if (command.count("--layers") > 0) run.layers = shared.layers;
   if (command.count("--dropout") > 0) run.dropout = shared.dropout;
@@ -407,6 +407,10 @@ void add_charlm_options(CLI::App& command, CharLmRun& run) {
   add("--dropout", run.dropout, "Between layers")->check(CLI::Range(0.0, 0.95));
   add("--weight-dropout", run.weight_dropout, "Of weights from state to state")
       ->check(CLI::Range(0.0, 0.95));
+  add("--respell", run.respell,
+      "Part of the capitalised words that each epoch spells in another way, so that the network "
+      "learns to read names instead of knowing them all")
+      ->check(CLI::Range(0.0, 1.0));
   command.add_option("--seconds", run.seconds, "End before an epoch that would take longer")
       ->check(CLI::PositiveNumber)
       ->group("Options of charlm");

@@ -49,12 +49,12 @@ def histogram(
         low, high = range or ((float(x.min()), float(x.max())) if x.numel() else (0.0, 0.0))
         if low == high:
             low, high = low - 0.5, high + 0.5
-        edges = m.linspace(low, high, bins + 1, dtype=input.dtype)
+        edges = m.linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
     n = edges.numel() - 1
     inside = m.logical_and(x >= edges[0], x <= edges[-1])
     at = m.clamp(m.searchsorted(edges, x[inside], right=True) - 1, 0, n - 1)
     values = m.ones_like(x) if weight is None else weight.reshape(-1)
-    counts = m.scatter_add(m.zeros(n, dtype=input.dtype), 0, at, values[inside])
+    counts = m.scatter_add(input.new_zeros(n), 0, at, values[inside])
     if density:
         counts = counts / counts.sum() / m.diff(edges)
     return counts, edges
@@ -69,8 +69,8 @@ def histogramdd(
     axes = points.shape[1]
     each = [bins] * axes if isinstance(bins, int) else list(bins)
     values = m.ones_like(points[:, 0]) if weight is None else weight.reshape(-1)
-    inside = m.ones(points.shape[0], dtype=m.bool)
-    at = m.zeros(points.shape[0], dtype=m.int64)
+    inside = m.ones(points.shape[0], dtype=m.bool, device=input.device)
+    at = m.zeros(points.shape[0], dtype=m.int64, device=input.device)
     edges = []
     for axis, parts in enumerate(each):
         x = points[:, axis]
@@ -80,9 +80,7 @@ def histogramdd(
         inside = inside & (x >= edges[-1][0]) & (x <= edges[-1][-1])
         at = at * n + m.clamp(m.searchsorted(edges[-1], x, right=True) - 1, 0, n - 1)
     shape = [e.numel() - 1 for e in edges]
-    counts = m.scatter_add(
-        m.zeros(math.prod(shape), dtype=input.dtype), 0, at[inside], values[inside]
-    )
+    counts = m.scatter_add(input.new_zeros(math.prod(shape)), 0, at[inside], values[inside])
     counts = counts.reshape(shape)
     if density:
         counts = counts / counts.sum()

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 
 #include "mica/core/check.h"
@@ -21,15 +20,14 @@ constexpr int64_t kOneRound = 16 << 10;
 class MpiEngine final : public Engine {
  public:
   MpiEngine(std::shared_ptr<MpiThread> thread, MpiLibrary::Comm comm, std::shared_ptr<Watch> watch,
-            const Communicator& group, bool debug)
+            const Communicator& group)
       : thread_(std::move(thread)),
         comm_(comm),
         watch_(std::move(watch)),
         group_(group.number),
         members_(group.members),
         rank_(group.rank),
-        ranks_(group.size()),
-        debug_(debug) {}
+        ranks_(group.size()) {}
 
   const char* name() const override { return "mpi"; }
 
@@ -38,10 +36,15 @@ class MpiEngine final : public Engine {
                        "distributed: {}: the group's processes have lost each other, as an earlier "
                        "error said; end this one",
                        call.name());
-    const Begun begun{++number_, call.words(), {}};
+    // Between two ranks: the others do not count it.
+    const bool pair = call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+    const Begun begun{pair ? number_.load() : ++number_,
+                      call.words(),
+                      pair ? std::vector{members_[static_cast<size_t>(call.peer)]} : members_,
+                      {}};
     watch_->note(group_, begun.number, begun.words);
-    auto task = thread_->post(call.out, [this, call, n = begun.number] {
-      if (debug_) compare(call, n);
+    auto task = thread_->post(call.out, [this, call, pair, n = begun.number] {
+      if (!pair) watch_->compare(group_, n, call.words(), members_);
       run(call);
     });
     const std::lock_guard lock(mutex_);
@@ -65,7 +68,7 @@ class MpiEngine final : public Engine {
       thread_->wait(begun.task, [&] {
         const double seconds = std::chrono::duration<double>(Clock::now() - waiting).count();
         try {
-          watch_->check_wait({group_, begun.number, begun.words, members_, seconds});
+          watch_->check_wait({group_, begun.number, begun.words, begun.members, seconds});
         } catch (...) {
           thread_->give_up();
           throw;
@@ -78,31 +81,12 @@ class MpiEngine final : public Engine {
   struct Begun {
     int64_t number = 0;
     std::string words;
+    std::vector<int> members;  ///< who takes part
     std::shared_ptr<MpiThread::Task> task;
   };
 
   MpiLibrary& mpi() { return thread_->library(); }
   void finish(MpiLibrary::Request request) { thread_->finish(request); }
-
-  /// In debug mode, before each call: whether all ranks make the same one.
-  void compare(const CollectiveCall& c, int64_t number) {
-    if (c.kind == CollectiveKind::send || c.kind == CollectiveKind::recv) return;
-    constexpr int kBytes = 160;
-    char own[kBytes] = "";
-    const std::string words = fmt::format("call {}: {}", number, c.words());
-    std::memcpy(own, words.data(), std::min<size_t>(words.size(), kBytes - 1));
-    std::vector<char> all(static_cast<size_t>(kBytes) * static_cast<size_t>(ranks_));
-    finish(mpi().all_gather(own, all.data(), kBytes, comm_));
-    std::string different;
-    bool same = true;
-    for (int r = 0; r < ranks_; ++r) {
-      const char* theirs = all.data() + static_cast<size_t>(kBytes) * static_cast<size_t>(r);
-      same = same && std::strncmp(theirs, own, kBytes) == 0;
-      different +=
-          fmt::format("{}rank {}: {}", r ? "; " : "", members_[static_cast<size_t>(r)], theirs);
-    }
-    check(same, "distributed: the ranks of group {} make different calls: {}", group_, different);
-  }
 
   void run(const CollectiveCall& c) {
     const auto size = static_cast<int64_t>(size_of(c.dtype));
@@ -245,7 +229,6 @@ class MpiEngine final : public Engine {
   std::vector<int> members_;
   int rank_;
   int ranks_;
-  bool debug_;
   std::atomic<int64_t> number_ = 0;
   std::vector<char> scratch_;  ///< of the thread
   std::mutex mutex_;
@@ -335,9 +318,7 @@ void MpiThread::finalize() {
 
 std::shared_ptr<Engine> make_mpi_engine(std::shared_ptr<MpiThread> thread, MpiLibrary::Comm comm,
                                         std::shared_ptr<Watch> watch, const Communicator& group) {
-  const char* debug = std::getenv("MICA_DISTRIBUTED_DEBUG");
-  return std::make_shared<MpiEngine>(std::move(thread), comm, std::move(watch), group,
-                                     debug && std::string_view(debug) == "1");
+  return std::make_shared<MpiEngine>(std::move(thread), comm, std::move(watch), group);
 }
 
 }  // namespace mica::distributed

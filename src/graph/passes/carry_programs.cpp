@@ -103,18 +103,23 @@ class Carrying {
       value = node(call).out[0];
     }
     for (; !calls.empty(); calls.pop_back())
-      if (carry_after(anchor, calls)) return;
+      if (carry_after(anchor, calls, true) || (has_bytes_ && carry_after(anchor, calls, false)))
+        return;
   }
 
-  bool carry_after(int anchor, const std::vector<int>& calls) {
+  bool carry_after(int anchor, const std::vector<int>& calls, bool with_bytes) {
     const Node& own = node(anchor);
     const ValueId result = own.out[0];
     Growing program(result);
     std::vector<int> nodes = {anchor};
+    has_bytes_ = false;
     for (const int i : calls) {
+      for (const ValueId id : node(i).in)
+        if (with_bytes && !add_widening(id, i, result, program, nodes)) return false;
       if (!program.add(node(i))) return false;
       nodes.push_back(i);
     }
+    std::sort(nodes.begin(), nodes.end());
     const auto reads = [&](int reader) {
       return std::find(calls.begin(), calls.end(), reader) != calls.end();
     };
@@ -129,6 +134,29 @@ class Carrying {
     if (whole.keeps_result) joined.out.push_back(result);
     joined.out.insert(joined.out.end(), own.out.begin() + 1, own.out.end());
     return put_instead(nodes, std::move(joined), whole);
+  }
+
+  /// An operand that calls make of bytes for this reader alone is made in the program, which then
+  /// reads the bytes. False where the program would be too large.
+  bool add_widening(ValueId id, int reader, ValueId result, Growing& program,
+                    std::vector<int>& nodes) {
+    std::vector<int> made;  // the last first
+    for (ValueId value = id;; value = node(made.back()).in[0]) {
+      const Value& v = g_[value];
+      if (v.spec.shape == g_[result].spec.shape && size_of(v.spec.dtype) == 1) break;
+      const bool alone = !index_.is_result(value) && index_.readers(value).size() == 1 &&
+                         index_.readers(value)[0] == (made.empty() ? reader : made.back());
+      if (!maker(g_, value) || index_.ever(value) || !alone || !computes_like(v.node, result) ||
+          v.node >= reader || std::find(nodes.begin(), nodes.end(), v.node) != nodes.end())
+        return true;  // it is read as it is
+      made.push_back(v.node);
+    }
+    has_bytes_ = has_bytes_ || !made.empty();
+    for (auto i = made.rbegin(); i != made.rend(); ++i) {
+      if (!program.add(node(*i))) return false;
+      nodes.push_back(*i);
+    }
+    return true;
   }
 
   /// The calls that make the anchor's first operand, each of the first operand of the one after it.
@@ -178,6 +206,7 @@ class Carrying {
   Graph& g_;
   Index index_;
   Gone gone_;
+  bool has_bytes_ = false;  ///< the program that was tried last makes numbers of bytes
 };
 
 }  // namespace

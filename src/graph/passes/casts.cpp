@@ -2,6 +2,13 @@
 #include "mica/graph/passes/rewrite.h"
 
 namespace mica {
+namespace {
+
+/// Up to here a copy that changes dtype and layout at once is no slower than one of each.
+constexpr int64_t kMostTurned = int64_t{1} << 23;
+
+}  // namespace
+
 void merge_casts(Graph& graph) {
   if (!any_node(graph, [](const Node& node) { return node.op->copies; })) return;
   Index index(graph);
@@ -15,8 +22,10 @@ void merge_casts(Graph& graph) {
     const DType to = graph[node.out[0]].spec.dtype;
     // Floats outside the range of integers become what the kernel for these two dtypes makes them.
     const bool undefined = is_floating(from) && !is_floating(to);
-    if (undefined || !holds_all(graph[node.in[0]].spec.dtype, from) || index.ever(node.in[0]) ||
-        !index.lasts_until(first, static_cast<int>(i)))
+    const DType between = graph[node.in[0]].spec.dtype;
+    const bool lays_out = between == to && graph[first].spec.numel() <= kMostTurned;
+    const bool keeps = lays_out || (!undefined && holds_all(between, from));
+    if (!keeps || index.ever(node.in[0]) || !index.lasts_until(first, static_cast<int>(i)))
       continue;
     if (const int writer = index.next(first, static_cast<int>(i)); writer >= 0)
       graph.nodes[static_cast<size_t>(writer)].after.push_back(static_cast<int>(i));

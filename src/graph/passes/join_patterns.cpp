@@ -113,10 +113,13 @@ class Found : public Match {
   std::vector<int> nodes_;                   ///< by call of the pattern
 };
 
-/// Puts two calls in the places of two: the first makes a value that the second reads.
+/// Puts two calls in the places of several, given in order: the first makes a value that the second
+/// reads, which stands where the last of them stood.
 void put_two(Graph& graph, Index& index, const Found& found, const std::vector<int>& nodes,
-             const MatchedCall& answer) {
+             const MatchedCall& answer, Gone& gone) {
   const MatchedCall& before = answer.before[0];
+  const int place = before.place >= 0 ? before.place : nodes.front();
+  const int last = nodes.back();
   const auto between = static_cast<ValueId>(graph.values.size());
   const auto node_of = [&](const MatchedCall& call) {
     Node node{call.op, call.params, call.in, call.out, {}};
@@ -126,29 +129,43 @@ void put_two(Graph& graph, Index& index, const Found& found, const std::vector<i
   };
   const Node first = node_of(before);
   const Node second = node_of(answer);
+  const auto makes = [](const Node& node, ValueId id) {
+    return std::find(node.out.begin(), node.out.end(), id) != node.out.end();
+  };
+  // Whether nobody but these calls reads a value until the last of them.
+  const auto is_late = [&](ValueId id) {
+    const auto readers = index.readers(id);
+    return !index.ever(id) && std::all_of(readers.begin(), readers.end(), [&](int reader) {
+      return reader > last || std::binary_search(nodes.begin(), nodes.end(), reader);
+    });
+  };
   for (const int i : nodes) {
     const Node& old = graph.nodes[static_cast<size_t>(i)];
-    const auto is_made = [&](ValueId id) {
-      const auto made_by = [&](const Node& node) {
-        return std::find(node.out.begin(), node.out.end(), id) != node.out.end();
-      };
-      return made_by(first) || (i == nodes[1] && made_by(second));
+    const auto stays = [&](ValueId id) {
+      return (makes(first, id) && place <= i) ||
+             (makes(second, id) && (i == last || is_late(id))) || found.goes(id);
     };
-    if (writes_input(old) || (i < graph.prologue) != (nodes[0] < graph.prologue) ||
-        !std::all_of(old.out.begin(), old.out.end(),
-                     [&](ValueId id) { return is_made(id) || found.goes(id); }))
+    if (writes_input(old) || (i < graph.prologue) != (place < graph.prologue) ||
+        !std::all_of(old.out.begin(), old.out.end(), stays))
       return;
   }
   Value value;
   value.spec = answer.between;
-  value.node = nodes[0];
+  value.node = place;
   graph.values.push_back(std::move(value));
-  if (fits_at(graph, index, first, nodes[0]) && fits_at(graph, index, second, nodes[1]) &&
-      has_joined_kernel(graph, first) && has_joined_kernel(graph, second)) {
-    put(graph, index, first, nodes[0]);
-    put(graph, index, second, nodes[1]);
-  } else {
+  if (!fits_at(graph, index, first, place) || !fits_at(graph, index, second, last) ||
+      !has_joined_kernel(graph, first) || !has_joined_kernel(graph, second)) {
     graph.values.pop_back();
+    return;
+  }
+  put(graph, index, first, place);
+  put(graph, index, second, last);
+  for (const int i : nodes) {
+    if (i == place || i == last) continue;
+    index.forget(i);
+    graph.nodes[static_cast<size_t>(i)].in.clear();
+    gone.keep[static_cast<size_t>(i)] = false;
+    gone.instead[static_cast<size_t>(i)] = last;
   }
 }
 
@@ -176,7 +193,7 @@ void join_patterns(Graph& graph) {
         join_calls(graph, index, nodes, {joined->op, joined->params, joined->in, joined->out, {}},
                    gone);
       } else {
-        put_two(graph, index, found, nodes, *joined);
+        put_two(graph, index, found, nodes, *joined, gone);
       }
       for (const int node : nodes) note(node);
     }

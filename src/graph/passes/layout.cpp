@@ -284,6 +284,21 @@ class Regions {
           if (node.in[k] == id) node.in[k] = converted;
   }
 
+  /// A weight's gradient that is only cast may lie as the kernel makes it.
+  void convert_gradient(const Index& now, Node& node) {
+    for (size_t k = 0; k < node.op->out.size(); ++k) {
+      if (node.op->out[k].format != Format::weight || !is_image(g_[node.out[k]].spec)) continue;
+      const ValueId id = node.out[k];
+      const auto readers = now.readers(id);
+      const bool is_cast = !now.is_result(id) && !now.ever(id) && now.views(id).empty() &&
+                           readers.size() == 1 &&
+                           g_.nodes[static_cast<size_t>(readers[0])].op->copies;
+      if (!is_cast) continue;
+      node.params.set("channels_last", true);
+      g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
+    }
+  }
+
   void convert(const std::set<ValueId>& region) {
     const std::set<ValueId> in = entries(region);
     const std::set<ValueId> out = exits(region);
@@ -311,6 +326,11 @@ class Regions {
       for (const ValueId id : image_results(g_, node))
         g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
     }
+    {
+      const Index now(g_);
+      for (Node& node : g_.nodes)
+        if (is_in(region, node)) convert_gradient(now, node);
+    }
     for (const ValueId id : out) {
       const ValueId converted = insert_copy(g_[id].node + 1, id, MemoryFormat::contiguous);
       for (Node& node : g_.nodes)
@@ -328,10 +348,31 @@ class Regions {
   std::vector<std::set<ValueId>> chosen_;
 };
 
+/// Casts of images that reductions alone read leave them in the format they have.
+void keep_formats_of_casts(Graph& graph) {
+  const Index index(graph);
+  for (Node& cast : graph.nodes) {
+    if (!cast.op->copies || cast.out.size() != 1) continue;
+    const TensorSpec& from = graph[cast.in[0]].spec;
+    const ValueId id = cast.out[0];
+    const auto reduces = [&](int reader) {
+      return graph.nodes[static_cast<size_t>(reader)].op->reduction;
+    };
+    if (from.dtype == graph[id].spec.dtype || !from.is_channels_last() ||
+        !is_image(graph[id].spec) || graph[id].base != kNoValue || index.ever(id) ||
+        index.is_result(id) || !std::ranges::all_of(index.readers(id), reduces))
+      continue;
+    cast.params = AnyParams(ParamsRef::of(CopyParams{graph[id].spec.dtype, true}));
+    graph[id].spec.strides = channels_last_strides(graph[id].spec.shape);
+  }
+}
+
 }  // namespace
 
 void choose_layout_on(DeviceKind kind, Graph& graph) {
-  if (kind == DeviceKind::cuda) Regions(graph).convert_all();
+  if (kind != DeviceKind::cuda) return;
+  Regions(graph).convert_all();
+  keep_formats_of_casts(graph);
 }
 
 void choose_layout(Graph& graph) {

@@ -28,6 +28,7 @@ constexpr Pass kPasses[] = {
     {"common_subexpressions", merge_common_subexpressions, false},
     {"fold_batch_norm", fold_batch_norm, true, true},
     {"layout", choose_layout, true},
+    {"casts", merge_casts, false},
     {"identities", remove_identities, false},
     {"hoist", hoist, false},
     {"scalar_operands", shrink_constants, false},
@@ -35,6 +36,7 @@ constexpr Pass kPasses[] = {
     {"carry_programs", carry_programs, true, true},
     {"fuse_elementwise", fuse_elementwise, false, true},
     {"fuse_reductions", fuse_reductions, true, true},
+    {"join_copies", join_copies, false, true},
     {"dead_nodes", remove_dead_nodes, false},
 };
 

@@ -100,6 +100,10 @@ void join_patterns(Graph& graph);
 /// likewise: as many of the calls as a kernel takes.
 void carry_programs(Graph& graph);
 
+/// Copies of one kind, such as the casts of all weights at the start of a step and those of their
+/// gradients at its end, become one call where a kernel makes them in one launch.
+void join_copies(Graph& graph);
+
 /// A `fused` node or an elementwise one whose result is summed over its last axes, or of which the
 /// largest or smallest is taken there, becomes one node with that; so does the division that makes
 /// a mean of a sum.

@@ -229,7 +229,7 @@ const OpDef& anchored_op() {
           .inputs({"x", "more...?"})
           .outputs({"y..."})
           .flops<flops>()
-          .dtypes(kFloatDTypes)
+          .dtypes(kAllDTypes)  // infer asks the anchor
           .infer<infer>()
           .mutates<mutates>()
           .no_gradient("it exists only inside compiled functions, after the pass back")

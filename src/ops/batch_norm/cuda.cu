@@ -2,6 +2,7 @@
 // fixed order, and the elementwise pass, which may add a residual and take the relu, or is
 // generated with any program that follows.
 #include "mica/ops/batch_norm/cuda_channels.cuh"
+#include "mica/ops/batch_norm/cuda_tail.h"
 #include "mica/ops/fused/cuda_generated.h"
 
 namespace mica {
@@ -37,6 +38,7 @@ struct Moments {
 template <class T, bool kLast, int V>
 __global__ void __launch_bounds__(kThreads)
     partial_moments(Geometry g, const T* __restrict__ x, Moments<Compute<T>>* partial) {
+  wait_for_inputs();
   using C = Compute<T>;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t tiles = group < g.groups ? g.tiles : 0;
@@ -76,6 +78,7 @@ template <class C>
 __global__ void __launch_bounds__(kThreads)
     finish_moments(Geometry g, double eps, double momentum, const Moments<C>* partial,
                    PerChannel<C> running_mean, PerChannel<C> running_var, C* mean, C* invstd) {
+  wait_for_inputs();
   const int64_t c = blockIdx.x;
   const Moments<C> all = combine_parts(g.splits, partial);
   if (threadIdx.x != 0) return;
@@ -98,6 +101,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class C>
 __global__ void take_running(int64_t channels, double eps, PerChannel<C> running_mean,
                              PerChannel<C> running_var, C* mean, C* invstd) {
+  wait_for_inputs();
   const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (c >= channels) return;
   mean[c] = running_mean.get(c, C(0));
@@ -109,6 +113,7 @@ __global__ void __launch_bounds__(kThreads, kElementwiseBlocks)
     normalise(Geometry g, bool relu, const T* __restrict__ x, const T* __restrict__ residual,
               PerChannel<Compute<T>> weight, PerChannel<Compute<T>> bias,
               PerChannel<Compute<T>> mean, PerChannel<Compute<T>> invstd, T* __restrict__ y) {
+  wait_for_inputs();
   using C = Compute<T>;
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (group >= g.groups) return;
@@ -169,36 +174,40 @@ std::shared_ptr<BatchNormState> prepare_end(const BatchNormParams& params, const
   return state;
 }
 
-/// Mean and 1/std, which the call's result `first` and the next are.
+/// Mean and 1/std, which the call's result `first` and the next are, of (C, g.splits) parts.
+template <class C>
+void finish_statistics(const BatchNormParams& params, const Geometry& g, const Call& call,
+                       size_t first, const Moments<C>* partial) {
+  call.encoder->launch(finish_moments<C>, static_cast<unsigned>(g.channels), kThreads, 0, g,
+                       params.eps, params.momentum, partial, per_channel<C>(call.in[3]),
+                       per_channel<C>(call.in[4]), call.out[first].as<C>(),
+                       call.out[first + 1].as<C>());
+}
+
+/// The same of x.
 void run_statistics(const BatchNormParams& params, const BatchNormState& state, const Call& call,
                     size_t first) {
   const Geometry& g = state.statistics;
   Encoder& encoder = *call.encoder;
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
-    const auto* x = call.in[0].as<const T>();
-    const auto running_mean = per_channel<C>(call.in[3]);
-    const auto running_var = per_channel<C>(call.in[4]);
-    auto* mean = call.out[first].as<C>();
-    auto* invstd = call.out[first + 1].as<C>();
     if (params.training) {
       auto* partial = static_cast<Moments<C>*>(call.workspace);
-      encoder.launch(partial_moments<T, kLast, V>, statistics_grid(g), block_of(g), 0, g, x,
-                     partial);
-      encoder.launch(finish_moments<C>, static_cast<unsigned>(g.channels), kThreads, 0, g,
-                     params.eps, params.momentum, partial, running_mean, running_var, mean, invstd);
+      encoder.launch(partial_moments<T, kLast, V>, statistics_grid(g), block_of(g), 0, g,
+                     call.in[0].as<const T>(), partial);
+      finish_statistics<C>(params, g, call, first, partial);
     } else {
-      encoder.launch(take_running<C>,
-                     static_cast<unsigned>(cuda::ceil_div<int64_t>(g.channels, kThreads)), kThreads,
-                     0, g.channels, params.eps, running_mean, running_var, mean, invstd);
+      encoder.launch(
+          take_running<C>, static_cast<unsigned>(cuda::ceil_div<int64_t>(g.channels, kThreads)),
+          kThreads, 0, g.channels, params.eps, per_channel<C>(call.in[3]),
+          per_channel<C>(call.in[4]), call.out[first].as<C>(), call.out[first + 1].as<C>());
     }
   });
 }
 
-void run_end(const BatchNormParams& params, const BatchNormState& state, const Call& call,
-             const BatchNormEnd& end) {
+/// The elementwise pass.
+void run_normalise(const BatchNormState& state, const Call& call, const BatchNormEnd& end) {
   const Geometry& g = state.elementwise;
-  run_statistics(params, state, call, 1);
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
     const bool adds = end.added >= 0;
@@ -209,6 +218,13 @@ void run_end(const BatchNormParams& params, const BatchNormState& state, const C
                          per_channel<C>(call.out[1]), per_channel<C>(call.out[2]),
                          call.out[0].as<T>());
   });
+}
+
+void run_end(const BatchNormParams& params, const BatchNormState& state, const Call& call,
+             const BatchNormEnd& end) {
+  const ProgrammaticLaunch overlap;
+  run_statistics(params, state, call, 1);
+  run_normalise(state, call, end);
 }
 
 Support supports(const BatchNormParams&, const Specs& specs) {
@@ -268,9 +284,8 @@ std::shared_ptr<PassState> prepare_program(const AnchoredParams& params, const S
       GeneratedLaunch("anchored", generate_pass(*pass, params, specs), specs.out[0].device.index);
   return state;
 }
-void run_program(const AnchoredParams& params, const PassState& state, const Call& call) {
-  const auto results = static_cast<size_t>(params.call->results());
-  run_statistics(batch_norm_params(params), state, call, results);
+/// The elementwise pass, where the call has `results` before mean and 1/std.
+void run_pass(const PassState& state, const Call& call, size_t results) {
   fused::KernelArgs args = state.pass.args;
   for (size_t k = 0; k < state.from.size(); ++k) {
     const int from = state.from[k];
@@ -281,7 +296,46 @@ void run_program(const AnchoredParams& params, const PassState& state, const Cal
   state.pass.run(*call.encoder, args);
 }
 
+void run_program(const AnchoredParams& params, const PassState& state, const Call& call) {
+  const ProgrammaticLaunch overlap;
+  const auto results = static_cast<size_t>(params.call->results());
+  run_statistics(batch_norm_params(params), state, call, results);
+  run_pass(state, call, results);
+}
+
 }  // namespace
+
+Support BatchNormTail::supports(const AnchoredParams* carried, const Specs& specs) {
+  if (!carried) return supports_layout(specs, 0b1);
+  const Support written = supports_carrying(*carried, specs);
+  return written.kind == Support::Kind::no ? supports_program(*carried, specs) : written;
+}
+
+BatchNormTail::BatchNormTail(const BatchNormParams& params, const AnchoredParams* carried,
+                             const Specs& specs)
+    : params_(params) {
+  if (carried) {
+    const auto end = batch_norm_end(*carried, specs);
+    results_ = static_cast<size_t>(carried->call->results());
+    generated_ = !end;
+    if (end) end_ = *end;
+  }
+  if (generated_) {
+    state_ = prepare_program(*carried, specs);
+  } else {
+    state_ = prepare_end(params, specs, end_);
+  }
+}
+
+void BatchNormTail::run(const Call& call, const void* moments, int parts) const {
+  const ProgrammaticLaunch overlap;
+  const auto& state = static_cast<const BatchNormState&>(*state_);
+  Geometry g = state.statistics;
+  g.splits = parts;
+  finish_statistics<float>(params_, g, call, results_, static_cast<const Moments<float>*>(moments));
+  generated_ ? run_pass(static_cast<const PassState&>(state), call, results_)
+             : run_normalise(state, call, end_);
+}
 
 KernelList batch_norm_cuda_kernels() { return {kernel<supports, prepare, run>("split_reduction")}; }
 

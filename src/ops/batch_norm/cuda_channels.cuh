@@ -8,6 +8,7 @@
 #include "mica/ops/batch_norm/statistics.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/programmatic_launch.cuh"
 #include "mica/runtime/cuda/types.cuh"
 #include "mica/runtime/runtime.h"
 

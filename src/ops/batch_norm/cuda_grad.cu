@@ -4,6 +4,7 @@
 // less than reading it. Where dy is the sum of two, as below a residual, the pass that masks it
 // adds.
 #include "mica/ops/batch_norm/cuda_channels.cuh"
+#include "mica/ops/batch_norm/cuda_tail.h"
 
 namespace mica {
 namespace {
@@ -66,6 +67,7 @@ __global__ void __launch_bounds__(kThreads, sums_blocks(kMask))
     partial_grad_sums(Geometry g, const T* __restrict__ dy, const T* __restrict__ x,
                       PerChannel<Compute<T>> mean, MaskArgs<T> mask,
                       GradSums<Compute<T>>* partial) {
+  wait_for_inputs();
   using C = Compute<T>;
   constexpr int kItems = sums_depth(V, kMask);
   constexpr bool kRecomputed = kMask == Mask::recomputed;
@@ -127,6 +129,7 @@ template <class C>
 __global__ void __launch_bounds__(kThreads)
     finish_grad_sums(Geometry g, const GradSums<C>* partial, PerChannel<C> invstd, C* dweight,
                      C* dbias) {
+  wait_for_inputs();
   const int64_t c = blockIdx.x;
   const GradSums<C> all = combine_parts(g.splits, partial);
   if (threadIdx.x != 0) return;
@@ -141,6 +144,7 @@ __global__ void __launch_bounds__(kThreads, input_blocks(kRecomputed))
     input_gradient(Geometry g, bool training, const T* __restrict__ dy, const T* __restrict__ x,
                    PerChannel<Compute<T>> mean, MaskArgs<T> mask, PerChannel<Compute<T>> dweight,
                    PerChannel<Compute<T>> dbias, T* __restrict__ dx) {
+  wait_for_inputs();
   using C = Compute<T>;
   constexpr int kItems = input_depth(V, kRecomputed);
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -207,36 +211,52 @@ void prepare_masked(BatchNormState& state, const Specs& specs, const BatchNormMa
   });
 }
 
+template <class T>
+MaskArgs<T> mask_args(const Call& call) {
+  using C = Compute<T>;
+  return {.weight = per_channel<C>(call.in[2]), .invstd = per_channel<C>(call.in[4]), .bias = {}};
+}
+
+/// Of (C, g.splits) parts.
+template <class C>
+void finish_sums(const Geometry& g, const Call& call, const GradSums<C>* partial) {
+  call.encoder->launch(finish_grad_sums<C>, static_cast<unsigned>(g.channels), kThreads, 0, g,
+                       partial, per_channel<C>(call.in[4]), call.out[1].as<C>(),
+                       call.out[2].as<C>());
+}
+
+template <class T, bool kLast, int V, bool kRecomputed>
+void run_input_gradient(const BatchNormParams& params, const Geometry& g, const Call& call,
+                        const T* dy, const MaskArgs<T>& mask) {
+  using C = Compute<T>;
+  call.encoder->launch(input_gradient<T, kLast, V, kRecomputed>, elementwise_grid(g), block_of(g),
+                       0, g, params.training, dy, call.in[1].as<const T>(),
+                       per_channel<C>(call.in[3]), mask, per_channel<C>(call.out[1]),
+                       per_channel<C>(call.out[2]), call.out[0].as<T>());
+}
+
 template <Mask kMask>
 void run_masked(const BatchNormParams& params, const BatchNormState& state, const Call& call,
                 const BatchNormMask& given = {}) {
+  const ProgrammaticLaunch overlap;
   const Geometry& g = state.statistics;
-  const Geometry& each = state.elementwise;
-  Encoder& encoder = *call.encoder;
   switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
     using C = Compute<T>;
     const auto* dy = call.in[0].as<const T>();
-    const auto* x = call.in[1].as<const T>();
-    const auto mean = per_channel<C>(call.in[3]);
-    const auto invstd = per_channel<C>(call.in[4]);
-    MaskArgs<T> mask{.weight = per_channel<C>(call.in[2]), .invstd = invstd, .bias = {}};
+    MaskArgs<T> mask = mask_args<T>(call);
     if (kMask == Mask::recomputed) mask.bias = per_channel<C>(input_or_none(call, given.bias));
     if (is_given(kMask)) {
       mask.y = input_or_none(call, given.y).as<const T>();
       if (kMask == Mask::given_sum) mask.more = input_or_none(call, given.added).as<const T>();
       mask.dz = call.out[3].as<T>();
     }
-    auto* dweight = call.out[1].as<C>();
-    auto* dbias = call.out[2].as<C>();
     auto* partial = static_cast<GradSums<C>*>(call.workspace);
-    encoder.launch(partial_grad_sums<T, kLast, V, kMask>, statistics_grid(g), block_of(g), 0, g, dy,
-                   x, mean, mask, partial);
-    encoder.launch(finish_grad_sums<C>, static_cast<unsigned>(g.channels), kThreads, 0, g, partial,
-                   invstd, dweight, dbias);
-    encoder.launch(input_gradient < T, kLast, V, kMask == Mask::recomputed >,
-                   elementwise_grid(each), block_of(each), 0, each, params.training,
-                   is_given(kMask) ? mask.dz : dy, x, mean, mask, per_channel<C>(call.out[1]),
-                   per_channel<C>(call.out[2]), call.out[0].as<T>());
+    call.encoder->launch(partial_grad_sums<T, kLast, V, kMask>, statistics_grid(g), block_of(g), 0,
+                         g, dy, call.in[1].as<const T>(), per_channel<C>(call.in[3]), mask,
+                         partial);
+    finish_sums<C>(g, call, partial);
+    run_input_gradient<T, kLast, V, kMask == Mask::recomputed>(
+        params, state.elementwise, call, is_given(kMask) ? mask.dz : dy, mask);
   });
 }
 
@@ -280,6 +300,21 @@ void run_carrying(const AnchoredParams& params, const CarryingState& state, cons
 }
 
 }  // namespace
+
+BatchNormGradTail::BatchNormGradTail(const Specs& specs) : state_(prepare_grad({}, specs)) {}
+
+void BatchNormGradTail::run(const BatchNormParams& params, const Call& call, const void* sums,
+                            int parts) const {
+  const ProgrammaticLaunch overlap;
+  const auto& state = static_cast<const BatchNormState&>(*state_);
+  Geometry g = state.statistics;
+  g.splits = parts;
+  finish_sums<float>(g, call, static_cast<const GradSums<float>*>(sums));
+  switch_layout(call.in[0].dtype(), g, [&]<class T, bool kLast, int V>() {
+    run_input_gradient<T, kLast, V, false>(params, state.elementwise, call,
+                                           call.in[0].as<const T>(), mask_args<T>(call));
+  });
+}
 
 KernelList batch_norm_grad_cuda_kernels() {
   return {kernel<supports_grad, prepare_grad, run_grad>("split_reduction")};

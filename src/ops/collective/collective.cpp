@@ -82,6 +82,15 @@ CollectiveParams params_of(int64_t group, ReduceOp reduce = ReduceOp::sum) {
   return {.group = group, .ranks = distributed::communicator(group)->size(), .reduce = reduce};
 }
 
+Tensor start(const OpDef& op, const Tensor& x, const distributed::ReduceOptions& o) {
+  // A dense copy would be gone when the result comes.
+  check(x.defined() && x.is_contiguous(), "{}: what is to be sent meanwhile must lie dense",
+        op.name);
+  CollectiveParams p = params_of(o.group, o.op);
+  p.deferred = true;
+  return call(op, p, x);
+}
+
 /// A gradient that is a sum, or its mean where the call was one.
 void check_linear(const CollectiveParams& p, const char* op) {
   check<Unsupported>(p.reduce == ReduceOp::sum || p.reduce == ReduceOp::avg,
@@ -252,14 +261,10 @@ void barrier(int64_t group, Device device) {
 }
 
 Tensor start_all_reduce(const Tensor& x, const ReduceOptions& o) {
-  CollectiveParams p = params_of(o.group, o.op);
-  p.deferred = true;
-  return call(all_reduce_op(), p, x);
+  return start(all_reduce_op(), x, o);
 }
 Tensor start_reduce_scatter(const Tensor& x, const ReduceOptions& o) {
-  CollectiveParams p = params_of(o.group, o.op);
-  p.deferred = true;
-  return call(reduce_scatter_op(), p, x);
+  return start(reduce_scatter_op(), x, o);
 }
 void collective_wait(const Tensor& result, const Tensor& x, int64_t group) {
   dispatch(collective_wait_op(), params_of(group), {result, x, token_of(group, result.device())});

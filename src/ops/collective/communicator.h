@@ -39,6 +39,9 @@ struct CollectiveCall {
   DType dtype = DType::u8;
   int64_t count = 0;  ///< elements of the input; of recv, of the output
   int peer = 0;       ///< the root, destination or source: a rank of the group
+  int device = 0;     ///< of the tensors, where there are several of their kind
+  /// wait() is called later; else at once.
+  bool deferred = false;
   const void* in = nullptr;
   void* out = nullptr;
   void* stream = nullptr;  ///< of CUDA
@@ -58,6 +61,8 @@ class Engine {
   virtual void start(const CollectiveCall& call) = 0;
   /// Until `out` is written, on CUDA for the stream. Raises where that cannot come about any more.
   virtual void wait(const CollectiveCall& call) = 0;
+  /// Before the process leaves the others: until all that was begun is done.
+  virtual void finish() {}
 };
 
 /// A group of processes. Number 0 is all of them.

@@ -33,6 +33,8 @@ void run_collective(const CollectiveParams& p, const Call& c) {
       .dtype = counted.dtype(),
       .count = kind == CollectiveKind::barrier ? 0 : counted.numel(),
       .peer = static_cast<int>(p.peer),
+      .device = c.in[0].spec->device.index,
+      .deferred = p.deferred,
       .in = kHasInput ? c.in[0].data : nullptr,
       .out = kind == CollectiveKind::barrier ? c.in[0].data
              : kind == CollectiveKind::send  ? nullptr
@@ -55,13 +57,12 @@ inline Support dense_input(const CollectiveParams&, const Specs&) {
 
 }  // namespace detail
 
-template <distributed::CollectiveKind kind, detail::StreamOf stream_of = detail::no_stream>
+template <distributed::CollectiveKind kind>
 Kernel collective_kernel(const char* name) {
-  return kernel<detail::dense_input, detail::run_collective<kind, stream_of>>(name);
+  return kernel<detail::dense_input, detail::run_collective<kind, detail::no_stream>>(name);
 }
-template <detail::StreamOf stream_of = detail::no_stream>
-Kernel collective_wait_kernel(const char* name) {
-  return kernel<supports_all<CollectiveParams>, detail::run_wait<stream_of>>(name);
+inline Kernel collective_wait_kernel(const char* name) {
+  return kernel<supports_all<CollectiveParams>, detail::run_wait<detail::no_stream>>(name);
 }
 
 }  // namespace mica

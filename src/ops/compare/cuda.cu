@@ -1,12 +1,18 @@
 #include "mica/ops/compare/functors.h"
+#include "mica/ops/complex/kernels.cuh"
 #include "mica/ops/elementwise/kernels.cuh"
 
 namespace mica {
 
 using cuda::elementwise_kernels;
+using cuda::with_complex;
 
-KernelList eq_cuda_kernels() { return elementwise_kernels<functor::Eq, 2, Takes::all>(); }
-KernelList ne_cuda_kernels() { return elementwise_kernels<functor::Ne, 2, Takes::all>(); }
+KernelList eq_cuda_kernels() {
+  return with_complex<complex_functor::Eq, 2>(elementwise_kernels<functor::Eq, 2, Takes::all>());
+}
+KernelList ne_cuda_kernels() {
+  return with_complex<complex_functor::Ne, 2>(elementwise_kernels<functor::Ne, 2, Takes::all>());
+}
 KernelList lt_cuda_kernels() { return elementwise_kernels<functor::Lt, 2, Takes::all>(); }
 KernelList le_cuda_kernels() { return elementwise_kernels<functor::Le, 2, Takes::all>(); }
 KernelList gt_cuda_kernels() { return elementwise_kernels<functor::Gt, 2, Takes::all>(); }

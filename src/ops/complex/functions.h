@@ -5,15 +5,24 @@
 #include <complex>
 
 #include "mica/core/complex.h"
+#if defined(__CUDACC__)
+#include "mica/ops/complex/device_math.h"
+#endif
 
 namespace mica::complex_functor {
 
-#define MICA_COMPLEX_FUNCTION(Name, f)                \
-  struct Name {                                       \
-    template <class T>                                \
-    Complex<T> operator()(Complex<T> x) const {       \
-      return std::f(static_cast<std::complex<T>>(x)); \
-    }                                                 \
+// std::complex on the host, device_math.h on a GPU.
+#if defined(__CUDA_ARCH__)
+#define MICA_COMPLEX_CALL(f, x) Complex<T>(complex_math::f(Complex<double>(x)))
+#else
+#define MICA_COMPLEX_CALL(f, x) std::f(static_cast<std::complex<T>>(x))
+#endif
+#define MICA_COMPLEX_FUNCTION(Name, f)                        \
+  struct Name {                                               \
+    template <class T>                                        \
+    MICA_PORTABLE Complex<T> operator()(Complex<T> x) const { \
+      return MICA_COMPLEX_CALL(f, x);                         \
+    }                                                         \
   };
 MICA_COMPLEX_FUNCTION(Exp, exp)
 MICA_COMPLEX_FUNCTION(Log, log)
@@ -32,11 +41,12 @@ MICA_COMPLEX_FUNCTION(Asinh, asinh)
 MICA_COMPLEX_FUNCTION(Acosh, acosh)
 MICA_COMPLEX_FUNCTION(Atanh, atanh)
 #undef MICA_COMPLEX_FUNCTION
+#undef MICA_COMPLEX_CALL
 
 struct Expm1 {
   template <class T>
-  Complex<T> operator()(Complex<T> x) const {
-    if (!std::isfinite(x.re) || !std::isfinite(x.im)) {  // exp knows what becomes of those
+  MICA_PORTABLE Complex<T> operator()(Complex<T> x) const {
+    if (!(x.re * 0 == 0 && x.im * 0 == 0)) {  // exp knows what becomes of those
       const Complex<T> y = Exp()(x);
       return {y.re - 1, y.im};
     }
@@ -49,10 +59,10 @@ struct Expm1 {
 /// Exact where x is small; elsewhere 1 + x is as good as x.
 struct Log1p {
   template <class T>
-  Complex<T> operator()(Complex<T> x) const {
+  MICA_PORTABLE Complex<T> operator()(Complex<T> x) const {
     if (std::abs(x.re) < T(0.5) && std::abs(x.im) < T(0.5))
       return {std::log1p(x.re * (2 + x.re) + x.im * x.im) / 2, std::atan2(x.im, 1 + x.re)};
-    return std::log(std::complex<T>(1 + x.re, x.im));
+    return Log()(Complex<T>(1 + x.re, x.im));
   }
 };
 
@@ -124,7 +134,7 @@ struct Conj {
 /// Small whole powers are products; the rest is exp(b log(a)), in double.
 struct Pow {
   template <class T>
-  Complex<T> operator()(Complex<T> a, Complex<T> b) const {
+  MICA_PORTABLE Complex<T> operator()(Complex<T> a, Complex<T> b) const {
     constexpr double kMostProducts = 64;
     if (b == Complex<T>(0)) return 1;
     if (a == Complex<T>(0) && b.im == 0 && b.re > 0) return 0;
@@ -137,10 +147,7 @@ struct Pow {
         if (k % 2 == 1) power = power * square;
       return Complex<T>(n < 0 ? Reciprocal()(power) : power);
     }
-    const std::complex<double> exponent(b.re, b.im);
-    const std::complex<double> power =
-        std::exp(exponent * std::log(static_cast<std::complex<double>>(base)));
-    return {static_cast<T>(power.real()), static_cast<T>(power.imag())};
+    return Complex<T>(Exp()(Complex<double>(b) * Log()(base)));
   }
 };
 

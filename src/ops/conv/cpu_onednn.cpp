@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mica/core/check.h"
+#include "mica/runtime/cpu/onednn.h"
 
 namespace mica::onednn {
 namespace {
@@ -11,16 +12,6 @@ using Tag = memory::format_tag;
 using Forward = dnnl::convolution_forward;
 using DataGradient = dnnl::convolution_backward_data;
 using WeightGradient = dnnl::convolution_backward_weights;
-
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-
-dnnl::stream& stream() {
-  thread_local dnnl::stream s(engine());
-  return s;
-}
 
 Tag row_major(size_t rank) {
   constexpr Tag kTags[] = {Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde, Tag::abcdef};

@@ -32,14 +32,15 @@ size_t weight_bytes(const ConvProblem& p) {
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
 }
 
-// A candidate's name: whether the plan holds the bias, and the plan's own name.
+// A candidate's name: whether the plan holds the bias, and where, and the plan's own name.
 constexpr const char* kBiased = "biased ";
+constexpr const char* kBiasFirst = "bias first ";
 constexpr const char* kPlain = "plain ";
 
 /// Plans of one kind. Of `only`, a candidate's name, the part that is a plan's name is looked for.
 void add_plans(std::vector<Candidate>& found, const ConvProblem& p, bool bias, size_t most,
                const std::string& only, double estimate, std::string& reason) {
-  const std::string kind = bias ? kBiased : kPlain;
+  const std::string kind = !bias ? kPlain : p.bias_first ? kBiasFirst : kBiased;
   if (most == 0 || (!only.empty() && !only.starts_with(kind))) return;
   const std::string plan_name = only.empty() ? only : only.substr(kind.size());
   for (auto& plan : find_conv_plans(p, bias, most, plan_name, reason)) {
@@ -61,10 +62,16 @@ std::vector<Candidate> find_candidates(const ConvProblem& p, const CandidateRequ
   // With the bias in the graph f16 and bf16 save a pass; for f32 there are few such engines, which
   // only timing finds worth it.
   const bool only_biased = p.joined && p.bias;
+  const bool two_orders = only_biased && p.residual && most > 1;
   const bool bias_later = p.dtype == DType::f32;
   if (p.bias && (p.joined || !bias_later || most > 1))
-    add_plans(found, p, true, only_biased ? most : (most + 1) / 2, request.only,
+    add_plans(found, p, true, only_biased && !two_orders ? most : (most + 1) / 2, request.only,
               bias_later ? kMostCandidates : 0, reason);
+  if (two_orders && found.size() < most) {
+    ConvProblem other = p;
+    other.bias_first = true;
+    add_plans(found, other, true, most - found.size(), request.only, kMostCandidates, reason);
+  }
   if (!only_biased && found.size() < most)
     add_plans(found, p, false, most - found.size(), request.only, bias_later ? 0 : kMostCandidates,
               reason);
@@ -74,8 +81,8 @@ std::vector<Candidate> find_candidates(const ConvProblem& p, const CandidateRequ
 
 /// Everything that candidates depend on.
 std::string key_of(const ConvProblem& p, const CandidateRequest& request) {
-  return fmt::format("{} {} {} {} {}{} {} {} {} {} {} {} {} {} {} {} {} {}", p.op(), p.dtype,
-                     p.device,
+  return fmt::format("{} {} {} {} {} {} {}{} {} {} {} {} {} {} {} {} {} {} {} {}", p.op(), p.dtype,
+                     p.device, p.out, p.scaled_residual,
                      !p.channels_last       ? "row-major"
                      : p.row_major_gradient ? "channels_last to row-major"
                                             : "channels_last",
@@ -86,6 +93,10 @@ std::string key_of(const ConvProblem& p, const CandidateRequest& request) {
 }
 
 }  // namespace
+
+void run_cudnn_plan(const KernelState& state, std::span<void*> pointers, const Call& call) {
+  static_cast<const CudnnState&>(state).plan->execute(*call.encoder, pointers, call.workspace);
+}
 
 void run_cudnn_forward(const KernelState& kernel_state, const Call& call) {
   const auto& state = static_cast<const CudnnState&>(kernel_state);

@@ -61,6 +61,8 @@ Support supports_cudnn(const ConvProblem& problem, const Specs& specs);
 std::vector<Candidate> cudnn_candidates(const ConvProblem& problem,
                                         const CandidateRequest& request);
 void run_cudnn_forward(const KernelState& state, const Call& call);
+/// A forward plan with pointers as ConvPlan::execute takes them.
+void run_cudnn_plan(const KernelState& state, std::span<void*> pointers, const Call& call);
 void run_cudnn_gradient(const KernelState& state, const Call& call);
 
 namespace detail {

@@ -5,6 +5,11 @@
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
 #include "mica/core/check.h"
 #include "mica/op/settings.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -18,26 +23,40 @@ using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 fe::DataType_t data_type(DType t) {
   if (t == DType::f16) return fe::DataType_t::HALF;
+  if (t == DType::i8) return fe::DataType_t::INT8;
   return t == DType::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT;
 }
 
 std::vector<int64_t> to_vector(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
 /// Tensors are passed to the graph in the order of their numbers.
-enum Uid : int64_t { kFirst = 1, kSecond, kBias, kResidual, kOutput };
+enum Uid : int64_t {
+  kFirst = 1,
+  kSecond,
+  kScale,
+  kBias,
+  kResidual,
+  kResidualScale,
+  kFactor,
+  kOutput
+};
 
 void describe(fe::graph::Tensor_attributes& tensor, Uid uid, const ConvProblem& p,
-              const Shape& shape) {
+              const Shape& shape, DType dtype) {
   tensor.set_uid(uid)
-      .set_data_type(data_type(p.dtype))
+      .set_data_type(data_type(dtype))
       .set_dim(to_vector(shape))
       .set_stride(to_vector(p.strides(shape)));
 }
 
-TensorPtr add_input(fe::graph::Graph& graph, Uid uid, const ConvProblem& p, const Shape& shape) {
+TensorPtr add_input(fe::graph::Graph& graph, Uid uid, const ConvProblem& p, const Shape& shape,
+                    DType dtype) {
   fe::graph::Tensor_attributes tensor;
-  describe(tensor, uid, p, shape);
+  describe(tensor, uid, p, shape, dtype);
   return graph.tensor(tensor);
+}
+TensorPtr add_input(fe::graph::Graph& graph, Uid uid, const ConvProblem& p, const Shape& shape) {
+  return add_input(graph, uid, p, shape, p.dtype);
 }
 
 template <class Attributes>
@@ -83,19 +102,33 @@ TensorPtr add_activation(fe::graph::Graph& graph, Activation activation, TensorP
   return y;
 }
 
-/// What comes after a convolution. The residual first: the library has kernels built beforehand for
-/// that order.
+/// What comes after a convolution. The residual first where it is not asked for otherwise: the
+/// library has kernels built beforehand for that order.
 TensorPtr add_epilogue(fe::graph::Graph& graph, const ConvProblem& p, bool bias, TensorPtr y) {
-  const auto add = [&](Uid uid, const Shape& shape) {
-    y = graph.pointwise(y, add_input(graph, uid, p, shape), pointwise(fe::PointwiseMode_t::ADD));
+  using Mode = fe::PointwiseMode_t;
+  const DType wide = p.has_bytes() ? DType::f32 : p.dtype;
+  const Shape number = Dims::filled(p.y.rank(), 1);
+  Shape by_channel = number;
+  by_channel[1] = p.y[1];
+  const auto join = [&](Mode mode, TensorPtr from, Uid uid, const Shape& shape, DType dtype) {
+    return graph.pointwise(from, add_input(graph, uid, p, shape, dtype), pointwise(mode));
   };
-  if (p.residual) add(kResidual, p.y);
-  if (bias) {
-    Shape shape = Dims::filled(p.y.rank(), 1);
-    shape[1] = p.y[1];
-    add(kBias, shape);
-  }
-  return add_activation(graph, p.activation, y);
+  const auto add_residual = [&] {
+    if (p.residual && p.scaled_residual) {
+      const TensorPtr residual =
+          join(Mode::MUL, add_input(graph, kResidual, p, p.y), kResidualScale, number, wide);
+      y = graph.pointwise(y, residual, pointwise(Mode::ADD));
+    } else if (p.residual) {
+      y = join(Mode::ADD, y, kResidual, p.y, wide);
+    }
+  };
+  if (p.has_bytes()) y = join(Mode::MUL, y, kScale, by_channel, wide);
+  if (!p.bias_first) add_residual();
+  if (bias) y = join(Mode::ADD, y, kBias, by_channel, wide);
+  if (p.bias_first) add_residual();
+  y = add_activation(graph, p.activation, y);
+  if (p.has_bytes() && p.out == DType::i8) y = join(Mode::MUL, y, kFactor, number, wide);
+  return y;
 }
 
 std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias) {
@@ -110,7 +143,10 @@ std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias
       out_shape = p.y;
       const TensorPtr x = add_input(*graph, kFirst, p, p.x);
       const TensorPtr weight = add_input(*graph, kSecond, p, p.weight);
-      out = graph->conv_fprop(x, weight, conv_attributes<fe::graph::Conv_fprop_attributes>(p));
+      auto attributes = conv_attributes<fe::graph::Conv_fprop_attributes>(p);
+      if (p.has_bytes()) attributes.set_compute_data_type(fe::DataType_t::INT32);
+      out = graph->conv_fprop(x, weight, attributes);
+      if (p.has_bytes()) out->set_data_type(fe::DataType_t::INT32);
       out = add_epilogue(*graph, p, bias, out);
       break;
     }
@@ -129,7 +165,7 @@ std::shared_ptr<fe::graph::Graph> describe_graph(const ConvProblem& p, bool bias
       break;
     }
   }
-  describe(*out, kOutput, p, out_shape);
+  describe(*out, kOutput, p, out_shape, p.has_bytes() ? p.out : p.dtype);
   out->set_output(true);
   return graph;
 }
@@ -157,6 +193,34 @@ void deselect(fe::graph::Graph& graph, DType dtype) {
 bool has_whole_vectors(const ConvProblem& p) {
   const int64_t vector = 16 / static_cast<int64_t>(size_of(p.dtype));
   return p.x[1] % vector == 0 && p.y[1] % vector == 0;
+}
+
+/// A plan's engine and its settings, as its name has them: "eng57_k24=0_k2=1". None where it has
+/// not.
+struct EngineOfPlan {
+  int64_t engine = -1;
+  std::unordered_map<fe::KnobType_t, int64_t> knobs;
+};
+std::optional<EngineOfPlan> engine_of_plan(const std::string& name) {
+  EngineOfPlan found;
+  const char* at = name.c_str();
+  const auto take = [&](std::string_view word, int64_t& number) {
+    if (!std::string_view(at).starts_with(word)) return false;
+    const char* const digits = at + word.size();
+    char* end = nullptr;
+    number = std::strtoll(digits, &end, 10);
+    at = end;
+    return end != digits;
+  };
+  if (!take("eng", found.engine)) return std::nullopt;
+  while (*at != '\0') {
+    int64_t type = 0;
+    int64_t choice = 0;
+    if (!take("_k", type) || !take("=", choice)) return std::nullopt;
+    found.knobs[fe::convert_from_backend_knob_type(static_cast<cudnnBackendKnobType_t>(type))] =
+        choice;
+  }
+  return found;
 }
 
 class GraphPlan : public ConvPlan {
@@ -205,6 +269,21 @@ std::vector<std::shared_ptr<const ConvPlan>> find_conv_plans(const ConvProblem& 
     if (status.is_bad()) message = status.get_message();
     return status.is_good();
   };
+  // The heuristics take longer than all else: a plan that is known is made as its name says.
+  if (const auto engine = engine_of_plan(only)) try {
+      const auto graph = describe_graph(p, bias);
+      int64_t bytes = 0;
+      if (good(graph->validate()) && good(graph->build_operation_graph(cudnn.handle)) &&
+          good(graph->create_execution_plan(engine->engine, engine->knobs))) {
+        deselect(*graph, p.dtype);
+        if (GraphPlan::name_of(*graph, 0) == only && good(graph->check_support()) &&
+            good(graph->build_plan_at_index(0)) &&
+            good(graph->get_workspace_size_plan_at_index(0, bytes)))
+          return {std::make_shared<GraphPlan>(p.op(), graph, 0, bytes)};
+      }
+    } catch (const fe::cudnnException& e) {
+      message = e.what();
+    }
   for (const auto mode : {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}) {
     const bool enough = plans.size() >= most || (!plans.empty() && !only.empty());
     if (enough || (!plans.empty() && !has_whole_vectors(p))) break;

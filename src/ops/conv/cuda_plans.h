@@ -25,8 +25,14 @@ struct ConvProblem {
   bool row_major_gradient = false;  ///< of the weight, whatever the plan's layout
   bool joined = false;              ///< what it carries has to be in the plan, all of it
   bool residual = false;
+  bool bias_first = false;  ///< before the residual: with few images such plans may be faster
   Activation activation = Activation::none;
+  // Of operands of 8 bits (dtype i8). Their sums are taken times a number for each channel; what
+  // comes after is computed in f32, the bias too.
+  DType out = DType::f32;        ///< or i8: the result is taken times a number, rounded and held
+  bool scaled_residual = false;  ///< of i8, and taken times a number; else of f32
 
+  bool has_bytes() const { return dtype == DType::i8; }
   const char* op() const;
   Strides strides(const Shape& shape) const {
     return channels_last ? channels_last_strides(shape) : contiguous_strides(shape);
@@ -39,8 +45,9 @@ class ConvPlan {
   virtual ~ConvPlan() = default;
   virtual std::string name() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  /// `pointers` are those of the two operands, the bias and the residual where the graph has them,
-  /// and the output.
+  /// `pointers` are those of the two operands, then, as far as the graph has them, of the numbers
+  /// that sums of bytes are taken times, the bias, the residual, what it is taken times, what the
+  /// result is taken times; and the output.
   virtual void execute(Encoder& encoder, std::span<void*> pointers, void* workspace) const = 0;
 };
 

@@ -1,4 +1,5 @@
 // A convolution, or the gradient of its input, with a program after it.
+#include "mica/ops/conv2d/cuda_carrying.h"
 #include "mica/op/settings.h"
 #include "mica/ops/anchored/cuda_carried.h"
 #include "mica/ops/conv/cuda_cudnn.h"
@@ -10,14 +11,7 @@ namespace mica {
 const OpDef& conv2d_op();
 const OpDef& conv2d_dgrad_op();
 
-namespace {
-
-const Conv2dParams& conv_of(const AnchoredParams& params) {
-  return params.call->params.as<Conv2dParams>();
-}
-
-/// What is done to the result; none where these kernels cannot.
-std::optional<KnownAfter> end_of(const AnchoredParams& params, const Specs& s) {
+std::optional<KnownAfter> conv2d_end(const AnchoredParams& params, const Specs& s) {
   const auto known = known_after(params, conv2d_op());
   if (!known || known->saved >= 0 || params.call->keeps_result || s.out[0].dtype != s.in[0].dtype)
     return std::nullopt;
@@ -28,11 +22,17 @@ std::optional<KnownAfter> end_of(const AnchoredParams& params, const Specs& s) {
   return known;
 }
 
+namespace {
+
+const Conv2dParams& conv_of(const AnchoredParams& params) {
+  return params.call->params.as<Conv2dParams>();
+}
+
 Support no() { return Support::no("it carries a sum and an activation after conv2d"); }
 
 /// ReLU alone is compiled in; what follows otherwise is generated.
 implicit_gemm::ForwardProblem problem(const AnchoredParams& p, const Specs& s) {
-  const auto end = end_of(p, s);
+  const auto end = conv2d_end(p, s);
   const bool relu = end && end->added < 0 && end->activation == Activation::relu;
   return {conv2d_geometry("conv2d", conv_of(p), s.in[0].shape, s.in[1].shape),
           {},
@@ -55,7 +55,7 @@ void run(const AnchoredParams& params, const KernelState& state, const Call& cal
 // The library's plan has all of it.
 
 ConvProblem library_problem(const AnchoredParams& p, const Specs& s) {
-  const auto end = end_of(p, s);
+  const auto end = conv2d_end(p, s);
   ConvProblem problem = conv_forward_problem(conv_of(p), s);
   problem.joined = true;
   problem.residual = end->added >= 0;
@@ -64,7 +64,7 @@ ConvProblem library_problem(const AnchoredParams& p, const Specs& s) {
 }
 
 Support supports_library(const AnchoredParams& p, const Specs& s) {
-  if (!end_of(p, s)) return no();
+  if (!conv2d_end(p, s)) return no();
   // Of f32 there are few such plans, and only timing finds them worth it.
   const bool f32 = s.out[0].dtype == DType::f32;
   if (f32 && !allow_tf32()) return Support::no("computes f16 and bf16, and f32 as TF32");
@@ -114,6 +114,7 @@ void run_dgrad(const AnchoredParams& params, const KernelState& state, const Cal
 KernelList conv2d_carrying_cuda_kernels() {
   return {kernel_with_candidates<supports, candidates, run>("conv2d_implicit_gemm"),
           kernel_with_candidates<supports_library, library_candidates, run_library>("conv2d_cudnn"),
+          conv2d_carrying_space_to_depth_kernel(), conv2d_carrying_cublaslt_kernel(),
           kernel_with_candidates<supports_dgrad, dgrad_candidates, run_dgrad>(
               "conv2d_dgrad_implicit_gemm")};
 }

@@ -1,6 +1,7 @@
 // The CUDA kernels of convolutions, best first: ours where they claim a problem, then the library,
 // then the direct ones, which take everything. Where timing is on the fastest of them is taken.
 #include "mica/ops/conv/cuda_cudnn.h"
+#include "mica/ops/conv2d/cuda_carrying.h"
 #include "mica/ops/conv2d/cuda_kernels.h"
 #include "mica/ops/conv2d/implicit_gemm.h"
 
@@ -52,6 +53,7 @@ KernelList conv2d_cuda_kernels() {
                                run_forward>(),
           conv2d_space_to_depth_kernel(),
           cudnn_forward_kernel<Conv2dParams>(),
+          conv2d_cublaslt_kernel(),
           conv2d_direct_kernel()};
 }
 

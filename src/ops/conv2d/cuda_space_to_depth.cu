@@ -2,6 +2,7 @@
 // library has no fast kernels: the four pixels of each square become channels (space to depth), and
 // it computes one of stride 1 with a window half as large.
 #include "mica/ops/conv/cuda_cudnn.h"
+#include "mica/ops/conv2d/cuda_carrying.h"
 #include "mica/ops/conv2d/cuda_kernels.h"
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -109,6 +110,7 @@ Support supports(const Conv2dParams& p, const TensorSpec& x, const Shape& weight
 
 std::vector<Candidate> candidates(ConvPass pass, const Conv2dParams& p, const TensorSpec& x,
                                   const Shape& weight, const Shape& y, bool bias,
+                                  const std::optional<KnownAfter>& end,
                                   const CandidateRequest& request) {
   const int64_t window_h = (weight[2] + 1) / 2;
   const int64_t window_w = (weight[3] + 1) / 2;
@@ -123,6 +125,9 @@ std::vector<Candidate> candidates(ConvPass pass, const Conv2dParams& p, const Te
   ConvProblem left = conv_problem(pass, Conv2dParams{}, state.x.shape, state.weight.shape, y, x);
   left.channels_last = true;
   left.bias = bias;
+  left.joined = end.has_value();
+  left.residual = end && end->added >= 0;
+  left.activation = end ? end->activation : Activation::none;
   std::vector<Candidate> found;
   for (Candidate& inner : cudnn_candidates(left, request)) {
     auto one = std::make_shared<PackedState>(state);
@@ -172,16 +177,33 @@ Support supports_forward(const Conv2dParams& p, const Specs& s) {
 std::vector<Candidate> forward_candidates(const Conv2dParams& p, const Specs& s,
                                           const CandidateRequest& request) {
   return candidates(ConvPass::forward, p, s.in[0], s.in[1].shape, s.out[0].shape, s.in[2].defined,
-                    request);
+                    std::nullopt, request);
 }
-void run_forward(const Conv2dParams&, const KernelState& kernel_state, const Call& call) {
+template <class P>
+void run_forward(const P&, const KernelState& kernel_state, const Call& call) {
   const auto& state = static_cast<const PackedState&>(kernel_state);
   auto* const room = static_cast<std::byte*>(call.workspace);
   auto* const weight = reinterpret_cast<uint16_t*>(room + state.weight_at);
   run_pack_image(state, call.in[0], call);
   run_move_weight<true>(state, call.in[1], weight, call);
-  const Arg in[] = {{room, &state.x}, {weight, &state.weight}, call.in[2]};
+  static constexpr TensorSpec kNone;
+  const Arg added = call.in.size() > 3 ? call.in[3] : Arg{nullptr, &kNone};
+  const Arg in[] = {{room, &state.x}, {weight, &state.weight}, call.in[2], added};
   run_cudnn_forward(*state.inner, {in, call.out, room + state.rest_at, call.encoder});
+}
+
+Support supports_carrying(const AnchoredParams& params, const Specs& s) {
+  const auto end = conv2d_end(params, s);
+  if (!end) return Support::no("it carries a sum and an activation after conv2d");
+  Support support = supports_forward(params.call->params.as<Conv2dParams>(), s);
+  if (end->added >= 0) support.channels_last |= 0b1000;
+  if (s.in[2].defined) support.contiguous |= 0b100;
+  return support;
+}
+std::vector<Candidate> carrying_candidates(const AnchoredParams& params, const Specs& s,
+                                           const CandidateRequest& request) {
+  return candidates(ConvPass::forward, params.call->params.as<Conv2dParams>(), s.in[0],
+                    s.in[1].shape, s.out[0].shape, s.in[2].defined, conv2d_end(params, s), request);
 }
 
 Support supports_wgrad(const Conv2dGradParams& p, const Specs& s) {
@@ -189,7 +211,8 @@ Support supports_wgrad(const Conv2dGradParams& p, const Specs& s) {
 }
 std::vector<Candidate> wgrad_candidates(const Conv2dGradParams& p, const Specs& s,
                                         const CandidateRequest& request) {
-  return candidates(ConvPass::wgrad, p.conv, s.in[1], p.shape, s.in[0].shape, false, request);
+  return candidates(ConvPass::wgrad, p.conv, s.in[1], p.shape, s.in[0].shape, false, std::nullopt,
+                    request);
 }
 void run_wgrad(const Conv2dGradParams&, const KernelState& kernel_state, const Call& call) {
   const auto& state = static_cast<const PackedState&>(kernel_state);
@@ -205,8 +228,12 @@ void run_wgrad(const Conv2dGradParams&, const KernelState& kernel_state, const C
 }  // namespace
 
 Kernel conv2d_space_to_depth_kernel() {
-  return kernel_with_candidates<supports_forward, forward_candidates, run_forward>(
+  return kernel_with_candidates<supports_forward, forward_candidates, run_forward<Conv2dParams>>(
       "space_to_depth");
+}
+Kernel conv2d_carrying_space_to_depth_kernel() {
+  return kernel_with_candidates<supports_carrying, carrying_candidates,
+                                run_forward<AnchoredParams>>("conv2d_space_to_depth");
 }
 Kernel conv2d_wgrad_space_to_depth_kernel() {
   return kernel_with_candidates<supports_wgrad, wgrad_candidates, run_wgrad>("space_to_depth");

@@ -25,7 +25,9 @@ KernelList floor_divide_cuda_kernels() {
 KernelList remainder_cuda_kernels() {
   return elementwise_kernels<functor::Remainder, 2, Takes::all>();
 }
-KernelList pow_cuda_kernels() { return elementwise_kernels<functor::Pow, 2, Takes::all>(); }
+KernelList pow_cuda_kernels() {
+  return with_complex<complex_functor::Pow, 2>(elementwise_kernels<functor::Pow, 2, Takes::all>());
+}
 KernelList minimum_cuda_kernels() { return elementwise_kernels<functor::Minimum, 2, Takes::all>(); }
 KernelList maximum_cuda_kernels() { return elementwise_kernels<functor::Maximum, 2, Takes::all>(); }
 KernelList atan2_cuda_kernels() { return elementwise_kernels<functor::Atan2, 2>(); }

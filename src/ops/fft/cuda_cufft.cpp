@@ -1,12 +1,14 @@
 // cuFFT, which is opened when a transform on CUDA is first asked for.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "mica/core/check.h"
 #include "mica/op/kernel.h"
 #include "mica/ops/fft/cuda_scale.h"
-#include "mica/ops/fft/fft.h"
+#include "mica/ops/fft/lines.h"
+#include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
 
 namespace mica {
@@ -70,26 +72,32 @@ void check_cufft(int status, const char* call) {
   check<DeviceError>(status == 0, "{} failed with status {}", call, status);
 }
 
-/// A plan for all lines of a call. Its handle holds the stream and the workspace of a run: one
-/// thread at a time.
+/// A plan for all lines of a call, or all blocks of the last axes. Its handle holds the stream and
+/// the workspace of a run: one thread at a time.
 struct Plan : KernelState {
-  Plan(int64_t n, int64_t lines, Cufft::Type type) {
+  Plan(const Shape& whole, int64_t axes, Cufft::Type type) {
     const Cufft& library = Cufft::get();
-    if (lines == 0) return;
+    long long sizes[kMostAxes];
+    int64_t each = 1;
+    for (int i = 0; i < axes; ++i)
+      each *= sizes[i] = whole[whole.rank() - static_cast<int>(axes) + i];
+    const int64_t count = numel(whole) / std::max<int64_t>(each, 1);
+    if (count == 0) return;
     check_cufft(library.create(&handle), "cufftCreate");
     made = true;
     check_cufft(library.set_auto_allocation(handle, 0), "cufftSetAutoAllocation");
-    long long length = n;
-    check_cufft(library.make_plan(handle, 1, &length, nullptr, 1, n, nullptr, 1, n, type, lines,
-                                  &workspace_bytes),
+    check_cufft(library.make_plan(handle, static_cast<int>(axes), sizes, nullptr, 1, each, nullptr,
+                                  1, each, type, count, &workspace_bytes),
                 "cufftMakePlanMany64");
   }
   ~Plan() override {
     if (made) Cufft::get().destroy(handle);
   }
 
+  static constexpr int64_t kMostAxes = 3;
   Cufft::Handle handle = 0;
   bool made = false;
+  size_t copy_at = 0;  ///< where in the workspace a copy of the input stands
   mutable std::mutex alone;
 };
 
@@ -115,20 +123,33 @@ Support supports(const P&, const Specs&) {
   const std::string& missing = Cufft::get().missing;
   return missing.empty() ? Support::yes().with_contiguous({0}) : Support::no(missing);
 }
+Support supports_block(const BlockFftParams& p, const Specs& s) {
+  if (p.axes > Plan::kMostAxes) return Support::no("it transforms up to three axes");
+  return supports(p, s);
+}
 
-std::shared_ptr<Plan> plan_for(const TensorSpec& whole, Cufft::Type narrow, Cufft::Type wide) {
-  const int64_t n = whole.shape.back();
-  return std::make_shared<Plan>(n, n == 0 ? 0 : whole.numel() / n,
-                                is_double(whole) ? wide : narrow);
+std::shared_ptr<Plan> plan_for(const TensorSpec& whole, int64_t axes, Cufft::Type narrow,
+                               Cufft::Type wide) {
+  return std::make_shared<Plan>(whole.shape, axes, is_double(whole) ? wide : narrow);
 }
 std::shared_ptr<Plan> prepare(const FftParams&, const Specs& s) {
-  return plan_for(s.in[0], Cufft::c2c, Cufft::z2z);
+  return plan_for(s.in[0], 1, Cufft::c2c, Cufft::z2z);
 }
 std::shared_ptr<Plan> prepare_to_half(const RealFftParams&, const Specs& s) {
-  return plan_for(s.in[0], Cufft::r2c, Cufft::d2z);
+  return plan_for(s.in[0], 1, Cufft::r2c, Cufft::d2z);
 }
+std::shared_ptr<Plan> prepare_block(const BlockFftParams& p, const Specs& s) {
+  return is_complex(s.in[0].dtype) ? plan_for(s.in[0], p.axes, Cufft::c2c, Cufft::z2z)
+                                   : plan_for(s.in[0], p.axes, Cufft::r2c, Cufft::d2z);
+}
+/// The library may overwrite what it reads, which is a copy therefore.
 std::shared_ptr<Plan> prepare_from_half(const RealFftParams&, const Specs& s) {
-  return plan_for(s.out[0], Cufft::c2r, Cufft::z2d);
+  constexpr size_t kAlignment = 256;
+  auto plan = plan_for(s.out[0], 1, Cufft::c2r, Cufft::z2d);
+  plan->copy_at = (plan->workspace_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  plan->workspace_bytes =
+      plan->copy_at + static_cast<size_t>(s.in[0].numel()) * size_of(s.in[0].dtype);
+  return plan;
 }
 
 void run(const FftParams& p, const Plan& plan, const Call& c) {
@@ -145,10 +166,19 @@ void run_to_half(const RealFftParams& p, const Plan& plan, const Call& c) {
   });
 }
 void run_from_half(const RealFftParams& p, const Plan& plan, const Call& c) {
+  if (c.out[0].numel() == 0) return;
+  void* const copy = static_cast<std::byte*>(c.workspace) + plan.copy_at;
+  check_cuda(cudaMemcpyAsync(copy, c.in[0].data, plan.workspace_bytes - plan.copy_at,
+                             cudaMemcpyDeviceToDevice, c.encoder->stream()));
   run_plan(plan, c, p.scale, [&](const Cufft& library) {
     const auto execute = is_double(*c.in[0].spec) ? library.exec_z2d : library.exec_c2r;
-    return execute(plan.handle, c.in[0].data, c.out[0].data);
+    return execute(plan.handle, copy, c.out[0].data);
   });
+}
+
+void run_block(const BlockFftParams& p, const Plan& plan, const Call& c) {
+  is_complex(c.in[0].dtype()) ? run(FftParams{p.inverse, p.scale}, plan, c)
+                              : run_to_half(RealFftParams{.scale = p.scale}, plan, c);
 }
 
 KernelList only(Kernel k) {
@@ -159,6 +189,9 @@ KernelList only(Kernel k) {
 }  // namespace
 
 KernelList fft_cuda_kernels() { return only(kernel<supports<FftParams>, prepare, run>("cufft")); }
+KernelList fft_block_cuda_kernels() {
+  return only(kernel<supports_block, prepare_block, run_block>("cufft"));
+}
 KernelList rfft_cuda_kernels() {
   return only(kernel<supports<RealFftParams>, prepare_to_half, run_to_half>("cufft"));
 }

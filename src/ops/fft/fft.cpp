@@ -1,5 +1,6 @@
 #include "mica/ops/fft/fft.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "mica/core/check.h"
@@ -46,26 +47,15 @@ void infer_irfft(const RealFftParams& p, std::span<const TensorSpec> in, OutSpec
   out[0].strides = contiguous_strides(shape);
 }
 
-/// Numbers of half a line, by how often each stands in the whole one: once at the ends, else twice.
-Tensor weighted(const Tensor& half, int64_t n, double twice) {
-  const int64_t m = half.shape().back();
-  const TensorOptions options{real_dtype(half.dtype()), half.device()};
-  Tensors parts = {ones({1}, options)};
-  const int64_t middle = m - (n % 2 == 0 && n > 1 ? 2 : 1);
-  if (middle > 0) parts.push_back(full({middle}, twice, options));
-  if (middle + 1 < m) parts.push_back(ones({1}, options));
-  return mul(half, concat(parts, 0));
-}
-
 Tensors vjp_fft(const FftParams& p, const VjpArgs& a) {
   return {transform_line(a.grad[0], {.inverse = !p.inverse, .scale = p.scale})};
 }
 Tensors vjp_rfft(const RealFftParams& p, const VjpArgs& a) {
   const int64_t n = a.in_specs[0].shape.back();
-  return {half_to_line(weighted(a.grad[0], n, 0.5), {.n = n, .scale = p.scale})};
+  return {half_to_line(weighted_half(a.grad[0], n, 0.5), {.n = n, .scale = p.scale})};
 }
 Tensors vjp_irfft(const RealFftParams& p, const VjpArgs& a) {
-  return {weighted(line_to_half(a.grad[0], {.scale = p.scale}), p.n, 2)};
+  return {weighted_half(line_to_half(a.grad[0], {.scale = p.scale}), p.n, 2)};
 }
 
 double flops_of(int64_t n, int64_t numbers) {
@@ -81,6 +71,16 @@ double rfft_flops(const RealFftParams&, const Specs& s) {
 }
 
 }  // namespace
+
+Tensor weighted_half(const Tensor& half, int64_t n, double twice) {
+  const int64_t m = half.shape().back();
+  const TensorOptions options{real_dtype(half.dtype()), half.device()};
+  Tensors parts = {ones({1}, options)};
+  const int64_t middle = m - (n % 2 == 0 && n > 1 ? 2 : 1);
+  if (middle > 0) parts.push_back(full({middle}, twice, options));
+  if (middle + 1 < m) parts.push_back(ones({1}, options));
+  return mul(half, concat(parts, 0));
+}
 
 const OpDef& fft_op() {
   static OpDef def = Op<FftParams>("fft")
@@ -213,6 +213,20 @@ Extent extent_of(const char* op, const Tensor& x, const Dims& sizes, const Dims&
   return e;
 }
 
+/// Whether one call transforms them all: the last two or three on CUDA.
+bool at_once(const Tensor& x, const Extent& e) {
+  constexpr int kMost = 3;  // that cuFFT takes
+  const int count = e.axes.rank();
+  if (!x.device().is_cuda() || count < 2 || count > kMost) return false;
+  return e.axes.back() == x.rank() - 1 &&
+         std::all_of(e.axes.begin(), e.axes.end(),
+                     [&](int64_t axis) { return axis >= x.rank() - count; });
+}
+Tensor block(const char* op, Tensor x, const Extent& e, Norm norm, bool inverse) {
+  for (int i = 0; i < e.axes.rank(); ++i) x = sized(op, x, e.axes[i], e.sizes[i]);
+  return transform_block(x, {e.axes.rank(), inverse, scale_of(norm, inverse, numel(e.sizes))});
+}
+
 Tensor over_axes(const char* op, Tensor x, const Extent& e, int count, Norm norm, bool inverse) {
   for (int i = count - 1; i >= 0; --i) x = whole(op, x, e.sizes[i], e.axes[i], norm, inverse);
   return x;
@@ -241,15 +255,18 @@ Tensor ihfft(const Tensor& x, Size n, int64_t axis, Norm norm) {
 
 Tensor fftn(const Tensor& x, const Dims& sizes, const Dims& axes, Norm norm) {
   const Extent e = extent_of("fftn", x, sizes, axes);
+  if (at_once(x, e)) return block("fftn", as_complex(x), e, norm, false);
   return over_axes("fftn", as_complex(x), e, e.axes.rank(), norm, false);
 }
 Tensor ifftn(const Tensor& x, const Dims& sizes, const Dims& axes, Norm norm) {
   const Extent e = extent_of("ifftn", x, sizes, axes);
+  if (at_once(x, e)) return block("ifftn", as_complex(x), e, norm, true);
   return over_axes("ifftn", as_complex(x), e, e.axes.rank(), norm, true);
 }
 Tensor rfftn(const Tensor& x, const Dims& sizes, const Dims& axes, Norm norm) {
   const Extent e = extent_of("rfftn", x, sizes, axes);
   check<ShapeError>(!e.axes.empty(), "rfftn: expected at least one axis");
+  if (at_once(x, e)) return block("rfftn", as_real("rfftn", x), e, norm, false);
   const Tensor half = rfft(x, e.sizes.back(), e.axes.back(), norm);
   return over_axes("rfftn", half, e, e.axes.rank() - 1, norm, false);
 }

@@ -99,10 +99,12 @@ Support supports_ordered(const ScatterParams&, const Specs& s) {
 
 template <class Op, auto how>
 KernelList add_kernels() {
-  return {
+  KernelList list = {
       kernel<supports_atomic, prepare_table<how, AddPlan>, run_table<Op, AddPlan>>("atomic"),
       kernel<supports_ordered, prepare_table<how, OrderedAddPlan>, run_table<Op, OrderedAddPlan>>(
           "ordered")};
+  for (Kernel& k : list) k.takes_complex = true;
+  return list;
 }
 
 }  // namespace

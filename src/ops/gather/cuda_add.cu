@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "mica/core/switch_bytes.h"
 #include "mica/op/settings.h"
 #include "mica/ops/gather/cuda_indexed.cuh"
@@ -93,16 +95,39 @@ __global__ void __launch_bounds__(kIndexThreads)
 }  // namespace
 
 Support supports_atomic_add(const TensorSpec& out) {
-  if (deterministic() && is_floating(out.dtype) && out.numel() > 0)
+  if (deterministic() && is_floating(real_dtype(out.dtype)) && out.numel() > 0)
     return Support::no("atomics add floats in no fixed order");
   return Support::yes();
 }
 
+Pairs::Pairs(const Indexed& indexed, const TensorSpec& whole) : how(indexed), out(whole) {
+  if (how.shape.rank() == Dims::kMaxRank || out.rank() == Dims::kMaxRank)
+    throw Unsupported("complex numbers of eight axes leave no room for one of their parts");
+  const auto doubled = [](Strides& strides, int64_t between) {
+    for (int i = 0; i < strides.rank(); ++i) strides[i] *= 2;
+    strides.push_back(between);
+  };
+  doubled(how.dense, 1);
+  doubled(how.table, 1);
+  how.index.push_back(0);
+  how.dense_axes.push_back(how.shape.rank());
+  how.shape.push_back(2);
+  how.scale *= 2;
+  doubled(out.strides, 1);
+  out.shape.push_back(2);
+  out.dtype = real_dtype(out.dtype);
+}
+
 AddPlan::AddPlan(const Indexed& how, const TensorSpec& x, const TensorSpec& out)
     : start(x, out),
-      loop(strided_loop<3>(how.shape, {how.dense, how.table, how.index})),
       elements(out.numel()),
-      dtype(out.dtype) {}
+      dtype(real_dtype(out.dtype)),
+      pairs(is_complex(out.dtype)) {
+  const auto loop_over = [](const Indexed& h) {
+    return strided_loop<3>(h.shape, {h.dense, h.table, h.index});
+  };
+  loop = pairs ? loop_over(Pairs(how, out).how) : loop_over(how);
+}
 
 size_t AddPlan::workspace_bytes() const {
   return sums_apart(dtype) ? static_cast<size_t>(elements) * sizeof(float) : 0;
@@ -119,8 +144,8 @@ void AddPlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, cons
     auto* sums = static_cast<S*>(sums_apart(dtype) ? workspace : out.data);
     if constexpr (sizeof(T) < 4)
       encoder.launch(convert_all<S, T>, all, kIndexThreads, 0, out.as<const T>(), sums, elements);
-    encoder.launch(add_atomically<T, S>, grid, kIndexThreads, 0, loop, index, dense.as<const T>(),
-                   sums);
+    encoder.launch(add_atomically<T, S>, grid, kIndexThreads, 0, loop,
+                   pairs ? Pairs::reader(index) : index, dense.as<const T>(), sums);
     if constexpr (sizeof(T) < 4)
       encoder.launch(convert_all<T, S>, all, kIndexThreads, 0, sums, out.as<T>(), elements);
   };
@@ -130,13 +155,16 @@ void AddPlan::run(Encoder& encoder, const IndexReader& index, const Arg& x, cons
 }
 
 Support supports_ordered_add(const TensorSpec& out) {
-  if (!is_floating(out.dtype)) return Support::no("atomics add integers exactly");
+  if (!is_floating(real_dtype(out.dtype))) return Support::no("atomics add integers exactly");
   if (out.numel() == 0) return Support::no("no element would look at the indices");
   return Support::yes();
 }
 
-OrderedAddPlan::OrderedAddPlan(const Indexed& how, const TensorSpec& x, const TensorSpec& out)
-    : start(x, out) {
+OrderedAddPlan::OrderedAddPlan(const Indexed& given, const TensorSpec& x, const TensorSpec& whole)
+    : start(x, whole), dtype(real_dtype(whole.dtype)), pairs(is_complex(whole.dtype)) {
+  const std::optional<Pairs> parts = pairs ? std::optional<Pairs>({given, whole}) : std::nullopt;
+  const Indexed& how = parts ? parts->how : given;
+  const TensorSpec& out = parts ? parts->out : whole;
   // An index may be smaller than the table off its axis: what lies past it is not reached.
   Shape reached = out.shape;
   Strides dense = Dims::filled(out.rank(), 0);
@@ -172,9 +200,10 @@ void OrderedAddPlan::run(Encoder& encoder, const IndexReader& index, const Arg& 
   const int64_t works = loop.count / length * ceil_div<int64_t>(length, 32);
   const unsigned grid = grid_for(works, kIndexThreads / 32, encoder.multiprocessors());
   start.run(encoder, x, out);
-  cuda_switch_float(out.dtype(), index.axis.op, [&]<class T>() {
+  cuda_switch_float(dtype, index.axis.op, [&]<class T>() {
     encoder.launch(add_in_order<T>, along.count == 0 ? 0 : grid, kIndexThreads, 0, loop, along,
-                   index, dense.as<const T>(), out.as<T>(), length, shared);
+                   pairs ? Pairs::reader(index) : index, dense.as<const T>(), out.as<T>(), length,
+                   shared);
   });
 }
 

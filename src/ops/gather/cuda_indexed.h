@@ -49,6 +49,20 @@ struct Indexed {
       dense_axes;  ///< for each axis of the table: the one of the dense tensor, -1 if it is indexed
 };
 
+/// Complex numbers as pairs of real ones along an axis of their own, for sums. Raises Unsupported
+/// where there is no room for it.
+struct Pairs {
+  Pairs(const Indexed& how, const TensorSpec& out);
+  /// Of the reader of an index of complex numbers.
+  static IndexReader reader(IndexReader index) {
+    index.scale *= 2;
+    return index;
+  }
+
+  Indexed how;
+  TensorSpec out;
+};
+
 /// Reads the table into the dense tensor; zeros where an index lies outside.
 struct ReadPlan {
   ReadPlan(const Indexed& how, const TensorSpec& dense, const TensorSpec& table);
@@ -94,7 +108,8 @@ struct AddPlan {
   TableStart start;
   StridedLoop<3> loop;  ///< dense, table, index
   int64_t elements;     ///< of out
-  DType dtype;
+  DType dtype;          ///< of what is added
+  bool pairs;           ///< they are the parts of complex numbers
 };
 Support supports_atomic_add(const TensorSpec& out);
 
@@ -108,6 +123,8 @@ struct OrderedAddPlan {
   TableStart start;
   StridedLoop<4> loop;   ///< the elements that may be reached: out, dense, index, offset they have
   StridedLoop<3> along;  ///< the indices that may stand for one: row-major order, dense, index
+  DType dtype;           ///< of what is added
+  bool pairs;            ///< they are the parts of complex numbers
 };
 Support supports_ordered_add(const TensorSpec& out);
 

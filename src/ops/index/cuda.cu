@@ -181,10 +181,12 @@ KernelList index_cuda_kernels() {
   return {kernel<supports_all<IndexParams>, prepare, run>("strided")};
 }
 KernelList index_put_cuda_kernels() {
-  return {
+  KernelList list = {
       kernel<supports_write, prepare_put<WritePlan>, run_put<WritePlan>>("last_wins"),
       kernel<supports_atomic, prepare_put<AddPlan>, run_put<AddPlan>>("atomic"),
       kernel<supports_ordered, prepare_put<OrderedAddPlan>, run_put<OrderedAddPlan>>("ordered")};
+  for (Kernel& k : list) k.takes_complex = true;
+  return list;
 }
 
 }  // namespace mica

@@ -4,6 +4,7 @@
 #include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
+#include "mica/ops/linalg/params.h"
 #include "mica/ops/linalg/triangular.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/triangle/triangle.h"
@@ -11,15 +12,6 @@
 namespace mica {
 namespace linalg {
 namespace {
-
-struct CholeskyParams {
-  bool check = true;  ///< a matrix that is not positive definite raises
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("check", self.check);
-  }
-};
 
 void infer(const CholeskyParams&, std::span<const TensorSpec> in, OutSpecs& out) {
   check_square("linalg.cholesky", in[0]);
@@ -95,12 +87,7 @@ struct Cholesky : MatrixOp<CholeskyParams> {
     };
   }
   void check_results() const {
-    if (!p.check) return;
-    check_infos("cholesky", call.out[1].as<int32_t>(), count, [](int order) {
-      return fmt::format(
-          "the matrix is not positive definite (its leading minor of order {} is not positive)",
-          order);
-    });
+    if (p.check) check_infos(Failure::cholesky, call.out[1].as<int32_t>(), count);
   }
 };
 

@@ -4,6 +4,7 @@
 #include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
+#include "mica/ops/linalg/params.h"
 #include "mica/ops/matmul/matmul.h"
 
 namespace mica {
@@ -12,15 +13,6 @@ const OpDef& eig_op();
 
 namespace linalg {
 namespace {
-
-struct EigParams {
-  bool vectors = true;  ///< else the second output is empty
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("vectors", self.vectors);
-  }
-};
 
 void infer(const EigParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check_square("linalg.eig", in[0]);
@@ -58,14 +50,14 @@ struct EigOp : MatrixOp<EigParams> {
 
   template <class T>
   void check_input() const {
-    check_finite("eig", call.in[0].as<T>(), count * n * n);
+    check_finite(Failure::eig, call.in[0].as<T>(), count * n * n);
   }
   template <class T>
   auto by_reference() const {
     return [this, values = std::vector<std::complex<double>>(),
             vectors = dense::Matrix<std::complex<double>>()](int64_t b) mutable {
       const std::vector<std::complex<double>> a(in<T>(0, b), in<T>(0, b) + n * n);
-      check_converged("eig", dense::eig(n, a.data(), values, vectors), b, count);
+      check_converged(Failure::eig, dense::eig(n, a.data(), values, vectors), b, count);
       store(values, out<Number<T>>(0, b));
       if (p.vectors) store(vectors, out<Number<T>>(1, b));
     };
@@ -78,7 +70,7 @@ struct EigOp : MatrixOp<EigParams> {
       transpose_into(in<T>(0, b), n, n, a.data());
       const int info = geev(static_cast<int>(n), a.data(), out<Number<T>>(0, b),
                             p.vectors ? vectors.data() : nullptr);
-      check_converged("eig", info == 0, b, count);
+      check_converged(Failure::eig, info == 0, b, count);
       if (p.vectors) transpose_into(vectors.data(), n, n, out<Number<T>>(1, b));
     };
   }

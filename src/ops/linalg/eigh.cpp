@@ -8,6 +8,7 @@
 #include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
+#include "mica/ops/linalg/params.h"
 #include "mica/ops/matmul/matmul.h"
 
 namespace mica {
@@ -16,15 +17,6 @@ const OpDef& eigh_op();
 
 namespace linalg {
 namespace {
-
-struct EighParams {
-  bool vectors = true;  ///< else the second output is empty
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("vectors", self.vectors);
-  }
-};
 
 void infer(const EighParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check_square("linalg.eigh", in[0]);
@@ -57,14 +49,14 @@ struct EighOp : MatrixOp<EighParams> {
 
   template <class T>
   void check_input() const {
-    check_finite("eigh", call.in[0].as<T>(), count * n * n);
+    check_finite(Failure::eigh, call.in[0].as<T>(), count * n * n);
   }
   template <class T>
   auto by_reference() const {
     return [this, values = std::vector<double>(),
             vectors = dense::Matrix<Wide<T>>()](int64_t b) mutable {
       const auto a = widened(in<T>(0, b), n * n);
-      check_converged("eigh", dense::eigh(n, a.data(), values, vectors), b, count);
+      check_converged(Failure::eigh, dense::eigh(n, a.data(), values, vectors), b, count);
       store(values, out<Real<T>>(0, b));
       if (p.vectors) store(vectors, out<T>(1, b));
     };
@@ -75,7 +67,7 @@ struct EighOp : MatrixOp<EighParams> {
       // Transposed, so that a complex matrix is not conjugated; the lower triangle stays that.
       transpose_into(in<T>(0, b), n, n, a.data());
       const int info = heevd(p.vectors, 'L', static_cast<int>(n), a.data(), out<Real<T>>(0, b));
-      check_converged("eigh", info == 0, b, count);
+      check_converged(Failure::eigh, info == 0, b, count);
       if (p.vectors) transpose_into(a.data(), n, n, out<T>(1, b));
     };
   }
@@ -83,7 +75,7 @@ struct EighOp : MatrixOp<EighParams> {
   auto in_lanes() const {
     return [this, a = LaneBuffer<T>(n * n), v = LaneBuffer<T>(n * n)](int64_t first) mutable {
       fill_lanes(0, first, a);
-      check_converged("eigh", eigh_lanes<T>(n, a.data(), v.data()), first, count);
+      check_converged(Failure::eigh, eigh_lanes<T>(n, a.data(), v.data()), first, count);
       for (int l = 0; l < used_lanes<T>(first); ++l)
         store_sorted<T>(first + l, l, a.data(), v.data());
     };

@@ -14,6 +14,7 @@
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/lu_lanes.h"
 #include "mica/ops/linalg/matrix.h"
+#include "mica/ops/linalg/params.h"
 #include "mica/ops/linalg/triangular.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/triangle/triangle.h"
@@ -25,15 +26,6 @@ const OpDef& lu_permutation_op();
 
 namespace linalg {
 namespace {
-
-struct LuParams {
-  bool check = false;  ///< a zero on U's diagonal raises
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("check", self.check);
-  }
-};
 
 void infer(const LuParams&, std::span<const TensorSpec> in, OutSpecs& out) {
   check_matrix("linalg.lu_factor", in[0]);
@@ -120,21 +112,7 @@ struct LuOp : MatrixOp<LuParams> {
     };
   }
   void check_results() const {
-    if (!p.check) return;
-    check_infos("lu_factor", call.out[2].as<int32_t>(), count, [](int at) {
-      return fmt::format("U[{0},{0}] is zero, and the factors cannot solve equations", at);
-    });
-  }
-};
-
-struct PermutationParams {
-  int64_t rows = 0;
-  bool inverse = false;
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("rows", self.rows);
-    f("inverse", self.inverse);
+    if (p.check) check_infos(Failure::lu_factor, call.out[2].as<int32_t>(), count);
   }
 };
 
@@ -156,8 +134,7 @@ void run_permutation(const PermutationParams& p, const Call& call) {
     std::iota(order.begin(), order.end(), int64_t{0});
     for (int64_t i = 0; i < k; ++i) {
       const int64_t with = call.in[0].as<int32_t>()[b * k + i] - int64_t{1};
-      check<IndexError>(with >= 0 && with < p.rows,
-                        "lu_permutation: a pivot must be in [1, {}], got {}", p.rows, with + 1);
+      if (with < 0 || with >= p.rows) fail_pivot(with + 1, p.rows);
       std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(with)]);
     }
     int64_t* to = call.out[0].as<int64_t>() + b * p.rows;

@@ -12,9 +12,4 @@ Tensor diagonal_matrix(const Tensor& x) {
 
 Tensor eye_like(const Tensor& x, int64_t n) { return eye(n, n, {x.dtype(), x.device()}); }
 
-void fail_matrix(const char* op, int64_t at, int64_t count, const std::string& what) {
-  const std::string place = count > 1 ? fmt::format("(batch element {}) ", at) : std::string();
-  fail<LinAlgError>("linalg.{}: {}{}", op, place, what);
-}
-
 }  // namespace mica::linalg

@@ -8,6 +8,7 @@
 #include "mica/op/op_def.h"
 #include "mica/ops/complex/complex.h"
 #include "mica/ops/linalg/error.h"
+#include "mica/ops/linalg/failures.h"
 #include "mica/ops/linalg/lapack.h"
 #include "mica/ops/view/view.h"
 #include "mica/runtime/cpu/parallel.h"
@@ -112,25 +113,22 @@ void transpose_into(const T* from, int64_t rows, int64_t columns, T* to) {
 
 /// Raises LinAlgError where a batch holds what is no finite number: iterations would not end.
 template <class T>
-void check_finite(const char* op, const T* values, int64_t n) {
+void check_finite(Failure failure, const T* values, int64_t n) {
   using R = Real<T>;
   const auto* parts = reinterpret_cast<const R*>(values);
   R sum = 0;
   for (int64_t i = 0; i < n * (kIsComplex<T> ? 2 : 1); ++i) sum += parts[i] * 0;
-  check<LinAlgError>(sum == 0, "linalg.{}: the input holds NaN or infinity", op);
+  if (!(sum == 0)) fail_factor(failure, 0, 1, kNotFiniteInfo);
 }
 
-/// What is wrong with matrix `at` of a batch: "linalg.inv: (batch element 3) the matrix is …".
-[[noreturn]] void fail_matrix(const char* op, int64_t at, int64_t count, const std::string& what);
 /// Of iterations.
-inline void check_converged(const char* op, bool converged, int64_t at, int64_t count) {
-  if (!converged) fail_matrix(op, at, count, "the iteration does not converge");
+inline void check_converged(Failure failure, bool converged, int64_t at, int64_t count) {
+  if (!converged) fail_factor(failure, at, count, 1);
 }
-/// Raises for the first matrix whose info is not 0; `what(info)` says it in words.
-template <class F>
-void check_infos(const char* op, const int32_t* infos, int64_t count, F&& what) {
+/// Raises for the first matrix whose info is not 0.
+inline void check_infos(Failure failure, const int32_t* infos, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
-    if (infos[i] != 0) fail_matrix(op, i, count, what(infos[i]));
+    if (infos[i] != 0) fail_factor(failure, i, count, infos[i]);
 }
 
 /// How many multiplications an n × n matrix takes, about.

@@ -6,6 +6,7 @@
 #include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
+#include "mica/ops/linalg/params.h"
 #include "mica/ops/linalg/triangular.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/triangle/triangle.h"
@@ -16,15 +17,6 @@ const OpDef& qr_op();
 
 namespace linalg {
 namespace {
-
-struct QrParams {
-  bool complete = false;  ///< Q is (…, m, m)
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("complete", self.complete);
-  }
-};
 
 int64_t columns_of_q(const QrParams& p, const Shape& a) {
   return p.complete ? rows_of(a) : std::min(rows_of(a), columns_of(a));

@@ -8,6 +8,7 @@
 #include "mica/ops/linalg/lu.h"
 #include "mica/ops/linalg/lu_lanes.h"
 #include "mica/ops/linalg/matrix.h"
+#include "mica/ops/linalg/params.h"
 #include "mica/ops/linalg/triangular.h"
 #include "mica/ops/matmul/matmul.h"
 
@@ -17,17 +18,6 @@ const OpDef& solve_op();
 
 namespace linalg {
 namespace {
-
-struct SolveParams {
-  bool check = true;     ///< a singular matrix raises
-  bool inverse = false;  ///< b is the unit matrix: how the error names the call
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("check", self.check);
-    f("inverse", self.inverse);
-  }
-};
 
 void infer(const SolveParams&, std::span<const TensorSpec> in, OutSpecs& out) {
   check_square("linalg.solve", in[0]);
@@ -106,9 +96,8 @@ struct SolveOp : MatrixOp<SolveParams> {
     };
   }
   void check_results() const {
-    if (!p.check) return;
-    check_infos(p.inverse ? "inv" : "solve", call.out[1].as<int32_t>(), count,
-                [](int) { return std::string("the matrix is singular"); });
+    if (p.check)
+      check_infos(p.inverse ? Failure::inverse : Failure::solve, call.out[1].as<int32_t>(), count);
   }
 
  private:

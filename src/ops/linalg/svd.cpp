@@ -8,6 +8,7 @@
 #include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
+#include "mica/ops/linalg/params.h"
 #include "mica/ops/matmul/matmul.h"
 
 namespace mica {
@@ -16,17 +17,6 @@ const OpDef& svd_op();
 
 namespace linalg {
 namespace {
-
-struct SvdParams {
-  bool vectors = true;  ///< else the first and the last output are empty
-  bool full = false;    ///< U is (…, m, m) and Vh (…, n, n)
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("vectors", self.vectors);
-    f("full", self.full);
-  }
-};
 
 void infer(const SvdParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   check_matrix("linalg.svd", in[0]);
@@ -108,14 +98,14 @@ struct SvdOp : MatrixOp<SvdParams> {
 
   template <class T>
   void check_input() const {
-    check_finite("svd", call.in[0].as<T>(), count * m * n);
+    check_finite(Failure::svd, call.in[0].as<T>(), count * m * n);
   }
   template <class T>
   auto by_reference() const {
     return [this, u = dense::Matrix<Wide<T>>(), s = std::vector<double>(),
             vh = dense::Matrix<Wide<T>>()](int64_t b) mutable {
       const auto a = widened(in<T>(0, b), m * n);
-      check_converged("svd", dense::svd(m, n, a.data(), p.full, u, s, vh), b, count);
+      check_converged(Failure::svd, dense::svd(m, n, a.data(), p.full, u, s, vh), b, count);
       store(s, out<Real<T>>(1, b));
       if (!p.vectors) return;
       store(u, out<T>(0, b));
@@ -133,7 +123,7 @@ struct SvdOp : MatrixOp<SvdParams> {
       const int info = gesdd(p.vectors ? (p.full ? 'A' : 'S') : 'N', static_cast<int>(n),
                              static_cast<int>(m), a.data(), out<Real<T>>(1, b), vh,
                              static_cast<int>(n), u, static_cast<int>(p.full ? m : k));
-      check_converged("svd", info == 0, b, count);
+      check_converged(Failure::svd, info == 0, b, count);
     };
   }
   static const char* refuses_lanes(const SvdParams& p, const Specs& s) {

@@ -1,25 +1,10 @@
 #pragma once
 
 #include "mica/core/tensor.h"
-#include "mica/op/fields.h"
+#include "mica/ops/linalg/params.h"
 
 // The op under solve_triangular, for gradients that have no need to transpose what they read.
 namespace mica::linalg {
-
-struct TriangularParams {
-  bool upper = false;
-  bool left = true;      ///< A X = B, else X A = B
-  bool unit = false;     ///< ones are on the diagonal, which is not read
-  bool adjoint = false;  ///< Aᴴ in A's place
-
-  template <class Self, class F>
-  static void fields(Self& self, F&& f) {
-    f("upper", self.upper);
-    f("left", self.left);
-    f("unit", self.unit);
-    f("adjoint", self.adjoint);
-  }
-};
 
 /// a (…, n, n) and b (…, n, k) or (…, k, n), whose batches broadcast.
 Tensor solve_triangle(const Tensor& a, const Tensor& b, const TriangularParams& params);

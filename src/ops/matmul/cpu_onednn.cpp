@@ -11,6 +11,7 @@
 #include "mica/ops/matmul/cpu_gemm.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/runtime/cpu/callers.h"
+#include "mica/runtime/cpu/onednn.h"
 #include "mica/runtime/cpu/parallel.h"
 
 // Two ways: dnnl_sgemm, and oneDNN's matmul primitive, which is faster where the right operand lies
@@ -24,6 +25,8 @@ const OpDef& linear_op();
 namespace {
 
 using dnnl::memory;
+using onednn::engine;
+using onednn::stream;
 
 constexpr int64_t kPrimitiveRows = 16;  // from here dnnl_sgemm is up to 8 times slower
 constexpr int64_t kElementsPerThread = 1 << 15;
@@ -78,16 +81,6 @@ Support supports_problem(const MatmulProblem& p, const Specs& specs, bool biased
   // Below this, many small products cost their calls.
   const bool tiny = p.batches() > 1 && p.m * p.n * p.k <= 16 * 16 * 16;
   return (tiny ? Support::possible() : Support::yes()).with_contiguous(copies);
-}
-
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-
-dnnl::stream& stream() {
-  thread_local dnnl::stream s(engine());
-  return s;
 }
 
 // Makes the primitive where it is the better way.

@@ -179,7 +179,8 @@ std::vector<LtAnswer> first_answers(const LtProduct& product, size_t most) {
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(product.a, p.a_batch));
   const uint32_t out_alignment =
       alignment_of(product.out, p.batch.empty() ? Dims{} : Dims{p.m * p.n});
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out_alignment);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      product.added.defined ? alignment_of(product.added, {}) : out_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out_alignment);
 
   std::vector<cublasLtMatmulHeuristicResult_t> results(most);

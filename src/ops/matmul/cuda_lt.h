@@ -17,6 +17,7 @@ struct LtProduct {
   /// Dense, of the result's shape: what the epilogue writes before an activation, or reads for the
   /// gradient of one. For a single matrix.
   TensorSpec beside = {};
+  TensorSpec added = {};  ///< dense, of the result's shape: added to the product before all else
 
   /// The inputs of `problem` that do not have a unit stride in their rows or columns: bit 0 is a,
   /// bit 1 is b.

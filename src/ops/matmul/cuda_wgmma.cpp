@@ -1,4 +1,5 @@
-// Large products with any program after them, by a kernel of ours for compute capability 9.0.
+// Large products with any program after them, by a kernel of ours for compute capability 9.0. A
+// convolution of single pixels, whose channels lie together, is one too.
 #include <cuda.h>
 
 #include <algorithm>
@@ -8,8 +9,9 @@
 #include "mica/op/choices.h"
 #include "mica/op/settings.h"
 #include "mica/ops/anchored/cuda_carried.h"
+#include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/matmul/cuda_kernels.h"
-#include "mica/ops/matmul/cuda_wgmma.cuh"
+#include "mica/ops/matmul/cuda_wgmma.h"
 #include "mica/ops/matmul/problem.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -20,6 +22,7 @@ namespace mica {
 
 const OpDef& matmul_op();
 const OpDef& linear_op();
+const OpDef& conv2d_op();
 
 namespace {
 
@@ -35,17 +38,40 @@ struct WgmmaState : KernelState {
   CarriedKernel carried;
 };
 
+bool is_conv(const AnchoredParams& params) { return params.call->op == &conv2d_op(); }
+
 const OpDef& anchor_of(const AnchoredParams& params) {
-  return params.call->op == &matmul_op() ? matmul_op() : linear_op();
+  return is_conv(params)                   ? conv2d_op()
+         : params.call->op == &matmul_op() ? matmul_op()
+                                           : linear_op();
 }
 
 MatmulProblem problem_of(const AnchoredParams& params, const Specs& s) {
-  return params.call->op == &matmul_op() ? matmul_problem(s.in[0], s.in[1])
-                                         : linear_problem(s.in[0], s.in[1]);
+  if (!is_conv(params))
+    return params.call->op == &matmul_op() ? matmul_problem(s.in[0], s.in[1])
+                                           : linear_problem(s.in[0], s.in[1]);
+  MatmulProblem p;
+  p.n = s.in[1].shape[0];
+  p.k = p.a_row = p.b_col = s.in[1].shape[1];
+  p.m = s.out[0].numel() / p.n;
+  p.a_col = p.b_row = 1;
+  return p;
 }
 
 bool is_biased(const AnchoredParams& params, const Specs& s) {
-  return params.call->op == &linear_op() && s.in[2].defined;
+  return params.call->op != &matmul_op() && s.in[2].defined;
+}
+
+/// Why a convolution is no product of matrices as they lie; empty where it is.
+std::string why_no_product(const AnchoredParams& params, const Specs& s) {
+  const auto& p = params.call->params.as<Conv2dParams>();
+  const Shape& weight = s.in[1].shape;
+  if (weight[2] != 1 || weight[3] != 1 || p.stride.h != 1 || p.stride.w != 1 || p.padding.h != 0 ||
+      p.padding.w != 0 || p.groups != 1)
+    return "it takes windows of one pixel, of stride 1";
+  if (!s.in[0].is_channels_last_dense() || !s.out[0].is_channels_last_dense())
+    return "the images are not channels_last";
+  return {};
 }
 
 Support supports(const AnchoredParams& params, const Specs& s) {
@@ -59,6 +85,8 @@ Support supports(const AnchoredParams& params, const Specs& s) {
   if (dtype == DType::f32 && !allow_tf32()) return Support::no("TF32 is not allowed");
   if (runtime(DeviceKind::cuda).properties(s.out[0].device.index).compute_capability != 90)
     return Support::no("the GPU is not of compute capability 9.0");
+  if (is_conv(params))
+    if (const std::string why = why_no_product(params, s); !why.empty()) return Support::no(why);
   const MatmulProblem p = problem_of(params, s);
   const auto vector = static_cast<int64_t>(16 / size_of(dtype));
   if (!p.batch.empty() || p.m > kLongest || p.n > kLongest || p.k > kLongest)
@@ -70,13 +98,20 @@ Support supports(const AnchoredParams& params, const Specs& s) {
     return Support::no("rows that are not whole vectors");
   for (size_t i = 0; i < (is_biased(params, s) ? 3 : 2); ++i)
     if (!s.in[i].aligned) return Support::no("an operand does not lie on a 16-byte boundary");
-  if (!s.out[0].is_contiguous()) return Support::no("the result is not row-major");
+  if (!is_conv(params) && !s.out[0].is_contiguous())
+    return Support::no("the result is not row-major");
   // A library computes a single activation as fast or faster. Measured on an H200, 8192 rows of 768
   // by 3072, in µs: bf16 ReLU by cuBLASLt 56, by this kernel 65, SiLU 72; TF32 108, 111 and 122.
   const auto known = known_after(params, anchor_of(params));
   const bool simple = known && known->saved < 0 && !params.call->keeps_result &&
                       s.out[0].dtype == dtype && params.call->op == &linear_op();
-  Support support = simple || p.m * p.n < kLarge ? Support::possible() : Support::yes();
+  const bool others_first = simple || is_conv(params) || p.m * p.n < kLarge;
+  Support support = others_first ? Support::possible() : Support::yes();
+  if (is_conv(params)) {
+    support.contiguous |= 0b10;
+    for (size_t i = 3; i < s.in.size(); ++i)
+      if (s.in[i].shape == s.out[0].shape) support.channels_last.insert(static_cast<int>(i));
+  }
   return std::move(support).with_contiguous(is_biased(params, s) ? 0b100 : 0);
 }
 
@@ -151,38 +186,15 @@ Encode encode_function() {
   return function;
 }
 
-/// Boxes of `rows` rows and kStageRowBytes; f32 is rounded to TF32 on the way.
-TensorMap map_of(const WgmmaState& state, const void* data, int64_t count, int64_t pitch,
-                 int rows) {
-  const auto bytes = static_cast<cuuint64_t>(size_of(state.dtype));
-  const CUtensorMapDataType type = state.dtype == DType::f32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
-                                   : state.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                               : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(state.k), static_cast<cuuint64_t>(count)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(pitch) * bytes};
-  const cuuint32_t box[] = {static_cast<cuuint32_t>(wgmma::kStageRowBytes / bytes),
-                            static_cast<cuuint32_t>(rows)};
-  const cuuint32_t steps[] = {1, 1};
-  CUtensorMap map;
-  const CUresult result =
-      encode_function()(&map, type, 2, const_cast<void*>(data), sizes, strides, box, steps,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  check<DeviceError>(result == CUDA_SUCCESS, "anchored: the driver refuses an operand's map: {}",
-                     static_cast<int>(result));
-  TensorMap own;
-  static_assert(sizeof own == sizeof map);
-  std::memcpy(&own, &map, sizeof own);
-  return own;
-}
-
 void run(const AnchoredParams& params, const KernelState& kernel_state, const Call& call) {
   const auto& state = static_cast<const WgmmaState&>(kernel_state);
   wgmma::Problem p = state.problem;
   if (state.biased) p.bias = call.in[2].data;
-  const TensorMap a = map_of(state, call.in[0].data, p.m, state.a_pitch, wgmma::kTileM);
+  const TensorMap a = wgmma::map_of(
+      "anchored", {call.in[0].data, state.dtype, p.m, state.k, state.a_pitch}, wgmma::kTileM);
   const TensorMap b =
-      map_of(state, call.in[1].data, p.n, state.b_pitch, state.tile_n / wgmma::kCluster);
+      wgmma::map_of("anchored", {call.in[1].data, state.dtype, p.n, state.k, state.b_pitch},
+                    state.tile_n / wgmma::kCluster);
   const ProgrammaticLaunch overlap;
   call.encoder->launch_clusters(
       reinterpret_cast<void (*)(wgmma::Problem, TensorMap, TensorMap, fused::KernelArgs)>(
@@ -194,6 +206,30 @@ void run(const AnchoredParams& params, const KernelState& kernel_state, const Ca
 }
 
 }  // namespace
+
+wgmma::TensorMap wgmma::map_of(const char* op, const Operand& operand, int rows) {
+  const auto bytes = static_cast<cuuint64_t>(size_of(operand.dtype));
+  const CUtensorMapDataType type = operand.dtype == DType::f32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+                                   : operand.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(operand.columns),
+                              static_cast<cuuint64_t>(operand.rows)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(operand.pitch) * bytes};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(kStageRowBytes / bytes),
+                            static_cast<cuuint32_t>(rows)};
+  const cuuint32_t steps[] = {1, 1};
+  CUtensorMap map;
+  const CUresult result =
+      encode_function()(&map, type, 2, const_cast<void*>(operand.data), sizes, strides, box, steps,
+                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  check<DeviceError>(result == CUDA_SUCCESS, "{}: the driver refuses an operand's map: {}", op,
+                     static_cast<int>(result));
+  TensorMap own;
+  static_assert(sizeof own == sizeof map);
+  std::memcpy(&own, &map, sizeof own);
+  return own;
+}
 
 Kernel product_carrying_wgmma_kernel() {
   return kernel_with_candidates<supports, candidates, run>("product_wgmma");

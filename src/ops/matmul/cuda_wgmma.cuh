@@ -26,8 +26,13 @@ MICA_PORTABLE constexpr int stage_bytes(int tile_n) { return (kTileM + tile_n) *
 /// nor reading them meets a bank twice.
 MICA_PORTABLE constexpr int turned_pitch(int element_bytes) { return element_bytes == 2 ? 36 : 40; }
 /// The stages begin at a multiple of 1024 bytes.
+MICA_PORTABLE constexpr int turned_bytes(int element_bytes) {
+  return 8 * 16 * turned_pitch(element_bytes) * 4;
+}
+/// Of the room where a warp has what the end of a step reads.
+MICA_PORTABLE constexpr int room_bytes(int operands) { return operands * 4 * 32 * 16; }
 MICA_PORTABLE constexpr int shared_bytes(int tile_n, int element_bytes) {
-  return 1024 + kStages * stage_bytes(tile_n) + 8 * 16 * turned_pitch(element_bytes) * 4;
+  return 1024 + kStages * stage_bytes(tile_n) + turned_bytes(element_bytes);
 }
 
 struct Problem {
@@ -133,10 +138,17 @@ __device__ inline void give_turn(int group) {
   "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 
 /// d (64, 2 N / 64 of a thread) = a (64, 32 bytes) b (N, 32 bytes), added to what it was where
-/// `add`.
-template <class T, int N>
+/// `add`. b lies by columns (N) or by rows (K).
+template <class T, int N, bool kByRows = false>
 __device__ inline void multiply(float (&d)[N / 2], u64 a, u64 b, int add) {
-  if constexpr (N == 192) {
+  if constexpr (kByRows) {
+    static_assert(N == 128 && sizeof(T) == 2);
+    if constexpr (kIsBf16<T>) {
+      MICA_WGMMA_128("k16.f32.bf16.bf16", ", 0, 1");
+    } else {
+      MICA_WGMMA_128("k16.f32.f16.f16", ", 0, 1");
+    }
+  } else if constexpr (N == 192) {
     if constexpr (sizeof(T) == 4) {
       MICA_WGMMA_192("k8.f32.tf32.tf32", "");
     } else if constexpr (kIsBf16<T>) {
@@ -164,19 +176,42 @@ __device__ inline void multiply(float (&d)[N / 2], u64 a, u64 b, int add) {
 #undef MICA_EIGHT
 
 /// Where the tile of a block lies in the result.
-template <int kTileN>
 struct Tile {
   int row;
   int col;
-  __device__ Tile(const Problem& p, int pair) {
+};
+
+/// The pairs of tiles that a cluster takes, every step-th from the first on: near ones together.
+template <int kTileN>
+struct Near {
+  int first = static_cast<int>(blockIdx.x) / kCluster;
+  int step = static_cast<int>(gridDim.x) / kCluster;
+  int end;
+  __device__ explicit Near(const Problem& p) : end(p.pairs_m * p.tiles_n) {}
+  __device__ Tile tile(const Problem& p, int pair) const {
     const int in_group = kGroup * p.tiles_n;
     const int group = pair / in_group;
     const int first = group * kGroup;
     const int wide = min(p.pairs_m - first, kGroup);
     const int rest = pair - group * in_group;
     const int n = rest / wide;
-    row = ((first + rest - n * wide) * kCluster + static_cast<int>(blockIdx.x) % kCluster) * kTileM;
-    col = n * kTileN;
+    const int rank = static_cast<int>(blockIdx.x) % kCluster;
+    return {((first + rest - n * wide) * kCluster + rank) * kTileM, n * kTileN};
+  }
+};
+/// A cluster stays with its columns, so that it can sum over them.
+template <int kTileN>
+struct Columns {
+  int first, step, end;
+  __device__ explicit Columns(const Problem& p) {
+    const int cluster = static_cast<int>(blockIdx.x) / kCluster;
+    first = cluster / p.tiles_n;
+    step = static_cast<int>(gridDim.x) / kCluster / p.tiles_n;
+    end = p.pairs_m;
+  }
+  __device__ Tile tile(const Problem& p, int pair) const {
+    const int block = static_cast<int>(blockIdx.x);
+    return {(pair * kCluster + block % kCluster) * kTileM, block / kCluster % p.tiles_n * kTileN};
   }
 };
 
@@ -190,16 +225,76 @@ __device__ inline void put_two(T* to, float x, float y) {
       u32{fused::Into<T>::from(x).bits} | u32{fused::Into<T>::from(y).bits} << 16;
 }
 
-/// Ends with `end(at, x)` for some results of a row beside each other, as T rounds them. Warps turn
-/// them by shared memory, so that what is read and written in memory is whole.
+/// What may follow a product: `end(at, x)` for some results of a row beside each other.
+template <class End>
+struct EachResult {
+  static constexpr bool kBiased = true;
+  static constexpr int kOperands = 0;
+  using Offset = long long;  ///< in elements
+  const End& end;
+  __device__ void begin() {}
+  __device__ void begin_part(int) {}
+  __device__ void fetch(const Problem&, int, int, u32, u32) const {}
+  template <class T, int V>
+  __device__ void take(int, Offset at, T (&x)[V], const void*, u32) {
+    end(at, x);
+  }
+  template <class T>
+  __device__ void finish(const Problem&, T*) {}
+};
+
+/// What a thread has of a tile in one of the steps it is finished in: 16 bytes in every fourth of
+/// 16 rows. A step is half of the rows of a part, and a part as many columns as make a row of a
+/// stage.
+template <class T, int kTileN>
+struct Step {
+  static constexpr int kCols = kStageRowBytes / static_cast<int>(sizeof(T));
+  static constexpr int kSteps = 2 * kTileN / kCols;
+  static constexpr int kRows = 4;
+  int part, half, col, row;
+  bool column_is_there;
+
+  __device__ Step(const Problem& p, const Tile& tile, int step) : part(step / 2), half(step % 2) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    col = tile.col + part * kCols + lane % 8 * (16 / static_cast<int>(sizeof(T)));
+    row = tile.row + half * 64 + warp * 16 + lane / 8;
+    column_is_there = col < p.n;
+  }
+  __device__ bool has(const Problem& p, int r) const {
+    return row + r * 4 < p.m && column_is_there;
+  }
+  template <class Offset>
+  __device__ Offset at(const Problem& p, int r) const {
+    return static_cast<Offset>(row + r * 4) * p.n + col;
+  }
+};
+
+/// Begins to bring there what the end of a step reads.
 template <class T, int kTileN, class End>
-__device__ void finish(const Problem& p, const Tile<kTileN>& tile,
-                       const float (&sums)[2][kTileN / 2], T* turned, const End& end) {
+__device__ void fetch(const Problem& p, const Tile& tile, int number, unsigned char* room,
+                      const End& end) {
+  if constexpr (End::kOperands > 0) {
+    const Step<T, kTileN> step(p, tile, number);
+    const u32 own = shared_address(room) + threadIdx.x % 32 * 16;
+#pragma unroll
+    for (int r = 0; r < step.kRows; ++r)
+      if (step.has(p, r))
+        end.fetch(p, step.row + r * 4, step.col, own + r * 32 * 16, step.kRows * 32 * 16);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+}
+
+/// Ends with `end.take(part, at, x, …)` for some results of a row beside each other, as T rounds
+/// them. Warps turn them by shared memory, so that what is read and written in memory is whole.
+template <class T, int kTileN, class End>
+__device__ void finish(const Problem& p, const Tile& tile, const float (&sums)[2][kTileN / 2],
+                       T* turned, unsigned char* room, End& end) {
+  using Own = Step<T, kTileN>;
   constexpr int kPitch = turned_pitch(sizeof(T)) * 4 / static_cast<int>(sizeof(T));
-  constexpr int kCols = kStageRowBytes / static_cast<int>(sizeof(T));
+  constexpr int kCols = Own::kCols;
   constexpr int V = 16 / static_cast<int>(sizeof(T));
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
 #pragma unroll
   for (int part = 0; part < kTileN / kCols; ++part) {
     const int col0 = tile.col + part * kCols;
@@ -208,10 +303,13 @@ __device__ void finish(const Problem& p, const Tile<kTileN>& tile,
 #pragma unroll
     for (int j = 0; j < kCols / 8; ++j) {
       const int col = col0 + j * 8 + lane % 4 * 2;
-      bias[j] = p.bias && col < p.n ? fused::load<T, 2>(p.bias, col) : fused::Vec<T, 2>{};
+      bias[j] =
+          End::kBiased && p.bias && col < p.n ? fused::load<T, 2>(p.bias, col) : fused::Vec<T, 2>{};
     }
 #pragma unroll
     for (int b = 0; b < 2; ++b) {
+      const Own step(p, tile, part * 2 + b);
+      if (b == 0 && step.column_is_there) end.begin_part(step.col);
       __syncwarp();
 #pragma unroll
       for (int j = 0; j < kCols / 8; ++j)
@@ -223,24 +321,30 @@ __device__ void finish(const Problem& p, const Tile<kTileN>& tile,
                   sums[b][from + 1] + fused::widen(bias[j].v[1]));
         }
       __syncwarp();
-      const int row0 = tile.row + b * 64 + warp * 16;
-      const int col = col0 + lane % 8 * V;
-#pragma unroll 2
-      for (int r = lane / 8; r < 16; r += 4) {
-        auto own = *reinterpret_cast<const fused::Vec<T, V>*>(turned + r * kPitch + lane % 8 * V);
-        if (row0 + r < p.m && col < p.n) end(static_cast<long long>(row0 + r) * p.n + col, own.v);
+      if constexpr (End::kOperands > 0) asm volatile("cp.async.wait_all;" ::: "memory");
+#pragma unroll(End::kOperands > 0 ? 4 : 2)
+      for (int r = 0; r < step.kRows; ++r) {
+        auto own = *reinterpret_cast<const fused::Vec<T, V>*>(turned + (lane / 8 + r * 4) * kPitch +
+                                                              lane % 8 * V);
+        if (step.has(p, r))
+          end.take(part, step.template at<typename End::Offset>(p, r), own.v,
+                   room + (r * 32 + lane) * 16, step.kRows * 32 * 16);
       }
+      if (part * 2 + b + 1 < Own::kSteps) fetch<T, kTileN>(p, tile, part * 2 + b + 1, room, end);
     }
   }
 }
 
-/// The whole kernel: blocks of kThreads in clusters of two, with shared_bytes().
-template <class T, int kTileN, class End>
-__device__ void product(const Problem& p, const TensorMap& a, const TensorMap& b, const End& end) {
+/// The whole kernel: blocks of kThreads in clusters of two, with shared_bytes(). kByRows: b is (k,
+/// n), of 16 bits, and the tiles have 128 columns.
+template <class T, int kTileN, bool kByRows, class Order, class End, int kStages = wgmma::kStages>
+__device__ void product_in_order(const Problem& p, const TensorMap& a, const TensorMap& b,
+                                 End& end) {
   extern __shared__ __align__(1024) unsigned char wgmma_shared[];
   __shared__ u64 barriers[2 * kStages];
   const u32 stages = (shared_address(wgmma_shared) + 1023) & ~1023U;
   constexpr int kStageBytes = stage_bytes(kTileN);
+  constexpr int kBBytes = kStageBytes - a_bytes();
   auto* const turned = reinterpret_cast<T*>(wgmma_shared + (stages - shared_address(wgmma_shared)) +
                                             kStages * kStageBytes);
   const u32 full = shared_address(barriers);
@@ -255,25 +359,24 @@ __device__ void product(const Problem& p, const TensorMap& a, const TensorMap& b
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   sync_cluster();
-  const int pairs = p.pairs_m * p.tiles_n;
-  const int cluster = static_cast<int>(blockIdx.x) / kCluster;
-  const int clusters = static_cast<int>(gridDim.x) / kCluster;
+  const Order order(p);
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (threadIdx.x == 0) {
       int stage = 0;
       u32 parity = 1;
-      for (int pair = cluster; pair < pairs; pair += clusters) {
-        const Tile<kTileN> tile(p, pair);
+      for (int pair = order.first; pair < order.end; pair += order.step) {
+        const Tile tile = order.tile(p, pair);
         for (int k = 0; k < p.k_blocks; ++k) {
           wait_barrier(empty + stage * 8, parity);
           const u32 barrier = full + stage * 8;
           const u32 to = stages + stage * kStageBytes;
           constexpr int kPerBlock = kStageRowBytes / sizeof(T);
           expect_bytes(barrier, kStageBytes);
+          const u32 to_b = to + a_bytes() + rank * (kBBytes / kCluster);
+          const int col = tile.col + static_cast<int>(rank) * (kTileN / kCluster);
           copy_box(to, a, barrier, k * kPerBlock, tile.row);
-          share_box(to + a_bytes() + rank * ((kStageBytes - a_bytes()) / kCluster), b, barrier,
-                    k * kPerBlock, tile.col + static_cast<int>(rank) * (kTileN / kCluster));
+          share_box(to_b, b, barrier, kByRows ? col : k * kPerBlock, kByRows ? k * kPerBlock : col);
           if (++stage == kStages) stage = 0, parity ^= 1;
         }
       }
@@ -288,11 +391,18 @@ __device__ void product(const Problem& p, const TensorMap& a, const TensorMap& b
     };
     float sums[2][kTileN / 2];
     int first = (group - 1) * p.k_blocks;
+    auto* const room = reinterpret_cast<unsigned char*>(turned) + turned_bytes(sizeof(T)) +
+                       warp * room_bytes(End::kOperands);
+    T* const own_turned = turned + warp * 16 * turned_pitch(sizeof(T)) * 4 / sizeof(T);
+    end.begin();
     if (group == 2) give_turn(1);
-    for (int pair = cluster + (group - 1) * clusters; pair < pairs; pair += 2 * clusters) {
+    for (int pair = order.first + (group - 1) * order.step; pair < order.end;
+         pair += 2 * order.step) {
       int stage = first % kStages;
       u32 parity = first / kStages & 1;
       int before = 0;
+      const Tile tile = order.tile(p, pair);
+      fetch<T, kTileN>(p, tile, 0, room, end);
       wait_turn(group);
       for (int k = 0; k < p.k_blocks; ++k) {
         wait_barrier(full + stage * 8, parity);
@@ -302,8 +412,11 @@ __device__ void product(const Problem& p, const TensorMap& a, const TensorMap& b
         for (int step = 0; step < 4; ++step)
 #pragma unroll
           for (int half = 0; half < 2; ++half)
-            multiply<T, kTileN>(sums[half], descriptor(at + half * (a_bytes() / 2) + step * 32),
-                                descriptor(at + a_bytes() + step * 32), k + step > 0 ? 1 : 0);
+            multiply<T, kTileN, kByRows>(
+                sums[half], descriptor(at + half * (a_bytes() / 2) + step * 32),
+                kByRows ? descriptor_across(at + a_bytes() + step * 16 * 128, kBBytes / kCluster)
+                        : descriptor(at + a_bytes() + step * 32),
+                k + step > 0 ? 1 : 0);
         commit_products();
         if (k > 0) {
           wait_products<1>();
@@ -318,12 +431,19 @@ __device__ void product(const Problem& p, const TensorMap& a, const TensorMap& b
       for (int half = 0; half < 2; ++half) read_from_here(sums[half]);
       release(before);
       first += 2 * p.k_blocks;
-      finish<T, kTileN>(p, Tile<kTileN>(p, pair), sums,
-                        turned + warp * 16 * turned_pitch(sizeof(T)) * 4 / sizeof(T), end);
+      finish<T, kTileN>(p, tile, sums, own_turned, room, end);
     }
+    end.finish(p, turned);
   }
   // What arrives from the other block finds this one.
   sync_cluster();
+}
+
+/// Any product, with `end(at, x)` for some results beside each other.
+template <class T, int kTileN, class End>
+__device__ void product(const Problem& p, const TensorMap& a, const TensorMap& b, const End& end) {
+  EachResult<End> each{end};
+  product_in_order<T, kTileN, false, Near<kTileN>>(p, a, b, each);
 }
 
 #endif

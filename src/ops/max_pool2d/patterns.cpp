@@ -4,6 +4,9 @@
 #include "mica/ops/max_pool2d/max_pool2d.h"
 
 namespace mica {
+
+std::optional<MatchedCall> without_positions(const Match& match);  // in values.cpp
+
 namespace {
 
 bool may_overlap(const MaxPool2dParams& p) {
@@ -48,6 +51,7 @@ Patterns max_pool2d_patterns() {
       {{{"relu_grad", {kSpread, kY}}, spread, pool}, move_gradient<true>},
       {{{"tanh_grad", {kSpread, kY}}, spread, pool}, move_gradient<false>},
       {{{"sigmoid_grad", {kSpread, kY}}, spread, pool}, move_gradient<false>},
+      {{{"max_pool2d", {}, {kPooled}}}, without_positions},
   };
 }
 

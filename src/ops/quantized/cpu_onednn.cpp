@@ -5,23 +5,16 @@
 #include "mica/core/check.h"
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/ops/quantized/kernels.h"
+#include "mica/runtime/cpu/onednn.h"
 
 namespace mica {
 namespace {
 
 using dnnl::memory;
+using onednn::engine;
+using onednn::stream;
 using Tag = memory::format_tag;
 using Type = memory::data_type;
-
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-
-dnnl::stream& stream() {
-  thread_local dnnl::stream s(engine());
-  return s;
-}
 
 /// Older ones add pairs of products in 16 bits, which may not hold them.
 bool has_vnni() {
@@ -43,14 +36,14 @@ bool has_vnni() {
   return has;
 }
 
-/// x as bytes, the weight in the primitive's order, the product, and its result in the order of y
-/// where that is another: each a piece of the workspace.
+/// x as bytes where it is not given so, the weight in the primitive's order, the product, and its
+/// result in the order of y where that is another: each a piece of the workspace.
 struct State : KernelState {
   struct Piece {
     memory::desc desc;
     size_t at = 0;
   };
-  dnnl::primitive quantize, pack, compute, unpack;  ///< pack and unpack may be empty
+  dnnl::primitive quantize, pack, compute, unpack;  ///< all but compute may be empty
   memory::desc x, weight, y, by_channel;
   Piece bytes, packed, product;
   memory::desc quantize_scratch, pack_scratch, compute_scratch, unpack_scratch;
@@ -74,6 +67,7 @@ dnnl::primitive_attr finishing(const memory::desc& by_channel, bool bias) {
 }
 
 Type type_of(const Quantization& q) { return q.has_sign ? Type::s8 : Type::u8; }
+Type type_of(const Quantization& q, DType x) { return x == DType::f32 ? Type::f32 : type_of(q); }
 
 template <class Description>
 void check_fast(const Description& description) {
@@ -85,20 +79,24 @@ void check_fast(const Description& description) {
 /// Fills in all but the primitive that computes.
 void add_passes(State& s, const Quantization& q, const memory::desc& bytes,
                 const memory::desc& packed, const memory::desc& product) {
-  dnnl::primitive_attr scaled = attributes();
-  scaled.set_output_scales(0, {static_cast<float>(1 / q.scale)});
-  const dnnl::reorder::primitive_desc quantize(engine(), s.x, engine(), bytes, scaled);
-  s.quantize = dnnl::reorder(quantize);
-  s.quantize_scratch = quantize.scratchpad_desc();
   size_t end = 0;
-  size_t scratch = std::max(s.quantize_scratch.get_size(), s.compute_scratch.get_size());
+  size_t scratch = s.compute_scratch.get_size();
   const auto piece = [&](const memory::desc& desc) {
     constexpr size_t kAlignment = 64;
     const size_t at = end;
     end += (desc.get_size() + kAlignment - 1) / kAlignment * kAlignment;
     return State::Piece{desc, at};
   };
-  s.bytes = piece(bytes);
+  if (bytes != s.x) {
+    dnnl::primitive_attr scaled = attributes();
+    if (s.x.data_type() == Type::f32)
+      scaled.set_output_scales(0, {static_cast<float>(1 / q.scale)});
+    const dnnl::reorder::primitive_desc quantize(engine(), s.x, engine(), bytes, scaled);
+    s.quantize = dnnl::reorder(quantize);
+    s.quantize_scratch = quantize.scratchpad_desc();
+    scratch = std::max(scratch, s.quantize_scratch.get_size());
+    s.bytes = piece(bytes);
+  }
   if (packed != s.weight) {
     const dnnl::reorder::primitive_desc pack(engine(), s.weight, engine(), packed, attributes());
     s.pack = dnnl::reorder(pack);
@@ -127,8 +125,12 @@ void run_state(const State& s, const Call& call) {
     primitive.execute(
         stream(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, scratch(room)}});
   };
-  const memory x = piece(s.bytes);
-  reorder(s.quantize, at(s.x, call.in[0].data), x, s.quantize_scratch);
+  memory x = at(s.x, call.in[0].data);
+  if (s.quantize) {
+    const memory bytes = piece(s.bytes);
+    reorder(s.quantize, x, bytes, s.quantize_scratch);
+    x = bytes;
+  }
   memory weight = at(s.weight, call.in[1].data);
   if (s.pack) {
     const memory packed = piece(s.packed);
@@ -179,7 +181,7 @@ std::shared_ptr<State> prepare_conv(const QuantizedConv2dParams& p, const Specs&
   const auto order = [](const TensorSpec& t) {
     return t.is_channels_last() ? Tag::nhwc : Tag::nchw;
   };
-  s->x = {x, Type::f32, order(specs.in[0])};
+  s->x = {x, type_of(p.x, specs.in[0].dtype), order(specs.in[0])};
   s->y = {y, Type::f32, order(specs.out[0])};
   s->weight = {w, Type::s8, g.groups > 1 ? Tag::abcde : Tag::abcd};
   s->by_channel = {{1, g.o, 1, 1}, Type::f32, Tag::abcd};
@@ -221,7 +223,7 @@ std::shared_ptr<State> prepare_linear(const QuantizedLinearParams& p, const Spec
   const int64_t k = specs.in[1].shape[1];
   const int64_t rows = specs.out[0].numel() / n;
   auto s = std::make_shared<State>();
-  s->x = {{rows, k}, Type::f32, Tag::ab};
+  s->x = {{rows, k}, type_of(p.x, specs.in[0].dtype), Tag::ab};
   s->y = {{rows, n}, Type::f32, Tag::ab};
   s->weight = {{k, n}, Type::s8, Tag::ba};
   s->by_channel = {{1, n}, Type::f32, Tag::ab};

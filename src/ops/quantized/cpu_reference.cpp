@@ -9,6 +9,13 @@ Support supports(const P&, const Specs&) {
   return Support::yes().with_contiguous({1, 2, 3});
 }
 
+/// An element as the integer that stands for it.
+int32_t integer(const Quantization& q, const Arg& x, int64_t at) {
+  if (x.dtype() == DType::i8) return x.as<int8_t>()[at];
+  if (x.dtype() == DType::u8) return x.as<uint8_t>()[at];
+  return quantized(q, x.as<float>()[at]);
+}
+
 float finished(const Call& call, int64_t channel, int64_t sum) {
   const double scaled =
       static_cast<double>(call.in[2].as<float>()[channel]) * static_cast<double>(sum);
@@ -32,9 +39,9 @@ void run_conv(const QuantizedConv2dParams& p, const Call& call) {
           const int64_t v = ow * g.stride.w - g.padding.w + j * g.dilation.w;
           if (h < 0 || v < 0 || h >= g.h || v >= g.w) continue;
           const int64_t channel = o / g.group_out() * g.group_in() + c;
-          const float x =
-              call.in[0].as<float>()[n * xs[0] + channel * xs[1] + h * xs[2] + v * xs[3]];
-          sum += int64_t{quantized(p.x, x)} * w[((o * g.group_in() + c) * g.kh + i) * g.kw + j];
+          const int64_t at = n * xs[0] + channel * xs[1] + h * xs[2] + v * xs[3];
+          sum += int64_t{integer(p.x, call.in[0], at)} *
+                 w[((o * g.group_in() + c) * g.kh + i) * g.kw + j];
         }
     call.out[0].as<float>()[n * ys[0] + o * ys[1] + oh * ys[2] + ow * ys[3]] =
         finished(call, o, sum);
@@ -56,8 +63,8 @@ void run_linear(const QuantizedLinearParams& p, const Call& call) {
     for (int64_t o = 0; o < w[0]; ++o) {
       int64_t sum = 0;
       for (int64_t k = 0; k < w[1]; ++k)
-        sum += int64_t{quantized(p.x, call.in[0].as<float>()[r * w[1] + k])} *
-               call.in[1].as<int8_t>()[o * w[1] + k];
+        sum +=
+            int64_t{integer(p.x, call.in[0], r * w[1] + k)} * call.in[1].as<int8_t>()[o * w[1] + k];
       call.out[0].as<float>()[r * w[0] + o] = finished(call, o, sum);
     }
 }

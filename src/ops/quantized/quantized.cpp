@@ -18,6 +18,9 @@ enum In { kX, kWeight, kScale, kBias };
 
 void check_operands(const char* op, const Quantization& q, std::span<const TensorSpec> in) {
   check(std::isfinite(q.scale) && q.scale > 0, "{}: x_scale must be positive, got {}", op, q.scale);
+  check<DTypeError>(in[kX].dtype == DType::f32 || in[kX].dtype == q.dtype(),
+                    "{}: integers {} a sign are {}, got {}", op, q.has_sign ? "with" : "without",
+                    q.dtype(), in[kX].dtype);
   check<DTypeError>(in[kWeight].dtype == DType::i8, "{}: weight must be i8, got {}", op,
                     in[kWeight].dtype);
   for (const int i : {kScale, kBias}) {
@@ -52,6 +55,12 @@ void infer_linear(const QuantizedLinearParams& p, std::span<const TensorSpec> in
 /// The integers that stand for x, as f32.
 int add_quantized(ComposedState& state, const Quantization& q) {
   const TensorSpec x = state.spec(state.in(kX));
+  if (x.dtype != DType::f32) {
+    const int wide = state.temporary(x.shape, DType::f32, x);
+    state.add(find_op("copy"), CopyParams{DType::f32, x.is_channels_last()}, {state.in(kX)},
+              {wide});
+    return wide;
+  }
   const int factor = state.temporary({}, DType::f32, state.spec(state.in(kScale)));
   state.add(find_op("full"), FullParams{{}, 1 / q.scale, DType::f32, x.device}, {}, {factor});
   const int scaled = state.temporary(x.shape, DType::f32, x);
@@ -120,7 +129,8 @@ const OpDef& quantized_conv2d_op() {
       Op<QuantizedConv2dParams>("quantized_conv2d")
           .inputs({"x", "weight", "scale", "bias?"})
           .formats({Format::images}, {Format::images})
-          .dtypes(DTypeSet({DType::f32}, "f32"))
+          .carries({}, {0})
+          .dtypes(DTypeSet({DType::f32, DType::i8, DType::u8}, "f32, i8 or u8"))
           .infer<infer_conv>()
           .no_gradient(kNoGradient)
           .cpu({quantized_conv2d_composed_kernel(), quantized_conv2d_reference_kernel()})
@@ -128,11 +138,13 @@ const OpDef& quantized_conv2d_op() {
   return def;
 }
 
+KernelList quantized_conv2d_carrying_kernels() { return {}; }
+
 const OpDef& quantized_linear_op() {
   static OpDef def =
       Op<QuantizedLinearParams>("quantized_linear")
           .inputs({"x", "weight", "scale", "bias?"})
-          .dtypes(DTypeSet({DType::f32}, "f32"))
+          .dtypes(DTypeSet({DType::f32, DType::i8, DType::u8}, "f32, i8 or u8"))
           .infer<infer_linear>()
           .no_gradient(kNoGradient)
           .cpu({quantized_linear_composed_kernel(), quantized_linear_reference_kernel()})

@@ -5,7 +5,7 @@
 #include "mica/ops/conv2d/conv2d.h"
 
 // Layers whose products are of 8-bit integers, for networks whose ranges are known
-// (inference/quantize.h). They take and give f32.
+// (inference/quantize.h). They take f32, or the integers that stand for it, and give f32.
 namespace mica {
 
 /// How an input becomes integers: x times 1 / scale, rounded to even, held to -128 … 127, or to
@@ -16,6 +16,7 @@ struct Quantization {
 
   double lowest() const { return has_sign ? -128 : 0; }
   double highest() const { return has_sign ? 127 : 255; }
+  DType dtype() const { return has_sign ? DType::i8 : DType::u8; }
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {

@@ -4,6 +4,7 @@
 
 namespace mica {
 
+Kernel recurrent_cudnn_kernel();
 Kernel recurrent_persistent_kernel();
 Kernel recurrent_grad_persistent_kernel();
 

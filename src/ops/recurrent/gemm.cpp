@@ -72,6 +72,13 @@ void RecurrentProducts::add(RecurrentProduct which, bool bias) {
       e.in = {matrix(all, p.outputs), matrix(all, p.units), {}};
       break;
   }
+  const bool of_step = which == RecurrentProduct::step || which == RecurrentProduct::step_back;
+  if (make_packed_ && of_step) {
+    e.packed = make_packed_(e.out[0].shape[0], e.out[0].shape[1], e.in[0].shape[1],
+                            which == RecurrentProduct::step);
+    workspace_bytes_ = std::max(workspace_bytes_, e.packed->workspace_bytes());
+    return;
+  }
   const OpDef& op = op_of(which);
   e.inputs = static_cast<size_t>(op.inputs());
   if (!e.out[0].defined) {
@@ -100,12 +107,21 @@ void RecurrentEngine::run(RecurrentProduct which, std::array<const void*, 3> in,
 
 void RecurrentEngine::product(RecurrentProduct which, const void* a, const void* b,
                               void* out) const {
+  if (const PackedProduct* packed = products_.packed(which))
+    return packed->run(a, b, out, workspace_);
   run(which, {a, b, which == RecurrentProduct::input ? bias_ : nullptr}, {out, nullptr});
 }
 
 void RecurrentEngine::weight_gradient(RecurrentProduct which, const void* dy, const void* x,
                                       void* dw, void* db) const {
   run(which, {dy, x, nullptr}, {dw, db ? db : unused_bias_gradient_});
+}
+
+const void* RecurrentEngine::packed(RecurrentProduct which, const void* b, void* to) const {
+  const PackedProduct* product = products_.packed(which);
+  if (!product) return b;
+  product->pack(b, to, workspace_);
+  return to;
 }
 
 Support supports_recurrent_gemm(const Specs& specs) {
@@ -117,11 +133,12 @@ Support supports_recurrent_gemm(const Specs& specs) {
 
 std::shared_ptr<RecurrentGemmState> prepare_recurrent_gemm(const RecurrentPasses& passes,
                                                            const RecurrentParams& params,
-                                                           const Specs& specs) {
+                                                           const Specs& specs,
+                                                           MakePacked* make_packed) {
   using namespace recurrent_io;
   const TensorSpec& x = specs.in[kX];
   const RecurrentProblem p(params.mode, params.reverse, x, specs.in[kWHh], specs.in[kWHr].defined);
-  RecurrentProducts products(passes, p, x.dtype, x.device);
+  RecurrentProducts products(passes, p, x.dtype, x.device, make_packed);
   const bool bias = specs.in[kBIh].defined;
   const bool lengths = specs.in[kLengths].defined;
   products.add(RecurrentProduct::input, bias);
@@ -142,6 +159,8 @@ std::shared_ptr<RecurrentGemmState> prepare_recurrent_gemm(const RecurrentPasses
   if (p.projected && lengths) state->projected = parts.add(p.batch * p.outputs * size);
   if (lengths) state->state = parts.add(p.batch * p.outputs * size);
   state->library = parts.add(static_cast<int64_t>(state->products.workspace_bytes()));
+  if (const PackedProduct* packed = state->products.packed(RecurrentProduct::step))
+    state->packed = parts.add(static_cast<int64_t>(packed->packed_bytes()));
   state->workspace_bytes = parts.bytes();
   return state;
 }
@@ -170,6 +189,7 @@ void run_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState&
     bias = part(s.bias);
   }
   const RecurrentEngine engine(s.products, bias, nullptr, part(s.library), call.encoder);
+  w_hh = engine.packed(RecurrentProduct::step, w_hh, part(s.packed));
   walk_forward(engine, p,
                {in(kX), w_ih, w_hh, in(kWHr), in(kH0), in(kC0), lengths, out(kY), out(kHn),
                 out(kCn), params.keep ? out(kGates) : part(s.gates), params.keep,
@@ -179,11 +199,12 @@ void run_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState&
 
 std::shared_ptr<RecurrentGemmState> prepare_recurrent_grad_gemm(const RecurrentPasses& passes,
                                                                 const RecurrentGradParams& params,
-                                                                const Specs& specs) {
+                                                                const Specs& specs,
+                                                                MakePacked* make_packed) {
   using namespace recurrent_grad_io;
   const TensorSpec& x = specs.in[kX];
   const RecurrentProblem p(params.mode, params.reverse, x, specs.in[kWHh], specs.in[kWHr].defined);
-  RecurrentProducts products(passes, p, x.dtype, x.device);
+  RecurrentProducts products(passes, p, x.dtype, x.device, make_packed);
   products.add(RecurrentProduct::step_back);
   if (params.input) products.add(RecurrentProduct::input_back);
   products.add(RecurrentProduct::ih);
@@ -215,6 +236,8 @@ std::shared_ptr<RecurrentGemmState> prepare_recurrent_grad_gemm(const RecurrentP
     state->dhidden = parts.add(p.batch * p.units * size);
   }
   state->library = parts.add(static_cast<int64_t>(state->products.workspace_bytes()));
+  if (const PackedProduct* packed = state->products.packed(RecurrentProduct::step_back))
+    state->packed = parts.add(static_cast<int64_t>(packed->packed_bytes()));
   state->workspace_bytes = parts.bytes();
   return state;
 }
@@ -242,6 +265,7 @@ void run_recurrent_grad_gemm(const RecurrentGradParams& params, const RecurrentG
     dw_hh = part(s.dw_hh);
   }
   const RecurrentEngine engine(s.products, nullptr, part(s.unused), part(s.library), call.encoder);
+  w_hh = engine.packed(RecurrentProduct::step_back, w_hh, part(s.packed));
   walk_backward(engine, p,
                 {in(kX),
                  w_ih,

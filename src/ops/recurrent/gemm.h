@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "mica/op/select.h"
 #include "mica/ops/recurrent/steps.h"
@@ -24,16 +25,34 @@ class WorkspaceParts {
   size_t bytes_ = 0;
 };
 
+/// A product whose right operand is brought into a library's order once and serves all steps.
+class PackedProduct {
+ public:
+  virtual ~PackedProduct() = default;
+  virtual size_t packed_bytes() const = 0;
+  virtual size_t workspace_bytes() const = 0;
+  virtual void pack(const void* b, void* to, void* workspace) const = 0;
+  virtual void run(const void* a, const void* packed, void* out, void* workspace) const = 0;
+};
+/// Of (rows, depth) and (depth, cols), which lies transposed or not. Raises Unsupported where the
+/// library has none.
+using MakePacked = std::unique_ptr<PackedProduct>(int64_t rows, int64_t cols, int64_t depth,
+                                                  bool transposed);
+
 /// The products of a layer with their kernels.
 class RecurrentProducts {
  public:
   RecurrentProducts(const RecurrentPasses& table, const RecurrentProblem& p, DType of,
-                    Device device)
-      : passes(table), problem(p), dtype(of), device_(device) {}
+                    Device device, MakePacked* make_packed = nullptr)
+      : passes(table), problem(p), dtype(of), device_(device), make_packed_(make_packed) {}
 
   /// Chooses a kernel for it; `bias` of the input's.
   void add(RecurrentProduct which, bool bias = false);
   size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Of a step's product; null where it takes the weights as they are.
+  const PackedProduct* packed(RecurrentProduct which) const {
+    return entries_[static_cast<size_t>(which)].packed.get();
+  }
 
   const RecurrentPasses& passes;
   const RecurrentProblem problem;
@@ -43,6 +62,7 @@ class RecurrentProducts {
   friend class RecurrentEngine;
   struct Entry {
     std::shared_ptr<const Prepared> prepared;
+    std::unique_ptr<PackedProduct> packed;  ///< instead
     std::array<TensorSpec, 3> in;
     std::array<TensorSpec, 2> out;
     size_t inputs = 2, outputs = 1;
@@ -50,6 +70,7 @@ class RecurrentProducts {
   TensorSpec matrix(int64_t rows, int64_t cols) const;
 
   Device device_;
+  MakePacked* make_packed_;
   std::array<Entry, static_cast<size_t>(RecurrentProduct::count)> entries_;
   size_t workspace_bytes_ = 0;
 };
@@ -71,6 +92,8 @@ class RecurrentEngine {
   void product(RecurrentProduct which, const void* a, const void* b, void* out) const;
   void weight_gradient(RecurrentProduct which, const void* dy, const void* x, void* dw,
                        void* db) const;
+  /// What `product` takes in b's place: b itself, or b packed to `to`.
+  const void* packed(RecurrentProduct which, const void* b, void* to) const;
 
   const RecurrentPasses& passes;
   const DType dtype;
@@ -91,7 +114,7 @@ struct RecurrentGemmState : KernelState {
   RecurrentProducts products;
   // Where parts of the workspace begin; of a part that is not needed it does not matter.
   size_t w_ih = 0, w_hh = 0, bias = 0, gates = 0, cells = 0, step = 0, hidden = 0, projected = 0;
-  size_t state = 0, library = 0;
+  size_t state = 0, library = 0, packed = 0;
   size_t dw_ih = 0, dw_hh = 0, db = 0, carry = 0, dc = 0, back = 0, dgates = 0, before = 0;
   size_t dh = 0, dhidden = 0, unused = 0;
 };
@@ -99,10 +122,12 @@ struct RecurrentGemmState : KernelState {
 Support supports_recurrent_gemm(const Specs& specs);
 std::shared_ptr<RecurrentGemmState> prepare_recurrent_gemm(const RecurrentPasses& passes,
                                                            const RecurrentParams& params,
-                                                           const Specs& specs);
+                                                           const Specs& specs,
+                                                           MakePacked* make_packed = nullptr);
 std::shared_ptr<RecurrentGemmState> prepare_recurrent_grad_gemm(const RecurrentPasses& passes,
                                                                 const RecurrentGradParams& params,
-                                                                const Specs& specs);
+                                                                const Specs& specs,
+                                                                MakePacked* make_packed = nullptr);
 void run_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState& state,
                         const Call& call);
 void run_recurrent_grad_gemm(const RecurrentGradParams& params, const RecurrentGemmState& state,

@@ -3,6 +3,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "mica/ops/sort/cuda_keys.cuh"
+#include "mica/ops/sort/cuda_radix.h"
 #include "mica/ops/sort/sort.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
@@ -48,14 +49,18 @@ size_t temporary_bytes(int64_t count, int bits) {
 
 /// A stable sort by the lowest `bits` of the keys. The buffers swap as cub pleases.
 template <class Key>
-void sort_pairs(const Call& c, const Buffers& buffers, cub::DoubleBuffer<Key>& keys,
+void sort_pairs(Encoder& encoder, void* temporary, size_t bytes, cub::DoubleBuffer<Key>& keys,
                 cub::DoubleBuffer<uint32_t>& positions, int64_t count, int bits) {
-  char* temporary = static_cast<char*>(c.workspace) + buffers.temporary;
-  size_t bytes = buffers.end - buffers.temporary;
   // cub launches its own kernels, on the encoder's stream, so that they are ordered and captured
   // with the others.
-  check_cuda(cub::DeviceRadixSort::SortPairs(
-      temporary, bytes, keys, positions, static_cast<int>(count), 0, bits, c.encoder->stream()));
+  check_cuda(cub::DeviceRadixSort::SortPairs(temporary, bytes, keys, positions,
+                                             static_cast<int>(count), 0, bits, encoder.stream()));
+}
+template <class Key>
+void sort_pairs(const Call& c, const Buffers& buffers, cub::DoubleBuffer<Key>& keys,
+                cub::DoubleBuffer<uint32_t>& positions, int64_t count, int bits) {
+  sort_pairs(*c.encoder, static_cast<char*>(c.workspace) + buffers.temporary,
+             buffers.end - buffers.temporary, keys, positions, count, bits);
 }
 
 template <class T>
@@ -327,6 +332,24 @@ void run_unique(const NoParams&, const UniqueState& s, const Call& c) {
 }
 
 }  // namespace
+
+cuda::RadixPairs::RadixPairs(int64_t count, int bits) : count_(count), bits_(bits) {
+  if (count == 0) return;
+  const Buffers buffers(count, sizeof(uint32_t), temporary_bytes<uint32_t>(count, bits));
+  std::copy_n(buffers.keys, 2, keys_);
+  std::copy_n(buffers.positions, 2, positions_);
+  temporary_ = buffers.temporary;
+  end_ = buffers.end;
+}
+
+cuda::RadixPairs::Sorted cuda::RadixPairs::sort(Encoder& encoder, void* workspace) const {
+  cub::DoubleBuffer<uint32_t> keys{at(workspace, keys_[0]), at(workspace, keys_[1])};
+  cub::DoubleBuffer<uint32_t> positions{at(workspace, positions_[0]), at(workspace, positions_[1])};
+  if (count_ > 0)
+    sort_pairs(encoder, at(workspace, temporary_), end_ - temporary_, keys, positions, count_,
+               bits_);
+  return {keys.Current(), positions.Current()};
+}
 
 KernelList sort_cuda_kernels() {
   return {sort_block_kernel(),

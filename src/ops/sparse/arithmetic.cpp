@@ -160,8 +160,11 @@ SparseTensor sampled_addmm(const SparseTensor& input, const Tensor& mat1, const 
 Tensor sum(const SparseTensor& input, std::optional<int64_t> dim) {
   if (!dim) return mica::sum(input.values());
   check<IndexError>(*dim >= -2 && *dim < 2, "sparse.sum: dim must be 0 or 1, got {}", *dim);
-  const SparseTensor coo = input.to_sparse();
   const int64_t kept = *dim % 2 == 0 ? 1 : 0;  // the axis
+  if (input.layout() == (kept == 0 ? SparseLayout::csr : SparseLayout::csc) &&
+      is_floating(input.dtype()))
+    return row_sums(SparseParts::of(input).compressed, input.values());
+  const SparseTensor coo = input.to_sparse();
   return index_add(zeros({input.size(static_cast<int>(kept))}, {input.dtype(), input.device()}), 0,
                    coordinate(coo, kept), coo.values());
 }

@@ -50,9 +50,9 @@ void run_ends(const CsrParams& p, const Call& c) {
 
 template <class I>
 void check_row_length(const CsrPattern<I>& out, int64_t row, size_t found) {
-  check(out.end(row) - out.begin(row) == static_cast<int64_t>(found),
-        "csr_product: crow is not that of the product: row {} has {} entries, not {}", row, found,
-        out.end(row) - out.begin(row));
+  check<IndexError>(out.end(row) - out.begin(row) == static_cast<int64_t>(found),
+                    "csr_product: crow is not that of the product: row {} has {} entries, not {}",
+                    row, found, out.end(row) - out.begin(row));
 }
 
 void run_product(const CsrProductParams& p, const KernelState&, const Call& c) {

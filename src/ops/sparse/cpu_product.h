@@ -4,13 +4,6 @@
 
 namespace mica {
 
-namespace csr_product_inputs {
-enum In { kCrowA, kColA, kA, kCrowB, kColB, kB, kCrow };
-}
-namespace csr_sampled_product_inputs {
-enum In { kCrow, kCol, kCrowA, kColA, kA, kCrowB, kColB, kB };
-}
-
 // In threads over rows, each with a row of the result as if it were dense.
 Kernel csr_product_ends_rows_kernel();
 Kernel csr_product_rows_kernel();

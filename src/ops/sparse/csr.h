@@ -82,6 +82,13 @@ struct CsrProductParams {
   }
 };
 
+namespace csr_product_inputs {
+enum In { kCrowA, kColA, kA, kCrowB, kColB, kB, kCrow };
+}
+namespace csr_sampled_product_inputs {
+enum In { kCrow, kCol, kCrowA, kColA, kA, kCrowB, kColB, kB };
+}
+
 /// A B by Gustavson's algorithm, in two passes: how many entries there are is read in between. The
 /// columns of each row rise.
 CsrParts csr_product(const CsrParts& a, const CsrParts& b, int64_t columns);

@@ -29,6 +29,8 @@ inline SparseTensor make_csr(const CsrParts& parts, const Shape& shape, bool coa
 
 /// Row (0) or column (1) of each entry of a coo.
 Tensor coordinate(const SparseTensor& coo, int64_t axis);
+/// The sum of each row's values, which are floating.
+Tensor row_sums(const Tensor& crow, const Tensor& values);
 /// True for the first of equal neighbours.
 Tensor first_of_each(const Tensor& sorted);
 

@@ -7,7 +7,8 @@
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/reference.h"
 #include "mica/ops/sparse/cpu_pattern.h"
-#include "mica/ops/sparse/csr.h"
+#include "mica/ops/sparse/parts.h"
+#include "mica/ops/view/view.h"
 #include "mica/runtime/cpu/runs.h"
 
 namespace mica {
@@ -26,19 +27,19 @@ void infer(const CsrSoftmaxParams&, std::span<const TensorSpec> in, OutSpecs& ou
   out.add(in[1].shape, in[1].dtype);
 }
 
-/// The sum over each row, at each entry: products with a matrix that has one column.
-Tensor row_sums(const Tensor& crow, const Tensor& values) {
+/// The sum over each row, at each entry.
+Tensor sums_at_entries(const Tensor& crow, const Tensor& values) {
   const Tensor first = zeros(values.shape(), {crow.dtype(), crow.device()});
   const Tensor one = ones({1, 1}, {values.dtype(), values.device()});
-  return csr_sampled_matmul(crow, first, csr_matmul(crow, first, values, one), one);
+  return csr_sampled_matmul(crow, first, unsqueeze(row_sums(crow, values), 1), one);
 }
 
 Tensors vjp(const CsrSoftmaxParams& p, const VjpArgs& a) {
   const Tensor& crow = a.in[0];
   const Tensor& y = a.out[0];
   const Tensor& g = a.grad[0];
-  return {Tensor(), p.log ? sub(g, mul(exp(y), row_sums(crow, g)))
-                          : mul(y, sub(g, row_sums(crow, mul(g, y))))};
+  return {Tensor(), p.log ? sub(g, mul(exp(y), sums_at_entries(crow, g)))
+                          : mul(y, sub(g, sums_at_entries(crow, mul(g, y))))};
 }
 
 /// One row of n.

@@ -106,12 +106,17 @@ SparseTensor coalesced(const SparseTensor& a) {
   const Tensor first = first_of_each(sorted.values);
   const Tensor at = flatten(nonzero(first));
   const Tensor ordered = index_select(a.values(), 0, sorted.indices);
-  const Tensor place = sub(cumsum(first, 0), 1);
+  const auto sums = [&] {
+    if (is_floating(a.dtype()))
+      return row_sums(concat({at, full({1}, a.nnz(), {DType::i64, a.device()})}), ordered);
+    const Tensor place = sub(cumsum(first, 0), 1);
+    return index_add(zeros(at.shape(), {a.dtype(), a.device()}), 0, place, ordered);
+  };
   return SparseParts{SparseLayout::coo,
                      a.shape(),
                      {},
                      index_select(a.indices(), 1, index_select(sorted.indices, 0, at)),
-                     index_add(zeros(at.shape(), {a.dtype(), a.device()}), 0, place, ordered),
+                     sums(),
                      true}
       .make();
 }
@@ -124,6 +129,12 @@ std::span<const char* const> names_of(SparseLayout) {
 }
 
 Tensor coordinate(const SparseTensor& coo, int64_t axis) { return select(coo.indices(), 0, axis); }
+
+/// A product with a matrix of one column, which sums in a fixed order and in threads.
+Tensor row_sums(const Tensor& crow, const Tensor& values) {
+  const Tensor first = zeros(values.shape(), {crow.dtype(), crow.device()});
+  return flatten(csr_matmul(crow, first, values, ones({1, 1}, {values.dtype(), values.device()})));
+}
 
 Tensor first_of_each(const Tensor& sorted) {
   const int64_t n = sorted.numel();

@@ -5,6 +5,7 @@
 
 #include "mica/ops/pool/cuda_planes.cuh"
 #include "mica/ops/upsample/cuda_bilinear.cuh"
+#include "mica/ops/upsample/cuda_bilinear_channels.cuh"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -279,8 +280,11 @@ void run_grad(const Upsample2dGradParams&, const ResampleState& s, const Call& c
 }  // namespace
 
 KernelList upsample2d_cuda_kernels() {
-  return {kernel<resampling::supports, resampling::prepare, resampling::run>("bilinear"),
-          kernel<supports<Upsample2dParams>, prepare, run>("direct")};
+  return {
+      kernel<resampling::supports, resampling::prepare, resampling::run>("bilinear"),
+      kernel<resampling::supports_channels, resampling::prepare_channels, resampling::run_channels>(
+          "bilinear_channels"),
+      kernel<supports<Upsample2dParams>, prepare, run>("direct")};
 }
 KernelList upsample2d_grad_cuda_kernels() {
   return {kernel<supports<Upsample2dGradParams>, prepare_grad, run_grad>("gather")};

@@ -79,7 +79,7 @@ void* CachingAllocator::allocate(size_t bytes, cudaStream_t stream) {
   block->op = current_op();
   stats_.allocated += block->bytes;
   stats_.peak = std::max(stats_.peak, stats_.allocated);
-  ++stats_.allocations;
+  block->number = ++stats_.allocations;
   return block->data;
 }
 
@@ -281,6 +281,17 @@ void CachingAllocator::empty_cache() {
 void CachingAllocator::set_limit(size_t bytes) {
   const std::lock_guard lock(mutex_);
   stats_.limit = bytes;
+}
+
+std::vector<MemoryBlock> CachingAllocator::blocks() {
+  const std::lock_guard lock(mutex_);
+  std::vector<MemoryBlock> all;
+  all.reserve(blocks_.size());
+  for (const auto& [data, block] : blocks_)
+    all.push_back(
+        {data, block->bytes, block->before == nullptr, block->free, block->op, block->number});
+  std::ranges::sort(all, std::less(), &MemoryBlock::data);
+  return all;
 }
 
 }  // namespace mica

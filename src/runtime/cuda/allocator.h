@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mica/runtime/cuda/pending.h"
+#include "mica/runtime/cuda_library.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -41,6 +42,8 @@ class CachingAllocator {
   /// Gives segments that are free as a whole back to the driver.
   void empty_cache();
   void set_limit(size_t bytes);
+  /// All there are, by address.
+  std::vector<MemoryBlock> blocks();
 
  private:
   struct Pool;
@@ -53,6 +56,7 @@ class CachingAllocator {
     Block* before = nullptr;  ///< neighbours in the segment
     Block* after = nullptr;
     const char* op = nullptr;             ///< for which it was allocated
+    uint64_t number = 0;                  ///< of the allocation
     std::vector<cudaStream_t> uses = {};  ///< streams other than the pool's
     int pending = 0;                      ///< events it waits for
   };

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "mica/core/check.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/cuda/fault_kinds.h"
+#include "mica/runtime/cuda/lost.h"
 #include "mica/runtime/cuda/programmatic_launch.h"
 #include "mica/runtime/host_waits.h"
 #include "mica/runtime/op_scope.h"
@@ -60,10 +63,31 @@ bool has_programmatic_launch(int device) {
 
 thread_local int g_programmatic = 0;  // scopes that are open
 
+/// A fault's axis where the fault stays, and `op` is the whole message.
+constexpr int64_t kLost = -2;
+/// Faults with errors of their own.
+struct FaultKinds {
+  std::mutex mutex;
+  std::vector<void (*)(const Fault&)> raise;
+};
+
+FaultKinds& fault_kinds() {
+  static auto* const kinds = new FaultKinds;
+  return *kinds;
+}
+constexpr int64_t kFirstKind = -3;  // the next is -4
+
 std::atomic<bool> g_cudnn_used{false};
 std::atomic<bool> g_cublas_lt_used{false};
 
 }  // namespace
+
+int64_t add_fault_kind(void (*raise)(const Fault& fault)) {
+  FaultKinds& kinds = fault_kinds();
+  const std::lock_guard lock(kinds.mutex);
+  kinds.raise.push_back(raise);
+  return kFirstKind - static_cast<int64_t>(kinds.raise.size() - 1);
+}
 
 ProgrammaticLaunch::ProgrammaticLaunch() { ++g_programmatic; }
 ProgrammaticLaunch::~ProgrammaticLaunch() { --g_programmatic; }
@@ -194,11 +218,23 @@ void Encoder::synchronize() {
 void Encoder::raise_fault() {
   if (!fault_->op) [[likely]]
     return;
+  if (fault_->axis == kLost) throw DeviceError(fault_->op);
   const Fault f = [&] {
     const std::lock_guard lock(fault_mutex_);
     return std::exchange(*fault_, Fault{});
   }();
   if (!f.op) return;  // another thread was told
+  if (f.axis <= kFirstKind) {
+    const auto raise = [&] {
+      FaultKinds& kinds = fault_kinds();
+      const std::lock_guard lock(kinds.mutex);
+      return kinds.raise.at(static_cast<size_t>(kFirstKind - f.axis));
+    }();
+    raise(f);
+  }
+  const std::string_view text = f.op;  // with places for the three numbers it is the message
+  if (text.find('{') != text.npos)
+    throw IndexError(fmt::format(fmt::runtime(text), f.index, f.axis, f.size));
   if (f.axis < 0) throw Error(f.op);
   fail<IndexError>("{}: index {} is out of range for axis {} of size {}", f.op, f.index, f.axis,
                    f.size);
@@ -208,6 +244,21 @@ void Encoder::begin_recording(const Encoder& replays_on) {
   if (g_cudnn_used) cudnn();
   if (g_cublas_lt_used) cublas_lt();
   replays_on_ = &replays_on;
+}
+
+void note_lost(int device, const std::string& why) {
+  static std::mutex mutex;
+  static auto* const texts = new std::set<std::string>;  // faults point to them
+  const std::lock_guard once(mutex);
+  const char* text = texts->insert(why).first->c_str();
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  for (Encoder* encoder : r.encoders) {
+    if (encoder->device() != device || encoder->recording()) continue;
+    Fault* fault = encoder->fault();
+    fault->axis = kLost;
+    std::atomic_ref<const char*>(fault->op).store(text, std::memory_order_release);
+  }
 }
 
 std::string Encoder::recent_work() {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "mica/core/range.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/cuda/tracer.h"
 #include "mica/runtime/op_scope.h"
 
 namespace mica {
@@ -24,6 +26,7 @@ class GraphReplay : public Replay {
   void launch() override {
     constexpr const char* kName = "a compiled function";
     const OpScope scope(kName);
+    const Range range("launching a compiled function", RangeKind::launch);
     Encoder* encoder = runtime(DeviceKind::cuda).encoder(device_);
     check_cuda(cudaGraphLaunch(exec_.get(), encoder->stream()));
     encoder->op_launched(kName);
@@ -93,6 +96,7 @@ class StreamCapture {
 std::unique_ptr<Replay> record_graph(Encoder& encoder, const Encoder& replays_on,
                                      const std::vector<std::vector<int>>& after,
                                      const std::function<void(int step)>& launch) {
+  const cuda::NodeNotes notes(encoder.stream());
   const Graph graph = [&] {
     StreamCapture capture(encoder, replays_on);
     std::vector<std::vector<cudaGraphNode_t>> last(after.size());  // nodes each step ends with

@@ -6,6 +6,7 @@
 
 #include "mica/runtime/cuda/nvtx.h"
 #include "mica/runtime/cuda/runtime.h"
+#include "mica/runtime/cuda/tracer.h"
 #include "mica/runtime/cuda_library.h"
 
 namespace mica {
@@ -38,6 +39,7 @@ void order_streams(int index, void* earlier, void* later) {
   g_runtime->order_streams(index, static_cast<cudaStream_t>(earlier),
                            static_cast<cudaStream_t>(later));
 }
+std::vector<MemoryBlock> memory_blocks(int index) { return g_runtime->memory_blocks(index); }
 void record_use(int index, void* data, void* stream) {
   g_runtime->record_use(index, data, static_cast<cudaStream_t>(stream));
 }
@@ -55,14 +57,19 @@ extern "C" bool mica_cuda_open(mica::CudaLibrary* out, char* reason, size_t reas
       return false;
     }
     if (mica::g_runtime == nullptr) mica::g_runtime = new mica::CudaRuntime(count);
-    mica::name_ops_for_profilers();
+    const bool nvtx = mica::wants_nvtx();
     *out = {.runtime = mica::g_runtime,
             .attach_kernels = &mica::attach_cuda_kernels,
             .architectures = MICA_CUDA_ARCHITECTURES,
             .current_stream = &mica::current_stream,
             .order_streams = &mica::order_streams,
             .record_use = &mica::record_use,
-            .compiler = &mica::own_cuda_compiler()};
+            .tracer = &mica::cuda::tracer(),
+            .memory_blocks = &mica::memory_blocks,
+            .push_range = nvtx ? &mica::push_nvtx : nullptr,
+            .pop_range = nvtx ? &mica::pop_nvtx : nullptr,
+            .compiler = &mica::own_cuda_compiler(),
+            .make_nccl_engine = &mica::own_nccl_engine};
     return true;
   } catch (const std::exception& e) {
     std::snprintf(reason, reason_size, "%s", e.what());

@@ -5,18 +5,32 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mica/runtime/op_scope.h"
-
 namespace mica {
+namespace {
 
-void name_ops_for_profilers() {
+nvtxDomainHandle_t domain() {
+  static const nvtxDomainHandle_t mica = nvtxDomainCreateA("mica");
+  return mica;
+}
+
+}  // namespace
+
+bool wants_nvtx() {
   // The variable by which a tool makes itself known to NVTX.
   const bool attached = std::getenv("NVTX_INJECTION64_PATH") != nullptr;
   const char* asked = std::getenv("MICA_NVTX");
-  if (asked ? std::string_view(asked) != "1" : !attached) return;
-  static const OpListener ranges{.begin = [](const char* op) { nvtxRangePushA(op); },
-                                 .end = [] { nvtxRangePop(); }};
-  set_op_listener(&ranges);
+  return asked ? std::string_view(asked) == "1" : attached;
 }
+
+void push_nvtx(const char* name) {
+  nvtxEventAttributes_t event{};
+  event.version = NVTX_VERSION;
+  event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  event.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  event.message.ascii = name;
+  nvtxDomainRangePushEx(domain(), &event);
+}
+
+void pop_nvtx() { nvtxDomainRangePop(domain()); }
 
 }  // namespace mica

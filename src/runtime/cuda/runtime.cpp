@@ -10,6 +10,7 @@
 #include "mica/core/range.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/graph.h"
+#include "mica/runtime/cuda/not_recordable.h"
 #include "mica/runtime/stream.h"
 
 namespace mica {
@@ -149,6 +150,7 @@ void CudaRuntime::copy_to_pinned(void* destination, const void* source, size_t b
 void CudaRuntime::copy_pinned(void* destination, const void* source, size_t bytes, int index,
                               cudaMemcpyKind kind, const void* host) {
   if (bytes == 0) return;
+  const Range range("copying pinned memory", RangeKind::launch);
   const cudaStream_t stream = current(use(index), index).encoder.stream();
   check_cuda(cudaMemcpyAsync(destination, source, bytes, kind, stream));
   pinned_.note_copy(host, {index, stream});
@@ -156,6 +158,7 @@ void CudaRuntime::copy_pinned(void* destination, const void* source, size_t byte
 
 void CudaRuntime::copy_from_host(void* destination, const void* source, size_t bytes, int index) {
   if (bytes == 0) return;
+  const Range range("copying from the host", RangeKind::launch);
   PerDevice& device = use(index);
   Encoder& encoder = current(device, index).encoder;
   if (bytes <= HostStaging::kSlotBytes) {
@@ -269,7 +272,11 @@ std::unique_ptr<Replay> CudaRuntime::record(int index, const std::vector<std::ve
   // On a stream of its own: what other threads send to the current one is not part of the graph.
   const std::lock_guard lock(device.recording);
   const StreamGuard guard(Stream(device.recorder));
-  return record_graph(device.recorder->encoder, replays_on, after, launch);
+  try {
+    return record_graph(device.recorder->encoder, replays_on, after, launch);
+  } catch (const NotRecordable&) {
+    return nullptr;
+  }
 }
 
 }  // namespace mica

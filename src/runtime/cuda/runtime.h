@@ -77,6 +77,8 @@ class CudaRuntime : public DeviceRuntime {
   void order_streams(int index, cudaStream_t earlier, cudaStream_t later);
   void record_use(int index, void* data, cudaStream_t stream);
 
+  std::vector<MemoryBlock> memory_blocks(int index) { return use(index).allocator.blocks(); }
+
  private:
   struct PerDevice {
     explicit PerDevice(int index);
