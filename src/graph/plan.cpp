@@ -127,11 +127,16 @@ void Plan::place() {
         const bool alike = g[operand].spec.shape == g[id].spec.shape &&
                            g[operand].spec.strides == g[id].spec.strides &&
                            g[operand].spec.dtype == g[id].spec.dtype;
-        // Another operand may be a view of the same memory, transposed, say; another result may
-        // have been written over it already.
-        const bool seen_otherwise = std::any_of(step.in.begin(), step.in.end(), [&](ValueId other) {
-          return other != kNoValue && other != operand && g.root(other) == root;
-        });
+        // Another operand may be a view of the same memory, transposed, say, or the same one that
+        // is read in another order; another result may have been written over it already.
+        bool seen_otherwise = false;
+        for (size_t n = 0; n < step.in.size(); ++n) {
+          const ValueId other = step.in[n];
+          if (n == k || other == kNoValue || g.root(other) != root) continue;
+          seen_otherwise =
+              seen_otherwise || other != operand ||
+              !step.op->may_overwrite(step.params.ref().data, static_cast<int>(n), result);
+        }
         const bool taken = std::any_of(step.out.begin(), step.out.begin() + result, [&](ValueId o) {
           return block_of[static_cast<size_t>(o)] == block;
         });

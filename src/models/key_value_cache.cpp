@@ -2,13 +2,12 @@
 
 #include "mica/graph/compile.h"
 #include "mica/ops/attention/attention.h"
-#include "mica/ops/compare/compare.h"
 #include "mica/ops/concat/concat.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
+#include "mica/ops/gather/gather.h"
 #include "mica/ops/view/view.h"
-#include "mica/ops/where/where.h"
 
 namespace mica::models {
 
@@ -27,11 +26,9 @@ Tensor attend_next(const Tensor& query, const Tensor& key, const Tensor& value,
                    const KeyValueCache& cache, size_t layer) {
   const Tensor& keys = cache.keys[layer];
   const Tensor& values = cache.values[layer];
-  const int64_t batch = query.size(0), positions = keys.size(1);
-  const Tensor places = arange(positions, {DType::i64, query.device()});
-  const Tensor here = reshape(eq(places, cache.length), {1, positions, 1, 1});
-  copy_(keys, where(here, key, keys));
-  copy_(values, where(here, value, values));
+  const int64_t batch = query.size(0);
+  copy_(keys, index_copy(keys, 1, cache.length, key));
+  copy_(values, index_copy(values, 1, cache.length, value));
   const Tensor lengths = expand(cast(cache.length + 1, DType::i32), {batch});
   const Tensor y = scaled_dot_product_attention(transpose(query, 1, 2), transpose(keys, 1, 2),
                                                 transpose(values, 1, 2),

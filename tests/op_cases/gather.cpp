@@ -196,6 +196,7 @@ OpCase scatter_case(bool add) {
   };
   for (const Setup& s : setups()) sample(s, s.index, index_values(s));
   sample({"larger source", {4, 3}, 0, {2, 2}}, {3, 4}, {0, 3, 1, 0});
+  sample({"one slice", {4, 3}, 0, {1, 3}}, {1, 3}, {2, 0, 2});
   sample({"all to one element", {6}, 0, {40}}, {40}, std::vector<double>(40, 2));
   return c;
 }

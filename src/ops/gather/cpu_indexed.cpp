@@ -214,6 +214,7 @@ void clear_table(const Arg& out) {
 
 void start_table(const Arg& x, const Arg& out) {
   if (!x.defined()) return clear_table(out);
+  if (x.data == out.data) return;  // it is written over x
   CopyPlan(*out.spec, *x.spec).run(out.data, x.data);
 }
 

@@ -85,7 +85,7 @@ struct TableStart {
 
 /// Makes `out` of x (or of zeros, where x was left out) with the dense tensor in place; where two
 /// elements meet the last in row-major order stays. An atomic maximum finds it, so the result does
-/// not depend on the order of the threads.
+/// not depend on the order of the threads. Where there is one index for a line nothing can meet.
 struct WritePlan {
   WritePlan(const Indexed& how, const TensorSpec& x, const TensorSpec& out);
   size_t workspace_bytes() const;
@@ -95,6 +95,7 @@ struct WritePlan {
   TableStart start;
   StridedLoop<4> loop;  ///< dense, table, index, row-major order
   int64_t elements;     ///< of out
+  bool meet;            ///< elements may meet
 };
 
 /// The same with the dense tensor added, by atomics: exact for integers, in any order for floats.

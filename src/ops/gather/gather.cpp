@@ -158,12 +158,20 @@ const OpDef& gather_op() {
   return def;
 }
 
+namespace {
+
+/// The result may be written over x.
+bool overwrites(const ScatterParams&, int input, int) { return input == 0; }
+
+}  // namespace
+
 const OpDef& scatter_op() {
   static OpDef def =
       Op<ScatterParams>("scatter")
           .inputs({"x", "index", "values"})
           .moves()
           .precision(Precision::widest)
+          .overwrites<overwrites>()
           .infer<infer_scatter>()
           .vjp<vjp_scatter>({.in = {1}})
           .cpu({kernel<supports_all<ScatterParams>, prepare_scatter<false>, run_scatter<false>>(

@@ -355,7 +355,9 @@ void run_grad(const LayerNormGradParams& p, const NormState& s, const Call& c) {
 
 }  // namespace
 
-KernelList layer_norm_cuda_kernels() { return {kernel<supports, prepare, run<true>>("rows")}; }
+KernelList layer_norm_cuda_kernels() {
+  return {layer_norm_warp_kernel(), kernel<supports, prepare, run<true>>("rows")};
+}
 KernelList rms_norm_cuda_kernels() { return {kernel<supports, prepare, run<false>>("rows")}; }
 KernelList layer_norm_grad_cuda_kernels() {
   return {layer_norm_grad_warp_kernel(),

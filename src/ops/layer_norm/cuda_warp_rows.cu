@@ -34,24 +34,32 @@ __device__ int column_of(int k) {
   return (static_cast<int>(threadIdx.x) % 32 + k * 32) * V;
 }
 
-template <class T, int K>
+/// y of x, or, `adds`, of the sum of x and another tensor, which is stored.
+template <class T, int K, bool adds>
 __global__ void __launch_bounds__(kThreads)
-    add_and_normalise(int64_t count, int n, float eps, const T* __restrict__ x,
-                      const T* __restrict__ other, const T* __restrict__ weight,
-                      const T* __restrict__ bias, T* __restrict__ sum, T* __restrict__ y,
-                      float* __restrict__ mean, float* __restrict__ rstd) {
+    normalise(int64_t count, int n, float eps, const T* __restrict__ x, const T* __restrict__ other,
+              const T* __restrict__ weight, const T* __restrict__ bias, T* __restrict__ sum,
+              T* __restrict__ y, float* __restrict__ mean, float* __restrict__ rstd) {
   constexpr int V = kVec16<T>;
+  // Where there are few rows the parameters are on their way while those are still computed.
+  constexpr int kLine = 128;  // bytes
+  if (blockIdx.x == 0)
+    for (int at = static_cast<int>(threadIdx.x) * kLine; at < n * static_cast<int>(sizeof(T));
+         at += kThreads * kLine) {
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(reinterpret_cast<const char*>(weight) + at));
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(reinterpret_cast<const char*>(bias) + at));
+    }
   wait_for_inputs();
   const int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   if (row >= count) return;
   const int64_t start = row * n;
   Vec<T, V> a[K];
-  Vec<T, V> b[K];
+  [[maybe_unused]] Vec<T, V> b[K];
 #pragma unroll
   for (int k = 0; k < K; ++k)
     if (column_of<V>(k) < n) {
       a[k] = load_vec<V>(x + start + column_of<V>(k));
-      b[k] = load_vec<V>(other + start + column_of<V>(k));
+      if constexpr (adds) b[k] = load_vec<V>(other + start + column_of<V>(k));
     }
   float total = 0;
 #pragma unroll
@@ -59,10 +67,10 @@ __global__ void __launch_bounds__(kThreads)
     if (column_of<V>(k) < n) {
 #pragma unroll
       for (int e = 0; e < V; ++e) {
-        a[k].v[e] = convert<T>(to_compute(a[k].v[e]) + to_compute(b[k].v[e]));
+        if constexpr (adds) a[k].v[e] = convert<T>(to_compute(a[k].v[e]) + to_compute(b[k].v[e]));
         total += to_compute(a[k].v[e]);
       }
-      store_vec<V>(sum + start + column_of<V>(k), a[k]);
+      if constexpr (adds) store_vec<V>(sum + start + column_of<V>(k), a[k]);
     }
   const float centre = warp_sum(total) / static_cast<float>(n);
   float squares = 0;
@@ -327,10 +335,34 @@ void run_sum(const AnchoredParams& params, const State& s, const Call& c) {
   const ProgrammaticLaunch overlap;
   switch_loads(c.in[0].dtype(), s.loads, [&]<class T, int K>() {
     c.encoder->launch(
-        add_and_normalise<T, K>, grid_over(s.count, kWarps), kThreads, 0, s.count,
+        normalise<T, K, true>, grid_over(s.count, kWarps), kThreads, 0, s.count,
         static_cast<int>(s.n), static_cast<float>(params.call->params.as<LayerNormParams>().eps),
         c.in[0].as<const T>(), c.in[3].as<const T>(), c.in[1].as<const T>(), c.in[2].as<const T>(),
         c.out.back().as<T>(), c.out[0].as<T>(), c.out[1].as<float>(), c.out[2].as<float>());
+  });
+}
+
+// The norm alone.
+
+Support supports_norm(const LayerNormParams& p, const Specs& s) {
+  const std::string reason = why_not(s, s.in[0], s.in[1], p.normalized_shape);
+  if (!reason.empty()) return Support::no(reason);
+  if (!s.in[2].defined || s.in[2].dtype != s.in[0].dtype)
+    return Support::no("the bias is of the rows' dtype");
+  return Support::yes().with_contiguous(0b111);
+}
+
+std::shared_ptr<State> prepare_norm(const LayerNormParams& p, const Specs& s) {
+  return plan(s.in[0], p.normalized_shape);
+}
+
+void run_norm(const LayerNormParams& p, const State& s, const Call& c) {
+  const ProgrammaticLaunch overlap;
+  switch_loads(c.in[0].dtype(), s.loads, [&]<class T, int K>() {
+    c.encoder->launch(normalise<T, K, false>, grid_over(s.count, kWarps), kThreads, 0, s.count,
+                      static_cast<int>(s.n), static_cast<float>(p.eps), c.in[0].as<const T>(),
+                      nullptr, c.in[1].as<const T>(), c.in[2].as<const T>(), nullptr,
+                      c.out[0].as<T>(), c.out[1].as<float>(), c.out[2].as<float>());
   });
 }
 
@@ -405,6 +437,7 @@ void run_rows_sum(const AnchoredParams& params, const State& s, const Call& c) {
 Kernel layer_norm_carrying_sum_kernel() {
   return kernel<supports_sum, prepare_sum, run_sum>("sum_norm");
 }
+Kernel layer_norm_warp_kernel() { return kernel<supports_norm, prepare_norm, run_norm>("warps"); }
 Kernel layer_norm_grad_warp_kernel() {
   return kernel<supports_rows, prepare_rows, run_rows>("warps");
 }
