@@ -97,27 +97,33 @@ def torch_generation():
     from torch.nn import functional
 
     heads, width = torch_gpt.H, torch_gpt.C // torch_gpt.H
-    net = torch_gpt.GPT().cuda().bfloat16().eval()
-    shape = (1, heads, LENGTH, width)
-    caches = [
-        [torch.zeros(shape, device="cuda", dtype=torch.bfloat16) for _ in "kv"] for _ in net.blocks
-    ]
-    places = torch.arange(LENGTH, device="cuda")
 
-    def step(token, place):
-        x = (net.wte(token) + net.wpe(place))[None]
-        seen = (places <= place)[None, None, None]
-        for block, (keys, values) in zip(net.blocks, caches, strict=True):
-            qkv = block.qkv(block.ln1(x)).view(1, 1, 3, heads, width).permute(2, 0, 3, 1, 4)
-            q, k, v = qkv
-            keys.index_copy_(2, place, k)
-            values.index_copy_(2, place, v)
-            y = functional.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
-            x = x + block.proj(y.transpose(1, 2).reshape(1, 1, -1))
-            x = x + block.out(functional.gelu(block.fc(block.ln2(x)), approximate="tanh"))
-        logits = functional.linear(net.lnf(x[:, -1]), net.wte.weight)
-        return logits.argmax(-1)
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = torch_gpt.GPT()
+            for i in range(len(self.net.blocks)):
+                for name in ("keys", "values"):  # buffers: a CUDA graph may write to them
+                    self.register_buffer(f"{name}{i}", torch.zeros(1, heads, LENGTH, width))
+            self.register_buffer("places", torch.arange(LENGTH))
 
+        def forward(self, token, place):
+            net = self.net
+            x = (net.wte(token) + net.wpe(place))[None]
+            seen = (self.places <= place)[None, None, None]
+            for i, block in enumerate(net.blocks):
+                qkv = block.qkv(block.ln1(x)).view(1, 1, 3, heads, width).permute(2, 0, 3, 1, 4)
+                q, k, v = qkv
+                keys, values = getattr(self, f"keys{i}"), getattr(self, f"values{i}")
+                keys[:, :, place] = k
+                values[:, :, place] = v
+                y = functional.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+                x = x + block.proj(y.transpose(1, 2).reshape(1, 1, -1))
+                x = x + block.out(functional.gelu(block.fc(block.ln2(x)), approximate="tanh"))
+            logits = functional.linear(net.lnf(x[:, -1]), net.wte.weight)
+            return logits.argmax(-1)
+
+    step = Step().cuda().bfloat16().eval()
     compiled = torch.compile(step, mode="reduce-overhead", fullgraph=True)
 
     @torch.no_grad()

@@ -42,6 +42,23 @@ TEST(CarryPrograms, JoinsALinearLayerAndWhatNobodyElseReads) {
               ElementsAre("linear(kept)+relu"));
 }
 
+TEST(CarryPrograms, ANormCarriesWhatFollowsOrWhatMakesItsOperand) {
+  // What it carries after it, as casts of autocast are, may stand at another place than it did.
+  EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor&, const Tensor&) -> Tensors {
+                return {relu(layer_norm(neg(x), {5}, {}, {}))};
+              }),
+              ElementsAre("neg", "layer_norm+relu"));
+}
+
+TEST(CarryPrograms, ASumOfAProductGoesWithThatAndNotWithTheNormAfterIt) {
+  EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+                const Tensor more = exp(linear(x, w, b));
+                const Tensor sum = add(more, linear(x, w, b * 2));
+                return {layer_norm(sum, {4}, {}, {}), sum};
+              }),
+              testing::Contains("linear+add"));
+}
+
 TEST(CarryPrograms, TakesAChainAndWhatElseItReads) {
   EXPECT_THAT(ops_after_fusion([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
                 return {silu(add(mul(linear(x, w, b), 0.5), b))};

@@ -411,6 +411,8 @@ OpCase linear_wgrad_case() {
                       wgrad_sample("aligned", {32, 16}, {32, 24}),
                       wgrad_sample("past a tile", {130, 67}, {130, 71}, f32_bf16),
                       wgrad_sample("many rows", {1000, 40}, {1000, 48}, {DType::f32}),
+                      wgrad_sample("sums of rows", {1300, 264}, {1300, 24},
+                                   {DType::f32, DType::f16, DType::bf16}),
                       wgrad_sample("many outputs", {20, 500}, {20, 800}, {DType::f32}),
                       wgrad_sample("few outputs", {70, 10}, {70, 300}, {DType::f32}),
                       wgrad_sample("one element", {1, 1}, {1, 1}),

@@ -64,7 +64,9 @@ class Carrying {
       if (!gone_.keep[static_cast<size_t>(i)]) continue;
       const OpDef& op = *node(i).op;
       if (op.carries_after.contains(0)) carry_after(i);
-      if (op.carries_before.contains(0) && node(i).op == &op) carry_before(i);
+      // What carries something after it by now may stand at the place of the last of these calls.
+      const bool stays = gone_.keep[static_cast<size_t>(i)] && node(i).op == &op;
+      if (stays && op.carries_before.contains(0)) carry_before(i);
     }
     remove_nodes(g_, gone_);
   }
@@ -170,8 +172,23 @@ class Carrying {
       if ((value != operand && !alone) || !computes_like(call, operand)) break;
       calls.push_back(call);
     }
+    if (calls.size() == 1 && goes_with_its_operand(calls[0])) return;
     for (; !calls.empty(); calls.pop_back())
       if (carry_before(anchor, calls)) return;
+  }
+
+  /// A sum of an anchor's result that nobody else reads: the anchor adds as it stores, and what
+  /// follows reads one tensor instead of two.
+  bool goes_with_its_operand(int call) {
+    const std::vector<ValueId> operands = node(call).in;
+    return operands.size() > 1 && std::any_of(operands.begin(), operands.end(), [&](ValueId id) {
+             if (id == kNoValue || !maker(g_, id) || index_.ever(id) || index_.is_result(id) ||
+                 index_.readers(id).size() != 1)
+               return false;
+             const int made = g_[id].node;
+             return node(made).op->carries_after.contains(0) && node(made).out[0] == id &&
+                    computes_like(call, id) && carry_after(made, {call});
+           });
   }
 
   bool carry_before(int anchor, const std::vector<int>& calls) {

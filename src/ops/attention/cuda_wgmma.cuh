@@ -381,6 +381,7 @@ __device__ void attend(const AttentionProblem& p, const Terms& terms, const Drop
   const Bringer<H, N> bring_values(p.v, p.value_width);
 
   float sums[H::kWidth / 2] = {};
+  u32 weights[N / 16][4] = {};
   Rows rows;
   Bringer<H, kRows>(p.q, p.width)
       .bring(sq, head_of(q, p.q, b, h), first, static_cast<int>(p.queries));
@@ -403,14 +404,12 @@ __device__ void attend(const AttentionProblem& p, const Terms& terms, const Drop
     const Tile<N> next_keys{keys + (stage ^ 1) * kTileBytes};
     const Tile<N> own_values{values + stage * kTileBytes};
     const bool mine = bands.group.touches(j0, N);
-    u32 weights[N / 16][4];
     float shrink[2] = {1, 1};
-    if (mine) {
-      soften<H, N>(p, terms, dropping, b, h, first, j0, bands, rows, c, shrink);
-      pack_left<T, N>(weights, c);
-    }
+    if (mine) soften<H, N>(p, terms, dropping, b, h, first, j0, bands, rows, c, shrink);
     wait_products<0>();
     read_from_here(sums);
+    write_from_here(weights);
+    pack_left<T, N>(weights, c);
 #pragma unroll
     for (int i = 0; i < H::kWidth / 2; ++i) sums[i] *= shrink[i / 2 % 2];
     wait_parts<0>();
@@ -546,6 +545,8 @@ __device__ void differentiate_keys(const AttentionGradProblem& all, const Terms&
   bring(1);
   float dk[H::kWidth / 2] = {};
   float dv[H::kWidth / 2] = {};
+  u32 left[N / 16][4] = {};
+  u32 dleft[N / 16][4] = {};
   wait_parts<1>();
   __syncthreads();
   multiply(0);
@@ -555,8 +556,6 @@ __device__ void differentiate_keys(const AttentionGradProblem& all, const Terms&
     const u32 stage = n % kGradStages;
     const int i0 = query_at(n);
     const bool mine = bands.group.touches(i0, N);
-    u32 left[N / 16][4];
-    u32 dleft[N / 16][4];
     if (mine) {
       const int64_t h = head_at(n);
       for_tile<H>(bands.whole(i0, N), [&]<bool whole>() {
@@ -580,12 +579,14 @@ __device__ void differentiate_keys(const AttentionGradProblem& all, const Terms&
           }
         }
       });
-      pack_left<T, N>(left, weights);
-      pack_left<T, N>(dleft, dscores);
     }
     wait_products<0>();
     read_from_here(dk);
     read_from_here(dv);
+    write_from_here(left);
+    write_from_here(dleft);
+    pack_left<T, N>(left, weights);
+    pack_left<T, N>(dleft, dscores);
     wait_parts<0>();
     __syncthreads();  // nobody reads the tile before
     bring(n + 2);
@@ -677,6 +678,7 @@ __device__ void differentiate_queries(const AttentionGradProblem& all, const Ter
   bring(0);
   bring(1);
   float dq[H::kWidth / 2] = {};
+  u32 left[N / 16][4] = {};
   wait_parts<1>();
   __syncthreads();
   multiply(0);
@@ -684,7 +686,6 @@ __device__ void differentiate_queries(const AttentionGradProblem& all, const Ter
   read_both();
   for (int n = 0, j0 = block.first; j0 < block.last; ++n, j0 += N) {
     const bool mine = bands.group.touches(j0, N);
-    u32 left[N / 16][4];
     if (mine) {
       for_tile<H>(bands.whole(j0, N), [&]<bool whole>() {
 #pragma unroll
@@ -705,10 +706,11 @@ __device__ void differentiate_queries(const AttentionGradProblem& all, const Ter
             }
           }
       });
-      pack_left<T, N>(left, dscores);
     }
     wait_products<0>();
     read_from_here(dq);
+    write_from_here(left);
+    pack_left<T, N>(left, dscores);
     wait_parts<0>();
     __syncthreads();  // nobody reads the tile before
     bring(n + 2);

@@ -40,6 +40,11 @@ KernelList product_carrying_small_kernels();
 /// The activation that is all that a call does to the result of a linear layer.
 std::optional<Activation> ending_activation(const AnchoredParams& params, const Specs& specs);
 
+/// y (N) of x (M, N): the sum of its rows, in a workspace of so many bytes.
+bool row_sums_take(const TensorSpec& x, const TensorSpec& y);
+size_t row_sums_workspace(const TensorSpec& x, int multiprocessors);
+void run_row_sums(const Call& call, const Arg& x, const Arg& y);
+
 /// y (…, N), row-major, becomes activation(y + bias), where it lies; bias (N) may be null.
 void finish_linear(Encoder& encoder, const Arg& y, const Arg* bias, Activation activation);
 

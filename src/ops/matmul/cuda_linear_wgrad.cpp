@@ -6,6 +6,7 @@
 #include "mica/ops/matmul/cuda_lt.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/runtime.h"
 
 namespace mica {
 namespace {
@@ -14,7 +15,8 @@ constexpr size_t kWorkspaceAlignment = 256;
 
 struct WgradState : KernelState {
   std::shared_ptr<LtState> product;     ///< null in the tiled kernel
-  std::shared_ptr<const Prepared> sum;  ///< null where the product sums
+  bool sums_apart = false;              ///< the product does not sum for the bias
+  std::shared_ptr<const Prepared> sum;  ///< null where that is for our kernel of row sums
   size_t sum_workspace = 0;             ///< where the sum's part of the workspace starts
 };
 
@@ -23,21 +25,31 @@ const ReduceParams& over_rows() {
   return params;
 }
 
-/// Lets the op `sum` compute the second result.
+/// Lets our kernel of row sums, or else the op `sum`, compute the second result.
 void add_sum(WgradState& state, const Specs& specs) {
-  state.sum = select(find_op("sum"), ParamsRef::of(over_rows()),
-                     {specs.in.first(1), specs.out.subspan(1, 1)}, specs.out[0].device);
-  check(!state.sum->needs_copies(), "linear_wgrad: the sum of a row-major matrix needs a copy");
+  state.sums_apart = true;
   state.sum_workspace =
       (state.workspace_bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+  const Device device = specs.out[0].device;
+  if (row_sums_take(specs.in[0], specs.out[1])) {
+    const int multiprocessors = runtime(DeviceKind::cuda).encoder(device.index)->multiprocessors();
+    state.workspace_bytes = state.sum_workspace + row_sums_workspace(specs.in[0], multiprocessors);
+    return;
+  }
+  state.sum = select(find_op("sum"), ParamsRef::of(over_rows()),
+                     {specs.in.first(1), specs.out.subspan(1, 1)}, device);
+  check(!state.sum->needs_copies(), "linear_wgrad: the sum of a row-major matrix needs a copy");
   state.workspace_bytes = state.sum_workspace + state.sum->state->workspace_bytes;
 }
 
 void run_sum(const WgradState& state, const Call& call) {
-  if (!state.sum) return;
-  state.sum->run(&over_rows(),
-                 {call.in.first(1), call.out.subspan(1, 1),
-                  static_cast<std::byte*>(call.workspace) + state.sum_workspace, call.encoder});
+  if (!state.sums_apart) return;
+  Call own{call.in.first(1), call.out.subspan(1, 1),
+           static_cast<std::byte*>(call.workspace) + state.sum_workspace, call.encoder};
+  if (state.sum)
+    state.sum->run(&over_rows(), own);
+  else
+    run_row_sums(own, own.in[0], own.out[0]);
 }
 
 /// The product of dy (rows, out), row-major, and x (rows, in).
@@ -95,7 +107,7 @@ std::vector<Candidate> candidates(const NoParams&, const Specs& specs,
 void run(const NoParams&, const KernelState& kernel_state, const Call& call) {
   const auto& state = static_cast<const WgradState&>(kernel_state);
   run_lt(*state.product, *call.encoder, call.in[0].data, call.in[1].data,
-         state.sum ? nullptr : call.out[1].data, call.out[0].data, call.workspace);
+         state.sums_apart ? nullptr : call.out[1].data, call.out[0].data, call.workspace);
   run_sum(state, call);
 }
 

@@ -41,6 +41,14 @@ __device__ inline void choose_registers(float (&sums)[n]) {
 #pragma unroll
   for (int i = 0; i < n; ++i) asm volatile("" : "=f"(sums[i])::"memory");
 }
+/// After a wait: what products read of registers may be overwritten from here on, and not before.
+template <int n>
+__device__ inline void write_from_here(u32 (&operands)[n][4]) {
+#pragma unroll
+  for (int i = 0; i < n; ++i)
+#pragma unroll
+    for (int k = 0; k < 4; ++k) asm volatile("" : "+r"(operands[i][k])::"memory");
+}
 /// After a wait: sums are read from here on.
 template <int n>
 __device__ inline void read_from_here(float (&sums)[n]) {
