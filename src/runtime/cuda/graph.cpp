@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/cuda/graph_memsets.h"
 #include "mica/runtime/op_scope.h"
 
 namespace mica {
@@ -108,6 +109,7 @@ std::unique_ptr<Replay> record_graph(Encoder& encoder, const Encoder& replays_on
     }
     return capture.finish();
   }();
+  replace_memsets(graph.get());
   cudaGraphExec_t raw = nullptr;
   check_cuda(cudaGraphInstantiate(&raw, graph.get(), 0));
   GraphExec exec(raw);
