@@ -23,6 +23,10 @@ def on_gpu(array):
     return mica.tensor(array).to("cuda")
 
 
+def host(tensor):
+    return tensor.cpu().numpy()
+
+
 def drawn(shape, seed):
     return np.random.default_rng(seed).normal(size=shape)
 
@@ -89,7 +93,7 @@ def collectives():
     same(got, sum(same.parts), "all_reduce sum, transposed", "float32")
     got = dist.all_reduce(given((5,), rank, "float32"), op="product")
     wanted = np.prod([of_rank((5,), r, "float32") for r in range(n)], axis=0)
-    assert np.allclose(got.cpu().numpy(), wanted, rtol=1e-6), "all_reduce product"
+    assert np.allclose(host(got), wanted, rtol=1e-6), "all_reduce product"
     dist.barrier(device="cuda")
     print("moved and reduced: passed", flush=True)
 
@@ -97,11 +101,11 @@ def collectives():
     x = given((4,), rank, "float64")
     x.requires_grad = True
     (dist.all_reduce(x) * (rank + 1.0)).sum().backward()
-    assert np.allclose(x.grad.cpu().numpy(), n * (n + 1) / 2), "gradient of all_reduce"
+    assert np.allclose(host(x.grad), n * (n + 1) / 2), "gradient of all_reduce"
     x = given((2 * n,), rank, "float64")
     x.requires_grad = True
     (dist.all_to_all(x) * (rank + 1.0)).sum().backward()
-    assert np.allclose(x.grad.cpu().numpy(), np.repeat(np.arange(1.0, n + 1), 2)), "of all_to_all"
+    assert np.allclose(host(x.grad), np.repeat(np.arange(1.0, n + 1), 2)), "of all_to_all"
     print("differentiated: passed", flush=True)
 
     # Groups of some, and one in another order.
@@ -126,11 +130,9 @@ def collectives():
         parts = [drawn((40,), 10 * i + r).astype("float32") for r in range(n)]
         a, b, c = step(on_gpu(parts[rank]))
         wanted = sum(2 * p.astype("float64") for p in parts)
-        assert np.allclose(a.cpu().numpy(), wanted, atol=1e-5), f"compiled all_reduce of run {i}"
-        assert np.allclose(b.cpu().numpy(), wanted + parts[1], atol=1e-5), f"broadcast of run {i}"
-        assert np.array_equal(c.cpu().numpy(), np.tile(b.cpu().numpy(), n)), (
-            f"all_gather of run {i}"
-        )
+        assert np.allclose(host(a), wanted, atol=1e-5), f"compiled all_reduce of run {i}"
+        assert np.allclose(host(b), wanted + parts[1], atol=1e-5), f"broadcast of run {i}"
+        assert np.array_equal(host(c), np.tile(host(b), n)), f"all_gather of run {i}"
     assert step.is_one_launch, step.kernels
     found = sum(": nccl" in kernel for kernel in step.kernels)
     assert found == 4, step.kernels
@@ -178,7 +180,7 @@ def alone(kind, parts, norm=False):
                 p.grad = p.grad / float(parts)
         optimizer.step()
         losses.append(loss)
-    return losses, {k: v.cpu().numpy() for k, v in net.state_dict().items()}
+    return losses, {k: host(v) for k, v in net.state_dict().items()}
 
 
 def together(kind, compiles, norm=False, **options):
@@ -206,7 +208,7 @@ def together(kind, compiles, norm=False, **options):
         first = next(i for i, k in enumerate(step.kernels) if k.startswith(("all_red", "reduce_s")))
         last = max(i for i, k in enumerate(step.kernels) if k.startswith(("matmul", "linear_")))
         assert first < last, "the first bucket goes out after the last product"
-    return losses, {k: v.cpu().numpy() for k, v in net.state_dict().items()}
+    return losses, {k: host(v) for k, v in net.state_dict().items()}
 
 
 def compare(got, wanted, what, tolerance):
@@ -254,9 +256,7 @@ def training():
     for i in (0, 1):
         F.cross_entropy(whole(on_gpu(x[i])), on_gpu(y[i])).backward()
     for a, b in zip(net.parameters(), whole.parameters(), strict=True):
-        assert np.allclose(a.grad.cpu().numpy(), b.grad.cpu().numpy(), atol=1e-6), (
-            "accumulated gradients"
-        )
+        assert np.allclose(host(a.grad), host(b.grad), atol=1e-6), "accumulated gradients"
     print("accumulation: passed", flush=True)
 
 
@@ -298,7 +298,7 @@ def by_itself():
     x = mica.arange(6.0, device="cuda")
     y = mica.compile(lambda x: dist.all_gather(dist.all_reduce(x * 2.0, op="avg")))(x)
     dist.barrier(device="cuda")
-    assert np.array_equal(y.cpu().numpy(), 2 * x.cpu().numpy())
+    assert np.array_equal(host(y), 2 * host(x))
 
 
 def launched():
