@@ -19,7 +19,7 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): C's names */
 
 /* Grows when a function or a value is added. Nothing is taken away or changed. */
-#define MICA_C_VERSION 1
+#define MICA_C_VERSION 2
 /* That of the library. */
 int mica_c_version(void);
 /* "0.1.0". */
@@ -78,7 +78,9 @@ typedef enum mica_dtype {
   MICA_U32 = 11,
   MICA_U16 = 12,
   MICA_U8 = 13,
-  MICA_BOOL = 14
+  MICA_BOOL = 14,
+  MICA_C64 = 15, /* two f32 */
+  MICA_C128 = 16
 } mica_dtype;
 
 typedef struct mica_tensor mica_tensor;
@@ -194,6 +196,8 @@ mica_status mica_model_new(const char* architecture, int64_t classes, int64_t ch
                            mica_model** model);
 /* The names; NULL behind the last. */
 const char* mica_model_name(size_t number);
+/* A model of ONNX with its weights. */
+mica_status mica_model_from_onnx(const char* path, mica_model** model);
 void mica_model_free(mica_model* model);
 /* Weights as a safetensors file, whose keys must be those of the model. */
 mica_status mica_model_load(mica_model* model, const char* path);
@@ -210,7 +214,11 @@ const char* mica_model_parameter_name(const mica_model* model, size_t number);
 /* Its result for an input, recorded where gradients are on. */
 mica_status mica_model_call(const mica_model* model, const mica_tensor* input,
                             mica_tensor** output);
-/* The same as a compiled function without a gradient: captured for each shape at its first call. */
+/* Its results, however many, for `inputs_count` inputs in their order; `*count` as in mica_call. */
+mica_status mica_model_call_all(const mica_model* model, const mica_tensor* const* inputs,
+                                size_t inputs_count, mica_tensor** results, size_t* count);
+/* What mica_model_call gives, by a compiled function without a gradient: captured for each shape
+ * at its first call. */
 mica_status mica_model_run(mica_model* model, const mica_tensor* input, mica_tensor** output);
 
 /* Training */

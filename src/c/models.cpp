@@ -6,6 +6,7 @@
 #include "mica/c/handles.h"
 #include "mica/graph/compile.h"
 #include "mica/models/models.h"
+#include "mica/onnx/onnx.h"
 #include "mica/op/function.h"
 #include "mica/optim/optim.h"
 
@@ -82,6 +83,12 @@ const char* mica_model_name(size_t number) {
   static const std::vector<std::string> names = mica::models::names();
   return number < names.size() ? names[number].c_str() : nullptr;
 }
+mica_status mica_model_from_onnx(const char* path, mica_model** model) {
+  return guarded([&] {
+    mica_model*& result = checked(model, "model");
+    result = model_of(mica::onnx::load(text_of(path, "the path")));
+  });
+}
 void mica_model_free(mica_model* model) { delete model; }
 
 mica_status mica_model_load(mica_model* model, const char* path) {
@@ -117,6 +124,17 @@ mica_status mica_model_call(const mica_model* model, const mica_tensor* input,
   return guarded([&] {
     mica_tensor*& result = checked(output, "output");
     result = handle_of(checked(model, "model").module(tensor_of(input, "input")));
+  });
+}
+mica_status mica_model_call_all(const mica_model* model, const mica_tensor* const* inputs,
+                                size_t inputs_count, mica_tensor** results, size_t* count) {
+  return guarded([&] {
+    mica::check(inputs != nullptr || inputs_count == 0, "the inputs are NULL");
+    std::vector<mica::Values> given;
+    for (size_t i = 0; i < inputs_count; ++i) given.emplace_back(tensor_of(inputs[i], "an input"));
+    const mica::nn::Module& module = checked(model, "model").module;
+    give(flatten(module(given.size() == 1 ? given[0] : mica::Values::list(std::move(given)))),
+         results, count);
   });
 }
 mica_status mica_model_run(mica_model* model, const mica_tensor* input, mica_tensor** output) {

@@ -201,7 +201,16 @@ TEST(Layout, CastsConvertOnTheWay) {
       });
   EXPECT_THAT(ops_of(g), ElementsAre("copy", "copy", "conv2d", "conv2d", "copy", "sum"));
   EXPECT_TRUE(g[g.nodes[1].out[0]].spec.is_channels_last());
-  EXPECT_TRUE(g[g.nodes[4].out[0]].spec.is_contiguous());
+  EXPECT_TRUE(g[g.nodes[4].out[0]].spec.is_channels_last());  // a sum reads it as it lies
+  const Graph read = Halves{.dtype = DType::f16}.laid_out(
+      [](const Tensor& x, const Tensor& w, const Tensor&) -> Tensors {
+        const Tensor y = cast(conv(conv(x, w), w), DType::f32);
+        return {sum(y, {1}), reshape(y, {-1})};
+      });
+  const auto made = std::find_if(read.nodes.rbegin(), read.nodes.rend(),
+                                 [](const Node& n) { return n.op->copies; });
+  ASSERT_NE(made, read.nodes.rend());
+  EXPECT_TRUE(read[made->out[0]].spec.is_contiguous());
 }
 
 TEST(Layout, ConversionsThatCancelGo) {

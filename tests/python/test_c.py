@@ -133,6 +133,50 @@ def test_errors_through_ctypes(c):
         c.mica_tensor_free(t)
 
 
+def test_a_model_of_onnx(c, tmp_path):
+    net = mica.nn.Sequential(mica.nn.Linear(3, 2), mica.nn.Tanh()).double()
+    path = tmp_path / "net.onnx"
+    mica.onnx.export(net, mica.zeros(1, 3, dtype=mica.float64), path)
+    model, x = ctypes.c_void_p(), tensor_of(c, [0.5, -1.0, 2.0], [1, 3])
+    must(c, c.mica_model_from_onnx(str(path).encode(), ctypes.byref(model)))
+    results, count = (ctypes.c_void_p * 2)(), ctypes.c_size_t(2)
+    inputs = (ctypes.c_void_p * 1)(x)
+    one = ctypes.c_size_t(1)
+    must(c, c.mica_model_call_all(model, inputs, one, results, ctypes.byref(count)))
+    assert count.value == 1
+    expected = net(mica.tensor([[0.5, -1.0, 2.0]], dtype=mica.float64)).flatten().tolist()
+    y = ctypes.c_void_p(results[0])
+    assert values_of(c, y, 2) == pytest.approx(expected, rel=1e-12)
+    assert c.mica_model_from_onnx(b"/no/such.onnx", ctypes.byref(model)) == 6
+    for t in (x, y):
+        c.mica_tensor_free(t)
+    c.mica_model_free(model)
+
+
+def test_complex_numbers(c):
+    t, c128 = ctypes.c_void_p(), 16
+    data, sizes = (ctypes.c_double * 4)(3, 4, 0, -2), (ctypes.c_int64 * 1)(2)
+    must(c, c.mica_tensor_from_host(data, sizes, 1, c128, CPU, ctypes.byref(t)))
+    (size,) = call(c, "abs", (None, t))
+    assert values_of(c, size, 2) == [5, 2]
+    for handle in (t, size):
+        c.mica_tensor_free(handle)
+
+
+def test_mica_from_rust(tmp_path):
+    if not shutil.which("rustc"):
+        pytest.skip("rustc is not installed: scripts/setup --rust")
+    folder, program = library_path().parent, tmp_path / "tour"
+    source = ROOT / "examples" / "rust" / "tour.rs"
+    if not source.exists():
+        pytest.skip("the examples are not beside the tests")
+    link = ["-L", f"native={folder}", "-l", "mica", "-C", f"link-arg=-Wl,-rpath,{folder}"]
+    options = ["--edition", "2021", "-D", "warnings", "-o", program]
+    subprocess.run(["rustc", *options, source, *link], check=True, timeout=120)
+    done = subprocess.run([program], capture_output=True, text=True, check=True, timeout=60)
+    assert f"mica {mica.__version__} from Rust" in done.stdout
+
+
 def test_every_function_of_mica_is_there(c):
     names = []
     while name := c.mica_function_name(len(names)):

@@ -299,6 +299,31 @@ class Regions {
     }
   }
 
+  /// A cast of such an image that is only summed over stays as it lies.
+  void convert_summed(const Index& now, const std::set<ValueId>& region, Node& node) {
+    if (!node.op->copies || is_in(region, node) || node.out.size() != 1) return;
+    const Node* before = image_maker_in(region, node.in[0]);
+    const ValueId id = node.out[0];
+    const auto readers = now.readers(id);
+    const bool is_summed = before && is_image(g_[id].spec) && g_[id].spec.is_contiguous() &&
+                           !now.is_result(id) && !now.ever(id) && now.views(id).empty() &&
+                           !readers.empty() &&
+                           std::all_of(readers.begin(), readers.end(), [&](int reader) {
+                             return g_.nodes[static_cast<size_t>(reader)].op->reduction;
+                           });
+    if (!is_summed) return;
+    node.params = AnyParams(ParamsRef::of(CopyParams{g_[id].spec.dtype, true}));
+    g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
+  }
+
+  /// The node of the region that makes an image, which is channels_last by now.
+  const Node* image_maker_in(const std::set<ValueId>& region, ValueId id) const {
+    const Value& v = g_[id];
+    if (v.kind != Value::Kind::computed || v.node < 0 || v.base != kNoValue) return nullptr;
+    const Node& node = g_.nodes[static_cast<size_t>(v.node)];
+    return is_in(region, node) && v.spec.is_channels_last() ? &node : nullptr;
+  }
+
   void convert(const std::set<ValueId>& region) {
     const std::set<ValueId> in = entries(region);
     const std::set<ValueId> out = exits(region);
@@ -328,8 +353,10 @@ class Regions {
     }
     {
       const Index now(g_);
-      for (Node& node : g_.nodes)
+      for (Node& node : g_.nodes) {
         if (is_in(region, node)) convert_gradient(now, node);
+        convert_summed(now, region, node);
+      }
     }
     for (const ValueId id : out) {
       const ValueId converted = insert_copy(g_[id].node + 1, id, MemoryFormat::contiguous);

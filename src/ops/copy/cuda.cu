@@ -184,11 +184,61 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
 }
 
+/// Images of few channels that become channels_last: a thread takes 16 bytes of each channel's
+/// plane, which become as many pixels.
+struct Interleave {
+  int channels = 0;  ///< 0: it is another loop
+  int64_t pixels = 0, images = 1;
+  int64_t in_plane = 0, in_image = 0, out_image = 0;
+};
+
+template <class Word, int C>
+__global__ void __launch_bounds__(kStreamThreads)
+    interleave_planes(Interleave t, Word* out, const Word* in) {
+  constexpr int V = kVec16<Word>;
+  const int64_t of_image = t.pixels / V;
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kStreamThreads + threadIdx.x;
+  if (thread >= of_image * t.images) return;
+  const int64_t image = thread / of_image;
+  const int64_t pixel = (thread - image * of_image) * V;
+  Vec<Word, V> plane[C];
+#pragma unroll
+  for (int c = 0; c < C; ++c)
+    plane[c] = load_vec<V>(in + image * t.in_image + c * t.in_plane + pixel);
+#pragma unroll
+  for (int part = 0; part < C; ++part) {
+    Vec<Word, V> x;
+#pragma unroll
+    for (int e = 0; e < V; ++e) x.v[e] = plane[(part * V + e) % C].v[(part * V + e) / C];
+    store_vec<V>(out + image * t.out_image + pixel * C + part * V, x);
+  }
+}
+
+Interleave find_interleave(const StridedLoop<2>& loop, int vector, bool aligned) {
+  constexpr int64_t kMostChannels = 4;
+  if (loop.rank < 2 || loop.rank > 3 || !aligned || loop.size[0] < 2 ||
+      loop.size[0] > kMostChannels || loop.stride[0][0] != 1 || loop.stride[1][1] != 1 ||
+      loop.stride[0][1] != loop.size[0])
+    return {};
+  Interleave t{.channels = static_cast<int>(loop.size[0]),
+               .pixels = loop.size[1],
+               .in_plane = loop.stride[1][0]};
+  if (loop.rank == 3) {
+    t.images = loop.size[2];
+    t.in_image = loop.stride[1][2];
+    t.out_image = loop.stride[0][2];
+  }
+  for (const int64_t n : {t.pixels, t.in_plane, t.in_image, t.out_image})
+    if (n % vector != 0) return {};
+  return t;
+}
+
 struct CopyState : KernelState {
   StridedLoop<2> loop;
   int vector = 1;
   bool transposes = false;
   Transpose transpose;
+  Interleave interleave;
 };
 
 /// Recognises a loop as a batch of transposes large enough for tiles.
@@ -230,6 +280,11 @@ std::shared_ptr<CopyState> plan(const TensorSpec& out, const TensorSpec& in) {
   state->loop =
       strided_loop<2>(out.shape, {out.strides, broadcast_strides(in.shape, in.strides, out.shape)});
   if (state->loop.count == 0) return state;
+  if (out.dtype == in.dtype && (size_of(out.dtype) == 2 || size_of(out.dtype) == 4)) {
+    const auto vector = static_cast<int>(16 / size_of(out.dtype));
+    state->interleave = find_interleave(state->loop, vector, out.aligned && in.aligned);
+    if (state->interleave.channels > 0) return state;
+  }
   if (out.dtype == in.dtype && size_of(out.dtype) <= 8 &&
       find_transpose(state->loop, state->transpose)) {
     state->transposes = true;
@@ -253,6 +308,16 @@ template <class Word>
 void launch_same(const CopyState& s, Encoder& encoder, void* out, const void* in) {
   auto* o = static_cast<Word*>(out);
   const auto* i = static_cast<const Word*>(in);
+  if constexpr (sizeof(Word) == 2 || sizeof(Word) == 4) {
+    if (const Interleave& t = s.interleave; t.channels > 0) {
+      const unsigned grid = grid_over(t.images * (t.pixels / kVec16<Word>), kStreamThreads);
+      const auto kernel = t.channels == 2   ? interleave_planes<Word, 2>
+                          : t.channels == 3 ? interleave_planes<Word, 3>
+                                            : interleave_planes<Word, 4>;
+      encoder.launch(kernel, grid, kStreamThreads, 0, t, o, i);
+      return;
+    }
+  }
   if constexpr (sizeof(Word) <= 8) {  // `plan` finds no others: their tiles are too large
     if (s.transposes) {
       const Transpose& t = s.transpose;

@@ -10,6 +10,7 @@
 #include "mica/ops/fft/lines.h"
 #include "mica/runtime/cuda/check.h"
 #include "mica/runtime/cuda/encoder.h"
+#include "mica/runtime/cuda/not_recordable.h"
 
 namespace mica {
 namespace {
@@ -98,6 +99,7 @@ struct Plan : KernelState {
   Cufft::Handle handle = 0;
   bool made = false;
   size_t copy_at = 0;  ///< where in the workspace a copy of the input stands
+  size_t copy_bytes = 0;
   mutable std::mutex alone;
 };
 
@@ -107,11 +109,21 @@ bool is_double(const TensorSpec& s) { return real_dtype(s.dtype) == DType::f64; 
 template <class F>
 void run_plan(const Plan& plan, const Call& c, double scale, F&& execute) {
   if (c.out[0].numel() == 0) return;
+  const void* in = c.in[0].data;
+  if (plan.copy_bytes > 0) {
+    void* const copy = static_cast<std::byte*>(c.workspace) + plan.copy_at;
+    check_cuda(
+        cudaMemcpyAsync(copy, in, plan.copy_bytes, cudaMemcpyDeviceToDevice, c.encoder->stream()));
+    in = copy;
+  }
   {
     const std::lock_guard lock(plan.alone);
     check_cufft(Cufft::get().set_stream(plan.handle, c.encoder->stream()), "cufftSetStream");
     check_cufft(Cufft::get().set_work_area(plan.handle, c.workspace), "cufftSetWorkArea");
-    check_cufft(execute(Cufft::get()), "cufftExec");
+    const int status = execute(Cufft::get(), const_cast<void*>(in));
+    // Some kernels of the library cannot become part of a graph.
+    if (status != 0 && c.encoder->recording()) throw NotRecordable();
+    check_cufft(status, "cufftExec");
   }
   if (scale == 1) return;
   const int64_t n = c.out[0].numel() * (is_complex(c.out[0].dtype()) ? 2 : 1);
@@ -132,50 +144,53 @@ std::shared_ptr<Plan> plan_for(const TensorSpec& whole, int64_t axes, Cufft::Typ
                                Cufft::Type wide) {
   return std::make_shared<Plan>(whole.shape, axes, is_double(whole) ? wide : narrow);
 }
+/// Has the input copied before it is read.
+std::shared_ptr<Plan> with_copy(std::shared_ptr<Plan> plan, const TensorSpec& in) {
+  constexpr size_t kAlignment = 256;
+  plan->copy_at = (plan->workspace_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  plan->copy_bytes = static_cast<size_t>(in.numel()) * size_of(in.dtype);
+  plan->workspace_bytes = plan->copy_at + plan->copy_bytes;
+  return plan;
+}
+/// Real numbers are read two at a time.
+std::shared_ptr<Plan> aligned(std::shared_ptr<Plan> plan, const TensorSpec& in) {
+  return in.aligned ? plan : with_copy(std::move(plan), in);
+}
+
 std::shared_ptr<Plan> prepare(const FftParams&, const Specs& s) {
   return plan_for(s.in[0], 1, Cufft::c2c, Cufft::z2z);
 }
 std::shared_ptr<Plan> prepare_to_half(const RealFftParams&, const Specs& s) {
-  return plan_for(s.in[0], 1, Cufft::r2c, Cufft::d2z);
+  return aligned(plan_for(s.in[0], 1, Cufft::r2c, Cufft::d2z), s.in[0]);
 }
 std::shared_ptr<Plan> prepare_block(const BlockFftParams& p, const Specs& s) {
-  return is_complex(s.in[0].dtype) ? plan_for(s.in[0], p.axes, Cufft::c2c, Cufft::z2z)
-                                   : plan_for(s.in[0], p.axes, Cufft::r2c, Cufft::d2z);
+  if (is_complex(s.in[0].dtype)) return plan_for(s.in[0], p.axes, Cufft::c2c, Cufft::z2z);
+  return aligned(plan_for(s.in[0], p.axes, Cufft::r2c, Cufft::d2z), s.in[0]);
 }
 /// The library may overwrite what it reads, which is a copy therefore.
 std::shared_ptr<Plan> prepare_from_half(const RealFftParams&, const Specs& s) {
-  constexpr size_t kAlignment = 256;
-  auto plan = plan_for(s.out[0], 1, Cufft::c2r, Cufft::z2d);
-  plan->copy_at = (plan->workspace_bytes + kAlignment - 1) / kAlignment * kAlignment;
-  plan->workspace_bytes =
-      plan->copy_at + static_cast<size_t>(s.in[0].numel()) * size_of(s.in[0].dtype);
-  return plan;
+  return with_copy(plan_for(s.out[0], 1, Cufft::c2r, Cufft::z2d), s.in[0]);
 }
 
 void run(const FftParams& p, const Plan& plan, const Call& c) {
-  run_plan(plan, c, p.scale, [&](const Cufft& library) {
+  run_plan(plan, c, p.scale, [&](const Cufft& library, void* in) {
     const int direction = p.inverse ? 1 : -1;
     const auto execute = is_double(*c.in[0].spec) ? library.exec_z2z : library.exec_c2c;
-    return execute(plan.handle, c.in[0].data, c.out[0].data, direction);
+    return execute(plan.handle, in, c.out[0].data, direction);
   });
 }
 void run_to_half(const RealFftParams& p, const Plan& plan, const Call& c) {
-  run_plan(plan, c, p.scale, [&](const Cufft& library) {
+  run_plan(plan, c, p.scale, [&](const Cufft& library, void* in) {
     const auto execute = is_double(*c.in[0].spec) ? library.exec_d2z : library.exec_r2c;
-    return execute(plan.handle, c.in[0].data, c.out[0].data);
+    return execute(plan.handle, in, c.out[0].data);
   });
 }
 void run_from_half(const RealFftParams& p, const Plan& plan, const Call& c) {
-  if (c.out[0].numel() == 0) return;
-  void* const copy = static_cast<std::byte*>(c.workspace) + plan.copy_at;
-  check_cuda(cudaMemcpyAsync(copy, c.in[0].data, plan.workspace_bytes - plan.copy_at,
-                             cudaMemcpyDeviceToDevice, c.encoder->stream()));
-  run_plan(plan, c, p.scale, [&](const Cufft& library) {
+  run_plan(plan, c, p.scale, [&](const Cufft& library, void* in) {
     const auto execute = is_double(*c.in[0].spec) ? library.exec_z2d : library.exec_c2r;
-    return execute(plan.handle, copy, c.out[0].data);
+    return execute(plan.handle, in, c.out[0].data);
   });
 }
-
 void run_block(const BlockFftParams& p, const Plan& plan, const Call& c) {
   is_complex(c.in[0].dtype()) ? run(FftParams{p.inverse, p.scale}, plan, c)
                               : run_to_half(RealFftParams{.scale = p.scale}, plan, c);

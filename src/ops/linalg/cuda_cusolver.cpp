@@ -32,11 +32,15 @@ struct State : KernelState {
   void add_library() { add_bytes(device_bytes); }
 };
 
+/// Which calls can become part of a graph: those that wait for the device while they compute
+/// cannot.
+enum class Graphs : uint8_t { yes, no };
+
 /// One call: its handles, and the parts of its workspace.
 class Work {
  public:
-  Work(const State& state, const Call& c)
-      : state_(state), c_(c), session_(recordable(*c.encoder).stream()) {}
+  Work(const State& state, const Call& c, Graphs graphs)
+      : state_(state), c_(c), session_(c.encoder->stream(), recording(*c.encoder, graphs)) {}
 
   SolverHandle solver() const { return session_.solver; }
   Solver::Params params() const { return session_.params; }
@@ -49,10 +53,9 @@ class Work {
   void* host() { return session_.host(state_.host_bytes); }
 
  private:
-  /// cuSOLVER waits for the device, and asks for memory, as it likes.
-  static Encoder& recordable(Encoder& encoder) {
-    if (encoder.recording()) throw NotRecordable();
-    return encoder;
+  static bool recording(const Encoder& encoder, Graphs graphs) {
+    if (encoder.recording() && graphs == Graphs::no) throw NotRecordable();
+    return encoder.recording();
   }
 
   const State& state_;
@@ -98,37 +101,36 @@ MatrixCopy transposition(const void* from, void* to, int64_t rows, int64_t colum
           .transposed = true};
 }
 
-// Cholesky: the lower triangle of what lies row-major is the upper one of what is seen.
+// Cholesky. The upper triangle of what is seen, which lies as the lower one of the matrix does,
+// takes up to twice as long as the lower one: the matrix is transposed.
 
 std::shared_ptr<State> prepare_cholesky(const CholeskyParams&, const Specs& s) {
   auto state = std::make_shared<State>();
   const int64_t n = columns_of(s.in[0].shape);
   const int type = type_of(s.in[0].dtype);
   const auto session = any_session();
-  check_solver(Solver::get().potrf_size(session.solver, session.params, Fill::upper, n, type,
+  check_solver(Solver::get().potrf_size(session.solver, session.params, Fill::lower, n, type,
                                         nullptr, n, type, &state->device_bytes, &state->host_bytes),
                "cusolverDnXpotrf_bufferSize");
+  state->add(s.in[0].numel(), s.in[0].dtype);
   state->add_library();
   return state;
 }
 void run_cholesky(const CholeskyParams& p, const State& state, const Call& c) {
-  Work work(state, c);
+  Work work(state, c, Graphs::yes);
   const DType t = c.in[0].dtype();
   const int64_t n = columns_of(c.in[0].shape());
   const int64_t count = matrices_in(c.in[0].shape());
-  copy_matrices(*c.encoder, t,
-                {.from = {c.in[0].data, n, n * n},
-                 .to = {c.out[0].data, n, n * n},
-                 .rows = n,
-                 .columns = n,
-                 .count = count,
-                 .keep = Keep::lower});
+  copy_matrices(*c.encoder, t, transposition(c.in[0].data, work.part(0), n, n, count));
   for (int64_t b = 0; b < count; ++b)
-    check_solver(Solver::get().potrf(work.solver(), work.params(), Fill::upper, n, type_of(t),
-                                     at(c.out[0], b * n * n), n, type_of(t), work.device(),
+    check_solver(Solver::get().potrf(work.solver(), work.params(), Fill::lower, n, type_of(t),
+                                     at(work.part(0), b * n * n, t), n, type_of(t), work.device(),
                                      state.device_bytes, work.host(), state.host_bytes,
                                      c.out[1].as<int32_t>() + b),
                  "cusolverDnXpotrf");
+  MatrixCopy back = transposition(work.part(0), c.out[0].data, n, n, count);
+  back.keep = Keep::lower;
+  copy_matrices(*c.encoder, t, back);
   if (!p.check) return;
   note_infos(*c.encoder, c.out[1].as<const int32_t>(), count,
              complaint_of(*c.encoder, Failure::cholesky, count));
@@ -161,7 +163,7 @@ std::shared_ptr<State> prepare_lu(const LuParams&, const Specs& s) {
   return state;
 }
 void run_lu(const LuParams& p, const State& state, const Call& c) {
-  Work work(state, c);
+  Work work(state, c, Graphs::yes);
   const DType t = c.in[0].dtype();
   const int64_t m = rows_of(c.in[0].shape());
   const int64_t n = columns_of(c.in[0].shape());
@@ -194,7 +196,7 @@ std::shared_ptr<State> prepare_solve(const SolveParams&, const Specs& s) {
   return state;
 }
 void run_solve(const SolveParams& p, const State& state, const Call& c) {
-  Work work(state, c);
+  Work work(state, c, Graphs::yes);
   const DType t = c.in[0].dtype();
   const int64_t n = columns_of(c.in[0].shape());
   const int64_t sides = columns_of(c.in[1].shape());
@@ -236,7 +238,7 @@ std::shared_ptr<State> prepare_triangular(const TriangularParams&, const Specs&)
   return std::make_shared<State>();
 }
 void run_triangular(const TriangularParams& p, const State& state, const Call& c) {
-  Work work(state, c);
+  Work work(state, c, Graphs::yes);
   const DType t = c.in[0].dtype();
   const int64_t n = columns_of(c.in[0].shape());
   const int64_t rows = rows_of(c.in[1].shape());
@@ -295,7 +297,7 @@ std::shared_ptr<State> prepare_qr(const QrParams&, const Specs& s) {
   return state;
 }
 void run_qr(const QrParams&, const State& state, const Call& c) {
-  Work work(state, c);
+  Work work(state, c, Graphs::yes);
   const Solver& solver = Solver::get();
   const DType t = c.in[0].dtype();
   const int64_t m = rows_of(c.in[0].shape());
@@ -378,7 +380,7 @@ std::shared_ptr<State> prepare_svd(const SvdParams& p, const Specs& s) {
   return state;
 }
 void run_svd(const SvdParams& p, const State& state, const Call& c) {
-  Work work(state, c);
+  Work work(state, c, Graphs::no);
   const DType t = c.in[0].dtype();
   const SvdShape s(p, c.in[0].shape());
   const Complaint complaint = complaint_of(*c.encoder, Failure::svd, s.count);
@@ -427,7 +429,7 @@ std::shared_ptr<State> prepare_eigh(const EighParams& p, const Specs& s) {
   return state;
 }
 void run_eigh(const EighParams& p, const State& state, const Call& c) {
-  Work work(state, c);
+  Work work(state, c, Graphs::no);
   const DType t = c.in[0].dtype();
   const int64_t n = columns_of(c.in[0].shape());
   const int64_t count = matrices_in(c.in[0].shape());
@@ -450,6 +452,7 @@ void run_eigh(const EighParams& p, const State& state, const Call& c) {
 }
 
 Support supports_eig(const EigParams&, const Specs& s) {
+  if (s.in[0].numel() == 0) return Support::yes();
   const Support support = supports_library(s);
   if (support.kind != Support::Kind::no && !Solver::get().geev)
     return Support::no("this cuSOLVER has no cusolverDnXgeev, which came with CUDA 12.8");
@@ -459,6 +462,7 @@ std::shared_ptr<State> prepare_eig(const EigParams& p, const Specs& s) {
   auto state = std::make_shared<State>();
   const DType t = s.in[0].dtype;
   const int64_t n = columns_of(s.in[0].shape);
+  if (s.in[0].numel() == 0) return state;
   const auto session = any_session();
   check_solver(Solver::get().geev_size(session.solver, session.params, 0, p.vectors ? 1 : 0, n,
                                        type_of(t), nullptr, n, type_of(complex_dtype(t)), nullptr,
@@ -472,7 +476,8 @@ std::shared_ptr<State> prepare_eig(const EigParams& p, const Specs& s) {
   return state;
 }
 void run_eig(const EigParams& p, const State& state, const Call& c) {
-  Work work(state, c);
+  if (c.in[0].numel() == 0) return;
+  Work work(state, c, Graphs::no);
   const DType t = c.in[0].dtype();
   const int64_t n = columns_of(c.in[0].shape());
   const int64_t count = matrices_in(c.in[0].shape());

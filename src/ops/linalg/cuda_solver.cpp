@@ -107,11 +107,14 @@ SolverSession::Handles& SolverSession::handles_of(cudaStream_t stream) {
   return *own;
 }
 
-SolverSession::SolverSession(cudaStream_t stream)
-    : handles_(handles_of(stream)), alone_(handles_.mutex) {
+SolverSession::SolverSession(cudaStream_t stream, bool recording)
+    : handles_(handles_of(recording ? nullptr : stream)), alone_(handles_.mutex) {
   solver = handles_.solver;
   params = handles_.params;
   blas = handles_.blas;
+  if (!recording) return;
+  check_solver(Solver::get().set_stream(solver, stream), "cusolverDnSetStream");
+  check_solver(Solver::get().set_blas_stream(blas, stream), "cublasSetStream");
 }
 
 void* SolverSession::host(size_t bytes) {

@@ -91,9 +91,10 @@ inline int real_type_of(DType t) { return type_of(real_dtype(t)); }
 /// Raises DeviceError.
 void check_solver(int status, const char* call);
 
-/// The handles that work on one stream, for one thread: others wait while this lives.
+/// The handles that work on one stream, for one thread: others wait while this lives. None are made
+/// while a graph is recorded: those of the null stream, which `prepare` asked for, serve then.
 struct SolverSession {
-  explicit SolverSession(cudaStream_t stream);
+  explicit SolverSession(cudaStream_t stream, bool recording = false);
 
   SolverHandle solver;
   Solver::Params params;

@@ -5,6 +5,7 @@
 
 #include "mica/core/range.h"
 #include "mica/runtime/cuda/check.h"
+#include "mica/runtime/cuda/graph_memsets.h"
 #include "mica/runtime/cuda/tracer.h"
 #include "mica/runtime/op_scope.h"
 
@@ -112,6 +113,7 @@ std::unique_ptr<Replay> record_graph(Encoder& encoder, const Encoder& replays_on
     }
     return capture.finish();
   }();
+  replace_memsets(graph.get());
   cudaGraphExec_t raw = nullptr;
   check_cuda(cudaGraphInstantiate(&raw, graph.get(), 0));
   GraphExec exec(raw);

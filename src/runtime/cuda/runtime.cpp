@@ -275,6 +275,7 @@ std::unique_ptr<Replay> CudaRuntime::record(int index, const std::vector<std::ve
   try {
     return record_graph(device.recorder->encoder, replays_on, after, launch);
   } catch (const NotRecordable&) {
+    cudaGetLastError();  // of what could not be recorded
     return nullptr;
   }
 }
