@@ -240,3 +240,26 @@ def test_a_view_of_an_argument_that_has_gaps_is_copied_from_where_it_starts(devi
     view, twice = f(x)
     assert view.tolist() == x[0:2, None, 1:3].tolist()
     assert twice.tolist() == (x * 2).tolist()
+
+
+def test_a_slice_of_a_table_is_written_where_the_table_lies(device):
+    def make():
+        table = mica.arange(12.0, device=device).reshape(4, 3).clone()
+
+        def f(place, row):
+            table.copy_(table.index_copy(0, place, row))
+            # Read in another order than it is written in: not over itself.
+            turned = (row * 2).reshape(3, 1)
+            square = mica.scatter(turned, 0, mica.tensor([[2], [1], [0]], device=device), turned)
+            return table.sum(1), square
+
+        return f
+
+    eager, compiled = make(), mica.compile(make())
+    for place, row in ((2, [5.0, 6, 7]), (0, [-1.0, 0, 1]), (2, [1.0, 1, 1])):
+        given = (
+            mica.tensor([place], device=device),
+            mica.tensor([row], device=device),
+        )
+        for found, wanted in zip(compiled(*given), eager(*given), strict=True):
+            assert found.tolist() == wanted.tolist()
