@@ -18,6 +18,7 @@ struct Setup {
   Shape mask = {};  ///< none where it has no axes
   bool boolean = false;
   std::vector<double> lengths = {};
+  std::vector<DType> dtypes = {DType::f32, DType::bf16};  ///< of the large ones
 
   Setup with(AttentionParams p) const {
     Setup s = *this;
@@ -29,6 +30,11 @@ struct Setup {
     Setup s = *this;
     s.mask = shape;
     s.boolean = is_boolean;
+    return s;
+  }
+  Setup in(std::vector<DType> given) const {
+    Setup s = *this;
+    s.dtypes = std::move(given);
     return s;
   }
   Setup of_lengths(std::vector<double> given) const {
@@ -88,7 +94,9 @@ std::vector<Setup> large_setups() {
       Setup{"several tiles, mask", 1, 1, 1, 140, 140, 72, 8}.with({}).masked({1, 1, 140, 140},
                                                                              true),
       Setup{"wide heads", 1, 1, 1, 30, 40, 256, 256}.with(band(-1, 0)),
-      Setup{"several tiles of wide heads", 1, 2, 1, 150, 200, 128, 112}.with(band(-1, 0, true)),
+      Setup{"several tiles of wide heads", 1, 2, 1, 150, 200, 128, 112}
+          .with(band(-1, 0, true))
+          .in({DType::f16, DType::bf16}),
       // Keys of few queries are split over blocks.
       Setup{"one query, lengths", 3, 2, 2, 1, 600, 64, 64}.with({}).of_lengths({600, 1, 333}),
       Setup{"few queries, window, grouped", 1, 4, 2, 3, 300, 72, 40}.with(band(170, 0, true)),
@@ -216,10 +224,10 @@ Sample forward_sample(const Setup& s) {
 }
 
 /// Of many elements; scores stay small enough for a softmax that is not all one key's.
-Sample large(Sample sample) {
+Sample large(Sample sample, const Setup& s) {
   for (Input& input : sample.in)
     if (input.shape.rank() == 4 && input.values.empty()) input = std::move(input).in(-0.8, 0.8);
-  sample.dtypes = {DType::f32, DType::bf16};
+  sample.dtypes = s.dtypes;
   sample.gradient = false;
   sample.compiled = false;
   sample.layouts = false;
@@ -229,7 +237,7 @@ Sample large(Sample sample) {
 OpCase forward_case() {
   OpCase c{.op = "attention", .samples = {}};
   for (const Setup& s : setups()) c.samples.push_back(forward_sample(s));
-  for (const Setup& s : large_setups()) c.samples.push_back(large(forward_sample(s)));
+  for (const Setup& s : large_setups()) c.samples.push_back(large(forward_sample(s), s));
   Sample all = forward_sample(setups()[1]);
   all.name = "every output";
   all.call = [s = setups()[1]](const Args& a) { return call_op("attention", s.params, a.in); };
@@ -341,7 +349,7 @@ Sample grad_sample(const Setup& s, bool dlse = false) {
 OpCase grad_case() {
   OpCase c{.op = "attention_grad", .samples = {}};
   for (const Setup& s : setups()) c.samples.push_back(grad_sample(s));
-  for (const Setup& s : large_setups()) c.samples.push_back(large(grad_sample(s)));
+  for (const Setup& s : large_setups()) c.samples.push_back(large(grad_sample(s), s));
   Sample more = grad_sample(setups()[0], true);
   more.name = "cotangent of the sums of exponentials";
   c.samples.push_back(more);

@@ -174,7 +174,7 @@ class Carrying {
       if ((value != operand && !alone) || !computes_like(call, operand)) break;
       calls.push_back(call);
     }
-    if (calls.size() == 1 && goes_with_its_operand(calls[0])) return;
+    if (!calls.empty() && goes_with_its_operand(calls[0])) return;
     for (; !calls.empty(); calls.pop_back())
       if (carry_before(anchor, calls)) return;
   }

@@ -38,6 +38,8 @@ std::string why_not(const AttentionProblem& p, DType dtype) {
   if (dtype != DType::f16 && dtype != DType::bf16) return "computes f16 and bf16";
   if (p.dropout > 0) return "its random numbers are others";
   if (p.mask != AttentionMask::none || p.has_lengths) return "takes neither masks nor lengths";
+  // It looks for the largest score before it scales: others overflow then.
+  if (p.scale <= 0) return "the scale is not positive";
   if (p.batch * p.heads * p.queries * p.keys == 0) return "nothing to compute";
   if (p.width % kVector != 0 || p.value_width % kVector != 0 || p.width > kWidest ||
       p.value_width > kWidest || p.width == 0 || p.value_width == 0)

@@ -102,7 +102,7 @@ void launch(const Call& call, const Arg& x, const Arg& y, int64_t parts) {
 }  // namespace
 
 bool row_sums_take(const TensorSpec& x, const TensorSpec& y) {
-  constexpr int64_t kFew = 1 << 10;  // rows, below which one launch is better than two
+  constexpr int64_t kFew = 1 << 9;  // rows, below which one launch is better than two
   return x.dtype != DType::f64 && x.dtype == y.dtype && x.rank() == 2 && x.is_contiguous() &&
          x.aligned && x.shape[0] >= kFew && x.shape[1] > 0 && x.shape[1] < (1 << 30) &&
          x.shape[1] % static_cast<int64_t>(16 / size_of(x.dtype)) == 0;
