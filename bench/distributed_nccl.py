@@ -84,7 +84,7 @@ class PlainNccl:
         if dist.rank() == 0:
             self.ask("ncclGetUniqueId", ctypes.byref(own))
         told = mica.tensor(np.frombuffer(bytes(own), dtype="uint8").copy()).to("cuda")
-        got = self.Id.from_buffer_copy(dist.broadcast(told).numpy().tobytes())
+        got = self.Id.from_buffer_copy(dist.broadcast(told).cpu().numpy().tobytes())
         self.comm = ctypes.c_void_p()
         self.library.ncclCommInitRank.argtypes = [
             ctypes.POINTER(ctypes.c_void_p),

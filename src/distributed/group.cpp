@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
@@ -154,6 +155,12 @@ void open_world(Process& p) {
   set_world(std::move(world));
 }
 
+/// Whether there is an engine of NCCL in this process.
+bool computes_on_cuda() {
+  Process* p = process();
+  return p && ::getpid() == p->self.pid && p->backend == "nccl";
+}
+
 Process& opened(const char* what) {
   Process* p = process();
   check(p != nullptr, "distributed::{}: call distributed::init() first", what);
@@ -199,6 +206,10 @@ void init(const InitOptions& options) {
         [](int status, void*) {
           if (status != 0) report_failure(fmt::format("it ended with status {}", status));
           shutdown();
+          if (status == 0 || !computes_on_cuda()) return;
+          // Kernels and threads of NCCL may still wait for others: taking CUDA down would wait too.
+          std::fflush(nullptr);
+          ::_exit(status);
         },
         nullptr);
   }

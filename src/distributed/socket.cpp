@@ -75,11 +75,11 @@ Socket listen_on(int port) {
   address.sin_addr.s_addr = htonl(INADDR_ANY);
   address.sin_port = htons(static_cast<uint16_t>(port));
   constexpr int kWaiting = 1024;
-  check<IoError>(
+  const bool listens =
       socket &&
-          ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-          ::listen(socket.fd(), kWaiting) == 0,
-      "distributed: cannot listen on port {}: {}", port, std::strerror(errno));
+      ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      ::listen(socket.fd(), kWaiting) == 0;
+  check<IoError>(listens, "distributed: cannot listen on port {}: {}", port, std::strerror(errno));
   return socket;
 }
 

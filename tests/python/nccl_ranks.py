@@ -23,6 +23,10 @@ def on_gpu(array):
     return mica.tensor(array).to("cuda")
 
 
+def host(tensor):
+    return tensor.cpu().numpy()
+
+
 def drawn(shape, seed):
     return np.random.default_rng(seed).normal(size=shape)
 
@@ -42,7 +46,7 @@ def given(shape, rank, kind):
 
 def same(got, wanted, what, kind=None):
     """Bits of what is only moved or counted; sums within the rounding of each addition."""
-    got = got.to("float64" if kind in EPS else "int64").numpy()
+    got = got.to("float64" if kind in EPS else "int64").cpu().numpy()
     if kind in EPS and what.startswith(("all_reduce sum", "all_reduce avg", "reduce_scatter")):
         scale = dist.world_size() * EPS[kind]
         error = np.abs(got - wanted)
@@ -89,7 +93,7 @@ def collectives():
     same(got, sum(same.parts), "all_reduce sum, transposed", "float32")
     got = dist.all_reduce(given((5,), rank, "float32"), op="product")
     wanted = np.prod([of_rank((5,), r, "float32") for r in range(n)], axis=0)
-    assert np.allclose(got.numpy(), wanted, rtol=1e-6), "all_reduce product"
+    assert np.allclose(host(got), wanted, rtol=1e-6), "all_reduce product"
     dist.barrier(device="cuda")
     print("moved and reduced: passed", flush=True)
 
@@ -97,11 +101,11 @@ def collectives():
     x = given((4,), rank, "float64")
     x.requires_grad = True
     (dist.all_reduce(x) * (rank + 1.0)).sum().backward()
-    assert np.allclose(x.grad.numpy(), n * (n + 1) / 2), "gradient of all_reduce"
+    assert np.allclose(host(x.grad), n * (n + 1) / 2), "gradient of all_reduce"
     x = given((2 * n,), rank, "float64")
     x.requires_grad = True
     (dist.all_to_all(x) * (rank + 1.0)).sum().backward()
-    assert np.allclose(x.grad.numpy(), np.repeat(np.arange(1.0, n + 1), 2)), "of all_to_all"
+    assert np.allclose(host(x.grad), np.repeat(np.arange(1.0, n + 1), 2)), "of all_to_all"
     print("differentiated: passed", flush=True)
 
     # Groups of some, and one in another order.
@@ -126,9 +130,9 @@ def collectives():
         parts = [drawn((40,), 10 * i + r).astype("float32") for r in range(n)]
         a, b, c = step(on_gpu(parts[rank]))
         wanted = sum(2 * p.astype("float64") for p in parts)
-        assert np.allclose(a.numpy(), wanted, atol=1e-5), f"compiled all_reduce of run {i}"
-        assert np.allclose(b.numpy(), wanted + parts[1], atol=1e-5), f"broadcast of run {i}"
-        assert np.array_equal(c.numpy(), np.tile(b.numpy(), n)), f"all_gather of run {i}"
+        assert np.allclose(host(a), wanted, atol=1e-5), f"compiled all_reduce of run {i}"
+        assert np.allclose(host(b), wanted + parts[1], atol=1e-5), f"broadcast of run {i}"
+        assert np.array_equal(host(c), np.tile(host(b), n)), f"all_gather of run {i}"
     assert step.is_one_launch, step.kernels
     found = sum(": nccl" in kernel for kernel in step.kernels)
     assert found == 4, step.kernels
@@ -176,7 +180,7 @@ def alone(kind, parts, norm=False):
                 p.grad = p.grad / float(parts)
         optimizer.step()
         losses.append(loss)
-    return losses, {k: v.numpy() for k, v in net.state_dict().items()}
+    return losses, {k: host(v) for k, v in net.state_dict().items()}
 
 
 def together(kind, compiles, norm=False, **options):
@@ -204,7 +208,7 @@ def together(kind, compiles, norm=False, **options):
         first = next(i for i, k in enumerate(step.kernels) if k.startswith(("all_red", "reduce_s")))
         last = max(i for i, k in enumerate(step.kernels) if k.startswith(("matmul", "linear_")))
         assert first < last, "the first bucket goes out after the last product"
-    return losses, {k: v.numpy() for k, v in net.state_dict().items()}
+    return losses, {k: host(v) for k, v in net.state_dict().items()}
 
 
 def compare(got, wanted, what, tolerance):
@@ -252,7 +256,7 @@ def training():
     for i in (0, 1):
         F.cross_entropy(whole(on_gpu(x[i])), on_gpu(y[i])).backward()
     for a, b in zip(net.parameters(), whole.parameters(), strict=True):
-        assert np.allclose(a.grad.numpy(), b.grad.numpy(), atol=1e-6), "accumulated gradients"
+        assert np.allclose(host(a.grad), host(b.grad), atol=1e-6), "accumulated gradients"
     print("accumulation: passed", flush=True)
 
 
@@ -265,9 +269,9 @@ def lost(how):
     last = dist.rank() == dist.world_size() - 1
     x = mica.ones(3, device="cuda")
     for _ in range(3):
-        dist.all_reduce(x).numpy()
+        dist.all_reduce(x).cpu().numpy()
         if compiled:
-            step(x).numpy()
+            step(x).cpu().numpy()
     if last and how == "hang":
         time.sleep(12)
     if last and how == "die":
@@ -280,9 +284,9 @@ def lost(how):
         if compiled:
             for _ in range(50):
                 step(x)
-            value = step(x).numpy()
+            value = step(x).cpu().numpy()
         else:
-            value = dist.all_reduce(mica.ones(size, device="cuda")).numpy()
+            value = dist.all_reduce(mica.ones(size, device="cuda")).cpu().numpy()
         print(f"nobody noticed: {value}", flush=True)
     except Exception:
         print(f"noticed after {time.monotonic() - begin:.1f} s", flush=True)
@@ -294,15 +298,15 @@ def by_itself():
     x = mica.arange(6.0, device="cuda")
     y = mica.compile(lambda x: dist.all_gather(dist.all_reduce(x * 2.0, op="avg")))(x)
     dist.barrier(device="cuda")
-    assert np.array_equal(y.numpy(), 2 * x.numpy())
+    assert np.array_equal(host(y), 2 * host(x))
 
 
 def launched():
     """By torchrun, mpirun or `mica launch`: tensors of the CPU go by MPI where it is there."""
     wanted = sum(range(dist.world_size()))
-    assert dist.all_reduce(mica.full((3,), dist.rank(), device="cuda")).numpy()[0] == wanted
+    assert dist.all_reduce(mica.full((3,), dist.rank(), device="cuda")).cpu().numpy()[0] == wanted
     if dist.backend() == "mpi":
-        assert dist.all_reduce(mica.full((3,), dist.rank())).numpy()[0] == wanted
+        assert dist.all_reduce(mica.full((3,), dist.rank())).cpu().numpy()[0] == wanted
     print(f"by {dist.backend()}", flush=True)
 
 

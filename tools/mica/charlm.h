@@ -25,8 +25,8 @@ struct CharLmRun {
   int64_t embedding = 128;
   int64_t hidden = 512;
   int64_t layers = 3;
-  double dropout = 0.2;
-  double weight_dropout = 0;
+  double dropout = 0.25;
+  double weight_dropout = 0.25;
   double respell = 0.25;  ///< part of the names, see text::respelled
   double seconds = 0;     ///< ends earlier where an epoch would take longer
   bool bytes = false;

@@ -105,10 +105,12 @@ class Carrying {
       value = node(call).out[0];
     }
     for (; !calls.empty(); calls.pop_back())
-      if (carry_after(anchor, calls, true) || (has_bytes_ && carry_after(anchor, calls, false)))
-        return;
+      if (carry_after(anchor, calls)) return;
   }
 
+  bool carry_after(int anchor, const std::vector<int>& calls) {
+    return carry_after(anchor, calls, true) || (has_bytes_ && carry_after(anchor, calls, false));
+  }
   bool carry_after(int anchor, const std::vector<int>& calls, bool with_bytes) {
     const Node& own = node(anchor);
     const ValueId result = own.out[0];
@@ -187,7 +189,7 @@ class Carrying {
                return false;
              const int made = g_[id].node;
              return node(made).op->carries_after.contains(0) && node(made).out[0] == id &&
-                    computes_like(call, id) && carry_after(made, {call});
+                    computes_like(call, id) && carry_after(made, std::vector{call});
            });
   }
 

@@ -452,6 +452,7 @@ void run_eigh(const EighParams& p, const State& state, const Call& c) {
 }
 
 Support supports_eig(const EigParams&, const Specs& s) {
+  if (s.in[0].numel() == 0) return Support::yes();
   const Support support = supports_library(s);
   if (support.kind != Support::Kind::no && !Solver::get().geev)
     return Support::no("this cuSOLVER has no cusolverDnXgeev, which came with CUDA 12.8");
@@ -461,6 +462,7 @@ std::shared_ptr<State> prepare_eig(const EigParams& p, const Specs& s) {
   auto state = std::make_shared<State>();
   const DType t = s.in[0].dtype;
   const int64_t n = columns_of(s.in[0].shape);
+  if (s.in[0].numel() == 0) return state;
   const auto session = any_session();
   check_solver(Solver::get().geev_size(session.solver, session.params, 0, p.vectors ? 1 : 0, n,
                                        type_of(t), nullptr, n, type_of(complex_dtype(t)), nullptr,
@@ -474,6 +476,7 @@ std::shared_ptr<State> prepare_eig(const EigParams& p, const Specs& s) {
   return state;
 }
 void run_eig(const EigParams& p, const State& state, const Call& c) {
+  if (c.in[0].numel() == 0) return;
   Work work(state, c, Graphs::no);
   const DType t = c.in[0].dtype();
   const int64_t n = columns_of(c.in[0].shape());

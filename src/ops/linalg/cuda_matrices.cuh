@@ -215,6 +215,7 @@ struct JacobiSizes {
 
 template <class T>
 struct Svd {
+  static constexpr int kThreads = 512;  ///< of a block: as many warps, as many pairs at once
   const T* a;
   T* u;
   Part<T>* s;
@@ -238,6 +239,7 @@ struct Svd {
 
 template <class T>
 struct Eigh {
+  static constexpr int kThreads = 512;
   const T* a;
   Part<T>* values;
   T* vectors;
@@ -248,7 +250,7 @@ struct Eigh {
   template <class G>
   __device__ void operator()(const G& g, int64_t b, std::byte* memory) const {
     const int ended = eigh(g, n, a + b * n * n, sizes.in(memory), values + b * n,
-                           sizes.turns ? vectors + b * n * n : nullptr);
+                           vectors ? vectors + b * n * n : nullptr);
     if (g.rank() == 0) note_info(complaint, b, ended);
   }
 };
