@@ -213,6 +213,19 @@ TEST(Layout, CastsConvertOnTheWay) {
   EXPECT_TRUE(read[made->out[0]].spec.is_contiguous());
 }
 
+TEST(Layout, CastsForMeansLeaveTheFormat) {
+  const Graph g = Halves().laid_out([](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return Tensors{mean(stack(x, w, b)[0], {2, 3})};
+  });
+  int casts = 0;
+  for (const Node& n : g.nodes)
+    if (n.op->copies && g[n.out[0]].spec.rank() == 4 && g[n.out[0]].spec.dtype == DType::f32) {
+      EXPECT_TRUE(g[n.out[0]].spec.is_channels_last());
+      ++casts;
+    }
+  EXPECT_EQ(casts, 1);
+}
+
 TEST(Layout, ConversionsThatCancelGo) {
   const Graph g = Halves().laid_out([](const Tensor& x, const Tensor& w, const Tensor&) -> Tensors {
     const Tensor before = contiguous(x, MemoryFormat::channels_last);
