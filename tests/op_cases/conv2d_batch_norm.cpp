@@ -36,11 +36,12 @@ std::vector<Setup> setups() {
 
 /// Whole numbers, whose products are exact in every dtype: what is rounded between the two ops has
 /// no part in the difference.
-Input whole(const Shape& shape, int64_t most) {
+Input whole(const Shape& shape, int64_t most, int64_t middle = 0) {
   std::vector<double> values;
   values.reserve(at(numel(shape)));
   for (int64_t i = 0; i < numel(shape); ++i)
-    values.push_back(static_cast<double>((i * 7919 + i / 3) % 1009 % (2 * most + 1) - most));
+    values.push_back(
+        static_cast<double>((i * 7919 + i / 3) % 1009 % (2 * most + 1) - most + middle));
   return x(shape).of(std::move(values));
 }
 
@@ -53,8 +54,8 @@ Sample forward_sample(const Setup& s, After after) {
   const Conv2dBatchNormParams p{s.conv, {}};
   const auto channel = [&] { return s.affine ? x({c}).statistic() : absent(); };
   Sample sample{.name = s.name,
-                .in = {whole(s.x, 2), whole(s.w, 1), s.bias ? whole({c}, 3) : absent(), channel(),
-                       channel(), x({c}).statistic(), x({c}).in(0.5, 2).statistic()},
+                .in = {whole(s.x, 2, 2), whole(s.w, 1), s.bias ? whole({c}, 3) : absent(),
+                       channel(), channel(), x({c}).statistic(), x({c}).in(0.5, 2).statistic()},
                 .call = nullptr};
   Program program{after == After::residual ? 2 : 1, {}, {}};
   if (after == After::residual) {
