@@ -150,8 +150,10 @@ import mica, mica.nn.functional as F
 device, dtype, length, forward, backward = sys.argv[1:]
 mica.force_kernel("attention", forward)
 mica.force_kernel("attention_grad", backward)
-q, k, v = (mica.randn(1, 1, int(length), 32, device=device).to(dtype).requires_grad_() for _ in "qkv")
-slope = mica.ones(1, 1, int(length), 32, device=device).to(dtype)
+def rows(make):
+    return make(1, 1, int(length), 32, device=device).to(dtype)
+q, k, v = (rows(mica.randn).requires_grad_() for _ in "qkv")
+slope = rows(mica.ones)
 def used():
     if device == "cpu":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
