@@ -108,8 +108,7 @@ Support supports(const AnchoredParams& params, const Specs& s) {
   // A library multiplies as fast; where little is multiplied of what is read this kernel is at the
   // rate of memory.
   constexpr int64_t kFewProducts = 256;
-  if (is_conv(params) && p.k > kFewProducts)
-    return Support::no("a library's kernels are as fast");
+  if (is_conv(params) && p.k > kFewProducts) return Support::no("a library's kernels are as fast");
   const bool others_first = simple || is_conv(params) || p.m * p.n < kLarge;
   Support support = others_first ? Support::possible() : Support::yes();
   if (is_conv(params)) {
