@@ -150,7 +150,8 @@ import mica, mica.nn.functional as F
 device, dtype, length, forward, backward = sys.argv[1:]
 mica.force_kernel("attention", forward)
 mica.force_kernel("attention_grad", backward)
-q, k, v = (mica.randn(1, 1, int(length), 32, device=device).to(dtype).requires_grad_() for _ in "qkv")
+shape = (1, 1, int(length), 32)
+q, k, v = (mica.randn(*shape, device=device).to(dtype).requires_grad_() for _ in "qkv")
 slope = mica.ones(1, 1, int(length), 32, device=device).to(dtype)
 def used():
     if device == "cpu":
