@@ -46,6 +46,7 @@ MISSING = {
     "max_pool2d_values": "what compiled functions make of a pooling whose positions nobody reads",
     "fused": "what compiled functions make of elementwise chains",
     "fused_reduce": "what compiled functions make of elementwise chains and a reduction",
+    "max_pool2d_values": "what compiled functions make of a pooling whose positions nobody reads",
     "nonzero_ends": "a part of nonzero",
     **dict.fromkeys(
         (
