@@ -43,7 +43,6 @@ MISSING = {
     "conv3d_dgrad": "a gradient",
     "conv3d_wgrad": "a gradient",
     "fft_block": "what fftn and the like are made of",
-    "max_pool2d_values": "what compiled functions make of a pooling whose positions nobody reads",
     "fused": "what compiled functions make of elementwise chains",
     "fused_reduce": "what compiled functions make of elementwise chains and a reduction",
     "max_pool2d_values": "what compiled functions make of a pooling whose positions nobody reads",
