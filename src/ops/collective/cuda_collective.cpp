@@ -66,7 +66,8 @@ template <distributed::CollectiveKind kind>
 void run(const CollectiveParams& p, const Call& c) {
   using distributed::CollectiveKind;
   const auto group = distributed::communicator(p.group);
-  if (group->size() > 1 || group->engines[static_cast<size_t>(DeviceKind::cuda)])
+  if (group->size() > 1 || group->rank != 0 ||
+      group->engines[static_cast<size_t>(DeviceKind::cuda)])
     return detail::run_collective<kind, stream_of>(p, c);
   const size_t bytes = static_cast<size_t>(c.in[0].numel()) * size_of(c.in[0].dtype());
   cudaStream_t stream = c.encoder->stream();
