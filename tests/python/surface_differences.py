@@ -214,6 +214,7 @@ CPP_ONLY = {
         "a dictionary in Python": "Profile",
         "networks as data, which engines and ONNX files are made of": "network_of",
     },
+    "mica::onnx": {"the inside of an imported model": "Cutter Run"},
     "mica::optim": {
         "a dictionary in Python": "ParameterGroup",
         "words in Python": "CyclicMode MuonScale",
