@@ -61,14 +61,18 @@ Letters& letters() {
   return *letters;
 }
 
+/// Whether this process is a group by itself, without NCCL.
+bool is_alone(int64_t number) {
+  const auto group = distributed::communicator(number);
+  return group->size() == 1 && group->rank == 0 &&
+         !group->engines[static_cast<size_t>(DeviceKind::cuda)];
+}
+
 /// Of a process that is alone the result is a copy.
 template <distributed::CollectiveKind kind>
 void run(const CollectiveParams& p, const Call& c) {
   using distributed::CollectiveKind;
-  const auto group = distributed::communicator(p.group);
-  if (group->size() > 1 || group->rank != 0 ||
-      group->engines[static_cast<size_t>(DeviceKind::cuda)])
-    return detail::run_collective<kind, stream_of>(p, c);
+  if (!is_alone(p.group)) return detail::run_collective<kind, stream_of>(p, c);
   const size_t bytes = static_cast<size_t>(c.in[0].numel()) * size_of(c.in[0].dtype());
   cudaStream_t stream = c.encoder->stream();
   if constexpr (kind == CollectiveKind::send) {
@@ -82,7 +86,7 @@ void run(const CollectiveParams& p, const Call& c) {
 
 template <detail::StreamOf stream>
 void run_wait(const CollectiveParams& p, const Call& c) {
-  if (distributed::communicator(p.group)->size() > 1) detail::run_wait<stream>(p, c);
+  if (!is_alone(p.group)) detail::run_wait<stream>(p, c);
 }
 
 }  // namespace
