@@ -19,7 +19,7 @@ import numpy as np
 
 
 def read(a):
-    """The streams, (steps, N), that are learned and that are tested, and how many characters."""
+    """The streams, (steps, N), that are learned and that are tested, and how many logits."""
     data = Path(a.data).read_bytes()
     known, tokens = np.unique(np.frombuffer(data, np.uint8), return_inverse=True)
     tokens = tokens.astype(np.int64)
@@ -29,7 +29,8 @@ def read(a):
         return np.ascontiguousarray(part[: steps * count].reshape(count, steps).T)
 
     end = len(tokens) - len(tokens) // 20
-    return streams(tokens[:end], a.batch), streams(tokens[end:], 8), len(known)
+    kinds = (len(known) + 63) // 64 * 64  # of a size that products like
+    return streams(tokens[:end], a.batch), streams(tokens[end:], 8), kinds
 
 
 def windows(streams, length):
@@ -162,8 +163,8 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--sequence", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=56)
+    parser.add_argument("--sequence", type=int, default=256)
     parser.add_argument("--embedding", type=int, default=128)
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--layers", type=int, default=3)

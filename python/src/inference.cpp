@@ -136,8 +136,9 @@ void bind_inference(nb::module_& m) {
             "input_names"_a = std::vector<std::string>(), "calibration"_a = nb::tuple(),
             "calibrate"_a = "entropy", "percentile"_a = 99.99,
             "An engine of a module in evaluation mode, or of a function, for arguments like the "
-            "example: a tensor, a tuple of several, a dict by name. precision: \"f32\", \"f16\" or "
-            "\"bf16\". dynamic: {\"x\": {0: \"batch\"}} names axes whose sizes may change; "
+            "example: a tensor, a tuple of several, a dict by name. precision: \"f32\", \"f16\", "
+            "\"bf16\", or \"int8\" with batches to calibrate with. dynamic: {\"x\": {0: "
+            "\"batch\"}} names axes whose sizes may change; "
             "profiles, such as [{\"batch\": 1}, {\"batch\": 128}], are sizes to be ready for.");
   scope.def(
       "load",

@@ -15,12 +15,12 @@ void Watch::compare(int64_t group, int64_t number, const std::string& words,
   std::string all;
   bool same = true;
   for (const int rank : members) {
-    std::string theirs;
+    std::string theirs = own;
     try {
-      theirs = store_->get(key(rank), timeout_);
-    } catch (const Error& e) {
+      if (rank != self_.rank) theirs = store_->get(key(rank), timeout_);
+    } catch (const Error&) {
       raise({group, number, words, members},
-            fmt::format("rank {} did not come: {}", rank, e.what()));
+            store_->failure().value_or(fmt::format("rank {} did not come", rank)));
     }
     same = same && theirs == own;
     all += fmt::format("{}rank {}: {}", all.empty() ? "" : "; ", rank, theirs);

@@ -385,6 +385,7 @@ MICA_CARRYING(quantized_conv2d)
 // joined ops; each room's patterns see what those before it made
 MICA_PATTERNS(max_pool2d)
 MICA_PATTERNS(conv2d_pool)
+MICA_PATTERNS(max_pool2d_values)
 MICA_PATTERNS(dropout)
 MICA_PATTERNS(cross_entropy)
 MICA_PATTERNS(batch_norm)

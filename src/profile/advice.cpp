@@ -119,7 +119,7 @@ std::vector<std::string> advice(const Profile& profile) {
     if (time / total > kWorthSaying)
       lines.push_back(fmt::format(
           "{} runs by its reference kernel, for {} of the time in kernels: it is there to be "
-          "right, not fast. `MICA_VERBOSE=kernels` says why the others refused; a usual dtype or "
+          "right, not fast. `MICA_VERBOSE=dispatch` says why the others refused; a usual dtype or "
           "shape may help.",
           op, percent(time / total)));
   if (copies / total > kWorthSaying)

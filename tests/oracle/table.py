@@ -73,6 +73,7 @@ WITHOUT = {
         (
             *("fused_reduce", "anchored", "conv2d_pool", "conv2d_pool_dgrad", "conv2d_pool_wgrad"),
             *("conv2d_batch_norm", "conv2d_dgrad_batch_norm_grad", "copies"),
+            "max_pool2d_values",
             *("cross_entropy_with_grad", "linear_cross_entropy", "linear_cross_entropy_dgrad"),
             *("linear_sgd_update", "linear_adam_update", "linear_rmsprop_update"),
             "linear_adagrad_update",
@@ -92,6 +93,7 @@ WITHOUT = {
         "indices of sparse matrices; see its case",
     ),
     "csr_sampled_product": "compared as the gradient of csr_product",
+    "fft_block": "compared as fftn and the like",
     "lu_permutation": "a part of linalg.lu",
     "cofactor": "compared as the gradient of linalg.det",
     "chunked_cross_entropy": "compared with linear and cross_entropy in its case",

@@ -21,13 +21,13 @@ struct CharLmRun {
   bool compile = true;
   bool json = false;
   int64_t limit = 0;  ///< of characters
-  int64_t sequence = 128;
+  int64_t sequence = 256;
   int64_t embedding = 128;
   int64_t hidden = 512;
   int64_t layers = 3;
   double dropout = 0.25;
   double weight_dropout = 0.25;
-  double respell = 0.25;  ///< part of the names, see text::respelled
+  double respell = 0.4;  ///< part of the names, see text::respelled
   double seconds = 0;     ///< ends earlier where an epoch would take longer
   bool bytes = false;
 };

@@ -82,12 +82,11 @@ CollectiveParams params_of(int64_t group, ReduceOp reduce = ReduceOp::sum) {
   return {.group = group, .ranks = distributed::communicator(group)->size(), .reduce = reduce};
 }
 
+/// What does not lie dense is done at once: its copy would be gone before the result comes.
 Tensor start(const OpDef& op, const Tensor& x, const distributed::ReduceOptions& o) {
-  // A dense copy would be gone when the result comes.
-  check(x.defined() && x.is_contiguous(), "{}: what is to be sent meanwhile must lie dense",
-        op.name);
+  check(x.defined(), "{}: the tensor is undefined", op.name);
   CollectiveParams p = params_of(o.group, o.op);
-  p.deferred = true;
+  p.deferred = x.is_contiguous();
   return call(op, p, x);
 }
 

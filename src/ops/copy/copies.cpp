@@ -11,7 +11,12 @@ const OpDef& copy_op();
 namespace {
 
 void infer(const CopyParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
-  for (size_t k = 0; k < in.size(); ++k) copy_op().infer(copy_op(), &p, in.subspan(k, 1), out);
+  for (size_t k = 0; k < in.size(); ++k) {
+    OutSpecs own(out.op());
+    copy_op().infer(copy_op(), &p, in.subspan(k, 1), own);
+    out.add(own[0].shape, own[0].dtype);
+    out[static_cast<int>(k)].strides = own[0].strides;
+  }
 }
 
 std::shared_ptr<ComposedState> prepare(const CopyParams& p, const Specs& s) {

@@ -105,6 +105,10 @@ Support supports(const AnchoredParams& params, const Specs& s) {
   const auto known = known_after(params, anchor_of(params));
   const bool simple = known && known->saved < 0 && !params.call->keeps_result &&
                       s.out[0].dtype == dtype && params.call->op == &linear_op();
+  // A library multiplies as fast; where little is multiplied of what is read this kernel is at the
+  // rate of memory.
+  constexpr int64_t kFewProducts = 256;
+  if (is_conv(params) && p.k > kFewProducts) return Support::no("a library's kernels are as fast");
   const bool others_first = simple || is_conv(params) || p.m * p.n < kLarge;
   Support support = others_first ? Support::possible() : Support::yes();
   if (is_conv(params)) {
@@ -162,7 +166,7 @@ std::vector<Candidate> candidates(const AnchoredParams& params, const Specs& s,
   }
   std::sort(ways.begin(), ways.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  ways.resize(request.count(ways.size()));
+  ways.resize(request.count(is_conv(params) && request.only.empty() ? 1 : ways.size()));
   std::vector<Candidate> found;
   for (auto& [cost, state] : ways) {
     state->carried = load(params, s, state->tile_n);

@@ -51,8 +51,10 @@ Patterns max_pool2d_patterns() {
       {{{"relu_grad", {kSpread, kY}}, spread, pool}, move_gradient<true>},
       {{{"tanh_grad", {kSpread, kY}}, spread, pool}, move_gradient<false>},
       {{{"sigmoid_grad", {kSpread, kY}}, spread, pool}, move_gradient<false>},
-      {{{"max_pool2d", {}, {kPooled}}}, without_positions},
   };
 }
+
+/// After those that join the pooling with what comes before it.
+Patterns max_pool2d_values_patterns() { return {{{{"max_pool2d", {}, {0}}}, without_positions}}; }
 
 }  // namespace mica

@@ -43,9 +43,12 @@ const OpDef& max_pool2d_values_op() {
   return def;
 }
 
+/// Images that its kernels are for: conv2d_pool joins others, positions and all.
 std::optional<MatchedCall> without_positions(const Match& match) {
   const MatchedCall& pool = match.calls[0];
-  if (!match.goes(pool.out[1])) return std::nullopt;
+  const TensorSpec& y = match.spec(pool.out[0]);
+  if (size_of(y.dtype) != 2 || !y.is_channels_last_dense() || !match.goes(pool.out[1]))
+    return std::nullopt;
   return MatchedCall{&max_pool2d_values_op(), pool.params, pool.in, {pool.out[0]}};
 }
 

@@ -206,8 +206,8 @@ void run(const RecurrentParams&, const State& s, const Call& call) {
   const CudnnHandle cudnn = call.encoder->cudnn();
   check_cudnn(cudnnRNNForward(cudnn.handle, s.rnn.get(), CUDNN_FWD_MODE_INFERENCE, nullptr,
                               s.x.get(), in(kX), s.y.get(), out(kY), s.h.get(), in(kH0), out(kHn),
-                              in(kC0) ? s.c.get() : nullptr, in(kC0), out(kCn), s.weight_bytes,
-                              weights, s.work_bytes, weights + s.work, 0, nullptr));
+                              s.c.get(), in(kC0), out(kCn), s.weight_bytes, weights, s.work_bytes,
+                              weights + s.work, 0, nullptr));
 }
 
 }  // namespace
