@@ -42,6 +42,7 @@ PAGES = {
     "foundation_h200": "Training steps on a GPU before and after the second foundation",
     "breakdown_h200": "A training step on a GPU, kernel by kernel",
     "gpt2_h200": "GPT-2 on a GPU",
+    "attention_h200": "Attention on a GPU",
     "ops_h200": "Operators on a GPU",
     "eager_add_cpu": "What an eager call costs",
 }
