@@ -96,6 +96,7 @@ WITHOUT = {
     "fft_block": "compared as fftn and the like",
     "lu_permutation": "a part of linalg.lu",
     "cofactor": "compared as the gradient of linalg.det",
+    "fft_block": "compared as fft.fftn, fft.ifftn and fft.rfftn",
     "chunked_cross_entropy": "compared with linear and cross_entropy in its case",
     **dict.fromkeys(("attention", "attention_grad"), "compared as scaled_dot_product_attention"),
     "schedule_lr": "a part of an optimizer's step; compared in its own tests",

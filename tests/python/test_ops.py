@@ -58,6 +58,7 @@ MISSING = {
     "complex_abs": "what abs is of complex numbers",
     "lu_permutation": "a part of linalg.lu",
     "cofactor": "a gradient, of linalg.det",
+    "fft_block": "what fft.fftn and its siblings are on CUDA",
     "attention": "what scaled_dot_product_attention and packed_attention are made of",
     "quantized_conv2d": "what mica.inference.optimize makes of convolutions in int8",
     "quantized_linear": "what mica.inference.optimize makes of linear layers in int8",

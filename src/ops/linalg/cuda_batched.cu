@@ -15,7 +15,7 @@ size_t bytes_of_cholesky(const Specs& s) {
                         [&]<class T>() { return group::Cholesky<T>::bytes(columns_of(a)); });
 }
 Support supports_cholesky(const CholeskyParams&, const Specs& s) {
-  return supports_groups(s, bytes_of_cholesky(s), 128, 200);
+  return supports_groups(s, bytes_of_cholesky(s), 48, 200);
 }
 std::shared_ptr<GroupPlan> prepare_cholesky(const CholeskyParams&, const Specs& s) {
   return std::make_shared<GroupPlan>(largest_size(s), bytes_of_cholesky(s),
@@ -40,7 +40,7 @@ size_t bytes_of_lu(const Specs& s) {
                         [&]<class T>() { return group::Lu<T>::bytes(rows_of(a), columns_of(a)); });
 }
 Support supports_lu(const LuParams&, const Specs& s) {
-  return supports_groups(s, bytes_of_lu(s), 96, 200);
+  return supports_groups(s, bytes_of_lu(s), 64, 200);
 }
 std::shared_ptr<GroupPlan> prepare_lu(const LuParams&, const Specs& s) {
   return std::make_shared<GroupPlan>(largest_size(s), bytes_of_lu(s), matrices_in(s.in[0].shape));
@@ -66,7 +66,7 @@ size_t bytes_of_solve(const Specs& s) {
   });
 }
 Support supports_solve(const SolveParams&, const Specs& s) {
-  return supports_groups(s, bytes_of_solve(s), 96, 160);
+  return supports_groups(s, bytes_of_solve(s), 64, 160);
 }
 std::shared_ptr<GroupPlan> prepare_solve(const SolveParams&, const Specs& s) {
   return std::make_shared<GroupPlan>(largest_size(s), bytes_of_solve(s),
@@ -124,7 +124,7 @@ size_t bytes_of_qr(const Specs& s) {
   });
 }
 Support supports_qr(const QrParams&, const Specs& s) {
-  return supports_groups(s, bytes_of_qr(s), 64, 128);
+  return supports_groups(s, bytes_of_qr(s), 48, 128);
 }
 std::shared_ptr<GroupPlan> prepare_qr(const QrParams&, const Specs& s) {
   return std::make_shared<GroupPlan>(largest_size(s), bytes_of_qr(s), matrices_in(s.in[0].shape));

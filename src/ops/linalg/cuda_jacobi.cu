@@ -27,7 +27,7 @@ size_t bytes_of(const P& p, const Specs& s) {
 }
 template <class P>
 Support supports(const P& p, const Specs& s) {
-  return supports_groups(s, bytes_of(p, s), 128, 200);
+  return supports_groups(s, bytes_of(p, s), 64, 200);
 }
 template <class P>
 std::shared_ptr<GroupPlan> prepare(const P& p, const Specs& s) {

@@ -215,7 +215,6 @@ struct JacobiSizes {
 
 template <class T>
 struct Svd {
-  static constexpr int kThreads = 512;  ///< of a block: as many warps, as many pairs at once
   const T* a;
   T* u;
   Part<T>* s;
@@ -239,7 +238,6 @@ struct Svd {
 
 template <class T>
 struct Eigh {
-  static constexpr int kThreads = 512;
   const T* a;
   Part<T>* values;
   T* vectors;
