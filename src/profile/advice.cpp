@@ -31,6 +31,9 @@ std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share);
 constexpr const char* kData =
     "More workers load in parallel (Loader's `workers`), and a data set that fits in memory can be "
     "kept on the device (`resident`).";
+constexpr const char* kCopies =
+    "A data set that fits in memory can be kept on the device (`resident`), and a loader with a "
+    "`device` copies from pinned memory while the program goes on.";
 constexpr const char* kWait =
     "A value is read in the loop (`item()`, `to_host`, printing a tensor). Read it every few "
     "steps, "
@@ -88,8 +91,9 @@ void add_device(const DeviceTime& t, std::vector<std::string>& lines) {
                         "short. A larger batch gives each more to do.",
                         t.device, percent(share)));
     } else {
+      const bool copies = why.starts_with("copying from");
       lines.push_back(fmt::format("{} is idle for {} of the time: {}. {}", t.device, percent(share),
-                                  why, kCalls));
+                                  why, copies ? kCopies : kCalls));
     }
   }
 }
