@@ -138,6 +138,10 @@ OpCase max_pool2d_values_case() {
                            },
                        .oracle = [](const HostArgs& in) { return std::vector{in[0]}; },
                        .gradient = false});
+  c.bad = {bad<ShapeError>("max_pool2d: kernel must be at least 1, got", [](Device d) {
+    call_op("max_pool2d_values", MaxPool2dParams{.kernel = 0},
+            {zeros({1, 1, 4, 4}, {DType::f32, d})});
+  })};
   return c;
 }
 
