@@ -47,7 +47,8 @@ struct BetterOfTwo {
   }
 };
 
-/// A warp, of which each has a row.
+/// A warp, of which each lane has a row. Shuffles order no memory: what all lanes combine waits for
+/// what they wrote, as in a block.
 struct WarpGroup {
   static constexpr int kThreads = 128;  ///< of a block
   static constexpr int kSize = 32;
@@ -68,15 +69,18 @@ struct WarpGroup {
   }
   template <class T>
   __device__ T sum(T x) const {
+    __syncwarp();
     return combine_lanes(x, AddTwo());
   }
   template <class T>
   __device__ T largest(T x) const {
+    __syncwarp();
     return combine_lanes(x, LargerOfTwo());
   }
   __device__ bool any(bool x) const { return __any_sync(0xffffffffU, x) != 0; }
   template <class R>
   __device__ Pivot<R> best(Pivot<R> x) const {
+    __syncwarp();
     return combine_lanes(x, BetterOfTwo());
   }
 };
