@@ -7,8 +7,7 @@ OpCase anchored_case() {
   OpCase c{.op = "anchored", .samples = {}};
   for (const auto samples :
        {conv2d_carrying_samples, product_carrying_samples, batch_norm_carrying_samples,
-         conv2d_batch_norm_carrying_samples, row_norm_carrying_samples,
-         quantized_carrying_samples})
+        conv2d_batch_norm_carrying_samples, row_norm_carrying_samples, quantized_carrying_samples})
     for (Sample& s : samples()) c.samples.push_back(std::move(s));
   const Program relu{1, {elementwise("relu", {0})}, {0}};
   const Program sum{2, {elementwise("add", {0, 1})}, {0}};

@@ -28,7 +28,7 @@ struct CharLmRun {
   double dropout = 0.25;
   double weight_dropout = 0.25;
   double respell = 0.4;  ///< part of the names, see text::respelled
-  double seconds = 0;     ///< ends earlier where an epoch would take longer
+  double seconds = 0;    ///< ends earlier where an epoch would take longer
   bool bytes = false;
 };
 void train_charlm(CharLmRun run);
