@@ -11,7 +11,7 @@ foreach(header IN LISTS mica_headers)
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mica/${folder} COMPONENT mica)
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  COMPONENT mica FILES_MATCHING PATTERN "*.md" PATTERN "*.cpp" PATTERN "*.c" PATTERN "*.cu" PATTERN "*.txt" PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+  COMPONENT mica FILES_MATCHING PATTERN "*.md" PATTERN "*.cpp" PATTERN "*.c" PATTERN "*.rs" PATTERN "*.cu" PATTERN "*.txt" PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 
 # Each library has a file of its own, so that a package whose libmica_cuda was left out is still one.
 install(TARGETS mica EXPORT micaTargets COMPONENT mica)
