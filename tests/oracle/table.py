@@ -93,7 +93,6 @@ WITHOUT = {
         "indices of sparse matrices; see its case",
     ),
     "csr_sampled_product": "compared as the gradient of csr_product",
-    "fft_block": "compared as fftn and the like",
     "lu_permutation": "a part of linalg.lu",
     "cofactor": "compared as the gradient of linalg.det",
     "fft_block": "compared as fft.fftn, fft.ifftn and fft.rfftn",

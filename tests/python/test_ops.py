@@ -42,7 +42,6 @@ MISSING = {
     "linear_wgrad": "a gradient",
     "conv3d_dgrad": "a gradient",
     "conv3d_wgrad": "a gradient",
-    "fft_block": "what fftn and the like are made of",
     "fused": "what compiled functions make of elementwise chains",
     "fused_reduce": "what compiled functions make of elementwise chains and a reduction",
     "max_pool2d_values": "what compiled functions make of a pooling whose positions nobody reads",
