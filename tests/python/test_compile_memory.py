@@ -245,12 +245,13 @@ def test_a_view_of_an_argument_that_has_gaps_is_copied_from_where_it_starts(devi
 def test_a_slice_of_a_table_is_written_where_the_table_lies(device):
     def make():
         table = mica.arange(12.0, device=device).reshape(4, 3).clone()
+        order = mica.tensor([[2], [1], [0]], device=device)
 
         def f(place, row):
             table.copy_(table.index_copy(0, place, row))
             # Read in another order than it is written in: not over itself.
             turned = (row * 2).reshape(3, 1)
-            square = mica.scatter(turned, 0, mica.tensor([[2], [1], [0]], device=device), turned)
+            square = mica.scatter(turned, 0, order, turned)
             return table.sum(1), square
 
         return f
