@@ -32,6 +32,16 @@ struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 
+template <class T>
+constexpr void refuse_as_values() {
+  static_assert(
+      !std::same_as<T, T>,
+      "mica passes on Tensor, Values, tuples, pairs, arrays, vectors and optionals of them, and "
+      "structs "
+      "with `template <class Self, class F> static void fields(Self& self, F&& f) { f(\"name\", "
+      "self.name); }`, which calls f for each member");
+}
+
 template <class Given>
 Values to_values(Given&& value) {
   using T = std::remove_cvref_t<Given>;
@@ -48,12 +58,13 @@ Values to_values(Given&& value) {
   } else if constexpr (TupleLike<T>) {
     return std::apply([](const auto&... entries) { return Values::list({to_values(entries)...}); },
                       value);
-  } else {
-    static_assert(IsVector<T>::value,
-                  "expected a Tensor, Values, a tuple, a vector or an aggregate with fields()");
+  } else if constexpr (IsVector<T>::value) {
     std::vector<Values> entries;
     for (const auto& entry : value) entries.push_back(to_values(entry));
     return Values::list(std::move(entries));
+  } else {
+    refuse_as_values<T>();
+    return {};
   }
 }
 
@@ -102,15 +113,16 @@ T from_values(const Values& values, const ValuesPath& path) {
     return made;
   } else if constexpr (TupleLike<T>) {
     return tuple_from_values<T>(values, path, std::make_index_sequence<std::tuple_size_v<T>>());
-  } else {
-    static_assert(IsVector<T>::value,
-                  "expected a Tensor, Values, a tuple, a vector or an aggregate with fields()");
+  } else if constexpr (IsVector<T>::value) {
     check_values(values.is_list(), path, "a list", values);
     T made;
     for (size_t i = 0; i < values.entries().size(); ++i)
       made.push_back(
           from_values<typename T::value_type>(values.entries()[i], ValuesPath(path, values, i)));
     return made;
+  } else {
+    refuse_as_values<T>();
+    return T();
   }
 }
 

@@ -82,6 +82,13 @@ class DrawScope {
 
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {});
 Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {});
+// The same with PyTorch's names: in [0, 1), and of mean 0 and deviation 1.
+inline Tensor rand(const Shape& shape, TensorOptions options = {}) {
+  return uniform(shape, 0, 1, options);
+}
+inline Tensor randn(const Shape& shape, TensorOptions options = {}) {
+  return normal(shape, 0, 1, options);
+}
 /// Integers in [low, high), at most 2^32 different ones: low + floor(word * (high - low) / 2^32).
 Tensor randint(int64_t low, int64_t high, const Shape& shape,
                TensorOptions options = {.dtype = DType::i64});
