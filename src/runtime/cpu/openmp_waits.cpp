@@ -58,6 +58,7 @@ class OneThreadMore {
   OneThreadMore()
       : thread_([this] {
 #pragma omp parallel num_threads(2)
+          std::atomic_signal_fence(std::memory_order_seq_cst);  // an empty team would be left out
           there_ = true;
           there_.notify_all();
           leave_.wait(false);
