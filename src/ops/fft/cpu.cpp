@@ -18,13 +18,23 @@ struct Layout {
   int64_t columns = 1;
 };
 
+/// Whether lines are worth being brought into lanes, of which an engine's line takes `signals`.
+/// Lines that begin at the same place of a page push each other out of the cache.
+template <class T>
+bool suits_lanes(int64_t n, const Layout& layout, int64_t signals) {
+  constexpr int64_t kPage = 4096;
+  const int64_t bytes = n * (3 - signals) * static_cast<int64_t>(sizeof(T));  // of a line
+  if (layout.lines / signals < kWidth<T> / 2 || n > fft::kLongestLane) return false;
+  return layout.columns > 1 || signals * bytes < 2 * kPage || bytes % kPage != 0 || !Engine<T>::takes_line(n);
+}
+
 /// How a kernel's lines are shared out: blocks of as many as run at once, each share with memory of
 /// its own.
 template <class T>
 struct State : KernelState {
-  /// `signals` lines are one of the engine's, which has `at_once` of its own to do.
-  State(int64_t length, Layout layout, int64_t signals, int64_t at_once)
-      : engine(length, at_once),
+  /// `signals` lines are one of the engine's.
+  State(int64_t length, Layout layout, int64_t signals, bool side_by_side)
+      : engine(length, side_by_side),
         lines(layout.lines),
         columns(layout.columns),
         per_block(engine.lanes() * signals),
@@ -38,7 +48,7 @@ struct State : KernelState {
   }
   /// Of real lines, each by itself as half as many complex numbers.
   static std::shared_ptr<State> fold(int64_t length, int64_t count) {
-    auto state = std::make_shared<State>(length / 2, Layout{count}, 1, 1);
+    auto state = std::make_shared<State>(length / 2, Layout{count}, 1, false);
     for (int64_t i = 0; i < length / 2; ++i)
       state->roots.emplace_back(fft::root_of_unity(i, length));
     return state;
@@ -383,11 +393,10 @@ Support supports(const FftParams&, const Specs& s) {
 
 template <class T, int64_t signals>
 std::shared_ptr<KernelState> state_for(int64_t n, Layout layout) {
-  const int64_t lines = layout.lines;
-  const bool singly = lines == 1 || n > fft::kLongestLane;
-  if (signals == 2 && singly && n % 2 == 0 && fft::Engine<T>::takes_line(n / 2))
-    return State<T>::fold(n, lines);
-  return std::make_shared<State<T>>(n, layout, signals, lines / signals);
+  const bool side_by_side = suits_lanes<T>(n, layout, signals);
+  if (signals == 2 && !side_by_side && n % 2 == 0 && Engine<T>::takes_line(n / 2))
+    return State<T>::fold(n, layout.lines);
+  return std::make_shared<State<T>>(n, layout, signals, side_by_side);
 }
 template <int64_t signals>
 std::shared_ptr<KernelState> prepare_lines(const TensorSpec& whole, int64_t columns = 1) {

@@ -20,13 +20,13 @@ class Engine {
   using Lanes = LaneTransform<T>;
   static constexpr int64_t kWidth = Lanes::kWidth;
 
-  explicit Engine(int64_t n, int64_t lines) : n_(n) {
+  /// `side_by_side`: there are lines enough for the lanes, and they lie well for them.
+  Engine(int64_t n, bool side_by_side) : n_(n) {
     if (!is_smooth(n)) {
-      prepare_convolution(lines);
+      prepare_convolution(side_by_side);
       return;
     }
-    const bool enough_lines = lines >= kWidth / 2 && n <= kLongestLane;
-    if (enough_lines || !takes_line(n)) {
+    if ((side_by_side && n <= kLongestLane) || !takes_line(n)) {
       lanes_ = kWidth;
       first_ = Lanes(n);
       return;
@@ -96,10 +96,10 @@ class Engine {
     return divisor;
   }
 
-  void prepare_convolution(int64_t lines) {
+  void prepare_convolution(bool side_by_side) {
     int64_t m = 1;
     while (m < 2 * n_ - 1) m *= 2;
-    inner_ = std::make_unique<Engine>(m, lines);
+    inner_ = std::make_unique<Engine>(m, side_by_side);
     lanes_ = inner_->lanes();
     // Squares are taken modulo 2 n: their angles come again.
     for (int64_t i = 0; i < n_; ++i) {
@@ -114,7 +114,7 @@ class Engine {
       filter[static_cast<size_t>(i)] = w * scale;
       if (i > 0) filter[static_cast<size_t>(m - i)] = w * scale;
     }
-    const Engine<double> wide(m, 1);
+    const Engine<double> wide(m, false);
     std::vector<double> data(static_cast<size_t>(wide.data()));
     std::vector<double> scratch(static_cast<size_t>(wide.scratch()));
     const int64_t lanes = wide.lanes();
@@ -143,6 +143,7 @@ class Engine {
     void put(int64_t i, LanePair<T> x) const { lines.put(i, turned(i, x)); }
     [[gnu::always_inline]] void put_square(int64_t i, const T* from) const {
       alignas(simd::kBytes) T x[kSquare<T> * Lanes::kStep];
+#pragma GCC unroll 16
       for (int64_t k = 0; k < kSquare<T>; ++k)
         turned(i + k, LanePair<T>::load(from + k * Lanes::kStep)).store(x + k * Lanes::kStep);
       lines.put_square(i, x);

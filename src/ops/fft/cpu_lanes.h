@@ -237,11 +237,13 @@ class LaneTransform {
       butterfly(pass, v);
       T* to = y + p * radix * kStep;
       v[0].store(to);
+#pragma GCC unroll 16
       for (int j = 1; j < radix; ++j) (v[j] * w[p * (radix - 1) + j - 1]).store(to + j * kStep);
     };
     if constexpr (Source::kSingle) {
       for (int64_t p = 0; p < places; ++p) {
         Pair v[radix];
+#pragma GCC unroll 16
         for (int k = 0; k < radix; ++k) v[k] = source.one(p + places * k);
         turn(p, v);
       }
@@ -249,10 +251,12 @@ class LaneTransform {
       in_squares(places, [&]<class Count>(int64_t p, Count) __attribute__((always_inline)) {
         constexpr int64_t kCount = Count::value;
         alignas(simd::kBytes) T x[radix * kCount * kStep];
+#pragma GCC unroll 16
         for (int k = 0; k < radix; ++k)
           bring<kCount>(source, p + places * k, x + k * kCount * kStep);
         for (int64_t i = 0; i < kCount; ++i) {
           Pair v[radix];
+#pragma GCC unroll 16
           for (int k = 0; k < radix; ++k) v[k] = Pair::load(x + (k * kCount + i) * kStep);
           turn(p + i, v);
         }
@@ -274,6 +278,7 @@ class LaneTransform {
   template <int radix, class Sink>
   static void last(const Pass& pass, int64_t stride, const T* x, const Sink& sink) {
     const auto turned = [&](int64_t q, Pair(&v)[radix]) __attribute__((always_inline)) {
+#pragma GCC unroll 16
       for (int k = 0; k < radix; ++k) v[k] = Pair::load(x + (q + stride * k) * kStep);
       butterfly(pass, v);
     };
@@ -281,6 +286,7 @@ class LaneTransform {
       for (int64_t q = 0; q < stride; ++q) {
         Pair v[radix];
         turned(q, v);
+#pragma GCC unroll 16
         for (int k = 0; k < radix; ++k) sink.put(q + stride * k, v[k]);
       }
     } else {
@@ -290,8 +296,10 @@ class LaneTransform {
         for (int64_t i = 0; i < kCount; ++i) {
           Pair v[radix];
           turned(q + i, v);
+#pragma GCC unroll 16
           for (int k = 0; k < radix; ++k) v[k].store(y + (k * kCount + i) * kStep);
         }
+#pragma GCC unroll 16
         for (int k = 0; k < radix; ++k)
           take<kCount>(sink, q + stride * k, y + k * kCount * kStep);
       });
@@ -326,14 +334,17 @@ class LaneTransform {
     for (int64_t p = 0; p < places; ++p, w += radix - 1) {
       for (int64_t q = 0; q < stride; ++q) {
         Pair v[radix];
+#pragma GCC unroll 16
         for (int k = 0; k < radix; ++k)
           v[k] = Pair::load(x + (q + stride * (p + places * k)) * kStep);
         butterfly(pass, v);
         T* to = y + (q + stride * radix * p) * kStep;
         v[0].store(to);
         if (p == 0) {
+#pragma GCC unroll 16
           for (int j = 1; j < radix; ++j) v[j].store(to + stride * j * kStep);
         } else {
+#pragma GCC unroll 16
           for (int j = 1; j < radix; ++j) (v[j] * w[j - 1]).store(to + stride * j * kStep);
         }
       }
@@ -423,15 +434,19 @@ class LaneTransform {
     constexpr int kHalf = radix / 2;
     Pair sum[kHalf];
     Pair difference[kHalf];
+#pragma GCC unroll 16
     for (int k = 0; k < kHalf; ++k) {
       sum[k] = v[k + 1] + v[radix - 1 - k];
       difference[k] = v[k + 1] - v[radix - 1 - k];
     }
     const Pair zero = v[0];
+#pragma GCC unroll 16
     for (int k = 0; k < kHalf; ++k) v[0] = v[0] + sum[k];
+#pragma GCC unroll 16
     for (int j = 1; j <= kHalf; ++j) {
       Pair middle = zero;
       Pair side{simd::Vec<T>(0), simd::Vec<T>(0)};
+#pragma GCC unroll 16
       for (int k = 1; k <= kHalf; ++k) {
         const Complex<T> w = roots[static_cast<size_t>(j * k % radix)];
         middle = middle + sum[k - 1] * w.re;

@@ -107,18 +107,21 @@ template <class F>
 [[gnu::always_inline]] inline void load_square(F&& line, LanePair<float> (&to)[4]) {
   __m256d low[4];
   __m256d high[4];
+#pragma GCC unroll 16
   for (int i = 0; i < 4; ++i) {
     low[i] = _mm256_castps_pd(_mm256_loadu_ps(line(i)));
     high[i] = _mm256_castps_pd(_mm256_loadu_ps(line(i + 4)));
   }
   transpose(low);
   transpose(high);
+#pragma GCC unroll 16
   for (int i = 0; i < 4; ++i)
     to[i] = parts_of(_mm256_castpd_ps(low[i]), _mm256_castpd_ps(high[i]));
 }
 template <class F>
 [[gnu::always_inline]] inline void load_square(F&& line, LanePair<double> (&to)[2]) {
   __m256d v[4];
+#pragma GCC unroll 16
   for (int i = 0; i < 4; ++i) v[i] = _mm256_loadu_pd(line(i));
   to[0] = parts_of(_mm256_permute2f128_pd(v[0], v[1], 0x20),
                    _mm256_permute2f128_pd(v[2], v[3], 0x20));
@@ -130,12 +133,14 @@ template <class F>
 [[gnu::always_inline]] inline void store_square(const LanePair<float> (&from)[4], F&& line, int64_t count) {
   __m256d low[4];
   __m256d high[4];
+#pragma GCC unroll 16
   for (int i = 0; i < 4; ++i) {
     low[i] = _mm256_castps_pd(_mm256_unpacklo_ps(from[i].re.v, from[i].im.v));
     high[i] = _mm256_castps_pd(_mm256_unpackhi_ps(from[i].re.v, from[i].im.v));
   }
   transpose(low);
   transpose(high);
+#pragma GCC unroll 16
   for (int i = 0; i < 4; ++i) {
     if (i < count) _mm256_storeu_ps(line(i), _mm256_castpd_ps(low[i]));
     if (i + 4 < count) _mm256_storeu_ps(line(i + 4), _mm256_castpd_ps(high[i]));
@@ -145,6 +150,7 @@ template <class F>
 [[gnu::always_inline]] inline void store_square(const LanePair<double> (&from)[2], F&& line, int64_t count) {
   __m256d low[2];
   __m256d high[2];
+#pragma GCC unroll 16
   for (int i = 0; i < 2; ++i) {
     low[i] = _mm256_unpacklo_pd(from[i].re.v, from[i].im.v);
     high[i] = _mm256_unpackhi_pd(from[i].re.v, from[i].im.v);
@@ -153,6 +159,7 @@ template <class F>
       _mm256_permute2f128_pd(low[0], low[1], 0x20), _mm256_permute2f128_pd(low[0], low[1], 0x31),
       _mm256_permute2f128_pd(high[0], high[1], 0x20),
       _mm256_permute2f128_pd(high[0], high[1], 0x31)};
+#pragma GCC unroll 16
   for (int i = 0; i < 4; ++i)
     if (i < count) _mm256_storeu_pd(line(i), lines[i]);
 }
@@ -180,6 +187,7 @@ struct LineSource {
   [[gnu::always_inline]] void square(int64_t i, T* to) const {
     LanePair<T> x[kSquare<T>];
     load_square([&](int64_t l) { return of(l) + 2 * i; }, x);
+#pragma GCC unroll 16
     for (int64_t k = 0; k < kSquare<T>; ++k)
       exchanged_if<exchanged>(x[k]).store(to + k * LanePair<T>::kStep);
   }
@@ -203,6 +211,7 @@ struct LineSink {
   }
   [[gnu::always_inline]] void put_square(int64_t i, const T* from) const {
     LanePair<T> x[kSquare<T>];
+#pragma GCC unroll 16
     for (int64_t k = 0; k < kSquare<T>; ++k)
       x[k] = exchanged_if<exchanged>(LanePair<T>::load(from + k * LanePair<T>::kStep) * scale);
     store_square(x, [&](int64_t l) { return to + l * line + 2 * i; },
@@ -257,11 +266,14 @@ struct RealLineSource {
     return LanePair<T>::load(parts);
   }
   [[gnu::always_inline]] void square(int64_t i, T* to) const {
+#pragma GCC unroll 16
     for (int part = 0; part < 2; ++part) {
       decltype(load_halves(from, from)) v[kSquare<T>];
+#pragma GCC unroll 16
       for (int64_t j = 0; j < kSquare<T>; ++j)
         v[j] = load_halves(of(j, part) + i, of(j + kSquare<T>, part) + i);
       transpose_halves(v);
+#pragma GCC unroll 16
       for (int64_t k = 0; k < kSquare<T>; ++k)
         simd::Vec<T>(v[k]).store(to + (2 * k + part) * simd::Vec<T>::kWidth);
     }
@@ -284,13 +296,16 @@ struct RealLineSink {
       to[l * line + i] = parts[l % 2 * kWidth + lane_of<T>(l / 2)];
   }
   [[gnu::always_inline]] void put_square(int64_t i, const T* from) const {
+#pragma GCC unroll 16
     for (int part = 0; part < 2; ++part) {
       decltype(load_halves(to, to)) v[kSquare<T>];
+#pragma GCC unroll 16
       for (int64_t k = 0; k < kSquare<T>; ++k)
         v[k] = (simd::Vec<T>::load(from + (2 * k + 1 - part) * simd::Vec<T>::kWidth) *
                 simd::Vec<T>(scale))
                    .v;
       transpose_halves(v);
+#pragma GCC unroll 16
       for (int64_t j = 0; j < kSquare<T>; ++j) {
         const int64_t low = 2 * lane_of<T>(j) + part;
         const int64_t high = 2 * lane_of<T>(j + kSquare<T>) + part;
