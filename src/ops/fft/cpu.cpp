@@ -359,36 +359,40 @@ void run_from_half(const RealFftParams& p, const State<T>& state, const Call& c)
 
 bool is_double(const TensorSpec& s) { return real_dtype(s.dtype) == DType::f64; }
 
-Support dense(const RealFftParams&, const Specs&) {
-  return Support::yes().with_contiguous({0});
-}
-
 /// How many lines lie side by side, so that the numbers of each are as many apart: the axes before
 /// the last fill the memory between two numbers of a line, and what is around that. 0 where they
 /// do not, and where lines are one after the other.
 int64_t columns_of(const TensorSpec& s) {
   const int last = s.rank() - 1;
-  const int64_t n = s.shape[last];
   const int64_t columns = s.strides[last];
-  if (n < 2 || columns < 2) return 0;
+  if (columns < 2) return 0;
   std::vector<int> axes;
   for (int i = 0; i < last; ++i)
     if (s.shape[i] != 1) axes.push_back(i);
   std::ranges::sort(axes, {}, [&](int i) { return s.strides[i]; });
   int64_t filled = 1;
+  bool found = false;
   for (const int i : axes) {
-    if (filled == columns) filled *= n;
+    if (filled == columns) {
+      found = true;
+      filled *= s.shape[last];
+    }
     if (s.strides[i] != filled) return 0;
     filled *= s.shape[i];
   }
-  return filled % (columns * n) == 0 || filled == columns ? columns : 0;
+  return found || filled == columns ? columns : 0;
 }
 bool side_by_side(const Specs& s) {
   return s.in[0].strides == s.out[0].strides && columns_of(s.in[0]) > 0;
 }
 
+Support dense(const RealFftParams&, const Specs&) {
+  return Support::yes().with_contiguous({0});
+}
 Support supports(const FftParams&, const Specs& s) {
-  return side_by_side(s) ? Support::yes() : Support::yes().with_contiguous({0});
+  if (side_by_side(s)) return Support::yes();
+  if (!s.out[0].is_contiguous()) return Support::no("results are written line after line");
+  return Support::yes().with_contiguous({0});
 }
 
 template <class T, int64_t signals>
