@@ -186,6 +186,10 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
 def full(shape, fill_value, *, dtype=None, device=None):
     if dtype is None:
         dtype = asarray(fill_value).dtype
+    if isinstance(fill_value, _mica.Tensor):  # SciPy's iterations fill with arrays of no axes
+        filled = empty(shape, dtype=dtype, device=device)
+        filled[...] = fill_value
+        return filled
     return _mica.full(shape, fill_value, dtype=dtype, device=device)
 
 
@@ -571,7 +575,7 @@ def count_nonzero(x, /, *, axis=None, keepdims=False):
     return _reduce(_mica.count_nonzero, x, axis, keepdims)
 
 
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+def diff(x, /, n=1, *, axis=-1, prepend=None, append=None):  # NumPy takes n by place, as callers do
     return _mica.diff(x, n, axis, prepend, append)
 
 
