@@ -21,17 +21,15 @@ const OpDef& cofactor_op();
 namespace linalg {
 namespace {
 
-/// 1, or -1 for an odd number of exchanged rows; (…).
-Tensor sign_of(const Tensor& pivots, DType dtype) {
-  const int64_t n = pivots.shape().back();
-  const Tensor own = arange(1, n + 1, 1, {DType::i32, pivots.device()});
-  const Tensor exchanges = sum(ne(pivots, own), {-1});
-  return 1.0 - cast(remainder(exchanges, 2), dtype) * 2.0;
+/// U's diagonal, an element turned round for each exchange of rows; (…, n).
+Tensor signed_diagonal(const LuFactorEx& f) {
+  const Tensor d = diagonal_of(f.lu);
+  const Tensor own = arange(1, d.shape().back() + 1, 1, {DType::i32, d.device()});
+  return where(eq(f.pivots, own), d, -d);
 }
 
 Tensor det_by_lu(const Tensor& a) {
-  const LuFactorEx f = lu_factor_ex(a, true, false);
-  return prod(diagonal_of(f.lu), {-1}) * sign_of(f.pivots, a.dtype());
+  return prod(signed_diagonal(lu_factor_ex(a, true, false)), {-1});
 }
 
 /// The adjugate's conjugate transpose: how the determinant changes with each element.
@@ -105,11 +103,9 @@ Tensor det(const Tensor& a) {
 
 SlogDet slogdet(const Tensor& a) {
   check_square("linalg.slogdet", a.spec());
-  const LuFactorEx f = lu_factor_ex(a, true, false);
-  const Tensor u = diagonal_of(f.lu);
+  const Tensor u = signed_diagonal(lu_factor_ex(a, true, false));
   // A real sign does not change; a complex one turns with the matrix.
-  const Tensor of_u = prod(sign(is_complex(u.dtype()) ? u : u.detach()), {-1});
-  return {of_u * sign_of(f.pivots, a.dtype()), sum(log(abs(u)), {-1})};
+  return {prod(sign(is_complex(u.dtype()) ? u : u.detach()), {-1}), sum(log(abs(u)), {-1})};
 }
 
 Tensor logdet(const Tensor& a) {
