@@ -1,12 +1,12 @@
 #include "mica/ops/fft/cpu.h"
 
 #include "mica/ops/fft/cpu_engine.h"
+#include "mica/ops/fft/cpu_halves.h"
 
 namespace mica {
 namespace {
 
 using fft::Engine;
-using fft::LanePair;
 
 template <class T>
 constexpr int64_t kWidth = Engine<T>::kWidth;
@@ -25,7 +25,8 @@ bool suits_lanes(int64_t n, const Layout& layout, int64_t signals) {
   constexpr int64_t kPage = 4096;
   const int64_t bytes = n * (3 - signals) * static_cast<int64_t>(sizeof(T));  // of a line
   if (layout.lines / signals < kWidth<T> / 2 || n > fft::kLongestLane) return false;
-  return layout.columns > 1 || signals * bytes < 2 * kPage || bytes % kPage != 0 || !Engine<T>::takes_line(n);
+  return layout.columns > 1 || signals * bytes < 2 * kPage || bytes % kPage != 0 ||
+         !Engine<T>::takes_line(n);
 }
 
 /// How a kernel's lines are shared out: blocks of as many as run at once, each share with memory of
@@ -101,9 +102,9 @@ void run_complex_block(const State<T>& state, const Call& c, T scale, int64_t fi
   T* out = c.out[0].as<T>();
   if (const int64_t columns = state.columns; columns > 1) {
     const int64_t at = 2 * (first / columns * columns * n + first % columns);
-    state.engine.run_lanes(
-        fft::ColumnSource<T, inverse, full>{in + at, 2 * columns, count},
-        fft::ColumnSink<T, inverse, full>{out + at, 2 * columns, count, scale}, scratch);
+    state.engine.run_lanes(fft::ColumnSource<T, inverse, full>{in + at, 2 * columns, count},
+                           fft::ColumnSink<T, inverse, full>{out + at, 2 * columns, count, scale},
+                           scratch);
   } else {
     const int64_t at = 2 * first * n;
     state.engine.run_lanes(fft::LineSource<T, inverse, full>{in + at, 2 * n, count},
@@ -125,128 +126,8 @@ void run_complex(const FftParams& p, const State<T>& state, const Call& c) {
                      : run_complex_lanes<false>(state, c, scale);
   const int64_t n = state.engine.size();
   state.run(c, [&](int64_t line, int64_t, T*, T* scratch) {
-    state.engine.run_line(c.in[0].as<T>() + 2 * line * n, c.out[0].as<T>() + 2 * line * n, p.inverse,
-                          scale, scratch);
-  });
-}
-
-/// Of one real line as n / 2 complex numbers z: X(i) = (z(i) + z̄(j)) / 2 - i w(i) (z(i) - z̄(j)) / 2
-/// with j = n / 2 - i. The other way z(i) = X(i) + X̄(j) + i w̄(i) (X(i) - X̄(j)), which is the same
-/// with w̄ for -w. Makes places i and j, of one number or of a vector of them, of what was there.
-template <bool forward, class Pair, class Roots>
-void turn_pair(Pair& x, Pair& y, Roots w) {
-  const Pair sum{x.re + y.re, x.im - y.im};
-  const Pair gap{x.re - y.re, x.im + y.im};
-  const auto re = forward ? gap.re * w.re - gap.im * w.im : -(gap.re * w.re + gap.im * w.im);
-  const auto im = forward ? gap.re * w.im + gap.im * w.re : gap.re * w.im - gap.im * w.re;
-  x = {sum.re + im, sum.im - re};
-  y = {sum.re - im, -sum.im - re};
-}
-/// All places but those of 0 and n / 2, of which there are w.size() with the first one.
-template <bool forward, class T>
-void turn_line(const std::vector<Complex<T>>& w, T scale, const T* from, T* to) {
-  const auto m = static_cast<int64_t>(w.size());
-  int64_t i = 1;
-  for (; 2 * (i + kWidth<T>) <= m + 1; i += kWidth<T>) {
-    const int64_t j = m - i - kWidth<T> + 1;
-    auto x = fft::load_numbers(from + 2 * i) * scale;
-    auto y = fft::reversed(fft::load_numbers(from + 2 * j)) * scale;
-    turn_pair<forward>(x, y, fft::load_numbers(&w[static_cast<size_t>(i)].re));
-    fft::store_numbers(x, to + 2 * i);
-    fft::store_numbers(fft::reversed(y), to + 2 * j);
-  }
-  for (; 2 * i <= m; ++i) {
-    const int64_t j = m - i;
-    Complex<T> x(scale * from[2 * i], scale * from[2 * i + 1]);
-    Complex<T> y(scale * from[2 * j], scale * from[2 * j + 1]);
-    turn_pair<forward>(x, y, w[static_cast<size_t>(i)]);
-    to[2 * i] = x.re;
-    to[2 * i + 1] = x.im;
-    to[2 * j] = y.re;
-    to[2 * j + 1] = y.im;
-  }
-}
-/// In place.
-template <class T>
-void unfold(const std::vector<Complex<T>>& w, T scale, T* x) {
-  const auto m = static_cast<int64_t>(w.size());
-  const T re = x[0];
-  const T im = x[1];
-  turn_line<true>(w, scale / 2, x, x);
-  x[0] = scale * (re + im);
-  x[1] = 0;
-  x[2 * m] = scale * (re - im);
-  x[2 * m + 1] = 0;
-}
-/// The other way, to numbers whose backward transform are pairs of the real line.
-template <class T>
-void fold(const std::vector<Complex<T>>& w, const T* x, T* z) {
-  const auto m = static_cast<int64_t>(w.size());
-  z[0] = x[0] + x[2 * m];
-  z[1] = x[0] - x[2 * m];
-  turn_line<false>(w, T(1), x, z);
-}
-
-/// A number of the transforms of two real lines that were the parts of one, which come apart by
-/// symmetry: x = z(i), y = z(n - i).
-template <class T>
-struct Parted {
-  LanePair<T> a, b;
-  Parted(LanePair<T> x, LanePair<T> y, T half)
-      : a(LanePair<T>{x.re + y.re, x.im - y.im} * half),
-        b(LanePair<T>{x.im + y.im, y.re - x.re} * half) {}
-};
-/// The even and the odd lines of a block, each as complex lines of m numbers.
-template <class T, bool full>
-auto halves_of(T* to, int64_t m, int64_t count, T scale, int64_t odd) {
-  return fft::LineSink<T, false, full>{to + odd * 2 * m, 4 * m, (count + 1 - odd) / 2, scale};
-}
-template <bool full, class T>
-void part_lanes(const T* data, int64_t n, T half, T* to, int64_t count) {
-  const int64_t m = n / 2 + 1;
-  const fft::Side<T> side{const_cast<T*>(data)};
-  const auto even = halves_of<T, full>(to, m, count, T(1), 0);
-  const auto odd = halves_of<T, full>(to, m, count, T(1), 1);
-  const auto parted = [&](int64_t i) {
-    return Parted<T>(side.one(i), side.one(i == 0 ? 0 : n - i), half);
-  };
-  Engine<T>::Lanes::in_squares(m, [&]<class Count>(int64_t i, Count) {
-    constexpr int64_t kCount = Count::value;
-    alignas(simd::kBytes) T a[kCount * LanePair<T>::kStep];
-    alignas(simd::kBytes) T b[kCount * LanePair<T>::kStep];
-    for (int64_t k = 0; k < kCount; ++k) {
-      const Parted<T> both = parted(i + k);
-      both.a.store(a + k * LanePair<T>::kStep);
-      both.b.store(b + k * LanePair<T>::kStep);
-    }
-    Engine<T>::Lanes::template take<kCount>(even, i, a);
-    Engine<T>::Lanes::template take<kCount>(odd, i, b);
-  });
-}
-/// The other way, with the parts exchanged: the forward transform then runs backward.
-template <bool full, class T>
-void join_lanes(const T* from, int64_t n, int64_t count, T* data) {
-  const int64_t m = n / 2 + 1;
-  const fft::Side<T> side{data};
-  const fft::LineSource<T, false, full> even{from, 4 * m, (count + 1) / 2};
-  const fft::LineSource<T, false, full> odd{from + (count > 1 ? 2 * m : 0), 4 * m,
-                                            std::max<int64_t>(count / 2, 1)};
-  Engine<T>::Lanes::in_squares(m, [&]<class Count>(int64_t i, Count) {
-    constexpr int64_t kCount = Count::value;
-    alignas(simd::kBytes) T first[kCount * LanePair<T>::kStep];
-    alignas(simd::kBytes) T second[kCount * LanePair<T>::kStep];
-    Engine<T>::Lanes::template bring<kCount>(even, i, first);
-    Engine<T>::Lanes::template bring<kCount>(odd, i, second);
-    for (int64_t k = 0; k < kCount; ++k) {
-      auto a = LanePair<T>::load(first + k * LanePair<T>::kStep);
-      auto b = LanePair<T>::load(second + k * LanePair<T>::kStep);
-      // Of the first number, and of the middle one, the transform knows the real part alone.
-      const int64_t at = i + k;
-      const bool is_real = at == 0 || 2 * at == n;
-      if (is_real) a.im = b.im = simd::Vec<T>(0);
-      side.put(at, {a.im + b.re, a.re - b.im});
-      if (!is_real) side.put(n - at, {b.re - a.im, a.re + b.im});
-    }
+    state.engine.run_line(c.in[0].as<T>() + 2 * line * n, c.out[0].as<T>() + 2 * line * n,
+                          p.inverse, scale, scratch);
   });
 }
 
@@ -255,25 +136,24 @@ template <bool full, class T>
 void to_half_block(const State<T>& state, const Call& c, T half, int64_t first, int64_t count,
                    T* data, T* scratch) {
   const int64_t n = state.engine.size();
-  state.engine.run_lanes(
-      fft::RealLineSource<T, full>{c.in[0].as<T>() + first * n, n, count}, fft::Side<T>{data},
-      scratch);
-  part_lanes<full>(data, n, half, c.out[0].as<T>() + 2 * first * (n / 2 + 1), count);
+  state.engine.run_lanes(fft::RealLineSource<T, full>{c.in[0].as<T>() + first * n, n, count},
+                         fft::Side<T>{data}, scratch);
+  fft::part_lanes<full>(data, n, half, c.out[0].as<T>() + 2 * first * (n / 2 + 1), count);
 }
 template <bool full, class T>
 void from_half_block(const State<T>& state, const Call& c, T scale, int64_t first, int64_t count,
                      T* data, T* scratch) {
   const int64_t n = state.engine.size();
-  join_lanes<full>(c.in[0].as<T>() + 2 * first * (n / 2 + 1), n, count, data);
-  state.engine.run_lanes(
-      fft::Side<T>{data},
-      fft::RealLineSink<T, full>{c.out[0].as<T>() + first * n, n, count, scale}, scratch);
+  fft::join_lanes<full>(c.in[0].as<T>() + 2 * first * (n / 2 + 1), n, count, data);
+  state.engine.run_lanes(fft::Side<T>{data},
+                         fft::RealLineSink<T, full>{c.out[0].as<T>() + first * n, n, count, scale},
+                         scratch);
 }
 
 /// One or two lines alone.
 template <class T>
-void to_half_line(const State<T>& state, const Call& c, T half, int64_t first, int64_t count,
-                  T* z, T* scratch) {
+void to_half_line(const State<T>& state, const Call& c, T half, int64_t first, int64_t count, T* z,
+                  T* scratch) {
   const int64_t n = state.engine.size();
   const int64_t m = n / 2 + 1;
   const T* from = c.in[0].as<T>() + first * n;
@@ -328,7 +208,7 @@ void run_to_half(const RealFftParams& p, const State<T>& state, const Call& c) {
     if (state.folded()) {
       T* to = c.out[0].as<T>() + 2 * first * (n + 1);
       state.engine.run_line(c.in[0].as<T>() + 2 * first * n, to, false, T(1), scratch);
-      unfold(state.roots, scale, to);
+      fft::unfold(state.roots, scale, to);
     } else if (state.singly()) {
       to_half_line(state, c, scale / 2, first, count, data, scratch);
     } else if (count == 2 * kWidth<T>) {
@@ -345,7 +225,7 @@ void run_from_half(const RealFftParams& p, const State<T>& state, const Call& c)
   const int64_t n = state.engine.size();
   state.run(c, [&](int64_t first, int64_t count, T* data, T* scratch) {
     if (state.folded()) {
-      fold(state.roots, c.in[0].as<T>() + 2 * first * (n + 1), data);
+      fft::fold(state.roots, c.in[0].as<T>() + 2 * first * (n + 1), data);
       state.engine.run_line(data, c.out[0].as<T>() + 2 * first * n, true, scale, scratch);
     } else if (state.singly()) {
       from_half_line(state, c, scale, first, count, data, scratch);
@@ -386,9 +266,7 @@ bool side_by_side(const Specs& s) {
   return s.in[0].strides == s.out[0].strides && columns_of(s.in[0]) > 0;
 }
 
-Support dense(const RealFftParams&, const Specs&) {
-  return Support::yes().with_contiguous({0});
-}
+Support dense(const RealFftParams&, const Specs&) { return Support::yes().with_contiguous({0}); }
 Support supports(const FftParams&, const Specs& s) {
   if (side_by_side(s)) return Support::yes();
   if (!s.out[0].is_contiguous()) return Support::no("results are written line after line");
@@ -439,8 +317,8 @@ Kernel taking_complex(Kernel k) {
 
 Kernel fft_stockham_kernel() {
   return taking_complex(
-      kernel<supports, prepare,
-             run_typed<FftParams, run_complex<float>, run_complex<double>>>("stockham"));
+      kernel<supports, prepare, run_typed<FftParams, run_complex<float>, run_complex<double>>>(
+          "stockham"));
 }
 Kernel rfft_stockham_kernel() {
   return taking_complex(

@@ -51,8 +51,8 @@ class Engine {
   int64_t size() const { return n_; }
   /// How many lines run at once: those of a vector, or one.
   int64_t lanes() const { return lanes_; }
-  /// Values of a buffer for all numbers of the lines that run at once; number i of a single line lies
-  /// at 2 i.
+  /// Values of a buffer for all numbers of the lines that run at once; number i of a single line
+  /// lies at 2 i.
   int64_t data() const { return 2 * lanes_ * n_; }
   /// Values that one caller needs.
   int64_t scratch() const {
@@ -231,8 +231,8 @@ class Engine {
   int64_t threads_ = omp_get_max_threads();  ///< that the scratch has room for
   Lanes first_;
   Lanes second_;
-  std::vector<T> twiddles_;     ///< between the steps, lane by lane
-  std::unique_ptr<Engine> inner_;     ///< of the convolution
+  std::vector<T> twiddles_;        ///< between the steps, lane by lane
+  std::unique_ptr<Engine> inner_;  ///< of the convolution
   std::vector<Complex<T>> chirp_;
   std::vector<Complex<T>> filter_;
 };

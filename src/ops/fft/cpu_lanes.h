@@ -5,16 +5,13 @@
 // butterfly serves all lines and nothing is shuffled. Stockham's passes, which leave the result in
 // order; the backward transform is the forward one with the parts exchanged. The first pass brings
 // the elements from where they lie, the last one takes them to where they go.
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
 #include <vector>
 
-#include "mica/core/complex.h"
-#include "mica/runtime/cpu/vec.h"
+#include "mica/ops/fft/cpu_butterflies.h"
 
 namespace mica::fft {
 
@@ -66,36 +63,6 @@ inline std::vector<int64_t> small_factors(int64_t n) {
   return factors;
 }
 inline bool is_smooth(int64_t n) { return n == 1 || !small_factors(n).empty(); }
-
-template <class T>
-struct LanePair {
-  using Vec = simd::Vec<T>;
-  static constexpr int64_t kStep = 2 * Vec::kWidth;  ///< values of one
-  Vec re, im;
-
-  static LanePair load(const T* p) { return {Vec::load(p), Vec::load(p + Vec::kWidth)}; }
-  void store(T* p) const {
-    re.store(p);
-    im.store(p + Vec::kWidth);
-  }
-  friend LanePair operator+(LanePair a, LanePair b) { return {a.re + b.re, a.im + b.im}; }
-  friend LanePair operator-(LanePair a, LanePair b) { return {a.re - b.re, a.im - b.im}; }
-  friend LanePair operator*(LanePair a, Complex<T> w) {
-    const Vec c(w.re);
-    const Vec s(w.im);
-    return {a.re * c - a.im * s, a.re * s + a.im * c};
-  }
-  friend LanePair operator*(LanePair a, T w) { return {a.re * Vec(w), a.im * Vec(w)}; }
-};
-template <bool exchanged, class T>
-LanePair<T> exchanged_if(LanePair<T> x) {
-  return exchanged ? LanePair<T>{x.im, x.re} : x;
-}
-/// -i x.
-template <class T>
-LanePair<T> turned(LanePair<T> x) {
-  return {x.im, -x.re};
-}
 
 /// How many elements are brought or taken at once.
 template <class T>
@@ -234,7 +201,7 @@ class LaneTransform {
     const int64_t places = pass.length / radix;
     const Complex<T>* w = pass.twiddles.data();
     const auto turn = [&](int64_t p, Pair(&v)[radix]) __attribute__((always_inline)) {
-      butterfly(pass, v);
+      butterfly(pass.roots, v);
       T* to = y + p * radix * kStep;
       v[0].store(to);
 #pragma GCC unroll 16
@@ -280,7 +247,7 @@ class LaneTransform {
     const auto turned = [&](int64_t q, Pair(&v)[radix]) __attribute__((always_inline)) {
 #pragma GCC unroll 16
       for (int k = 0; k < radix; ++k) v[k] = Pair::load(x + (q + stride * k) * kStep);
-      butterfly(pass, v);
+      butterfly(pass.roots, v);
     };
     if constexpr (Sink::kSingle) {
       for (int64_t q = 0; q < stride; ++q) {
@@ -300,8 +267,7 @@ class LaneTransform {
           for (int k = 0; k < radix; ++k) v[k].store(y + (k * kCount + i) * kStep);
         }
 #pragma GCC unroll 16
-        for (int k = 0; k < radix; ++k)
-          take<kCount>(sink, q + stride * k, y + k * kCount * kStep);
+        for (int k = 0; k < radix; ++k) take<kCount>(sink, q + stride * k, y + k * kCount * kStep);
       });
     }
   }
@@ -337,7 +303,7 @@ class LaneTransform {
 #pragma GCC unroll 16
         for (int k = 0; k < radix; ++k)
           v[k] = Pair::load(x + (q + stride * (p + places * k)) * kStep);
-        butterfly(pass, v);
+        butterfly(pass.roots, v);
         T* to = y + (q + stride * radix * p) * kStep;
         v[0].store(to);
         if (p == 0) {
@@ -348,112 +314,6 @@ class LaneTransform {
           for (int j = 1; j < radix; ++j) (v[j] * w[j - 1]).store(to + stride * j * kStep);
         }
       }
-    }
-  }
-
-  template <int radix>
-  [[gnu::always_inline]] static void butterfly(const Pass& pass, Pair (&v)[radix]) {
-    if constexpr (radix == 2)
-      butterfly_2(v);
-    else if constexpr (radix == 3)
-      butterfly_3(v);
-    else if constexpr (radix == 4)
-      butterfly_4(v);
-    else if constexpr (radix == 5)
-      butterfly_5(v);
-    else if constexpr (radix == 8)
-      butterfly_8(v);
-    else
-      odd_butterfly<radix>(pass.roots, v);
-  }
-  [[gnu::always_inline]] static void butterfly_2(Pair (&v)[2]) {
-    const Pair sum = v[0] + v[1];
-    v[1] = v[0] - v[1];
-    v[0] = sum;
-  }
-  [[gnu::always_inline]] static void butterfly_3(Pair (&v)[3]) {
-    constexpr T kSin = static_cast<T>(std::numbers::sqrt3 / 2);
-    const Pair sum = v[1] + v[2];
-    const Pair middle = v[0] - sum * T(0.5);
-    const Pair side = turned((v[1] - v[2]) * kSin);
-    v[0] = v[0] + sum;
-    v[1] = middle + side;
-    v[2] = middle - side;
-  }
-  [[gnu::always_inline]] static void butterfly_4(Pair (&v)[4]) {
-    const Pair a = v[0] + v[2];
-    const Pair b = v[0] - v[2];
-    const Pair c = v[1] + v[3];
-    const Pair d = turned(v[1] - v[3]);
-    v[0] = a + c;
-    v[1] = b + d;
-    v[2] = a - c;
-    v[3] = b - d;
-  }
-  [[gnu::always_inline]] static void butterfly_5(Pair (&v)[5]) {
-    constexpr T kCos1 = static_cast<T>(0.30901699437494742410);
-    constexpr T kSin1 = static_cast<T>(0.95105651629515357212);
-    constexpr T kCos2 = static_cast<T>(-0.80901699437494742410);
-    constexpr T kSin2 = static_cast<T>(0.58778525229247312917);
-    const Pair a = v[1] + v[4];
-    const Pair b = v[1] - v[4];
-    const Pair c = v[2] + v[3];
-    const Pair d = v[2] - v[3];
-    const Pair first = v[0] + a * kCos1 + c * kCos2;
-    const Pair second = v[0] + a * kCos2 + c * kCos1;
-    const Pair side_1 = turned(b * kSin1 + d * kSin2);
-    const Pair side_2 = turned(b * kSin2 - d * kSin1);
-    v[0] = v[0] + a + c;
-    v[1] = first + side_1;
-    v[2] = second + side_2;
-    v[3] = second - side_2;
-    v[4] = first - side_1;
-  }
-  [[gnu::always_inline]] static void butterfly_8(Pair (&v)[8]) {
-    constexpr T kRoot = static_cast<T>(std::numbers::sqrt2 / 2);
-    Pair even[4] = {v[0], v[2], v[4], v[6]};
-    Pair odd[4] = {v[1], v[3], v[5], v[7]};
-    butterfly_4(even);
-    butterfly_4(odd);
-    // Times (1 - i) / sqrt(2), and its powers.
-    const Pair one = (odd[1] + turned(odd[1])) * kRoot;
-    const Pair three = (turned(odd[3]) - odd[3]) * kRoot;
-    const Pair two = turned(odd[2]);
-    v[0] = even[0] + odd[0];
-    v[4] = even[0] - odd[0];
-    v[1] = even[1] + one;
-    v[5] = even[1] - one;
-    v[2] = even[2] + two;
-    v[6] = even[2] - two;
-    v[3] = even[3] + three;
-    v[7] = even[3] - three;
-  }
-  /// From sums and differences of opposite places, as above.
-  template <int radix>
-  [[gnu::always_inline]] static void odd_butterfly(const std::vector<Complex<T>>& roots, Pair (&v)[radix]) {
-    constexpr int kHalf = radix / 2;
-    Pair sum[kHalf];
-    Pair difference[kHalf];
-#pragma GCC unroll 16
-    for (int k = 0; k < kHalf; ++k) {
-      sum[k] = v[k + 1] + v[radix - 1 - k];
-      difference[k] = v[k + 1] - v[radix - 1 - k];
-    }
-    const Pair zero = v[0];
-#pragma GCC unroll 16
-    for (int k = 0; k < kHalf; ++k) v[0] = v[0] + sum[k];
-#pragma GCC unroll 16
-    for (int j = 1; j <= kHalf; ++j) {
-      Pair middle = zero;
-      Pair side{simd::Vec<T>(0), simd::Vec<T>(0)};
-#pragma GCC unroll 16
-      for (int k = 1; k <= kHalf; ++k) {
-        const Complex<T> w = roots[static_cast<size_t>(j * k % radix)];
-        middle = middle + sum[k - 1] * w.re;
-        side = side + difference[k - 1] * -w.im;
-      }
-      v[j] = middle + turned(side);
-      v[radix - j] = middle - turned(side);
     }
   }
 

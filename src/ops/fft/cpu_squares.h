@@ -102,7 +102,8 @@ inline LanePair<double> reversed(LanePair<double> x) {
           simd::Vec<double>(_mm256_permute4x64_pd(x.im.v, 0x1B))};
 }
 
-/// A square of complex numbers of as many lines as there are lanes; `line(l)` is where line l's are.
+/// A square of complex numbers of as many lines as there are lanes; `line(l)` is where line l's
+/// are.
 template <class F>
 [[gnu::always_inline]] inline void load_square(F&& line, LanePair<float> (&to)[4]) {
   __m256d low[4];
@@ -115,22 +116,22 @@ template <class F>
   transpose(low);
   transpose(high);
 #pragma GCC unroll 16
-  for (int i = 0; i < 4; ++i)
-    to[i] = parts_of(_mm256_castpd_ps(low[i]), _mm256_castpd_ps(high[i]));
+  for (int i = 0; i < 4; ++i) to[i] = parts_of(_mm256_castpd_ps(low[i]), _mm256_castpd_ps(high[i]));
 }
 template <class F>
 [[gnu::always_inline]] inline void load_square(F&& line, LanePair<double> (&to)[2]) {
   __m256d v[4];
 #pragma GCC unroll 16
   for (int i = 0; i < 4; ++i) v[i] = _mm256_loadu_pd(line(i));
-  to[0] = parts_of(_mm256_permute2f128_pd(v[0], v[1], 0x20),
-                   _mm256_permute2f128_pd(v[2], v[3], 0x20));
-  to[1] = parts_of(_mm256_permute2f128_pd(v[0], v[1], 0x31),
-                   _mm256_permute2f128_pd(v[2], v[3], 0x31));
+  to[0] =
+      parts_of(_mm256_permute2f128_pd(v[0], v[1], 0x20), _mm256_permute2f128_pd(v[2], v[3], 0x20));
+  to[1] =
+      parts_of(_mm256_permute2f128_pd(v[0], v[1], 0x31), _mm256_permute2f128_pd(v[2], v[3], 0x31));
 }
 /// The lines' numbers, in vectors of which the first `count` are stored.
 template <class F>
-[[gnu::always_inline]] inline void store_square(const LanePair<float> (&from)[4], F&& line, int64_t count) {
+[[gnu::always_inline]] inline void store_square(const LanePair<float> (&from)[4], F&& line,
+                                                int64_t count) {
   __m256d low[4];
   __m256d high[4];
 #pragma GCC unroll 16
@@ -147,7 +148,8 @@ template <class F>
   }
 }
 template <class F>
-[[gnu::always_inline]] inline void store_square(const LanePair<double> (&from)[2], F&& line, int64_t count) {
+[[gnu::always_inline]] inline void store_square(const LanePair<double> (&from)[2], F&& line,
+                                                int64_t count) {
   __m256d low[2];
   __m256d high[2];
 #pragma GCC unroll 16
@@ -155,10 +157,10 @@ template <class F>
     low[i] = _mm256_unpacklo_pd(from[i].re.v, from[i].im.v);
     high[i] = _mm256_unpackhi_pd(from[i].re.v, from[i].im.v);
   }
-  const __m256d lines[4] = {
-      _mm256_permute2f128_pd(low[0], low[1], 0x20), _mm256_permute2f128_pd(low[0], low[1], 0x31),
-      _mm256_permute2f128_pd(high[0], high[1], 0x20),
-      _mm256_permute2f128_pd(high[0], high[1], 0x31)};
+  const __m256d lines[4] = {_mm256_permute2f128_pd(low[0], low[1], 0x20),
+                            _mm256_permute2f128_pd(low[0], low[1], 0x31),
+                            _mm256_permute2f128_pd(high[0], high[1], 0x20),
+                            _mm256_permute2f128_pd(high[0], high[1], 0x31)};
 #pragma GCC unroll 16
   for (int i = 0; i < 4; ++i)
     if (i < count) _mm256_storeu_pd(line(i), lines[i]);
@@ -214,8 +216,8 @@ struct LineSink {
 #pragma GCC unroll 16
     for (int64_t k = 0; k < kSquare<T>; ++k)
       x[k] = exchanged_if<exchanged>(LanePair<T>::load(from + k * LanePair<T>::kStep) * scale);
-    store_square(x, [&](int64_t l) { return to + l * line + 2 * i; },
-                 full ? simd::Vec<T>::kWidth : count);
+    store_square(
+        x, [&](int64_t l) { return to + l * line + 2 * i; }, full ? simd::Vec<T>::kWidth : count);
   }
 };
 
