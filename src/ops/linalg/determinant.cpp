@@ -12,6 +12,7 @@
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/reduce/reduce.h"
+#include "mica/ops/view/view.h"
 #include "mica/ops/where/where.h"
 
 namespace mica {
@@ -21,15 +22,19 @@ const OpDef& cofactor_op();
 namespace linalg {
 namespace {
 
-/// U's diagonal, an element turned round for each exchange of rows; (…, n).
+/// U's diagonal, an element turned round for each exchange of rows; (n, …), so that calls go along
+/// many small matrices.
 Tensor signed_diagonal(const LuFactorEx& f) {
-  const Tensor d = diagonal_of(f.lu);
-  const Tensor own = arange(1, d.shape().back() + 1, 1, {DType::i32, d.device()});
-  return where(eq(f.pivots, own), d, -d);
+  const Tensor d = movedim(diagonal_of(f.lu), {-1}, {0});
+  const Tensor pivots = movedim(f.pivots, {-1}, {0});
+  Shape column = Shape::filled(pivots.rank(), 1);
+  column[0] = pivots.shape()[0];
+  const Tensor own = reshape(arange(1, column[0] + 1, 1, {DType::i32, d.device()}), column);
+  return where(eq(pivots, own), d, -d);
 }
 
 Tensor det_by_lu(const Tensor& a) {
-  return prod(signed_diagonal(lu_factor_ex(a, true, false)), {-1});
+  return prod(signed_diagonal(lu_factor_ex(a, true, false)), {0});
 }
 
 /// The adjugate's conjugate transpose: how the determinant changes with each element.
@@ -105,7 +110,7 @@ SlogDet slogdet(const Tensor& a) {
   check_square("linalg.slogdet", a.spec());
   const Tensor u = signed_diagonal(lu_factor_ex(a, true, false));
   // A real sign does not change; a complex one turns with the matrix.
-  return {prod(sign(is_complex(u.dtype()) ? u : u.detach()), {-1}), sum(log(abs(u)), {-1})};
+  return {prod(sign(is_complex(u.dtype()) ? u : u.detach()), {0}), sum(log(abs(u)), {0})};
 }
 
 Tensor logdet(const Tensor& a) {
