@@ -1,9 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <vector>
+
+#include "mica/ops/linalg/reflections.h"
 
 namespace mica::linalg {
 
@@ -23,65 +22,26 @@ class QrByRows {
         sums_(static_cast<size_t>(std::max(n, columns))) {}
 
   void operator()(const T* from, T* q, T* r) {
-    std::copy(from, from + m_ * n_, a_.data());
+    T* const a = a_.data();
+    std::copy(from, from + m_ * n_, a);
     for (int64_t j = 0; j < count_; ++j) {
-      T* const v = reflection(j);
-      for (int64_t i = j; i < m_; ++i) v[i] = a_[static_cast<size_t>(i * n_ + j)];
-      reflect_first(j, v);
-      apply(j, v, a_.data(), n_, j + 1);
+      T* const v = reflections_.data() + j * m_;
+      T* const corner = a + j * n_ + j;
+      for (int64_t i = 0; i < m_ - j; ++i) v[i] = corner[i * n_];
+      T& factor = factors_[static_cast<size_t>(j)];
+      factor = reflection_of(v, m_ - j, *corner);
+      reflect_rows(factor, v, corner + 1, m_ - j, n_, n_ - j - 1, sums_.data());
     }
     for (int64_t i = 0; i < columns_; ++i)
-      for (int64_t j = 0; j < n_; ++j)
-        r[i * n_ + j] = j < i ? T(0) : a_[static_cast<size_t>(i * n_ + j)];
+      for (int64_t j = 0; j < n_; ++j) r[i * n_ + j] = j < i ? T(0) : a[i * n_ + j];
     std::fill(q, q + m_ * columns_, T(0));
     for (int64_t i = 0; i < columns_; ++i) q[i * columns_ + i] = 1;
-    for (int64_t j = count_ - 1; j >= 0; --j) apply(j, reflection(j), q, columns_, j);
+    for (int64_t j = count_ - 1; j >= 0; --j)
+      reflect_rows(factors_[static_cast<size_t>(j)], reflections_.data() + j * m_,
+                   q + j * columns_ + j, m_ - j, columns_, columns_ - j, sums_.data());
   }
 
  private:
-  T* reflection(int64_t j) { return reflections_.data() + j * m_; }
-
-  /// Makes of column j, which v holds, the vector that takes it to a multiple of the first unit.
-  void reflect_first(int64_t j, T* v) {
-    T largest = 0;
-    for (int64_t i = j + 1; i < m_; ++i) largest = std::max(largest, std::abs(v[i]));
-    T& factor = factors_[static_cast<size_t>(j)];
-    const T alpha = v[j];
-    v[j] = 1;
-    factor = 0;
-    if (largest == 0) return;
-    largest = std::max(largest, std::abs(alpha));
-    T squares = 0;  // of numbers of at most 1, which cannot overflow
-    for (int64_t i = j + 1; i < m_; ++i) squares += (v[i] / largest) * (v[i] / largest);
-    const T own = alpha / largest;
-    const T beta = std::copysign(largest * std::sqrt(own * own + squares), -alpha);
-    factor = (beta - alpha) / beta;
-    for (int64_t i = j + 1; i < m_; ++i) v[i] /= alpha - beta;
-    a_[static_cast<size_t>(j * n_ + j)] = beta;
-  }
-
-  /// x -= factor v (vᵀ x), of rows from j on and columns from `first` on.
-  void apply(int64_t j, const T* v, T* x, int64_t width, int64_t first) {
-    constexpr int64_t kRows = 4;
-    T* __restrict const sums = sums_.data();
-    std::fill(sums + first, sums + width, T(0));
-    int64_t i = j;
-    for (; i + kRows <= m_; i += kRows) {
-      const T* __restrict const row = x + i * width;
-      for (int64_t c = first; c < width; ++c)
-        sums[c] += (v[i] * row[c] + v[i + 1] * row[width + c]) +
-                   (v[i + 2] * row[2 * width + c] + v[i + 3] * row[3 * width + c]);
-    }
-    for (; i < m_; ++i)
-      for (int64_t c = first; c < width; ++c) sums[c] += v[i] * x[i * width + c];
-    const T factor = factors_[static_cast<size_t>(j)];
-    for (i = j; i < m_; ++i) {
-      const T by = factor * v[i];
-      T* __restrict const row = x + i * width;
-      for (int64_t c = first; c < width; ++c) row[c] -= by * sums[c];
-    }
-  }
-
   int64_t m_, n_;
   int64_t columns_;  ///< of Q
   int64_t count_;
