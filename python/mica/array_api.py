@@ -186,6 +186,10 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
 def full(shape, fill_value, *, dtype=None, device=None):
     if dtype is None:
         dtype = asarray(fill_value).dtype
+    if isinstance(fill_value, _mica.Tensor):  # SciPy's iterations fill with arrays of no axes
+        filled = empty(shape, dtype=dtype, device=device)
+        filled[...] = fill_value
+        return filled
     return _mica.full(shape, fill_value, dtype=dtype, device=device)
 
 
@@ -356,24 +360,10 @@ def _has_products(x1, x2):
     return dtype.is_floating_point or dtype.is_complex
 
 
-def _sum_of_products(x1, of_x1, x2, of_x2, result):
-    """einsum for integers, of two: every axis has a letter."""
-    summed = [a for a in of_x1 if a not in result]
-    letters = [*result, *summed]
-
-    def spread(x, of):
-        order = sorted(range(x.ndim), key=lambda i: letters.index(of[i]))
-        sizes = dict(zip(of, x.shape, strict=True))
-        return reshape(permute_dims(x, tuple(order)), tuple(sizes.get(a, 1) for a in letters))
-
-    product = multiply(spread(x1, of_x1), spread(x2, of_x2))
-    axes = tuple(range(len(result), len(letters)))
-    return sum(product, axis=axes, dtype=product.dtype) if axes else product
-
-
 def matmul(x1, x2, /):
     if _has_products(x1, x2) or x1.ndim == 0 or x2.ndim == 0:
-        return _mica.matmul(x1, x2)
+        dtype = result_type(x1, x2)
+        return _mica.matmul(x1.to(dtype), x2.to(dtype))
     rows = x1 if x1.ndim > 1 else expand_dims(x1, axis=0)
     columns = x2 if x2.ndim > 1 else expand_dims(x2, axis=1)
     if rows.shape[-1] != columns.shape[-2]:
@@ -387,17 +377,19 @@ def matmul(x1, x2, /):
 def tensordot(x1, x2, /, *, axes=2):
     if isinstance(axes, int):
         axes = (range(x1.ndim - axes, x1.ndim), range(axes))
-    first, second = (list(a) for a in axes)
-    letters = "abcdefghijklmnop"
-    of_x1, of_x2 = list(letters[: x1.ndim]), list(letters[x1.ndim : x1.ndim + x2.ndim])
-    for i, j in zip(first, second, strict=True):
-        of_x2[j] = of_x1[i]
-    free = [a for a in of_x1 if a not in of_x2] + [a for a in of_x2 if a not in of_x1]
-    if not _has_products(x1, x2):
-        return _sum_of_products(x1, of_x1, x2, of_x2, free)
-    dtype = result_type(x1, x2)
-    equation = f"{''.join(of_x1)},{''.join(of_x2)}->{''.join(free)}"
-    return _mica.einsum(equation, x1.to(dtype), x2.to(dtype))
+    first = [i % x1.ndim for i in axes[0]]
+    second = [i % x2.ndim for i in axes[1]]
+    if [x1.shape[i] for i in first] != [x2.shape[i] for i in second]:
+        raise ValueError(f"tensordot: axes {axes} of {x1.shape} and {x2.shape} do not fit")
+    left = [i for i in range(x1.ndim) if i not in first]
+    right = [i for i in range(x2.ndim) if i not in second]
+
+    def matrix(x, rows, columns):
+        sizes = [_math.prod(x.shape[i] for i in group) for group in (rows, columns)]
+        return reshape(permute_dims(x, (*rows, *columns)), tuple(sizes))
+
+    product = matmul(matrix(x1, left, first), matrix(x2, second, right))
+    return reshape(product, tuple([x1.shape[i] for i in left] + [x2.shape[i] for i in right]))
 
 
 def vecdot(x1, x2, /, *, axis=-1):
@@ -571,7 +563,7 @@ def count_nonzero(x, /, *, axis=None, keepdims=False):
     return _reduce(_mica.count_nonzero, x, axis, keepdims)
 
 
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+def diff(x, /, n=1, *, axis=-1, prepend=None, append=None):  # NumPy takes n by place, as callers do
     return _mica.diff(x, n, axis, prepend, append)
 
 

@@ -76,7 +76,7 @@ SIGNATURES = {
     "cumulative_sum": "axis dtype include_initial",
     "cumulative_prod": "axis dtype include_initial",
     "count_nonzero": "axis keepdims",
-    "diff": "axis n prepend append",
+    "diff": "n axis prepend append",
     "take_along_axis": "axis",
     "max": "axis keepdims",
     "mean": "axis keepdims",
@@ -323,6 +323,8 @@ def test_creation(device):
         assert xp.full((2, 2), value, **d).dtype is dtype
         assert xp.full(2, value, **d).tolist() == [value] * 2
     assert xp.full_like(tensor(I, device), 2, dtype=xp.float64).dtype is xp.float64
+    filled = xp.full((2,), xp.asarray(3, **d), dtype=xp.int32, **d)
+    assert filled.dtype is xp.int32 and filled.tolist() == [3, 3]
     same(xp.linspace(0, 1, 5, **d), np.linspace(0, 1, 5))
     same(xp.linspace(0, 1, 4, endpoint=False, **d), np.linspace(0, 1, 4, endpoint=False))
     x, y = xp.arange(3, **d), xp.arange(2, **d)
@@ -399,6 +401,12 @@ def test_cumulative_sum(device):
     assert xp.cumulative_sum(t[0], dtype=xp.float32).dtype is xp.float32
     with pytest.raises(ValueError, match="axis"):
         xp.cumulative_sum(t)
+
+
+def test_differences(device):
+    x = tensor(A, device)
+    same(xp.diff(x, 2), np.diff(A, 2))
+    same(xp.diff(x, n=2, axis=0), np.diff(A, 2, 0))
 
 
 def test_search_order_and_sets(device):

@@ -69,6 +69,36 @@ def test_factors(dtype, batch, kernel):
     close(mica.abs(v * v.conj()).sum(-2), np.ones(w.shape, real))
 
 
+@pytest.fixture
+def rows():
+    for op in ("qr", "eigh"):
+        mica.force_kernel(op, "rows")
+    yield
+    for op in ("qr", "eigh"):
+        mica.force_kernel(op, "")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
+@pytest.mark.parametrize("n", [1, 2, 31, 64, 96])
+def test_by_rows(n, scale, dtype, rows):
+    tolerance = np.finfo(dtype).eps * 50
+    a = (matrix(3, n, n, dtype=dtype) * scale).astype(dtype)
+    a[1] = np.eye(n, dtype=dtype) * scale  # one eigenvalue many times
+    a[2, n // 2 :] = 0  # fewer directions than rows
+    q, r = (each.numpy() / by for each, by in zip(L.qr(mica.tensor(a)), (1, scale), strict=True))
+    assert np.abs(q @ r - a / scale).max() < tolerance * n
+    assert np.abs(q.swapaxes(1, 2) @ q - np.eye(n)).max() < tolerance
+    h = a / scale @ (a / scale).swapaxes(1, 2) * np.dtype(dtype).type(scale)
+    values, vectors = (each.numpy() for each in L.eigh(mica.tensor(h)))
+    theirs = np.linalg.eigvalsh(h.astype("float64") / scale)
+    assert np.abs(values / scale - theirs).max() < tolerance * np.abs(theirs).max()
+    assert np.abs(vectors.swapaxes(1, 2) @ vectors - np.eye(n)).max() < tolerance
+    turned = h / scale @ vectors - vectors * (values / scale)[:, None, :]
+    assert np.abs(turned).max() < tolerance * np.abs(theirs).max()
+    assert np.array_equal(L.eigvalsh(mica.tensor(h)), values)
+
+
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 1), (1, 4)], ids=str)
 @pytest.mark.parametrize("full", [False, True])
 def test_oblong_factors(shape, full, kernel):

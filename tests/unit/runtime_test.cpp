@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "mica/mica.h"
+#include "mica/ops/linalg/lapack.h"
 #include "mica/runtime/op_scope.h"
 #include "mica/runtime/runtime.h"
 #include "tests/unit/expect_error.h"
@@ -13,24 +14,47 @@
 namespace mica {
 namespace {
 
-/// Whether a file of CUDA is part of this process.
-bool cuda_is_loaded() {
+/// Whether one of these libraries is part of this process.
+bool loaded(std::initializer_list<const char*> libraries) {
   std::ifstream maps("/proc/self/maps");
   std::string line;
   while (std::getline(maps, line))
-    for (const char* library :
-         {"libcuda", "libcudart", "libcublas", "libcudnn", "libnvrtc", "libmica_cuda"})
+    for (const char* library : libraries)
       if (line.find(library) != std::string::npos) return true;
   return false;
 }
+bool cuda_is_loaded() {
+  return loaded({"libcuda", "libcudart", "libcublas", "libcudnn", "libnvrtc", "libcufft",
+                 "libcusolver", "libcusparse", "libmica_cuda"});
+}
+bool lapack_is_loaded() { return loaded({"lapack", "blas"}); }
 
-// In a process of its own: other tests ask for CUDA.
-TEST(CpuProcess, LoadsNoCudaLibrary) {
+// In processes of their own: other tests ask for CUDA and factor matrices.
+TEST(CpuProcess, LoadsNoLibraryThatItDoesNotUse) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         matmul(ones({8, 8}), ones({8, 8}));
-        std::exit(cuda_is_loaded() ? 1 : 0);
+        fft::rfftn(ones({8, 8}));
+        to_sparse_csr(ones({8, 8})).to_dense();
+        std::exit(cuda_is_loaded() || lapack_is_loaded() ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+TEST(CpuProcess, OpensLapackForTheFirstMatrixThatNeedsIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const bool before = lapack_is_loaded();
+        linalg::eig(eye(40));
+        // Without LAPACK the reference computes it.
+        bool there = true;
+        try {
+          linalg::lapack();
+        } catch (const Unsupported&) {
+          there = false;
+        }
+        std::exit(!before && lapack_is_loaded() == there ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
 }

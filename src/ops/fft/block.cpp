@@ -56,18 +56,15 @@ TensorSpec exchanged(TensorSpec s, int axis) {
 std::shared_ptr<ComposedState> prepare(const BlockFftParams& p, const Specs& s) {
   auto state = std::make_shared<ComposedState>(s);
   const TensorSpec& out = s.out[0];
-  int now = state->temporary(out.shape, out.dtype, out);
   if (is_complex(s.in[0].dtype))
-    state->add(fft_op(), FftParams{p.inverse, p.scale}, {state->in(0)}, {now});
+    state->add(fft_op(), FftParams{p.inverse, p.scale}, {state->in(0)}, {state->out(0)});
   else
-    state->add(rfft_op(), RealFftParams{.scale = p.scale}, {state->in(0)}, {now});
+    state->add(rfft_op(), RealFftParams{.scale = p.scale}, {state->in(0)}, {state->out(0)});
+  // The others where they lie: of lines side by side the kernels need no copies.
   for (int axis = out.rank() - 2; axis >= out.rank() - p.axes; --axis) {
-    const int from = state->view(now, exchanged(state->spec(now), axis));
-    const int to = state->temporary(state->spec(from).shape, out.dtype, out);
-    state->add(fft_op(), FftParams{p.inverse, 1}, {from}, {to});
-    now = state->view(to, exchanged(state->spec(to), axis));
+    const int lines = state->view(state->out(0), exchanged(out, axis));
+    state->add(fft_op(), FftParams{p.inverse, 1}, {lines}, {lines});
   }
-  state->add(layout_copy_op(), layout_copy_params(out), {now}, {state->out(0)});
   return state;
 }
 Support supports(const BlockFftParams&, const Specs&) {

@@ -1,24 +1,46 @@
 #include "mica/ops/fft/cpu.h"
 
-#include "mica/core/dtype_switch.h"
 #include "mica/ops/fft/cpu_engine.h"
+#include "mica/ops/fft/cpu_halves.h"
 
 namespace mica {
 namespace {
 
 using fft::Engine;
-using fft::kSquare;
+
+template <class T>
+constexpr int64_t kWidth = Engine<T>::kWidth;
+
+/// Where the lines of a tensor are: `columns` of them side by side, so that their numbers are
+/// `columns` apart, or, where that is 1, one after the other.
+struct Layout {
+  int64_t lines = 0;
+  int64_t columns = 1;
+};
+
+/// Whether lines are worth being brought into lanes, of which an engine's line takes `signals`.
+/// Lines that begin at the same place of a page push each other out of the cache.
+template <class T>
+bool suits_lanes(int64_t n, const Layout& layout, int64_t signals) {
+  constexpr int64_t kPage = 4096;
+  const int64_t bytes = n * (3 - signals) * static_cast<int64_t>(sizeof(T));  // of a line
+  if (layout.lines / signals < kWidth<T> / 2 || n > fft::kLongestLane) return false;
+  return layout.columns > 1 || signals * bytes < 2 * kPage || bytes % kPage != 0 ||
+         !Engine<T>::takes_line(n);
+}
 
 /// How a kernel's lines are shared out: blocks of as many as run at once, each share with memory of
 /// its own.
 template <class T>
 struct State : KernelState {
-  /// `signals` lines are one of the engine's, which has `at_once` of its own to do.
-  State(int64_t length, int64_t count, int64_t signals, int64_t at_once)
-      : engine(length, at_once),
-        lines(count),
+  /// `signals` lines are one of the engine's.
+  State(int64_t length, Layout layout, int64_t signals, bool side_by_side)
+      : engine(length, side_by_side),
+        lines(layout.lines),
+        columns(layout.columns),
         per_block(engine.lanes() * signals),
-        blocks((count + per_block - 1) / per_block),
+        in_group(columns > 1 ? columns : lines),
+        blocks(lines == 0 ? 0 : lines / in_group * ((in_group + per_block - 1) / per_block)),
         shares(std::clamp<int64_t>(blocks, 1, omp_get_max_threads())),
         values(engine.data() + engine.scratch()) {
     // One line over several threads shares its memory among them.
@@ -27,39 +49,27 @@ struct State : KernelState {
   }
   /// Of real lines, each by itself as half as many complex numbers.
   static std::shared_ptr<State> fold(int64_t length, int64_t count) {
-    auto state = std::make_shared<State>(length / 2, count, 1, 1);
+    auto state = std::make_shared<State>(length / 2, Layout{count}, 1, false);
     for (int64_t i = 0; i < length / 2; ++i)
       state->roots.emplace_back(fft::root_of_unity(i, length));
     return state;
   }
   bool folded() const { return !roots.empty(); }
+  bool singly() const { return engine.lanes() == 1; }
 
-  /// Calls f(line, scratch) for lines that the engine transforms singly; after the scratch is room
-  /// for a line.
+  /// Calls f(first line, lines, room for data, scratch of the engine) for each block.
   template <class F>
-  void run_lines(const Call& c, F&& f) const {
+  void run(const Call& c, F&& f) const {
     auto* workspace = static_cast<T*>(c.workspace);
+    const int64_t per_group = (in_group + per_block - 1) / per_block;
     in_shares([&](int64_t share) {
-      for (int64_t line = lines * share / shares; line < lines * (share + 1) / shares; ++line)
-        f(line, workspace + share * values);
-    });
-  }
-
-  /// Calls f(first line, lines, data) before and after the transform of each block.
-  template <class Load, class Store>
-  void run(const Call& c, Load&& load, Store&& store) const {
-    auto* workspace = static_cast<T*>(c.workspace);
-    const auto share_of = [&](int64_t share) {
       T* data = workspace + share * values;
       for (int64_t b = blocks * share / shares; b < blocks * (share + 1) / shares; ++b) {
-        const int64_t first = b * per_block;
-        const int64_t n = std::min(per_block, lines - first);
-        load(first, n, data);
-        engine.run(data, data + engine.data());
-        store(first, n, data);
+        const int64_t first = b % per_group * per_block;
+        f(b / per_group * in_group + first, std::min(per_block, in_group - first), data,
+          data + engine.data());
       }
-    };
-    in_shares(share_of);
+    });
   }
 
   template <class F>
@@ -75,291 +85,210 @@ struct State : KernelState {
   static constexpr int64_t kGrain = 4096;  ///< numbers worth a thread of their own
   Engine<T> engine;
   int64_t lines;
+  int64_t columns;
   int64_t per_block;
+  int64_t in_group;  ///< lines that may be in a block together
   int64_t blocks;
   int64_t shares;
   int64_t values;
   std::vector<Complex<T>> roots = {};  ///< of unity, of a folded line
 };
 
-template <class T>
-constexpr int64_t kWidth = Engine<T>::kWidth;
-
-/// Number i of line l.
-template <class T>
-struct Lanes {
-  T* data;
-  int64_t lanes;
-  T& re(int64_t i, int64_t l) const { return data[2 * i * lanes + lane(l)]; }
-  T& im(int64_t i, int64_t l) const { return data[(2 * i + 1) * lanes + lane(l)]; }
-  int64_t lane(int64_t l) const { return lanes == 1 ? 0 : fft::lane_of<T>(l); }
-};
-
-/// Lanes of complex lines, from and to where they lie.
+template <bool inverse, bool full, class T>
+void run_complex_block(const State<T>& state, const Call& c, T scale, int64_t first, int64_t count,
+                       T* scratch) {
+  const int64_t n = state.engine.size();
+  const T* in = c.in[0].as<T>();
+  T* out = c.out[0].as<T>();
+  if (const int64_t columns = state.columns; columns > 1) {
+    const int64_t at = 2 * (first / columns * columns * n + first % columns);
+    state.engine.run_lanes(fft::ColumnSource<T, inverse, full>{in + at, 2 * columns, count},
+                           fft::ColumnSink<T, inverse, full>{out + at, 2 * columns, count, scale},
+                           scratch);
+  } else {
+    const int64_t at = 2 * first * n;
+    state.engine.run_lanes(fft::LineSource<T, inverse, full>{in + at, 2 * n, count},
+                           fft::LineSink<T, inverse, full>{out + at, 2 * n, count, scale}, scratch);
+  }
+}
 template <bool inverse, class T>
 void run_complex_lanes(const State<T>& state, const Call& c, T scale) {
-  const int64_t n = state.engine.size();
-  const int64_t lanes = state.engine.lanes();
-  state.run(
-      c,
-      [&](int64_t first, int64_t count, T* data) {
-        const T* from = c.in[0].as<T>() + 2 * first * n;
-        const Lanes<T> x{data, lanes};
-        int64_t i = 0;
-        for (; count == kWidth<T> && i + kSquare<T> <= n; i += kSquare<T>)
-          fft::load_square<inverse>(from + 2 * i, 2 * n, data + 2 * i * lanes);
-        for (; i < n; ++i)
-          for (int64_t l = 0; l < lanes; ++l) {
-            const T* number = from + 2 * (l * n + i);
-            (inverse ? x.im(i, l) : x.re(i, l)) = l < count ? number[0] : T(0);
-            (inverse ? x.re(i, l) : x.im(i, l)) = l < count ? number[1] : T(0);
-          }
-      },
-      [&](int64_t first, int64_t count, T* data) {
-        T* to = c.out[0].as<T>() + 2 * first * n;
-        const Lanes<T> x{data, lanes};
-        int64_t i = 0;
-        for (; count == kWidth<T> && i + kSquare<T> <= n; i += kSquare<T>)
-          fft::store_square<inverse>(data + 2 * i * lanes, to + 2 * i, 2 * n, scale);
-        for (; i < n; ++i)
-          for (int64_t l = 0; l < count; ++l) {
-            to[2 * (l * n + i)] = scale * (inverse ? x.im(i, l) : x.re(i, l));
-            to[2 * (l * n + i) + 1] = scale * (inverse ? x.re(i, l) : x.im(i, l));
-          }
-      });
+  state.run(c, [&](int64_t first, int64_t count, T*, T* scratch) {
+    count == kWidth<T> ? run_complex_block<inverse, true>(state, c, scale, first, count, scratch)
+                       : run_complex_block<inverse, false>(state, c, scale, first, count, scratch);
+  });
 }
-
-/// The two lines in each lane of `data` (n numbers) come apart, numbers [i, i + kSquare) of each,
-/// which go to lines of m numbers.
-template <class T>
-void part_square(const T* data, int64_t n, int64_t i, T half, T* to, int64_t m) {
-  constexpr int64_t kStep = 2 * kWidth<T>;
-  alignas(simd::kBytes) T a[kSquare<T> * kStep];
-  alignas(simd::kBytes) T b[kSquare<T> * kStep];
-  for (int64_t k = 0; k < kSquare<T>; ++k) {
-    const auto x = fft::LanePair<T>::load(data + (i + k) * kStep);
-    const auto y = fft::LanePair<T>::load(data + (i + k == 0 ? 0 : n - i - k) * kStep);
-    fft::LanePair<T>{x.re + y.re, x.im - y.im}.store(a + k * kStep);
-    fft::LanePair<T>{x.im + y.im, y.re - x.re}.store(b + k * kStep);
-  }
-  fft::store_square<false>(a, to, 4 * m, half);
-  fft::store_square<false>(b, to + 2 * m, 4 * m, half);
-}
-/// The other way, with the parts exchanged.
-template <class T>
-void join_square(const T* from, int64_t m, int64_t n, int64_t i, T* data) {
-  constexpr int64_t kStep = 2 * kWidth<T>;
-  alignas(simd::kBytes) T first[kSquare<T> * kStep];
-  alignas(simd::kBytes) T second[kSquare<T> * kStep];
-  fft::load_square<false>(from, 4 * m, first);
-  fft::load_square<false>(from + 2 * m, 4 * m, second);
-  for (int64_t k = 0; k < kSquare<T>; ++k) {
-    auto a = fft::LanePair<T>::load(first + k * kStep);
-    auto b = fft::LanePair<T>::load(second + k * kStep);
-    // Of the first number, and of the middle one, the transform knows the real part alone.
-    const int64_t at = i + k;
-    const bool is_real = at == 0 || 2 * at == n;
-    if (is_real) a.im = b.im = simd::Vec<T>(0);
-    fft::LanePair<T>{a.im + b.re, a.re - b.im}.store(data + at * kStep);
-    if (!is_real) fft::LanePair<T>{b.re - a.im, a.re + b.im}.store(data + (n - at) * kStep);
-  }
-}
-
 template <class T>
 void run_complex(const FftParams& p, const State<T>& state, const Call& c) {
   const auto scale = static_cast<T>(p.scale);
-  if (state.engine.takes_lines()) {
-    const int64_t n = state.engine.size();
-    state.run_lines(c, [&](int64_t line, T* scratch) {
-      state.engine.run_line(c.in[0].as<T>() + 2 * line * n, c.out[0].as<T>() + 2 * line * n,
-                            p.inverse, scale, scratch);
-    });
-  } else if (p.inverse) {
-    run_complex_lanes<true>(state, c, scale);
-  } else {
-    run_complex_lanes<false>(state, c, scale);
-  }
+  if (!state.singly())
+    return p.inverse ? run_complex_lanes<true>(state, c, scale)
+                     : run_complex_lanes<false>(state, c, scale);
+  const int64_t n = state.engine.size();
+  state.run(c, [&](int64_t line, int64_t, T*, T* scratch) {
+    state.engine.run_line(c.in[0].as<T>() + 2 * line * n, c.out[0].as<T>() + 2 * line * n,
+                          p.inverse, scale, scratch);
+  });
 }
 
-/// Of one real line as n / 2 complex numbers z: X(i) = (z(i) + z̄(j)) / 2 - i w(i) (z(i) - z̄(j)) / 2
-/// with j = n / 2 - i, in the place of z.
-template <class T>
-void unfold(const std::vector<Complex<T>>& w, T half, T* x) {
-  const auto m = static_cast<int64_t>(w.size());  // n / 2
-  const T re = x[0];
-  const T im = x[1];
-  for (int64_t i = 1; 2 * i <= m; ++i) {
-    const int64_t j = m - i;
-    const Complex<T> a(x[2 * i], x[2 * i + 1]);
-    const Complex<T> b(x[2 * j], -x[2 * j + 1]);
-    const Complex<T> sum = (a + b) * half;
-    const Complex<T> turned = (a - b) * w[static_cast<size_t>(i)] * half;
-    x[2 * i] = sum.re + turned.im;
-    x[2 * i + 1] = sum.im - turned.re;
-    x[2 * j] = sum.re - turned.im;
-    x[2 * j + 1] = -sum.im - turned.re;
-  }
-  x[0] = 2 * half * (re + im);
-  x[1] = 0;
-  x[2 * m] = 2 * half * (re - im);
-  x[2 * m + 1] = 0;
+/// Two real lines are the parts of one complex line.
+template <bool full, class T>
+void to_half_block(const State<T>& state, const Call& c, T half, int64_t first, int64_t count,
+                   T* data, T* scratch) {
+  const int64_t n = state.engine.size();
+  state.engine.run_lanes(fft::RealLineSource<T, full>{c.in[0].as<T>() + first * n, n, count},
+                         fft::Side<T>{data}, scratch);
+  fft::part_lanes<full>(data, n, half, c.out[0].as<T>() + 2 * first * (n / 2 + 1), count);
 }
-/// The other way, to numbers whose backward transform are pairs of the real line.
-template <class T>
-void fold(const std::vector<Complex<T>>& w, const T* x, T* z) {
-  const auto m = static_cast<int64_t>(w.size());
-  z[0] = x[0] + x[2 * m];
-  z[1] = x[0] - x[2 * m];
-  for (int64_t i = 1; 2 * i <= m; ++i) {
-    const int64_t j = m - i;
-    const Complex<T> a(x[2 * i], x[2 * i + 1]);
-    const Complex<T> b(x[2 * j], -x[2 * j + 1]);
-    const Complex<T> sum = a + b;
-    const Complex<T> turned = (a - b) * conj(w[static_cast<size_t>(i)]);
-    z[2 * i] = sum.re - turned.im;
-    z[2 * i + 1] = sum.im + turned.re;
-    z[2 * j] = sum.re + turned.im;
-    z[2 * j + 1] = turned.re - sum.im;
-  }
+template <bool full, class T>
+void from_half_block(const State<T>& state, const Call& c, T scale, int64_t first, int64_t count,
+                     T* data, T* scratch) {
+  const int64_t n = state.engine.size();
+  fft::join_lanes<full>(c.in[0].as<T>() + 2 * first * (n / 2 + 1), n, count, data);
+  state.engine.run_lanes(fft::Side<T>{data},
+                         fft::RealLineSink<T, full>{c.out[0].as<T>() + first * n, n, count, scale},
+                         scratch);
 }
 
-/// Two real lines are the parts of one complex line; by symmetry their transforms come apart.
+/// One or two lines alone.
 template <class T>
-void run_to_half(const RealFftParams& p, const State<T>& state, const Call& c) {
-  if (state.folded()) {
-    const int64_t half = state.engine.size();
-    state.run_lines(c, [&](int64_t line, T* scratch) {
-      T* to = c.out[0].as<T>() + 2 * line * (half + 1);
-      state.engine.run_line(c.in[0].as<T>() + 2 * line * half, to, false, T(1), scratch);
-      unfold(state.roots, static_cast<T>(p.scale / 2), to);
-    });
-    return;
-  }
+void to_half_line(const State<T>& state, const Call& c, T half, int64_t first, int64_t count, T* z,
+                  T* scratch) {
   const int64_t n = state.engine.size();
   const int64_t m = n / 2 + 1;
-  const int64_t lanes = state.engine.lanes();
-  const auto half = static_cast<T>(p.scale / 2);
-  state.run(
-      c,
-      [&](int64_t first, int64_t count, T* data) {
-        const T* from = c.in[0].as<T>() + first * n;
-        const Lanes<T> x{data, lanes};
-        int64_t done = 0;
-        for (; count == 2 * kWidth<T> && done + kWidth<T> <= n; done += kWidth<T>)
-          fft::load_real_square(from + done, n, data + 2 * done * lanes);
-        for (int64_t l = 0; l < lanes; ++l) {
-          const T* a = 2 * l < count ? from + 2 * l * n : nullptr;
-          const T* b = 2 * l + 1 < count ? from + (2 * l + 1) * n : nullptr;
-          for (int64_t i = done; i < n; ++i) {
-            x.re(i, l) = a ? a[i] : T(0);
-            x.im(i, l) = b ? b[i] : T(0);
-          }
-        }
-      },
-      [&](int64_t first, int64_t count, T* data) {
-        T* to = c.out[0].as<T>() + 2 * first * m;
-        const Lanes<T> z{data, lanes};
-        int64_t done = 0;
-        for (; count == 2 * kWidth<T> && done + kSquare<T> <= m; done += kSquare<T>)
-          part_square(data, n, done, half, to + 2 * done, m);
-        for (int64_t l = 0; 2 * l < count; ++l) {
-          T* a = to + 4 * l * m;
-          T* b = 2 * l + 1 < count ? a + 2 * m : nullptr;
-          for (int64_t i = done; i < m; ++i) {
-            const int64_t j = i == 0 ? 0 : n - i;
-            a[2 * i] = half * (z.re(i, l) + z.re(j, l));
-            a[2 * i + 1] = half * (z.im(i, l) - z.im(j, l));
-            if (!b) continue;
-            b[2 * i] = half * (z.im(i, l) + z.im(j, l));
-            b[2 * i + 1] = half * (z.re(j, l) - z.re(i, l));
-          }
-        }
-      });
+  const T* from = c.in[0].as<T>() + first * n;
+  T* a = c.out[0].as<T>() + 2 * first * m;
+  T* b = count > 1 ? a + 2 * m : nullptr;
+  for (int64_t i = 0; i < n; ++i) {
+    z[2 * i] = from[i];
+    z[2 * i + 1] = b ? from[n + i] : T(0);
+  }
+  state.engine.run(z, scratch);
+  for (int64_t i = 0; i < m; ++i) {
+    const int64_t j = i == 0 ? 0 : n - i;
+    a[2 * i] = half * (z[2 * i] + z[2 * j]);
+    a[2 * i + 1] = half * (z[2 * i + 1] - z[2 * j + 1]);
+    if (!b) continue;
+    b[2 * i] = half * (z[2 * i + 1] + z[2 * j + 1]);
+    b[2 * i + 1] = half * (z[2 * j] - z[2 * i]);
+  }
+}
+template <class T>
+void from_half_line(const State<T>& state, const Call& c, T scale, int64_t first, int64_t count,
+                    T* z, T* scratch) {
+  const int64_t n = state.engine.size();
+  const int64_t m = n / 2 + 1;
+  const T* a = c.in[0].as<T>() + 2 * first * m;
+  const T* b = count > 1 ? a + 2 * m : nullptr;
+  for (int64_t i = 0; i < m; ++i) {
+    const bool is_real = i == 0 || 2 * i == n;
+    const T are = a[2 * i];
+    const T aim = is_real ? T(0) : a[2 * i + 1];
+    const T bre = b ? b[2 * i] : T(0);
+    const T bim = b && !is_real ? b[2 * i + 1] : T(0);
+    z[2 * i] = aim + bre;
+    z[2 * i + 1] = are - bim;
+    if (is_real) continue;
+    z[2 * (n - i)] = bre - aim;
+    z[2 * (n - i) + 1] = are + bim;
+  }
+  state.engine.run(z, scratch);
+  T* to = c.out[0].as<T>() + first * n;
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = scale * z[2 * i + 1];
+    if (b) to[n + i] = scale * z[2 * i];
+  }
 }
 
+template <class T>
+void run_to_half(const RealFftParams& p, const State<T>& state, const Call& c) {
+  const auto scale = static_cast<T>(p.scale);
+  const int64_t n = state.engine.size();
+  state.run(c, [&](int64_t first, int64_t count, T* data, T* scratch) {
+    if (state.folded()) {
+      T* to = c.out[0].as<T>() + 2 * first * (n + 1);
+      state.engine.run_line(c.in[0].as<T>() + 2 * first * n, to, false, T(1), scratch);
+      fft::unfold(state.roots, scale, to);
+    } else if (state.singly()) {
+      to_half_line(state, c, scale / 2, first, count, data, scratch);
+    } else if (count == 2 * kWidth<T>) {
+      to_half_block<true>(state, c, scale / 2, first, count, data, scratch);
+    } else {
+      to_half_block<false>(state, c, scale / 2, first, count, data, scratch);
+    }
+  });
+}
 /// The other way: two lines that become real are a + bi.
 template <class T>
 void run_from_half(const RealFftParams& p, const State<T>& state, const Call& c) {
   const auto scale = static_cast<T>(p.scale);
-  if (state.folded()) {
-    const int64_t half = state.engine.size();
-    state.run_lines(c, [&](int64_t line, T* scratch) {
-      T* z = scratch + state.engine.scratch();
-      fold(state.roots, c.in[0].as<T>() + 2 * line * (half + 1), z);
-      state.engine.run_line(z, c.out[0].as<T>() + 2 * line * half, true, scale, scratch);
-    });
-    return;
-  }
   const int64_t n = state.engine.size();
-  const int64_t m = n / 2 + 1;
-  const int64_t lanes = state.engine.lanes();
-  state.run(
-      c,
-      [&](int64_t first, int64_t count, T* data) {
-        const T* in = c.in[0].as<T>() + 2 * first * m;
-        const Lanes<T> x{data, lanes};
-        int64_t done = 0;
-        for (; count == 2 * kWidth<T> && done + kSquare<T> <= m; done += kSquare<T>)
-          join_square(in + 2 * done, m, n, done, data);
-        for (int64_t l = 0; l < lanes; ++l) {
-          const T* a = 2 * l < count ? in + 4 * l * m : nullptr;
-          const T* b = 2 * l + 1 < count ? in + 2 * (2 * l + 1) * m : nullptr;
-          for (int64_t i = done; i < m; ++i) {
-            // Of the first number, and of the middle one, the transform knows the real part alone.
-            const bool is_real = i == 0 || 2 * i == n;
-            const T are = a ? a[2 * i] : T(0);
-            const T aim = a && !is_real ? a[2 * i + 1] : T(0);
-            const T bre = b ? b[2 * i] : T(0);
-            const T bim = b && !is_real ? b[2 * i + 1] : T(0);
-            // Parts exchanged: the forward transform then runs backward.
-            x.im(i, l) = are - bim;
-            x.re(i, l) = aim + bre;
-            if (is_real) continue;
-            x.im(n - i, l) = are + bim;
-            x.re(n - i, l) = bre - aim;
-          }
-        }
-      },
-      [&](int64_t first, int64_t count, T* data) {
-        T* to = c.out[0].as<T>() + first * n;
-        const Lanes<T> z{data, lanes};
-        int64_t done = 0;
-        for (; count == 2 * kWidth<T> && done + kWidth<T> <= n; done += kWidth<T>)
-          fft::store_real_square<true>(data + 2 * done * lanes, to + done, n, scale);
-        for (int64_t l = 0; 2 * l < count; ++l) {
-          T* a = to + 2 * l * n;
-          T* b = 2 * l + 1 < count ? a + n : nullptr;
-          for (int64_t i = done; i < n; ++i) {
-            a[i] = scale * z.im(i, l);
-            if (b) b[i] = scale * z.re(i, l);
-          }
-        }
-      });
+  state.run(c, [&](int64_t first, int64_t count, T* data, T* scratch) {
+    if (state.folded()) {
+      fft::fold(state.roots, c.in[0].as<T>() + 2 * first * (n + 1), data);
+      state.engine.run_line(data, c.out[0].as<T>() + 2 * first * n, true, scale, scratch);
+    } else if (state.singly()) {
+      from_half_line(state, c, scale, first, count, data, scratch);
+    } else if (count == 2 * kWidth<T>) {
+      from_half_block<true>(state, c, scale, first, count, data, scratch);
+    } else {
+      from_half_block<false>(state, c, scale, first, count, data, scratch);
+    }
+  });
 }
 
 bool is_double(const TensorSpec& s) { return real_dtype(s.dtype) == DType::f64; }
 
-template <class P>
-Support dense(const P&, const Specs&) {
+/// How many lines lie side by side, so that the numbers of each are as many apart: the axes before
+/// the last fill the memory between two numbers of a line, and what is around that. 0 where they
+/// do not, and where lines are one after the other.
+int64_t columns_of(const TensorSpec& s) {
+  const int last = s.rank() - 1;
+  const int64_t columns = s.strides[last];
+  if (columns < 2) return 0;
+  std::vector<int> axes;
+  for (int i = 0; i < last; ++i)
+    if (s.shape[i] != 1) axes.push_back(i);
+  std::ranges::sort(axes, {}, [&](int i) { return s.strides[i]; });
+  int64_t filled = 1;
+  bool found = false;
+  for (const int i : axes) {
+    if (filled == columns) {
+      found = true;
+      filled *= s.shape[last];
+    }
+    if (s.strides[i] != filled) return 0;
+    filled *= s.shape[i];
+  }
+  return found || filled == columns ? columns : 0;
+}
+bool side_by_side(const Specs& s) {
+  return s.in[0].strides == s.out[0].strides && columns_of(s.in[0]) > 0;
+}
+
+Support dense(const RealFftParams&, const Specs&) { return Support::yes().with_contiguous({0}); }
+Support supports(const FftParams&, const Specs& s) {
+  if (side_by_side(s)) return Support::yes();
+  if (!s.out[0].is_contiguous()) return Support::no("results are written line after line");
   return Support::yes().with_contiguous({0});
 }
 
 template <class T, int64_t signals>
-std::shared_ptr<KernelState> state_for(int64_t n, int64_t lines) {
-  const bool singly = lines == 1 || n > fft::kLongestLane;
-  if (signals == 2 && singly && n % 2 == 0 && fft::Engine<T>::takes_line(n / 2))
-    return State<T>::fold(n, lines);
-  return std::make_shared<State<T>>(n, lines, signals, lines / signals);
+std::shared_ptr<KernelState> state_for(int64_t n, Layout layout) {
+  const bool side_by_side = suits_lanes<T>(n, layout, signals);
+  if (signals == 2 && !side_by_side && n % 2 == 0 && Engine<T>::takes_line(n / 2))
+    return State<T>::fold(n, layout.lines);
+  return std::make_shared<State<T>>(n, layout, signals, side_by_side);
 }
 template <int64_t signals>
-std::shared_ptr<KernelState> prepare_lines(const TensorSpec& whole) {
+std::shared_ptr<KernelState> prepare_lines(const TensorSpec& whole, int64_t columns = 1) {
   const int64_t n = whole.shape.back();
-  const int64_t lines = n == 0 ? 0 : whole.numel() / n;
-  return is_double(whole) ? state_for<double, signals>(n, lines)
-                          : state_for<float, signals>(n, lines);
+  const Layout layout{n == 0 ? 0 : whole.numel() / n, columns};
+  return is_double(whole) ? state_for<double, signals>(n, layout)
+                          : state_for<float, signals>(n, layout);
 }
 std::shared_ptr<KernelState> prepare(const FftParams&, const Specs& s) {
-  return prepare_lines<1>(s.in[0]);
+  return prepare_lines<1>(s.in[0], side_by_side(s) ? columns_of(s.in[0]) : 1);
 }
 std::shared_ptr<KernelState> prepare_to_half(const RealFftParams&, const Specs& s) {
   return prepare_lines<2>(s.in[0]);
@@ -388,17 +317,17 @@ Kernel taking_complex(Kernel k) {
 
 Kernel fft_stockham_kernel() {
   return taking_complex(
-      kernel<dense<FftParams>, prepare,
-             run_typed<FftParams, run_complex<float>, run_complex<double>>>("stockham"));
+      kernel<supports, prepare, run_typed<FftParams, run_complex<float>, run_complex<double>>>(
+          "stockham"));
 }
 Kernel rfft_stockham_kernel() {
   return taking_complex(
-      kernel<dense<RealFftParams>, prepare_to_half,
+      kernel<dense, prepare_to_half,
              run_typed<RealFftParams, run_to_half<float>, run_to_half<double>>>("stockham"));
 }
 Kernel irfft_stockham_kernel() {
   return taking_complex(
-      kernel<dense<RealFftParams>, prepare_from_half,
+      kernel<dense, prepare_from_half,
              run_typed<RealFftParams, run_from_half<float>, run_from_half<double>>>("stockham"));
 }
 

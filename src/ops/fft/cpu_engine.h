@@ -3,7 +3,7 @@
 // Transforms of one length: what is prepared once, and how it runs.
 #include <memory>
 
-#include "mica/ops/fft/cpu_lanes.h"
+#include "mica/ops/fft/cpu_squares.h"
 #include "mica/runtime/cpu/parallel.h"
 
 namespace mica::fft {
@@ -20,13 +20,13 @@ class Engine {
   using Lanes = LaneTransform<T>;
   static constexpr int64_t kWidth = Lanes::kWidth;
 
-  explicit Engine(int64_t n, int64_t lines) : n_(n) {
+  /// `side_by_side`: there are lines enough for the lanes, and they lie well for them.
+  Engine(int64_t n, bool side_by_side) : n_(n) {
     if (!is_smooth(n)) {
-      prepare_convolution(lines);
+      prepare_convolution(side_by_side);
       return;
     }
-    const bool enough_lines = lines >= kWidth / 2 && n <= kLongestLane;
-    if (enough_lines || !takes_line(n)) {
+    if ((side_by_side && n <= kLongestLane) || !takes_line(n)) {
       lanes_ = kWidth;
       first_ = Lanes(n);
       return;
@@ -34,19 +34,30 @@ class Engine {
     const int64_t rows = middle_factor(n);
     first_ = Lanes(rows);
     second_ = Lanes(n / rows);
-    for (int64_t k = 0; k < rows; ++k)
-      for (int64_t c = 0; c < n / rows; ++c) twiddles_.emplace_back(root_of_unity(k * c, n));
+    // By blocks of columns, as the first step takes them.
+    const int64_t columns = n / rows;
+    for (int64_t c = 0; c < columns; c += kWidth)
+      for (int64_t k = 0; k < rows; ++k) {
+        T lanes[Lanes::kStep] = {};
+        for (int64_t l = 0; l < std::min(kWidth, columns - c); ++l) {
+          const Complex<T> w(root_of_unity(k * (c + l), n));
+          lanes[lane_of<T>(l)] = w.re;
+          lanes[kWidth + lane_of<T>(l)] = w.im;
+        }
+        twiddles_.insert(twiddles_.end(), lanes, lanes + Lanes::kStep);
+      }
   }
 
   int64_t size() const { return n_; }
   /// How many lines run at once: those of a vector, or one.
   int64_t lanes() const { return lanes_; }
-  /// Values of the data that `run` takes, in which number i of a line lies at 2 i, lane by lane.
+  /// Values of a buffer for all numbers of the lines that run at once; number i of a single line
+  /// lies at 2 i.
   int64_t data() const { return 2 * lanes_ * n_; }
-  /// Values that one caller needs beside the data.
+  /// Values that one caller needs.
   int64_t scratch() const {
-    if (inner_) return inner_->data() + inner_->scratch();
-    if (lanes_ > 1) return first_.buffer();
+    if (inner_) return data() + inner_->data() + inner_->scratch();
+    if (lanes_ > 1) return 2 * first_.buffer();
     return 2 * n_ + threads_ * 2 * std::max(first_.buffer(), second_.buffer());
   }
 
@@ -55,20 +66,26 @@ class Engine {
     constexpr int64_t kFewestRows = 4;
     return is_smooth(n) && middle_factor(n) >= kFewestRows;
   }
-  /// Whether single lines are transformed from where they lie to where they go.
-  bool takes_lines() const { return lanes_ == 1 && !inner_; }
   /// One line of complex numbers, backward where `inverse`, times `scale`.
   void run_line(const T* from, T* to, bool inverse, T scale, T* scratch) const {
+    if (inner_) return convolve_line(from, to, inverse, scale, scratch);
     inverse ? two_steps<true>(from, to, scale, scratch)
             : two_steps<false>(from, to, scale, scratch);
   }
+  /// As many lines as there are lanes, from a source to a sink.
+  template <class Source, class Sink>
+  void run_lanes(const Source& source, const Sink& sink, T* scratch) const {
+    if (!inner_) return first_.run(source, sink, scratch, scratch + first_.buffer());
+    const Side<T> side{scratch};
+    Lanes::move(n_, source, side);
+    convolve<kWidth>(side.data, scratch + data());
+    Lanes::move(n_, side, sink);
+  }
 
-  void run(T* data, T* scratch) const {
-    if (n_ == 1) return;
-    if (inner_) return convolve(data, scratch);
-    if (lanes_ == 1) return two_steps<false>(data, data, T(1), scratch);
-    const T* made = first_.run(data, scratch);
-    if (made != data) std::copy(made, made + first_.buffer(), data);
+  /// Lanes or a line, in place.
+  void run(T* x, T* scratch) const {
+    if (lanes_ == 1) return run_line(x, x, false, T(1), scratch);
+    run_lanes(Side<T>{x}, Side<T>{x}, scratch);
   }
 
  private:
@@ -79,10 +96,10 @@ class Engine {
     return divisor;
   }
 
-  void prepare_convolution(int64_t lines) {
+  void prepare_convolution(bool side_by_side) {
     int64_t m = 1;
     while (m < 2 * n_ - 1) m *= 2;
-    inner_ = std::make_unique<Engine>(m, lines);
+    inner_ = std::make_unique<Engine>(m, side_by_side);
     lanes_ = inner_->lanes();
     // Squares are taken modulo 2 n: their angles come again.
     for (int64_t i = 0; i < n_; ++i) {
@@ -97,7 +114,7 @@ class Engine {
       filter[static_cast<size_t>(i)] = w * scale;
       if (i > 0) filter[static_cast<size_t>(m - i)] = w * scale;
     }
-    const Engine<double> wide(m, 1);
+    const Engine<double> wide(m, false);
     std::vector<double> data(static_cast<size_t>(wide.data()));
     std::vector<double> scratch(static_cast<size_t>(wide.scratch()));
     const int64_t lanes = wide.lanes();
@@ -111,8 +128,29 @@ class Engine {
                                            data[static_cast<size_t>((2 * i + 1) * lanes)]));
   }
 
-  /// Columns of a matrix, as many at once as there are lanes, then its rows: what the first step
-  /// leaves is transposed, so that both steps read and write whole vectors. `exchanged` parts make
+  /// The results of the first step times what belongs between the steps, transposed, so that the
+  /// second one reads and writes whole vectors too.
+  template <bool full>
+  struct Between {
+    static constexpr bool kSingle = false;
+    const T* twiddles;
+    LineSink<T, false, full> lines;
+
+    LanePair<T> turned(int64_t i, LanePair<T> x) const {
+      const auto w = LanePair<T>::load(twiddles + i * Lanes::kStep);
+      return {x.re * w.re - x.im * w.im, x.re * w.im + x.im * w.re};
+    }
+    void put(int64_t i, LanePair<T> x) const { lines.put(i, turned(i, x)); }
+    [[gnu::always_inline]] void put_square(int64_t i, const T* from) const {
+      alignas(simd::kBytes) T x[kSquare<T> * Lanes::kStep];
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < kSquare<T>; ++k)
+        turned(i + k, LanePair<T>::load(from + k * Lanes::kStep)).store(x + k * Lanes::kStep);
+      lines.put_square(i, x);
+    }
+  };
+
+  /// Columns of a matrix, as many at once as there are lanes, then its rows. `exchanged` parts make
   /// the transform run backward.
   template <bool exchanged>
   void two_steps(const T* from, T* to, T scale, T* scratch) const {
@@ -121,31 +159,16 @@ class Engine {
     T* between = scratch;
     T* buffers = scratch + 2 * n_;
     const int64_t each = 2 * std::max(first_.buffer(), second_.buffer());
-    in_blocks(columns, buffers, each, [&](int64_t c, int64_t lanes, T* x) {
-      for (int64_t r = 0; r < rows; ++r)
-        load_lanes<exchanged>(from + 2 * (r * columns + c), lanes, x + r * Lanes::kStep);
-      T* made = first_.run(x, x + first_.buffer());
-      for (int64_t r = 1; r < rows; ++r) {
-        T* at = made + r * Lanes::kStep;
-        const LanePair<T> w = lanes_of(twiddles_.data() + r * columns + c, lanes);
-        const LanePair<T> v = LanePair<T>::load(at);
-        LanePair<T>{v.re * w.re - v.im * w.im, v.re * w.im + v.im * w.re}.store(at);
-      }
-      int64_t r = 0;
-      for (; lanes == kWidth && r + kSquare<T> <= rows; r += kSquare<T>)
-        store_square<false>(made + r * Lanes::kStep, between + 2 * (c * rows + r), 2 * rows, T(1));
-      for (; r < rows; ++r)
-        for (int64_t l = 0; l < lanes; ++l)
-          for (int64_t part = 0; part < 2; ++part)
-            between[2 * ((c + l) * rows + r) + part] =
-                made[r * Lanes::kStep + part * kWidth + (lanes == kWidth ? lane_of<T>(l) : l)];
+    in_blocks(columns, buffers, each, [&]<class Full>(Full, int64_t c, int64_t lanes, T* x) {
+      first_.run(ColumnSource<T, exchanged, Full::value>{from + 2 * c, 2 * columns, lanes},
+                 Between<Full::value>{twiddles_.data() + 2 * c * rows,
+                                      {between + 2 * c * rows, 2 * rows, lanes, T(1)}},
+                 x, x + first_.buffer());
     });
-    in_blocks(rows, buffers, each, [&](int64_t r, int64_t lanes, T* x) {
-      for (int64_t c = 0; c < columns; ++c)
-        load_lanes<false>(between + 2 * (c * rows + r), lanes, x + c * Lanes::kStep);
-      const T* made = second_.run(x, x + second_.buffer());
-      for (int64_t k = 0; k < columns; ++k)
-        store_lanes<exchanged>(made + k * Lanes::kStep, lanes, scale, to + 2 * (k * rows + r));
+    in_blocks(rows, buffers, each, [&]<class Full>(Full, int64_t r, int64_t lanes, T* x) {
+      second_.run(ColumnSource<T, false, Full::value>{between + 2 * r, 2 * rows, lanes},
+                  ColumnSink<T, exchanged, Full::value>{to + 2 * r, 2 * rows, lanes, scale}, x,
+                  x + second_.buffer());
     });
   }
 
@@ -157,40 +180,27 @@ class Engine {
     parallel_for(shares, 1, [&](int64_t begin, int64_t end) {
       for (int64_t share = begin; share < end; ++share)
         for (int64_t b = blocks * share / shares; b < blocks * (share + 1) / shares; ++b)
-          f(b * kWidth, std::min(kWidth, n - b * kWidth), buffers + share * each);
+          if (const int64_t left = n - b * kWidth; left < kWidth)
+            f(std::false_type(), b * kWidth, left, buffers + share * each);
+          else
+            f(std::true_type(), b * kWidth, kWidth, buffers + share * each);
     });
   }
 
-  template <bool exchanged>
-  static void load_lanes(const T* numbers, int64_t lanes, T* to) {
-    if (lanes == kWidth) return exchanged_if<exchanged>(load_numbers(numbers)).store(to);
-    for (int64_t l = 0; l < kWidth; ++l) {
-      to[exchanged ? kWidth + l : l] = l < lanes ? numbers[2 * l] : T(0);
-      to[exchanged ? l : kWidth + l] = l < lanes ? numbers[2 * l + 1] : T(0);
+  void convolve_line(const T* from, T* to, bool inverse, T scale, T* scratch) const {
+    T* x = scratch;
+    for (int64_t i = 0; i < n_; ++i) {
+      x[2 * i] = from[2 * i + (inverse ? 1 : 0)];
+      x[2 * i + 1] = from[2 * i + (inverse ? 0 : 1)];
     }
-  }
-  template <bool exchanged>
-  static void store_lanes(const T* from, int64_t lanes, T scale, T* numbers) {
-    if (lanes == kWidth) {
-      const LanePair<T> x = exchanged_if<exchanged>(LanePair<T>::load(from));
-      return store_numbers(scale == T(1) ? x : x * scale, numbers);
+    convolve<1>(x, scratch + data());
+    for (int64_t i = 0; i < n_; ++i) {
+      to[2 * i] = scale * x[2 * i + (inverse ? 1 : 0)];
+      to[2 * i + 1] = scale * x[2 * i + (inverse ? 0 : 1)];
     }
-    for (int64_t l = 0; l < lanes; ++l) {
-      numbers[2 * l] = scale * from[exchanged ? kWidth + l : l];
-      numbers[2 * l + 1] = scale * from[exchanged ? l : kWidth + l];
-    }
-  }
-  static LanePair<T> lanes_of(const Complex<T>* numbers, int64_t lanes) {
-    alignas(simd::kBytes) T parts[Lanes::kStep];
-    load_lanes<false>(&numbers->re, lanes, parts);
-    return LanePair<T>::load(parts);
-  }
-
-  void convolve(T* data, T* scratch) const {
-    lanes_ == 1 ? convolve_lanes<1>(data, scratch) : convolve_lanes<kWidth>(data, scratch);
   }
   template <int64_t lanes>
-  void convolve_lanes(T* data, T* scratch) const {
+  void convolve(T* data, T* scratch) const {
     T* x = scratch;
     T* rest = scratch + inner_->data();
     const int64_t m = inner_->size();
@@ -221,8 +231,8 @@ class Engine {
   int64_t threads_ = omp_get_max_threads();  ///< that the scratch has room for
   Lanes first_;
   Lanes second_;
-  std::vector<Complex<T>> twiddles_;  ///< between the steps
-  std::unique_ptr<Engine> inner_;     ///< of the convolution
+  std::vector<T> twiddles_;        ///< between the steps, lane by lane
+  std::unique_ptr<Engine> inner_;  ///< of the convolution
   std::vector<Complex<T>> chirp_;
   std::vector<Complex<T>> filter_;
 };

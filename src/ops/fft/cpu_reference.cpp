@@ -5,7 +5,8 @@ namespace mica {
 namespace {
 
 template <class P>
-Support dense(const P&, const Specs&) {
+Support dense(const P&, const Specs& s) {
+  if (!s.out[0].is_contiguous()) return Support::no("results are written line after line");
   return Support::possible().with_contiguous({0});
 }
 
@@ -47,15 +48,18 @@ void transform(int64_t n, bool inverse, double scale, const Arg& out, F&& value)
     roots.push_back(inverse ? conj(w) : w);
   }
   const Numbers y(out);
-  for (int64_t line = 0; line < out.numel() / m; ++line)
+  std::vector<Complex<double>> x(static_cast<size_t>(n));  // y may lie where x did
+  for (int64_t line = 0; line < out.numel() / m; ++line) {
+    for (int64_t j = 0; j < n; ++j) x[static_cast<size_t>(j)] = value(line, j);
     for (int64_t k = 0; k < m; ++k) {
       Complex<double> sum;
       for (int64_t j = 0; j < n; ++j) {
         const auto angle = static_cast<int64_t>(static_cast<__int128>(j) * k % n);
-        sum = sum + value(line, j) * roots[static_cast<size_t>(angle)];
+        sum = sum + x[static_cast<size_t>(j)] * roots[static_cast<size_t>(angle)];
       }
       y.set(line * m + k, sum * scale);
     }
+  }
 }
 
 void run(const FftParams& p, const Call& c) {

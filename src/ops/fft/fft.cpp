@@ -213,11 +213,11 @@ Extent extent_of(const char* op, const Tensor& x, const Dims& sizes, const Dims&
   return e;
 }
 
-/// Whether one call transforms them all: the last two or three on CUDA.
+/// Whether one call transforms them all, which are the last ones.
 bool at_once(const Tensor& x, const Extent& e) {
   constexpr int kMost = 3;  // that cuFFT takes
   const int count = e.axes.rank();
-  if (!x.device().is_cuda() || count < 2 || count > kMost) return false;
+  if (count < 2 || (x.device().is_cuda() && count > kMost)) return false;
   return e.axes.back() == x.rank() - 1 &&
          std::all_of(e.axes.begin(), e.axes.end(),
                      [&](int64_t axis) { return axis >= x.rank() - count; });

@@ -12,6 +12,7 @@
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/reduce/reduce.h"
+#include "mica/ops/view/view.h"
 #include "mica/ops/where/where.h"
 
 namespace mica {
@@ -21,17 +22,19 @@ const OpDef& cofactor_op();
 namespace linalg {
 namespace {
 
-/// 1, or -1 for an odd number of exchanged rows; (…).
-Tensor sign_of(const Tensor& pivots, DType dtype) {
-  const int64_t n = pivots.shape().back();
-  const Tensor own = arange(1, n + 1, 1, {DType::i32, pivots.device()});
-  const Tensor exchanges = sum(ne(pivots, own), {-1});
-  return 1.0 - cast(remainder(exchanges, 2), dtype) * 2.0;
+/// U's diagonal, an element turned round for each exchange of rows; (n, …), so that calls go along
+/// many small matrices.
+Tensor signed_diagonal(const LuFactorEx& f) {
+  const Tensor d = movedim(diagonal_of(f.lu), {-1}, {0});
+  const Tensor pivots = movedim(f.pivots, {-1}, {0});
+  Shape column = Shape::filled(pivots.rank(), 1);
+  column[0] = pivots.shape()[0];
+  const Tensor own = reshape(arange(1, column[0] + 1, 1, {DType::i32, d.device()}), column);
+  return where(eq(pivots, own), d, -d);
 }
 
 Tensor det_by_lu(const Tensor& a) {
-  const LuFactorEx f = lu_factor_ex(a, true, false);
-  return prod(diagonal_of(f.lu), {-1}) * sign_of(f.pivots, a.dtype());
+  return prod(signed_diagonal(lu_factor_ex(a, true, false)), {0});
 }
 
 /// The adjugate's conjugate transpose: how the determinant changes with each element.
@@ -105,11 +108,9 @@ Tensor det(const Tensor& a) {
 
 SlogDet slogdet(const Tensor& a) {
   check_square("linalg.slogdet", a.spec());
-  const LuFactorEx f = lu_factor_ex(a, true, false);
-  const Tensor u = diagonal_of(f.lu);
+  const Tensor u = signed_diagonal(lu_factor_ex(a, true, false));
   // A real sign does not change; a complex one turns with the matrix.
-  const Tensor of_u = prod(sign(is_complex(u.dtype()) ? u : u.detach()), {-1});
-  return {of_u * sign_of(f.pivots, a.dtype()), sum(log(abs(u)), {-1})};
+  return {prod(sign(is_complex(u.dtype()) ? u : u.detach()), {0}), sum(log(abs(u)), {0})};
 }
 
 Tensor logdet(const Tensor& a) {

@@ -4,6 +4,7 @@
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/linalg/dense.h"
+#include "mica/ops/linalg/eigh_rows.h"
 #include "mica/ops/linalg/jacobi_lanes.h"
 #include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
@@ -45,6 +46,7 @@ Tensors vjp(const EighParams& p, const VjpArgs& a) {
 
 struct EighOp : MatrixOp<EighParams> {
   using MatrixOp::MatrixOp;
+  static constexpr int64_t kLargestByRows = 96;
   double work() const { return 20 * cube(n); }
 
   template <class T>
@@ -69,6 +71,13 @@ struct EighOp : MatrixOp<EighParams> {
       const int info = heevd(p.vectors, 'L', static_cast<int>(n), a.data(), out<Real<T>>(0, b));
       check_converged(Failure::eigh, info == 0, b, count);
       if (p.vectors) transpose_into(a.data(), n, n, out<T>(1, b));
+    };
+  }
+  template <class T>
+  auto by_rows() const {
+    return [this, compute = EighByRows<T>(n)](int64_t b) mutable {
+      const bool done = compute(in<T>(0, b), out<T>(0, b), p.vectors ? out<T>(1, b) : nullptr);
+      check_converged(Failure::eigh, done, b, count);
     };
   }
   template <class T>

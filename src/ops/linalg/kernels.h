@@ -14,6 +14,7 @@
 //     double work() const;                           about how many multiplications a matrix takes
 //     template <class T> auto by_reference() const;  a function of a matrix's place in the batch
 //     template <class T> auto by_lapack() const;     the same by LAPACK; none of a size is 0
+//     template <class T> auto by_rows() const;       of small real matrices, one at a time
 //     template <class T> auto in_lanes() const;      of the place of the first of kLanes<T>
 //     matrices template <class T> void check_input() const;   raises before anything is computed
 //     void check_results() const;                    raises afterwards
@@ -75,7 +76,7 @@ struct MatrixOp {
   int64_t each(const Arg& a) const { return a.numel() / count; }
 };
 
-enum class Way { reference, lapack, lanes };
+enum class Way { reference, lapack, rows, lanes };
 
 template <class Op, Way way, class T>
 void compute_matrices(const Op& op) {
@@ -87,6 +88,12 @@ void compute_matrices(const Op& op) {
                      auto compute = op.template in_lanes<T>();
                      for (int64_t group = begin; group < end; ++group) compute(group * kLanes<T>);
                    });
+  } else if constexpr (way == Way::rows) {
+    if constexpr (!kIsComplex<T>)
+      for_matrices(op.count, op.work(), [&](int64_t begin, int64_t end) {
+        auto compute = op.template by_rows<T>();
+        for (int64_t b = begin; b < end; ++b) compute(b);
+      });
   } else {
     for_matrices(op.count, op.work(), [&](int64_t begin, int64_t end) {
       // On small matrices LAPACK's threads take longer to meet than to compute.
@@ -143,6 +150,14 @@ Support supports_lanes(const typename Op::Params& p, const Specs& s) {
   return row_major(s, full ? Support::yes() : Support::possible());
 }
 
+template <class Op>
+Support supports_rows(const typename Op::Params&, const Specs& s) {
+  if (largest_size(s) > Op::kLargestByRows)
+    return Support::no(
+        fmt::format("it takes matrices of up to {} rows and columns", Op::kLargestByRows));
+  return row_major(s, Support::yes());
+}
+
 template <class P>
 Support supports_lapack(const P&, const Specs& s) {
   constexpr int64_t kMost = 20000;  // whose squares LAPACK's 32-bit integers count
@@ -171,10 +186,15 @@ KernelList matrix_kernels() {
   KernelList list;
   if constexpr (requires(const Op& op) { op.template in_lanes<float>(); })
     list.push_back(kernel<supports_lanes<Op>, run_matrices<Op, Way::lanes>>("batched"));
+  if constexpr (requires(const Op& op) { op.template by_rows<float>(); })
+    list.push_back(kernel<supports_rows<Op>, run_matrices<Op, Way::rows>>("rows"));
   if constexpr (requires(const Op& op) { op.template by_lapack<float>(); })
     list.push_back(kernel<supports_lapack<P>, prepare_lapack<P>, run_lapack<Op>>("lapack"));
   list.push_back(kernel<supports_reference<P>, run_matrices<Op, Way::reference>>("reference"));
-  for (Kernel& k : list) k.takes_complex = std::string_view(k.name) != "batched";
+  for (Kernel& k : list) {
+    const std::string_view name = k.name;
+    k.takes_complex = name != "batched" && name != "rows";
+  }
   return list;
 }
 

@@ -7,6 +7,7 @@
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
 #include "mica/ops/linalg/params.h"
+#include "mica/ops/linalg/qr_rows.h"
 #include "mica/ops/linalg/triangular.h"
 #include "mica/ops/matmul/matmul.h"
 #include "mica/ops/triangle/triangle.h"
@@ -112,8 +113,15 @@ void qr_lanes(int64_t m, int64_t n, int64_t columns, Lanes<T>* a, Lanes<T>* q, L
 struct QrOp : MatrixOp<QrParams> {
   using MatrixOp::MatrixOp;
   int64_t columns = columns_of(call.out[0].shape());  ///< of Q
+  static constexpr int64_t kLargestByRows = 128;
   double work() const { return 3 * static_cast<double>(m * n) * static_cast<double>(k); }
 
+  template <class T>
+  auto by_rows() const {
+    return [this, compute = QrByRows<T>(m, n, columns)](int64_t b) mutable {
+      compute(in<T>(0, b), out<T>(0, b), out<T>(1, b));
+    };
+  }
   template <class T>
   auto by_reference() const {
     return [this, q = std::vector<Wide<T>>(static_cast<size_t>(m * columns)),
