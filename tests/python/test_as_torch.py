@@ -288,3 +288,52 @@ def test_second_forms_of_methods(tmp_path):
     )
     done = run(tmp_path, program)
     assert done.returncode == 0, done.stderr
+
+
+ABSTRACT = """
+import abc
+from abc import ABC, abstractmethod
+import torch
+from torch import nn
+
+
+class Base(nn.Module, ABC):
+    def __init__(self, n):
+        super().__init__()
+        self.fc = nn.Linear(n, 2)
+
+    @abstractmethod
+    def encode(self, x): ...
+
+
+class Net(Base):
+    def __init__(self):
+        super().__init__(3)
+
+    def encode(self, x):
+        return self.fc(x)
+
+    def forward(self, x):
+        return self.encode(x)
+
+
+class Plain(ABC):
+    @abc.abstractmethod
+    def f(self): ...
+
+
+for each in (lambda: Base(3), Plain):
+    try:
+        each()
+    except TypeError as error:
+        print("abstract" in str(error))
+net = Net()
+print(isinstance(net, ABC), isinstance(net, nn.Module), net(torch.ones(1, 3)).shape == (1, 2))
+print(issubclass(Net, Base), isinstance(3, ABC), len(list(net.parameters())))
+"""
+
+
+def test_a_module_may_be_abstract(tmp_path):
+    done = run(tmp_path, ABSTRACT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True"] * 6 + ["False", "2"]
