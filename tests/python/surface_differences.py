@@ -201,7 +201,8 @@ CPP_ONLY = {
             "Buffer CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
             "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Member Members "
             "MaxPoolLayer NamedModules NamedTensors OpLayer PadLayer WithForward call_forward "
-            "check_call_depth default_activation describe dims_of draw_in_order exchange_call_watcher field_texts "
+            "check_call_depth default_activation describe dims_of draw_in_order "
+            "exchange_call_watcher field_texts "
             "inputs_of text_of "
             "wrong_inputs"
         ),
@@ -423,7 +424,9 @@ MEMBERS_CPP_ONLY = {
         "None in Python": "is_empty",
         "mica.save(net.state_dict(), path) and mica.load": "load save",
     },
-    "MaxPoolImpl": {"return_indices of the layer's in Python": "call class_type forward_with_indices"},
+    "MaxPoolImpl": {
+        "return_indices of the layer's in Python": "call class_type forward_with_indices"
+    },
     "ModuleDictImpl": {"forward in Python": "call"},
     "ModuleListImpl": {"forward in Python": "call", "len() in Python": "size"},
     "SequentialImpl": {"forward in Python": "call"},
@@ -838,7 +841,8 @@ PARAMETERS_CPP_ONLY = {
     ),
     "device('cuda:1')": "device.index device.kind",
     "dictionaries in a list": (
-        "optim.ASGD.groups optim.Adadelta.groups optim.Adafactor.groups optim.Adagrad.groups optim.Adam.groups optim.AdamW.groups "
+        "optim.ASGD.groups optim.Adadelta.groups optim.Adafactor.groups optim.Adagrad.groups "
+        "optim.Adam.groups optim.AdamW.groups "
         "optim.Adamax.groups optim.Lion.groups optim.Muon.groups optim.NAdam.groups "
         "optim.RAdam.groups optim.RMSprop.groups optim.Rprop.groups optim.SGD.groups"
     ),
@@ -942,8 +946,18 @@ PARAMETERS_PYTHON_ONLY = {
     "taken with one value alone": (
         "nn.ConvTranspose1d.padding_mode nn.ConvTranspose2d.padding_mode "
         "nn.ConvTranspose3d.padding_mode nn.AdaptiveMaxPool1d.return_indices "
-        "nn.AdaptiveMaxPool2d.return_indices nn.AdaptiveMaxPool3d.return_indices nn.Module.register_forward_hook.prepend "
-        "nn.Module.register_forward_pre_hook.prepend"
+        "nn.AdaptiveMaxPool2d.return_indices nn.AdaptiveMaxPool3d.return_indices "
+        "nn.Module.register_forward_hook.prepend "
+        "nn.Module.register_forward_pre_hook.prepend optim.Adam.decoupled_weight_decay"
+    ),
+    "a layer's single value has no name in C++": " ".join(
+        f"nn.AdaptiveMaxPool{n}d.output_size" for n in (1, 2, 3)
+    ),
+    "max_pool1d_with_indices and the like in C++": " ".join(
+        f"nn.functional.{kind}max_pool{n}d{ending}.return_indices"
+        for kind in ("", "adaptive_")
+        for n in (1, 2, 3)
+        for ending in ("", "_with_indices")
     ),
     "the free function backward has them": (
         "Tensor.backward.create_graph Tensor.backward.retain_graph"

@@ -8,7 +8,7 @@ module, what is derived from is AbstractModule, and the real ABC otherwise.
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import mica
 
@@ -28,7 +28,7 @@ class AbstractModule:
             return
         make = cls.__init__
 
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        def make_if_whole(self: Any, *args: Any, **kwargs: Any) -> None:
             if type(self)._abstract:
                 raise TypeError(
                     f"Can't instantiate abstract class {type(self).__name__} with abstract "
@@ -36,9 +36,9 @@ class AbstractModule:
                 )
             make(self, *args, **kwargs)
 
-        cls.__init__ = __init__
+        cls.__init__ = make_if_whole  # type: ignore[method-assign]
 
-    _abstract: list[str] = []
+    _abstract: ClassVar[list[str]] = []
 
 
 class _ABC:

@@ -24,7 +24,8 @@ _LAYERS = (
     "transformer upsampling"
 ).split()
 _OPTIMIZERS = (
-    "adadelta adafactor adagrad adam adamax adamw asgd lbfgs nadam optimizer radam rmsprop rprop sgd"
+    "adadelta adafactor adagrad adam adamax adamw asgd lbfgs nadam optimizer radam rmsprop rprop "
+    "sgd"
 ).split()
 
 _DISTRIBUTIONS = (

@@ -269,4 +269,24 @@ def fractional_max_pool3d(
     )
 
 
-names += ["fractional_max_pool2d", "fractional_max_pool3d"]
+def fractional_max_pool2d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = True, _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """(values, indices) of fractional_max_pool2d."""
+    return _fractional_max_pool(
+        2, input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = True, _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """(values, indices) of fractional_max_pool3d."""
+    return _fractional_max_pool(
+        3, input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
+
+
+names += [f"fractional_max_pool{n}d{ending}" for n in (2, 3) for ending in ("", "_with_indices")]
