@@ -150,10 +150,6 @@ inline std::vector<Case> cases() {
            RAdamOptions{.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-3, .weight_decay = 0.1})},
       {"RAdam decoupled", kRadamDecoupled,
        maker<RAdam>(RAdamOptions{.lr = 0.05, .weight_decay = 0.1, .decoupled_weight_decay = true})},
-      {"Adafactor", kAdafactorDefaults, maker<Adafactor>(AdafactorOptions{.lr = 0.1})},
-      {"Adafactor everything", kAdafactorEverything,
-       maker<Adafactor>(AdafactorOptions{
-           .lr = 0.05, .beta2_decay = -0.5, .eps = {1e-4, 1e-2}, .d = 2, .weight_decay = 0.1})},
       {"ASGD", kAsgdDefaults, maker<ASGD>(ASGDOptions{.lr = 0.03})},
       {"ASGD everything", kAsgdEverything,
        maker<ASGD>(
