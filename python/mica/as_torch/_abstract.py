@@ -65,4 +65,4 @@ class _ABC:
 def install() -> None:
     """Puts the object into the module abc."""
     if isinstance(abc.ABC, type):
-        abc.ABC = _ABC(abc.ABC)
+        setattr(abc, "ABC", _ABC(abc.ABC))  # noqa: B010
