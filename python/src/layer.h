@@ -1,7 +1,28 @@
 #pragma once
 
 // How layers are bound.
+#include "mica/ops/conv/size1.h"
 #include "python/src/module_handle.h"
+
+namespace nanobind::detail {
+
+/// One int, also in a list or a tuple.
+template <>
+struct type_caster<mica::Size1> {
+  NB_TYPE_CASTER(mica::Size1, io_name("int | collections.abc.Sequence[int]", "int"))
+
+  bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
+    make_caster<mica::Dims> dims;
+    if (!dims.from_python(source, flags, cleanup) || dims.value.rank() != 1) return false;
+    value = dims.value[0];
+    return true;
+  }
+  static handle from_cpp(mica::Size1 size, rv_policy, cleanup_list*) noexcept {
+    return PyLong_FromLongLong(size);
+  }
+};
+
+}  // namespace nanobind::detail
 
 namespace mica::python {
 

@@ -40,8 +40,9 @@ void def_conv(nb::module_& nn, const char* name, const char* doc) {
   auto conv = add_layer<Impl>(nn, name, doc);
   conv.def(
       "__init__",
-      [name](Impl* self, int64_t in, int64_t out, Size kernel, Size stride, nb::handle padding,
-             Size dilation, int64_t groups, bool bias, const std::string& mode, nb::handle device,
+      [name](Impl* self, int64_t in, int64_t out, SizeArgument<Size> kernel,
+             SizeArgument<Size> stride, nb::handle padding, SizeArgument<Size> dilation,
+             int64_t groups, bool bias, const std::string& mode, nb::handle device,
              nb::handle dtype) {
         construct(self, ConvLayerOptions<Size>{.in = in,
                                                .out = out,
@@ -84,9 +85,10 @@ void def_conv_transpose(nb::module_& nn, const char* name, const char* doc) {
   auto conv = add_layer<Impl>(nn, name, doc);
   conv.def(
       "__init__",
-      [](Impl* self, int64_t in, int64_t out, Size kernel, Size stride, Size padding,
-         Size output_padding, int64_t groups, bool bias, Size dilation, const std::string& mode,
-         nb::handle device, nb::handle dtype) {
+      [](Impl* self, int64_t in, int64_t out, SizeArgument<Size> kernel, SizeArgument<Size> stride,
+         SizeArgument<Size> padding, SizeArgument<Size> output_padding, int64_t groups, bool bias,
+         SizeArgument<Size> dilation, const std::string& mode, nb::handle device,
+         nb::handle dtype) {
         check(mode == "zeros", "ConvTranspose: padding_mode must be 'zeros', got '{}'", mode);
         construct(self, ConvTransposeLayerOptions<Size>{.in = in,
                                                         .out = out,

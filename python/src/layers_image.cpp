@@ -72,13 +72,15 @@ void bind_padding(nb::module_& nn) {
   def_constant_pad<ConstantPad3d, Size3>(nn, "ConstantPad3d");
 }
 
-Scale2 to_scale(const std::optional<Scales>& scale) {
+Scale to_scale(const std::optional<Scales>& scale) {
   if (!scale) return {};
   if (const double* both = std::get_if<double>(&*scale)) return *both;
   const auto& each = std::get<std::vector<double>>(*scale);
-  check<ShapeError>(each.size() == 1 || each.size() == 2,
-                    "Upsample: scale_factor must be one or two numbers, got {}", each.size());
-  return each.size() == 1 ? Scale2(each[0]) : Scale2(each[0], each[1]);
+  check<ShapeError>(each.size() >= 1 && each.size() <= 3,
+                    "Upsample: scale_factor must be one, two or three numbers, got {}",
+                    each.size());
+  if (each.size() == 1) return each[0];
+  return each.size() == 2 ? Scale(each[0], each[1]) : Scale(each[0], each[1], each[2]);
 }
 
 template <class L>
@@ -105,19 +107,24 @@ void bind_resampling(nb::module_& nn) {
       .def(
           "__init__",
           [](Upsample::Impl* self, const std::optional<Dims>& size,
-             const std::optional<Scales>& scale, const std::string& mode, bool align_corners) {
-            const auto word = parse_word<UpsampleMode>("Upsample: mode", mode,
-                                                       {{"nearest", UpsampleMode::nearest},
-                                                        {"linear", UpsampleMode::linear},
-                                                        {"bilinear", UpsampleMode::bilinear},
-                                                        {"bicubic", UpsampleMode::bicubic}});
+             const std::optional<Scales>& scale, const std::string& mode,
+             std::optional<bool> align_corners) {
+            const auto word =
+                parse_word<UpsampleMode>("Upsample: mode", mode,
+                                         {{"nearest", UpsampleMode::nearest},
+                                          {"nearest-exact", UpsampleMode::nearest_exact},
+                                          {"linear", UpsampleMode::linear},
+                                          {"bilinear", UpsampleMode::bilinear},
+                                          {"bicubic", UpsampleMode::bicubic},
+                                          {"trilinear", UpsampleMode::trilinear},
+                                          {"area", UpsampleMode::area}});
             construct(self, UpsampleOptions{.size = size.value_or(Dims()),
                                             .scale = to_scale(scale),
                                             .mode = word,
-                                            .align_corners = align_corners});
+                                            .align_corners = align_corners.value_or(false)});
           },
           "size"_a = nb::none(), "scale_factor"_a = nb::none(), "mode"_a = "nearest",
-          "align_corners"_a = false);
+          "align_corners"_a = nb::none());
   const auto def_factor = [&]<class L>(std::type_identity<L>, const char* name, const char* factor,
                                        const char* doc) {
     using Impl = typename L::Impl;

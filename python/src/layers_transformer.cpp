@@ -118,24 +118,51 @@ void bind_attention(nb::module_& nn) {
   option("batch_first", &MultiheadAttentionOptions::batch_first, "Inputs are (N, L, embed_dim).");
 }
 
+/// What pickle makes a layer with, an attribute of the object: it has its parts from the file.
+constexpr const char* kMadeWith = "_made_with";
+
+template <class Impl>
+void note_made_with(Impl* self, const TransformerLayerOptions& o) {
+  const nb::object object = nb::find(self);
+  const nb::str name(kMadeWith);
+  const nb::tuple made_with = nb::make_tuple(o.width, o.heads, o.norm_first);
+  if (object.is_valid() && PyObject_GenericSetAttr(object.ptr(), name.ptr(), made_with.ptr()) < 0)
+    nb::raise_python_error();
+}
+
+template <class Impl>
+Remake remake_transformer_layer() {
+  return {[](nb::handle self) { return nb::object(self.attr(kMadeWith)); },
+          [](nb::handle object, nb::handle made_with) {
+            const TransformerLayerOptions o{.width = nb::cast<int64_t>(made_with[0]),
+                                            .heads = nb::cast<int64_t>(made_with[1]),
+                                            .hidden = 1,
+                                            .norm_first = nb::cast<bool>(made_with[2])};
+            new (nb::inst_ptr<Impl>(object)) Overridable<Impl>(WithoutGil(), o);
+          }};
+}
+
 template <class Impl>
 Layer<Impl> add_transformer_layer(nb::module_& nn, const char* name, const char* doc) {
   Layer<Impl> layer(nn, name, nb::type_slots(module_slots), doc);
   allow_copies<Impl>();
+  set_remake(nb::type<Impl>(), remake_transformer_layer<Impl>());
   layer.def(
       "__init__",
       [](Impl* self, int64_t width, int64_t heads, int64_t hidden, double dropout,
          nb::handle activation, double eps, bool batch_first, bool norm_first, bool bias) {
-        construct(self, TransformerLayerOptions{
-                            .width = width,
-                            .heads = heads,
-                            .hidden = hidden,
-                            .dropout = dropout,
-                            .activation = parse_activation("Transformer: activation", activation),
-                            .eps = eps,
-                            .batch_first = batch_first,
-                            .norm_first = norm_first,
-                            .bias = bias});
+        const TransformerLayerOptions o{
+            .width = width,
+            .heads = heads,
+            .hidden = hidden,
+            .dropout = dropout,
+            .activation = parse_activation("Transformer: activation", activation),
+            .eps = eps,
+            .batch_first = batch_first,
+            .norm_first = norm_first,
+            .bias = bias};
+        construct(self, o);
+        note_made_with(self, o);
       },
       "d_model"_a, "nhead"_a, "dim_feedforward"_a = 2048, "dropout"_a = 0.1,
       "activation"_a = "relu", "layer_norm_eps"_a = 1e-5, "batch_first"_a = false,

@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 
 #include "python/src/bindings.h"
 #include "python/src/callback.h"
@@ -45,6 +46,20 @@ void fields(AdagradOptions& o, F&& f) {
 template <class F>
 void fields(AdadeltaOptions& o, F&& f) {
   f("lr", o.lr), f("rho", o.rho), f("eps", o.eps), f("weight_decay", o.weight_decay);
+}
+template <class F>
+void fields(AdafactorOptions& o, F&& f) {
+  f("lr", o.lr), f("beta2_decay", o.beta2_decay), f("eps", o.eps), f("d", o.d);
+  f("weight_decay", o.weight_decay);
+}
+template <class F>
+void fields(ASGDOptions& o, F&& f) {
+  f("lr", o.lr), f("lambd", o.lambd), f("alpha", o.alpha), f("t0", o.t0);
+  f("weight_decay", o.weight_decay);
+}
+template <class F>
+void fields(RpropOptions& o, F&& f) {
+  f("lr", o.lr), f("etas", o.etas), f("step_sizes", o.step_sizes);
 }
 template <class F>
 void fields(MuonOptions& o, F&& f) {
@@ -183,11 +198,15 @@ void bind_optimizers(nb::module_& m) {
       .def(
           "__init__",
           [](Self<Adam> self, nb::handle params, double lr, Betas betas, double eps,
-             double weight_decay, bool amsgrad, const nb::kwargs& words) {
+             double weight_decay, bool amsgrad, bool decoupled_weight_decay,
+             const nb::kwargs& words) {
+            check<Unsupported>(!decoupled_weight_decay,
+                               "Adam: decoupled_weight_decay is what AdamW does");
             make(self, params, {lr, betas, eps, weight_decay, amsgrad}, "Adam", words);
           },
           "params"_a, "lr"_a = 1e-3, "betas"_a = Betas{0.9, 0.999}, "eps"_a = 1e-8,
-          "weight_decay"_a = 0.0, "amsgrad"_a = false, "words"_a);
+          "weight_decay"_a = 0.0, "amsgrad"_a = false, "decoupled_weight_decay"_a = false,
+          "words"_a);
   add_optimizer<AdamW>(m, "AdamW", "Adam whose weight decay shrinks the parameters.")
       .def(
           "__init__",
@@ -266,6 +285,39 @@ void bind_optimizers(nb::module_& m) {
             make(self, params, {lr, betas, weight_decay}, "Lion", words);
           },
           "params"_a, "lr"_a = 1e-4, "betas"_a = Betas{0.9, 0.99}, "weight_decay"_a = 0.0,
+          "words"_a);
+}
+
+void bind_rarer_optimizers(nb::module_& m) {
+  add_optimizer<Adafactor>(m, "Adafactor",
+                           "Adafactor: keeps means of rows and columns, not every square.")
+      .def(
+          "__init__",
+          [](Self<Adafactor> self, nb::handle params, double lr, double beta2_decay,
+             std::pair<std::optional<double>, double> eps, double d, double weight_decay,
+             const nb::kwargs& words) {
+            make(self, params, {lr, beta2_decay, eps, d, weight_decay}, "Adafactor", words);
+          },
+          "params"_a, "lr"_a = 1e-2, "beta2_decay"_a = -0.8,
+          "eps"_a = std::pair<std::optional<double>, double>(std::nullopt, 1e-3), "d"_a = 1.0,
+          "weight_decay"_a = 0.0, "words"_a);
+  add_optimizer<ASGD>(m, "ASGD", "Averaged stochastic gradient descent.")
+      .def(
+          "__init__",
+          [](Self<ASGD> self, nb::handle params, double lr, double lambd, double alpha, double t0,
+             double weight_decay, const nb::kwargs& words) {
+            make(self, params, {lr, lambd, alpha, t0, weight_decay}, "ASGD", words);
+          },
+          "params"_a, "lr"_a = 1e-2, "lambd"_a = 1e-4, "alpha"_a = 0.75, "t0"_a = 1e6,
+          "weight_decay"_a = 0.0, "words"_a);
+  add_optimizer<Rprop>(m, "Rprop", "Resilient backpropagation, for whole batches.")
+      .def(
+          "__init__",
+          [](Self<Rprop> self, nb::handle params, double lr, Betas etas, Betas step_sizes,
+             const nb::kwargs& words) {
+            make(self, params, {lr, etas, step_sizes}, "Rprop", words);
+          },
+          "params"_a, "lr"_a = 1e-2, "etas"_a = Betas{0.5, 1.2}, "step_sizes"_a = Betas{1e-6, 50.0},
           "words"_a);
 }
 
@@ -423,6 +475,7 @@ void bind_optim(nb::module_& m) {
   bind_schedules_and_schedulers(scope);
   bind_optimizer_base(scope);
   bind_optimizers(scope);
+  bind_rarer_optimizers(scope);
   bind_muon(scope);
   bind_lbfgs(scope);
   bind_ema(scope);

@@ -7,6 +7,7 @@
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/group_norm/group_norm.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica::nn {
 
@@ -61,6 +62,8 @@ InstanceNormImpl<kAxes>::InstanceNormImpl(const InstanceNormLayerOptions& o)
 
 template <int kAxes>
 Tensor InstanceNormImpl<kAxes>::forward(const Tensor& x) {
+  if (x.rank() == kAxes + 1)
+    return with_leading_axis(x, kAxes + 2, [&](const Tensor& v) { return forward(v); });
   check_input(x);
   check<ShapeError>(x.rank() == kAxes + 2, "nn::{}: expected rank {}, got {}", type_, kAxes + 2,
                     x.shape());

@@ -7,10 +7,77 @@
 
 namespace mica::nn {
 
+template <class Size>
+struct MaxPoolLayerOptions {
+  Size kernel = 2;
+  Size stride = 0;  ///< 0 means the kernel's size
+  Size padding = 0;
+  Size dilation = 1;
+  bool ceil_mode = false;
+  /// Called with Values, as Python and a Sequential call it, the layer gives values and indices.
+  bool return_indices = false;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("kernel", self.kernel);
+    f("stride", self.stride);
+    f("padding", self.padding);
+    f("dilation", self.dilation);
+    f("ceil_mode", self.ceil_mode);
+    f("return_indices", self.return_indices);
+  }
+};
+
+namespace function {
+
+template <class Size>
+MaxPoolOptions<Size> pooling_of(const MaxPoolLayerOptions<Size>& o) {
+  return {o.kernel, o.stride, o.padding, o.dilation, o.ceil_mode};
+}
+template <class Size, Tensor (*f)(const Tensor&, const MaxPoolOptions<Size>&)>
+Tensor max_pool(const Tensor& x, const MaxPoolLayerOptions<Size>& o) {
+  return f(x, pooling_of(o));
+}
+
+}  // namespace function
+
+template <FixedString type, class Size, Tensor (*f)(const Tensor&, const MaxPoolOptions<Size>&),
+          PooledWithIndices (*with_indices)(const Tensor&, const MaxPoolOptions<Size>&)>
+struct MaxPoolImpl : OpImpl<type, function::max_pool<Size, f>, MaxPoolLayerOptions<Size>> {
+  using OpImpl<type, function::max_pool<Size, f>, MaxPoolLayerOptions<Size>>::OpImpl;
+
+  /// `forward` gives the values alone.
+  PooledWithIndices forward_with_indices(const Tensor& x) {
+    return with_indices(x, function::pooling_of(this->options));
+  }
+  Values call(const Values& inputs) override {
+    if (!this->options.return_indices) return call_forward(*this, inputs);
+    const auto [values, indices] =
+        forward_with_indices(from_values<Tensor>(inputs, ValuesPath("input")));
+    return Values::list({to_values(values), to_values(indices)});
+  }
+  const std::type_info& class_type() const override { return typeid(MaxPoolImpl); }
+};
+
 /// `MaxPool2d(2)` or `MaxPool2d({.kernel = 3, .stride = 2, .padding = 1})`.
-using MaxPool1d = OpLayer<"MaxPool1d", max_pool1d, MaxPoolOptions<int64_t>>;
-using MaxPool2d = OpLayer<"MaxPool2d", max_pool2d, MaxPool2dParams>;
-using MaxPool3d = OpLayer<"MaxPool3d", max_pool3d, MaxPoolOptions<Size3>>;
+template <class Impl>
+class MaxPoolLayer : public Handle<Impl> {
+  using Options = std::remove_cvref_t<decltype(std::declval<Impl>().options)>;
+
+ public:
+  MaxPoolLayer() : Handle<Impl>(Options{}) {}
+  explicit MaxPoolLayer(const Options& options) : Handle<Impl>(options) {}
+  explicit MaxPoolLayer(decltype(Options::kernel) kernel)
+      : Handle<Impl>(Options{.kernel = kernel}) {}
+  template <std::same_as<std::nullptr_t> Nothing>
+  MaxPoolLayer(Nothing) : Handle<Impl>(nullptr) {}
+};
+using MaxPool1d =
+    MaxPoolLayer<MaxPoolImpl<"MaxPool1d", int64_t, max_pool1d, max_pool1d_with_indices>>;
+using MaxPool2d =
+    MaxPoolLayer<MaxPoolImpl<"MaxPool2d", Size2, max_pool2d, max_pool2d_with_indices>>;
+using MaxPool3d =
+    MaxPoolLayer<MaxPoolImpl<"MaxPool3d", Size3, max_pool3d, max_pool3d_with_indices>>;
 using AvgPool1d = OpLayer<"AvgPool1d", avg_pool1d, AvgPoolOptions<int64_t>>;
 using AvgPool2d = OpLayer<"AvgPool2d", avg_pool2d, AvgPool2dParams>;
 using AvgPool3d = OpLayer<"AvgPool3d", avg_pool3d, AvgPoolOptions<Size3>>;
@@ -48,10 +115,14 @@ inline Tensor lp_pool1d(const Tensor& x, const LPPoolOptions<int64_t>& o) {
 inline Tensor lp_pool2d(const Tensor& x, const LPPoolOptions<Size2>& o) {
   return mica::lp_pool2d(x, o.p, {o.kernel, o.stride, o.ceil_mode});
 }
+inline Tensor lp_pool3d(const Tensor& x, const LPPoolOptions<Size3>& o) {
+  return mica::lp_pool3d(x, o.p, {o.kernel, o.stride, o.ceil_mode});
+}
 
 }  // namespace function
 
 using LPPool1d = OpLayer<"LPPool1d", function::lp_pool1d, LPPoolOptions<int64_t>>;
 using LPPool2d = OpLayer<"LPPool2d", function::lp_pool2d, LPPoolOptions<Size2>>;
+using LPPool3d = OpLayer<"LPPool3d", function::lp_pool3d, LPPoolOptions<Size3>>;
 
 }  // namespace mica::nn

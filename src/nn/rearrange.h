@@ -10,9 +10,11 @@
 namespace mica::nn {
 
 template <>
-inline std::string text_of(const Scale2& s) {
+inline std::string text_of(const Scale& s) {
   const std::string h = print_field(s.h);
   const std::string w = print_field(s.w);
+  if (s.d != 0 && (s.d != s.h || s.d != s.w))
+    return "{" + print_field(s.d) + ", " + h + ", " + w + "}";
   return h == w ? h : "{" + h + ", " + w + "}";
 }
 
@@ -67,7 +69,7 @@ struct FoldOptions {
 /// Of images; either the size or the scale is given.
 struct UpsamplingOptions {
   Dims size = {};
-  Scale2 scale = {};
+  Scale scale = {};
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {

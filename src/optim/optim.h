@@ -3,9 +3,11 @@
 // Everything of optim/.
 #include "mica/optim/accumulate.h"
 #include "mica/optim/adadelta.h"
+#include "mica/optim/adafactor.h"
 #include "mica/optim/adagrad.h"
 #include "mica/optim/adam.h"
 #include "mica/optim/adamax.h"
+#include "mica/optim/asgd.h"
 #include "mica/optim/clip_grad.h"
 #include "mica/optim/ema.h"
 #include "mica/optim/lbfgs.h"
@@ -16,5 +18,6 @@
 #include "mica/optim/optimizer.h"
 #include "mica/optim/radam.h"
 #include "mica/optim/rmsprop.h"
+#include "mica/optim/rprop.h"
 #include "mica/optim/schedule.h"
 #include "mica/optim/sgd.h"

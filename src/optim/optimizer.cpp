@@ -57,7 +57,11 @@ void Optimizer::add_group(const Tensors& parameters, double lr, const std::vecto
                        name_, there, p.device());
     group.masters.push_back(is_half(p) ? cast(p.detach(), DType::f32) : Tensor());
     for (size_t s = 0; s < states.size(); ++s) {
-      group.states[s].push_back(empty_like(is_half(p) ? group.masters.back() : p));
+      const Tensor& like = is_half(p) ? group.masters.back() : p;
+      group.states[s].push_back(
+          states[s].shape_of
+              ? empty(states[s].shape_of(p.shape()), TensorOptions{like.dtype(), like.device()})
+              : empty_like(like));
       fill_(group.states[s].back(), states[s].initial);
     }
   }

@@ -87,6 +87,8 @@ class Optimizer {
   struct State {
     std::string name;
     double initial = 0;
+    Shape (*shape_of)(const Shape& parameter) =
+        nullptr;  ///< the parameter's own where there is none
   };
   /// The parameters of a group that are to be updated, with what belongs to them.
   struct Lists {

@@ -46,6 +46,9 @@ std::map<std::string, Make> makers() {
           {"Adamax", maker<Adamax>(AdamaxOptions{})},
           {"NAdam", maker<NAdam>(NAdamOptions{.lr = 0.05})},
           {"RAdam", maker<RAdam>(RAdamOptions{.lr = 0.05})},
+          {"Adafactor", maker<Adafactor>(AdafactorOptions{.lr = 0.05})},
+          {"ASGD", maker<ASGD>(ASGDOptions{.lambd = 0.01})},
+          {"Rprop", maker<Rprop>(RpropOptions{})},
           {"Lion", maker<Lion>(LionOptions{.lr = 0.01})},
           {"Muon", maker<Muon>(MuonOptions{.lr = 0.05})}};
 }

@@ -74,7 +74,7 @@ OpCase avg_pool2d_case() {
   const auto call = [](Device d, const Shape& shape, const AvgPool2dParams& p) {
     avg_pool2d(zeros(shape, {.device = d}), p);
   };
-  c.bad = {bad<ShapeError>("avg_pool2d: input must be [N, C, H, W], got [3, 4]",
+  c.bad = {bad<ShapeError>("avg_pool2d: input must be [N, C, H, W] or [C, H, W], got [3, 4]",
                            [=](Device d) { call(d, {3, 4}, {}); }),
            bad<ShapeError>("avg_pool2d: kernel must be at least 1, got [0, 0]",
                            [=](Device d) { call(d, {1, 1, 4, 4}, {.kernel = 0}); }),
@@ -147,14 +147,15 @@ OpCase adaptive_case() {
          .call = [s](const Args& a) -> Tensors { return {adaptive_avg_pool2d(a[0], s.output)}; },
          .oracle =
              [s](const HostArgs& in) { return std::vector{host_average(in[0], s.windows())}; }});
-  c.bad = {bad<ShapeError>("adaptive_avg_pool2d: input must be [N, C, H, W], got [3, 4]",
-                           [](Device d) { adaptive_avg_pool2d(zeros({3, 4}, {.device = d}), 1); }),
-           bad<ShapeError>(
-               "adaptive_avg_pool2d: output must be at least 1, got [2, -1]",
-               [](Device d) { adaptive_avg_pool2d(zeros({1, 1, 4, 4}, {.device = d}), {2, -1}); }),
-           bad<DTypeError>("adaptive_avg_pool2d: expected a floating dtype, got i64", [](Device d) {
-             adaptive_avg_pool2d(zeros({1, 1, 4, 4}, {DType::i64, d}), 1);
-           })};
+  c.bad = {
+      bad<ShapeError>("adaptive_avg_pool2d: input must be [N, C, H, W] or [C, H, W], got [3, 4]",
+                      [](Device d) { adaptive_avg_pool2d(zeros({3, 4}, {.device = d}), 1); }),
+      bad<ShapeError>(
+          "adaptive_avg_pool2d: output must be at least 1, got [2, -1]",
+          [](Device d) { adaptive_avg_pool2d(zeros({1, 1, 4, 4}, {.device = d}), {2, -1}); }),
+      bad<DTypeError>("adaptive_avg_pool2d: expected a floating dtype, got i64", [](Device d) {
+        adaptive_avg_pool2d(zeros({1, 1, 4, 4}, {DType::i64, d}), 1);
+      })};
   return c;
 }
 

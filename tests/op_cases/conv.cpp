@@ -49,7 +49,7 @@ OpCase conv1d_case() {
     conv1d(zeros(input, {.device = d}), zeros(weight, {.device = d}), {}, o);
   };
   c.bad = {
-      bad<ShapeError>("conv1d: input must be [N, C_in, L], got [1, 3, 8, 8]",
+      bad<ShapeError>("conv1d: input must be [N, C_in, L] or [C_in, L], got [1, 3, 8, 8]",
                       [=](Device d) { call(d, {1, 3, 8, 8}, {8, 3, 3}, {}); }),
       bad<ShapeError>("conv1d: weight must be [C_out, C_in/groups, k], got [8, 3]",
                       [=](Device d) { call(d, {1, 3, 8}, {8, 3}, {}); }),
@@ -144,8 +144,8 @@ OpCase conv_transpose1d_case() {
                        const ConvTransposeOptions<int64_t>& o) {
     conv_transpose1d(zeros(input, {.device = d}), zeros(weight, {.device = d}), {}, o);
   };
-  c.bad = {bad<ShapeError>("conv_transpose1d: input must be [N, C_in, L], got [3, 8]",
-                           [=](Device d) { call(d, {3, 8}, {3, 3, 3}, {}); }),
+  c.bad = {bad<ShapeError>("conv_transpose1d: input must be [N, C_in, L] or [C_in, L], got [8]",
+                           [=](Device d) { call(d, {8}, {3, 3, 3}, {}); }),
            bad<ShapeError>("conv_transpose1d: weight must be [C_in, C_out/groups, k], got [3, 3]",
                            [=](Device d) { call(d, {1, 3, 8}, {3, 3}, {}); }),
            bad<DTypeError>("conv_transpose1d: operands must have one dtype, got f32 and f64",
@@ -174,8 +174,8 @@ OpCase conv_transpose2d_case() {
     conv_transpose2d(zeros(input, {.device = d}), zeros(weight, {.device = d}), {}, o);
   };
   c.bad = {
-      bad<ShapeError>("conv_transpose2d: input must be [N, C_in, H, W], got [3, 8, 8]",
-                      [=](Device d) { call(d, {3, 8, 8}, {3, 3, 3, 3}, {}); }),
+      bad<ShapeError>("conv_transpose2d: input must be [N, C_in, H, W] or [C_in, H, W], got [8, 8]",
+                      [=](Device d) { call(d, {8, 8}, {3, 3, 3, 3}, {}); }),
       bad<ShapeError>("conv_transpose2d: weight must be [C_in, C_out/groups, kH, kW] with C_in = "
                       "3, got [2, 3, 3, 3]",
                       [=](Device d) { call(d, {1, 3, 8, 8}, {2, 3, 3, 3}, {}); }),
@@ -216,17 +216,19 @@ OpCase conv_transpose3d_case() {
                            {"groups", {2, 4, 2, 2, 3}, {4, 1, 2, 2, 2}, {.groups = 2}},
                            {"one element", {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}},
                            {"no images", {0, 2, 2, 2, 2}, {2, 3, 2, 2, 2}}});
-  c.bad = {bad<ShapeError>("conv_transpose3d: input must be [N, C_in, D, H, W], got [1, 3, 8, 8]",
-                           [](Device d) {
-                             conv_transpose3d(zeros({1, 3, 8, 8}, {.device = d}),
-                                              zeros({3, 2, 3, 3, 3}, {.device = d}));
-                           }),
-           bad<ShapeError>("conv_transpose3d: weight must be [C_in, C_out/groups, kD, kH, kW] with "
-                           "C_in = 3, got [2, 2, 3, 3, 3]",
-                           [](Device d) {
-                             conv_transpose3d(zeros({1, 3, 4, 4, 4}, {.device = d}),
-                                              zeros({2, 2, 3, 3, 3}, {.device = d}));
-                           })};
+  c.bad = {
+      bad<ShapeError>(
+          "conv_transpose3d: input must be [N, C_in, D, H, W] or [C_in, D, H, W], got [3, 8, 8]",
+          [](Device d) {
+            conv_transpose3d(zeros({3, 8, 8}, {.device = d}),
+                             zeros({3, 2, 3, 3, 3}, {.device = d}));
+          }),
+      bad<ShapeError>("conv_transpose3d: weight must be [C_in, C_out/groups, kD, kH, kW] with "
+                      "C_in = 3, got [2, 2, 3, 3, 3]",
+                      [](Device d) {
+                        conv_transpose3d(zeros({1, 3, 4, 4, 4}, {.device = d}),
+                                         zeros({2, 2, 3, 3, 3}, {.device = d}));
+                      })};
   return c;
 }
 

@@ -187,8 +187,8 @@ OpCase conv2d_case() {
   c.bad = {bad<ShapeError>("conv2d: weight must be [C_out, C_in/groups, kH, kW] with C_in/groups = "
                            "3, got [8, 4, 3, 3]",
                            [=](Device d) { call(d, {1, 3, 8, 8}, {8, 4, 3, 3}, {}); }),
-           bad<ShapeError>("conv2d: input must be [N, C_in, H, W], got [3, 8, 8]",
-                           [=](Device d) { call(d, {3, 8, 8}, {8, 3, 3, 3}, {}); }),
+           bad<ShapeError>("conv2d: input must be [N, C_in, H, W] or [C_in, H, W], got [8, 8]",
+                           [=](Device d) { call(d, {8, 8}, {8, 3, 3, 3}, {}); }),
            bad<ShapeError>("conv2d: weight must be [C_out, C_in/groups, kH, kW], got [8, 3, 3]",
                            [=](Device d) { call(d, {1, 3, 8, 8}, {8, 3, 3}, {}); }),
            bad<ShapeError>("conv2d: kernel of 3 by 3 does not fit the padded input of 2 by 2",

@@ -116,7 +116,7 @@ OpCase conv2d_pool_case() {
     conv2d_pool(zeros(input, {.device = d}), zeros(weight, {.device = d}), {}, p);
   };
   c.bad = {
-      bad<ShapeError>("conv2d_pool: input must be [N, C_in, H, W], got [3, 8, 8]",
+      bad<ShapeError>("conv2d_pool: input must be [N, C_in, H, W] or [C_in, H, W], got [3, 8, 8]",
                       [=](Device d) { call(d, {3, 8, 8}, {8, 3, 3, 3}, {}); }),
       bad<ShapeError>("conv2d_pool: kernel of 3 by 3 does not fit the padded input of 2 by 2",
                       [=](Device d) { call(d, {1, 3, 2, 2}, {8, 3, 3, 3}, {}); }),

@@ -59,8 +59,8 @@ OpCase conv3d_case() {
     conv3d(zeros(input, {.device = d}), zeros(weight, {.device = d}), {}, o);
   };
   c.bad = {
-      bad<ShapeError>("conv3d: input must be [N, C_in, D, H, W], got [1, 3, 8, 8]",
-                      [=](Device d) { call(d, {1, 3, 8, 8}, {8, 3, 3, 3, 3}, {}); }),
+      bad<ShapeError>("conv3d: input must be [N, C_in, D, H, W] or [C_in, D, H, W], got [3, 8, 8]",
+                      [=](Device d) { call(d, {3, 8, 8}, {8, 3, 3, 3, 3}, {}); }),
       bad<ShapeError>("conv3d: weight must be [C_out, C_in/groups, kD, kH, kW], got [8, 3, 3, 3]",
                       [=](Device d) { call(d, {1, 3, 8, 8, 8}, {8, 3, 3, 3}, {}); }),
       bad<ShapeError>("conv3d: kernel of 3 by 3 by 3 does not fit the padded input of 4 by 2 by 4",

@@ -95,7 +95,7 @@ OpCase max_pool2d_case() {
   const auto call = [](Device d, const Shape& shape, const MaxPool2dParams& p) {
     max_pool2d(zeros(shape, {.device = d}), p);
   };
-  c.bad = {bad<ShapeError>("max_pool2d: input must be [N, C, H, W], got [3, 4]",
+  c.bad = {bad<ShapeError>("max_pool2d: input must be [N, C, H, W] or [C, H, W], got [3, 4]",
                            [=](Device d) { call(d, {3, 4}, {}); }),
            bad<ShapeError>("max_pool2d: kernel must be at least 1, got",
                            [=](Device d) { call(d, {1, 1, 4, 4}, {.kernel = 0}); }),
@@ -228,14 +228,15 @@ OpCase adaptive_case() {
                return std::vector{out.y, out.positions};
              },
          .dtypes = dtypes_for_distinct(s.x)});
-  c.bad = {bad<ShapeError>("adaptive_max_pool2d: input must be [N, C, H, W], got [3, 4]",
-                           [](Device d) { adaptive_max_pool2d(zeros({3, 4}, {.device = d}), 1); }),
-           bad<ShapeError>(
-               "adaptive_max_pool2d: output must be at least 1, got [0, 1]",
-               [](Device d) { adaptive_max_pool2d(zeros({1, 1, 4, 4}, {.device = d}), {0, 1}); }),
-           bad<DTypeError>("adaptive_max_pool2d: expected a floating dtype, got i64", [](Device d) {
-             adaptive_max_pool2d(zeros({1, 1, 4, 4}, {DType::i64, d}), 1);
-           })};
+  c.bad = {
+      bad<ShapeError>("adaptive_max_pool2d: input must be [N, C, H, W] or [C, H, W], got [3, 4]",
+                      [](Device d) { adaptive_max_pool2d(zeros({3, 4}, {.device = d}), 1); }),
+      bad<ShapeError>(
+          "adaptive_max_pool2d: output must be at least 1, got [0, 1]",
+          [](Device d) { adaptive_max_pool2d(zeros({1, 1, 4, 4}, {.device = d}), {0, 1}); }),
+      bad<DTypeError>("adaptive_max_pool2d: expected a floating dtype, got i64", [](Device d) {
+        adaptive_max_pool2d(zeros({1, 1, 4, 4}, {DType::i64, d}), 1);
+      })};
   return c;
 }
 

@@ -15,31 +15,46 @@ struct MaxSetup {
   MaxPoolOptions<Size> options = {};
 };
 
-template <class Size, auto function>
+template <class Size>
+std::vector<HostWindows> max_axes(const MaxSetup<Size>& s) {
+  const auto& o = s.options;
+  std::vector<HostWindows> axes;
+  for (int i = 0; i < s.x.rank() - 2; ++i)
+    axes.push_back(
+        HostWindows::plain(s.x[i + 2], {dims(o.kernel)[i], dims(o.stride)[i], dims(o.padding)[i],
+                                        dims(o.dilation)[i], o.ceil_mode}));
+  return axes;
+}
+
+template <class Size, auto function, auto with_indices>
 OpCase max_case(const char* op, const std::vector<MaxSetup<Size>>& setups) {
   OpCase c{.op = op, .samples = {}};
-  c.samples.reserve(setups.size());
-  for (const auto& s : setups)
+  c.samples.reserve(2 * setups.size());
+  for (const auto& s : setups) {
+    c.samples.push_back({.name = std::string(s.name) + ", with indices",
+                         .in = {x(s.x).spread()},
+                         .call = [s](const Args& a) -> Tensors {
+                           const PooledWithIndices pooled = with_indices(a[0], s.options);
+                           return {pooled.values, pooled.indices};
+                         },
+                         .oracle =
+                             [s](const HostArgs& in) {
+                               const Pooled out = host_max(in[0], max_axes(s));
+                               return std::vector{out.y, out.positions};
+                             },
+                         .dtypes = dtypes_for_distinct(s.x)});
     c.samples.push_back(
         {.name = s.name,
          .in = {x(s.x).spread()},
          .call = [s](const Args& a) -> Tensors { return {function(a[0], s.options)}; },
-         .oracle =
-             [s](const HostArgs& in) {
-               const auto& o = s.options;
-               std::vector<HostWindows> axes;
-               for (int i = 0; i < s.x.rank() - 2; ++i)
-                 axes.push_back(HostWindows::plain(
-                     s.x[i + 2], {dims(o.kernel)[i], dims(o.stride)[i], dims(o.padding)[i],
-                                  dims(o.dilation)[i], o.ceil_mode}));
-               return std::vector{host_max(in[0], axes).y};
-             },
+         .oracle = [s](const HostArgs& in) { return std::vector{host_max(in[0], max_axes(s)).y}; },
          .dtypes = dtypes_for_distinct(s.x)});
+  }
   return c;
 }
 
 OpCase max_pool1d_case() {
-  OpCase c = max_case<int64_t, max_pool1d>(
+  OpCase c = max_case<int64_t, max_pool1d, max_pool1d_with_indices>(
       "max_pool1d",
       {{"2", {2, 3, 8}},
        {"3 over 2", {2, 3, 11}, {.kernel = 3, .stride = 2, .padding = 1}},
@@ -48,8 +63,8 @@ OpCase max_pool1d_case() {
        {"one element", {1, 1, 1}, {.kernel = 1}},
        {"no images", {0, 2, 4}}});
   c.bad = {
-      bad<ShapeError>("max_pool1d: input must be [N, C, L], got [3, 4]",
-                      [](Device d) { max_pool1d(zeros({3, 4}, {.device = d})); }),
+      bad<ShapeError>("max_pool1d: input must be [N, C, L] or [C, L], got [4]",
+                      [](Device d) { max_pool1d(zeros({4}, {.device = d})); }),
       bad<ShapeError>("max_pool1d: kernel of 5 does not fit the padded input of 4",
                       [](Device d) { max_pool1d(zeros({1, 3, 4}, {.device = d}), {.kernel = 5}); }),
       bad<DTypeError>("max_pool1d: expected a floating dtype, got i32",
@@ -58,7 +73,7 @@ OpCase max_pool1d_case() {
 }
 
 OpCase max_pool3d_case() {
-  OpCase c = max_case<Size3, max_pool3d>(
+  OpCase c = max_case<Size3, max_pool3d, max_pool3d_with_indices>(
       "max_pool3d",
       {{"2x2x2", {1, 2, 4, 6, 4}},
        {"oblong",
@@ -84,7 +99,7 @@ OpCase max_pool3d_case() {
            },
        .gradient = false,
        .compiled = false});
-  c.bad = {bad<ShapeError>("max_pool3d: input must be [N, C, D, H, W], got [3, 4]",
+  c.bad = {bad<ShapeError>("max_pool3d: input must be [N, C, D, H, W] or [C, D, H, W], got [3, 4]",
                            [](Device d) { max_pool3d(zeros({3, 4}, {.device = d})); }),
            bad<ShapeError>("max_pool3d: padding must be in [0, kernel / 2]", [](Device d) {
              max_pool3d(zeros({1, 1, 4, 4, 4}, {.device = d}), {.padding = {2, 0, 0}});
@@ -137,8 +152,8 @@ OpCase avg_pool1d_case() {
                      {"own divisor", {1, 2, 8}, {.divisor_override = 7}},
                      {"one element", {1, 1, 1}, {.kernel = 1}},
                      {"no images", {0, 2, 4}}});
-  c.bad = {bad<ShapeError>("avg_pool1d: input must be [N, C, L], got [3, 4]",
-                           [](Device d) { avg_pool1d(zeros({3, 4}, {.device = d})); }),
+  c.bad = {bad<ShapeError>("avg_pool1d: input must be [N, C, L] or [C, L], got [4]",
+                           [](Device d) { avg_pool1d(zeros({4}, {.device = d})); }),
            bad<Error>("avg_pool1d: divisor_override must be positive, got -1", [](Device d) {
              avg_pool1d(zeros({1, 3, 4}, {.device = d}), {.divisor_override = -1});
            })};
@@ -158,7 +173,7 @@ OpCase avg_pool3d_case() {
                      {"own divisor", {1, 2, 2, 4, 4}, {.divisor_override = 7}},
                      {"one element", {1, 1, 1, 1, 1}, {.kernel = 1}},
                      {"no images", {0, 2, 4, 4, 4}}});
-  c.bad = {bad<ShapeError>("avg_pool3d: input must be [N, C, D, H, W], got [3, 4]",
+  c.bad = {bad<ShapeError>("avg_pool3d: input must be [N, C, D, H, W] or [C, D, H, W], got [3, 4]",
                            [](Device d) { avg_pool3d(zeros({3, 4}, {.device = d})); }),
            bad<DTypeError>("avg_pool3d: expected a floating dtype, got i32",
                            [](Device d) { avg_pool3d(zeros({1, 1, 4, 4, 4}, {DType::i32, d})); })};
@@ -201,7 +216,7 @@ OpCase adaptive_case(const char* op, const std::vector<AdaptiveSetup<Size>>& set
                              function(zeros(shape, {.device = d}), 0);
                            }),
            bad<ShapeError>(std::string(op) + ": input must be [N, C, ",
-                           [](Device d) { function(zeros({1, 1, 2, 2}, {.device = d}), 1); })};
+                           [](Device d) { function(zeros({2}, {.device = d}), 1); })};
   return c;
 }
 
@@ -254,8 +269,8 @@ OpCase lp_pool1d_case() {
                                           {"no images", {0, 2, 4}}});
   c.bad = {bad<Error>("lp_pool1d: the norm must be a positive number, got 0",
                       [](Device d) { lp_pool1d(zeros({1, 1, 4}, {.device = d}), 0); }),
-           bad<ShapeError>("lp_pool1d: input must be [N, C, L], got [3, 4]",
-                           [](Device d) { lp_pool1d(zeros({3, 4}, {.device = d}), 2); })};
+           bad<ShapeError>("lp_pool1d: input must be [N, C, L] or [C, L], got [4]",
+                           [](Device d) { lp_pool1d(zeros({4}, {.device = d}), 2); })};
   return c;
 }
 
@@ -285,6 +300,17 @@ OpCase lp_pool2d_case() {
   return c;
 }
 
+OpCase lp_pool3d_case() {
+  OpCase c = lp_case<Size3, lp_pool3d>(
+      "lp_pool3d", {{"2x2x2", {1, 2, 4, 4, 2}},
+                    {"norm 3", {1, 1, 3, 4, 5}, 3, {.kernel = {1, 2, 3}, .stride = 2}},
+                    {"one element", {1, 1, 1, 1, 1}, 2, {.kernel = 1}},
+                    {"no images", {0, 2, 4, 4, 4}}});
+  c.bad = {bad<Error>("lp_pool3d: the norm must be a positive number, got -1",
+                      [](Device d) { lp_pool3d(zeros({1, 1, 2, 2, 2}, {.device = d}), -1); })};
+  return c;
+}
+
 const Room kRoom([] {
   return std::vector<OpCase>{
       max_pool1d_case(),
@@ -296,7 +322,8 @@ const Room kRoom([] {
       adaptive_case<int64_t, adaptive_avg_pool1d>("adaptive_avg_pool1d", kAdaptive1, false),
       adaptive_case<Size3, adaptive_avg_pool3d>("adaptive_avg_pool3d", kAdaptive3, false),
       lp_pool1d_case(),
-      lp_pool2d_case()};
+      lp_pool2d_case(),
+      lp_pool3d_case()};
 });
 
 }  // namespace

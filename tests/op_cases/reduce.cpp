@@ -427,8 +427,8 @@ OpCase arg_case(const char* op, Tensor (*call)(const Tensor&, int64_t, bool),
   append(c.samples, {integers, rows});
   const std::string name = op;
   c.bad = {bad_empty(name, r),
-           bad<ShapeError>(name + ": expected at least one dimension",
-                           [=](Device d) { call(zeros({}, {.device = d}), -1, false); }),
+           bad<IndexError>(name + ": axis must be in [-1, 1), got -2",
+                           [=](Device d) { call(zeros({}, {.device = d}), -2, false); }),
            bad<IndexError>(name + ": axis must be in [-1, 1), got 1",
                            [=](Device d) { call(zeros({3}, {.device = d}), 1, false); })};
   return c;

@@ -111,8 +111,8 @@ std::vector<BadCall> bad_axes(const std::string& op,
                               const std::function<void(const Tensor&, int64_t)>& call) {
   return {bad<IndexError>(op + ": axis must be in [-2, 2), got 2",
                           [=](Device d) { call(zeros({2, 3}, {.device = d}), 2); }),
-          bad<ShapeError>(op + ": expected at least one dimension",
-                          [=](Device d) { call(zeros({}, {.device = d}), 0); })};
+          bad<IndexError>(op + ": axis must be in [-1, 1), got 1",
+                          [=](Device d) { call(zeros({}, {.device = d}), 1); })};
 }
 
 OpCase sort_case() {

@@ -16,6 +16,8 @@ double share(const Upsample2dParams& p, int64_t in, int64_t out, double scale, i
   const double step = scale > 0 ? 1 / scale : n / m;
   if (p.mode == UpsampleMode::nearest)
     return clip(std::floor(static_cast<float>(o) * static_cast<float>(step))) == i ? 1 : 0;
+  if (p.mode == UpsampleMode::nearest_exact)
+    return clip(std::floor((static_cast<float>(o) + 0.5F) * static_cast<float>(step))) == i ? 1 : 0;
   double at = (static_cast<double>(o) + 0.5) * step - 0.5;
   if (p.align_corners) at = out > 1 ? static_cast<double>(o) * (n - 1) / (m - 1) : 0;
   double sum = 0;
@@ -79,6 +81,10 @@ std::vector<Setup> setups() {
       {"nearest, other scale",
        {1, 2, 3, 4},
        {.mode = nearest, .size = {5, 6}, .scale_h = 1.9, .scale_w = 1.6}},
+      {"nearest_exact", {2, 3, 3, 4}, {.mode = nearest_exact, .size = {7, 3}}},
+      {"nearest_exact, other scale",
+       {1, 5, 3, 4},
+       {.mode = nearest_exact, .size = {3, 6}, .scale_h = 1.3, .scale_w = 1.6}},
       {"several threads", {2, 3, 40, 50}, {.mode = bilinear, .size = {80, 100}}, {DType::f32}}};
   for (const UpsampleMode mode : {bilinear, bicubic})
     for (const bool align : {false, true}) {
@@ -134,7 +140,7 @@ OpCase upsample2d_case() {
       bad<ShapeError>("upsample2d: scale must be 0 or between 2^-31 and 2^31, got -1",
                       [=](Device d) { call(d, {1, 1, 4, 4}, {.size = 2, .scale_h = -1}); }),
       bad<Error>(
-          "upsample2d: mode linear is for [N, C, L] only",
+          "upsample2d: mode linear is not for [N, C, H, W]",
           [=](Device d) { call(d, {1, 1, 4, 4}, {.mode = UpsampleMode::linear, .size = 2}); }),
       bad<DTypeError>("upsample2d: expected a floating dtype, got i64", [](Device d) {
         upsample2d(zeros({1, 1, 4, 4}, {DType::i64, d}), {.size = 2});
@@ -177,6 +183,46 @@ OpCase upsample2d_grad_case() {
   return c;
 }
 
+/// A volume, resampled along its planes and then along the depth.
+HostArray resampled_volume(const HostArray& from, const Upsample2dParams& planes, int64_t depth,
+                           double scale) {
+  const Shape& s = from.shape;
+  HostArray x = from;
+  x.shape = {s[0], s[1] * s[2], s[3], s[4]};
+  HostArray y = resampled(x, planes, {s[3], s[4]}, false);
+  Upsample2dParams along = planes;
+  along.size = {depth, planes.size.h * planes.size.w};
+  along.scale_h = scale;
+  along.scale_w = 0;
+  y.shape = {s[0], s[1], s[2], along.size.w};
+  y = resampled(y, along, {s[2], along.size.w}, false);
+  y.shape = {s[0], s[1], depth, planes.size.h, planes.size.w};
+  return y;
+}
+
+std::vector<Sample> volumes() {
+  using enum UpsampleMode;
+  const auto sample = [](const char* name, const Shape& shape, const UpsampleOptions& o,
+                         const Upsample2dParams& planes, int64_t depth, double scale) -> Sample {
+    return {.name = name,
+            .in = {x(shape)},
+            .call = [o](const Args& a) -> Tensors { return {upsample(a[0], o)}; },
+            .oracle =
+                [=](const HostArgs& in) {
+                  return std::vector{resampled_volume(in[0], planes, depth, scale)};
+                }};
+  };
+  return {
+      sample("a volume, nearest", {1, 2, 3, 2, 4}, {.scale = 2}, {.size = {4, 8}}, 6, 2),
+      sample("a volume, nearest_exact", {2, 2, 3, 2, 4}, {.size = {4, 3, 5}, .mode = nearest_exact},
+             {.mode = nearest_exact, .size = {3, 5}}, 4, 0),
+      sample("a volume, trilinear", {2, 2, 3, 2, 4}, {.scale = {1.4, 2, 0.8}, .mode = trilinear},
+             {.mode = bilinear, .size = {4, 3}, .scale_h = 2, .scale_w = 0.8}, 4, 1.4),
+      sample("a volume, trilinear, corners aligned", {1, 2, 2, 3, 2},
+             {.size = {5, 4, 3}, .mode = trilinear, .align_corners = true},
+             {.mode = bilinear, .size = {4, 3}, .align_corners = true}, 5, 0)};
+}
+
 OpCase upsample_case() {
   using enum UpsampleMode;
   const auto sample = [](const char* name, const Shape& shape, const UpsampleOptions& o,
@@ -197,7 +243,7 @@ OpCase upsample_case() {
   const auto call = [](Device d, const Shape& shape, const UpsampleOptions& o) {
     upsample(zeros(shape, {.device = d}), o);
   };
-  return {
+  OpCase c = {
       .op = "upsample",
       .samples = {sample("by a factor", {1, 2, 3, 4}, {.scale = 2}, {.size = {6, 8}}),
                   sample("by two factors", {2, 2, 3, 4}, {.scale = {2.5, 1.3}, .mode = bilinear},
@@ -216,8 +262,9 @@ OpCase upsample_case() {
                   sample("one element", {1, 1, 1, 1}, {.scale = 3}, {.size = 3}),
                   sample("no images", {0, 2, 3, 3}, {.scale = 2}, {.size = 6})},
       .bad = {
-          bad<ShapeError>("upsample: input must be [N, C, L] or [N, C, H, W], got [3, 4]",
-                          [=](Device d) { call(d, {3, 4}, {.scale = 2}); }),
+          bad<ShapeError>(
+              "upsample: input must be [N, C, L], [N, C, H, W] or [N, C, D, H, W], got [3, 4]",
+              [=](Device d) { call(d, {3, 4}, {.scale = 2}); }),
           bad<ShapeError>("upsample: mode linear takes [N, C, L], got [1, 1, 4, 4]",
                           [=](Device d) { call(d, {1, 1, 4, 4}, {.scale = 2, .mode = linear}); }),
           bad<ShapeError>("upsample: mode bicubic takes [N, C, H, W], got [1, 1, 4]",
@@ -235,7 +282,13 @@ OpCase upsample_case() {
           bad<ShapeError>("upsample: scale must be positive and finite, got nan",
                           [=](Device d) { call(d, {1, 1, 4, 4}, {.scale = NAN}); }),
           bad<ShapeError>("upsample: scale 0.1 makes 0 pixels of the 4 along image axis 0 of 2",
-                          [=](Device d) { call(d, {1, 1, 4, 4}, {.scale = 0.1}); })}};
+                          [=](Device d) { call(d, {1, 1, 4, 4}, {.scale = 0.1}); }),
+          bad<Error>("upsample: antialias is for the modes bilinear and bicubic, got area",
+                     [=](Device d) {
+                       call(d, {1, 1, 4, 4}, {.scale = 2, .mode = area, .antialias = true});
+                     })}};
+  for (Sample& s : volumes()) c.samples.push_back(std::move(s));
+  return c;
 }
 
 const Room kRoom([] {

@@ -111,7 +111,7 @@ for _n, _shape in BY_RANK.items():
             ),
             [_shape],
         )
-for _n in (1, 2):
+for _n in (1, 2, 3):
     LAYERS[f"LPPool{_n}d"] = (
         lambda nn, n=_n: nn.Sequential(nn.Softplus(), getattr(nn, f"LPPool{n}d")(3, 2)),
         [BY_RANK[_n]],

@@ -31,7 +31,9 @@ LEFT_OUT = {
     "operators of one's own": "load_ops op",
     "random, of other numbers than PyTorch's": (
         "alpha_dropout bernoulli bernoulli_ binomial cauchy_ dropout1d dropout2d dropout3d "
-        "exponential_ feature_alpha_dropout fractional_max_pool2d fractional_max_pool3d geometric_ "
+        "exponential_ feature_alpha_dropout fractional_max_pool2d "
+        "fractional_max_pool2d_with_indices fractional_max_pool3d "
+        "fractional_max_pool3d_with_indices geometric_ "
         "gumbel_softmax log_normal_ multinomial normal normal_ poisson rand rand_like randint "
         "randint_like randn randn_like random_ randperm uniform uniform_"
     ),

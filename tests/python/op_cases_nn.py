@@ -31,16 +31,32 @@ for _n, _x in enumerate((LINE, IMAGE, VOLUME), 1):
     case(f"avg_pool{_n}d", _x, 2, stride=2, padding=1, count_include_pad=False)
     case(f"adaptive_avg_pool{_n}d", _x, 2)
     case(f"adaptive_max_pool{_n}d", _x, 2)
+    case(f"max_pool{_n}d", _x, 3, 2, 1, return_indices=True)
+    case(f"max_pool{_n}d_with_indices", _x, 2, 1, 1, ceil_mode=True)
+    case(f"adaptive_max_pool{_n}d", _x, 3, return_indices=True)
+    case(f"adaptive_max_pool{_n}d_with_indices", _x, 2)
     for _mode in ("reflect", "replicate", "circular"):
         case("pad", _x, (1, 2, 1, 0, 1, 1)[: 2 * _n], mode=_mode)
     case("batch_norm", _x, fixed(normal(4)), fixed(between(0.5, 1.5, 4)), normal(4), normal(4))
     case("instance_norm", _x)
+    # One image, without the axis of the batch.
+    _one = normal(*(4, 6, 5, 4)[: _n + 1])
+    case(_conv, _one, normal(6, 4, *_kernel), normal(6), (2,) * _n, padding=1)
+    case(_transposed, _one, normal(4, 6, *_kernel), stride=(2,) * _n)
+    case(f"max_pool{_n}d", _one, (2,) * _n, return_indices=True)
+    case(f"avg_pool{_n}d", _one, 2)
+    case(f"adaptive_avg_pool{_n}d", _one, 2)
+    case(f"adaptive_max_pool{_n}d", _one, 2)
 case("conv2d", IMAGE, normal(6, 4, 3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2))
 case("max_pool2d", IMAGE, (3, 2), stride=(2, 1), padding=(1, 0))
 case("avg_pool2d", IMAGE, (3, 2), divisor_override=5)
 case("adaptive_avg_pool2d", IMAGE, (3, 4))
 case("adaptive_max_pool2d", IMAGE, (4, 2))
-_positive = {1: between(0.2, 2.0, 2, 4, 9), 2: between(0.2, 2.0, 2, 4, 6, 5)}
+_positive = {
+    1: between(0.2, 2.0, 2, 4, 9),
+    2: between(0.2, 2.0, 2, 4, 6, 5),
+    3: between(0.2, 2.0, 1, 2, 5, 4, 6),
+}
 for _n, _x in _positive.items():
     case(f"lp_pool{_n}d", _x, 3.0, 2)
     case(f"lp_pool{_n}d", _x, 2.0, 3, stride=2, ceil_mode=True)
@@ -59,7 +75,18 @@ case("interpolate", LINE, scale_factor=2)
 case("interpolate", LINE, size=14, mode="linear")
 case("interpolate", IMAGE, size=(9, 7))
 case("interpolate", IMAGE, scale_factor=(0.5, 1.7))
+case("interpolate", VOLUME, size=(3, 7, 2))
+for _x in (LINE, IMAGE, VOLUME):
+    case("interpolate", _x, scale_factor=1.4, mode="nearest-exact")
+    case("interpolate", _x, size=3, mode="area")
+    case("interpolate", _x, scale_factor=0.7, recompute_scale_factor=True)
+case("F.unfold", normal(4, 6, 5), 3, stride=2)
+case("fold", normal(8, 9), (4, 4), 2)
 for _corners in (False, True):
+    case("interpolate", VOLUME, size=(6, 3, 5), mode="trilinear", align_corners=_corners)
+    case("interpolate", VOLUME, None, (1.5, 2.0, 0.7), "trilinear", align_corners=_corners)
+    for _mode in ("bilinear", "bicubic"):
+        case("interpolate", IMAGE, (3, 7), None, _mode, _corners, antialias=True)
     case("interpolate", IMAGE, size=(9, 7), mode="bilinear", align_corners=_corners)
     case("interpolate", IMAGE, scale_factor=1.5, mode="bicubic", align_corners=_corners)
     case("affine_grid", normal(2, 2, 3), (2, 4, 3, 5), align_corners=_corners)

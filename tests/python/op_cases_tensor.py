@@ -53,6 +53,16 @@ for _name in ("argmax", "argmin"):
     case(_name, CUBE)
     case(_name, CUBE, dim=1)
     case(_name, CUBE, dim=-1, keepdim=True)
+# A tensor without axes has one element, along any axis.
+for _dim in (0, -1):
+    for _name in ("sum", "mean", "prod", "amax", "logsumexp", "argmin", "max", "sort", "cumsum",
+                  "cumprod", "cummax", "median", "mode", "squeeze", "softmax"):  # fmt: skip
+        case(_name, normal(), _dim)
+    case("kthvalue", normal(), 1, _dim)
+    case("topk", normal(), 1, _dim)
+    case("transpose", normal(), 0, _dim)
+    case("flip", normal(), (_dim,))
+    case("argmax", normal(), _dim, keepdim=True)
 for _name in ("all", "any"):
     case(_name, MASK)
     case(_name, MASK, dim=0)

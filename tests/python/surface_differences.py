@@ -4,7 +4,9 @@ test_surface.py fails on a difference that is not here, and on a line here that 
 """
 
 OPTIMIZERS = [
+    "ASGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
@@ -15,6 +17,7 @@ OPTIMIZERS = [
     "NAdam",
     "RAdam",
     "RMSprop",
+    "Rprop",
     "SGD",
 ]
 
@@ -114,7 +117,7 @@ CPP_ONLY = {
         ),
         "the inside of compile": "FirstCompiled",
         "parts of operators of complex numbers": "as_pairs by_parts complex_abs truth_of",
-        "tuples and lists in Python": "DTypeConstant DTypeOf Scale2 Tensors Unique dtype_of scalar",
+        "tuples and lists in Python": "DTypeConstant DTypeOf Scale Tensors Unique dtype_of scalar",
         "operators that compiled functions use where they fit": (
             "StepCount clip_by_norm clip_by_value conv2d_pool scale_tensors schedule_lr upsample2d "
             "sum_to"
@@ -197,12 +200,14 @@ CPP_ONLY = {
         "how layers are made in C++": (
             "Buffer CallWatcher ChannelNorm ConvLayer FixedString ForwardCall ForwardHooks "
             "ForwardSignature Handle Initializer ListOfModules Loss MadeFor Member Members "
-            "NamedModules NamedTensors OpLayer PadLayer WithForward call_forward check_call_depth "
-            "default_activation describe dims_of draw_in_order exchange_call_watcher field_texts "
+            "MaxPoolLayer NamedModules NamedTensors OpLayer PadLayer WithForward call_forward "
+            "check_call_depth default_activation describe dims_of draw_in_order "
+            "exchange_call_watcher field_texts "
             "inputs_of text_of "
             "wrong_inputs"
         ),
     },
+    "mica::nn::function": {"the inside of the layers MaxPool1d, …": "max_pool pooling_of"},
     "mica::nn::init": {
         "words in Python": "FanMode Nonlinearity",
         "a tuple in Python": "Fans",
@@ -418,6 +423,9 @@ MEMBERS_CPP_ONLY = {
         "a Python object knows its class": "as",
         "None in Python": "is_empty",
         "mica.save(net.state_dict(), path) and mica.load": "load save",
+    },
+    "MaxPoolImpl": {
+        "return_indices of the layer's in Python": "call class_type forward_with_indices"
     },
     "ModuleDictImpl": {"forward in Python": "call"},
     "ModuleListImpl": {"forward in Python": "call", "len() in Python": "size"},
@@ -833,11 +841,13 @@ PARAMETERS_CPP_ONLY = {
     ),
     "device('cuda:1')": "device.index device.kind",
     "dictionaries in a list": (
-        "optim.Adadelta.groups optim.Adagrad.groups optim.Adam.groups optim.AdamW.groups "
+        "optim.ASGD.groups optim.Adadelta.groups optim.Adafactor.groups optim.Adagrad.groups "
+        "optim.Adam.groups optim.AdamW.groups "
         "optim.Adamax.groups optim.Lion.groups optim.Muon.groups optim.NAdam.groups "
-        "optim.RAdam.groups optim.RMSprop.groups optim.SGD.groups"
+        "optim.RAdam.groups optim.RMSprop.groups optim.Rprop.groups optim.SGD.groups"
     ),
     "param_groups has them": "optim.Optimizer.parameters.group",
+    "nn.functional.interpolate takes it": "nn.Upsample.antialias nn.functional.upsample.antialias",
     "gradgradcheck has it set": (
         "autograd.gradcheck.second_order autograd.gradgradcheck.second_order"
     ),
@@ -935,9 +945,19 @@ PARAMETERS_PYTHON_ONLY = {
     "contiguous(clone(x), format) in C++": "Tensor.clone.memory_format",
     "taken with one value alone": (
         "nn.ConvTranspose1d.padding_mode nn.ConvTranspose2d.padding_mode "
-        "nn.ConvTranspose3d.padding_mode nn.MaxPool1d.return_indices nn.MaxPool2d.return_indices "
-        "nn.MaxPool3d.return_indices nn.Module.register_forward_hook.prepend "
-        "nn.Module.register_forward_pre_hook.prepend"
+        "nn.ConvTranspose3d.padding_mode nn.AdaptiveMaxPool1d.return_indices "
+        "nn.AdaptiveMaxPool2d.return_indices nn.AdaptiveMaxPool3d.return_indices "
+        "nn.Module.register_forward_hook.prepend "
+        "nn.Module.register_forward_pre_hook.prepend optim.Adam.decoupled_weight_decay"
+    ),
+    "a layer's single value has no name in C++": " ".join(
+        f"nn.AdaptiveMaxPool{n}d.output_size" for n in (1, 2, 3)
+    ),
+    "max_pool1d_with_indices and the like in C++": " ".join(
+        f"nn.functional.{kind}max_pool{n}d{ending}.return_indices"
+        for kind in ("", "adaptive_")
+        for n in (1, 2, 3)
+        for ending in ("", "_with_indices")
     ),
     "the free function backward has them": (
         "Tensor.backward.create_graph Tensor.backward.retain_graph"

@@ -288,3 +288,72 @@ def test_second_forms_of_methods(tmp_path):
     )
     done = run(tmp_path, program)
     assert done.returncode == 0, done.stderr
+
+
+ABSTRACT = """
+import abc
+from abc import ABC, abstractmethod
+import torch
+from torch import nn
+
+
+class Base(nn.Module, ABC):
+    def __init__(self, n):
+        super().__init__()
+        self.fc = nn.Linear(n, 2)
+
+    @abstractmethod
+    def encode(self, x): ...
+
+
+class Net(Base):
+    def __init__(self):
+        super().__init__(3)
+
+    def encode(self, x):
+        return self.fc(x)
+
+    def forward(self, x):
+        return self.encode(x)
+
+
+class Plain(ABC):
+    @abc.abstractmethod
+    def f(self): ...
+
+
+for each in (lambda: Base(3), Plain):
+    try:
+        each()
+    except TypeError as error:
+        print("abstract" in str(error))
+net = Net()
+print(isinstance(net, ABC), isinstance(net, nn.Module), net(torch.ones(1, 3)).shape == (1, 2))
+print(issubclass(Net, Base), isinstance(3, ABC), len(list(net.parameters())))
+"""
+
+
+def test_a_module_may_be_abstract(tmp_path):
+    done = run(tmp_path, ABSTRACT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True"] * 6 + ["False", "2"]
+
+
+def test_more_names(tmp_path):
+    program = (
+        "import torch\n"
+        "from torch.utils.data import DataLoader, StackDataset\n"
+        "assert isinstance(torch.nn.GRU(2, 3), torch.nn.RNNBase)\n"
+        "assert not isinstance(torch.nn.Linear(2, 3), torch.nn.RNNCellBase)\n"
+        "both = StackDataset(image=[1, 2, 3], text=[4, 5, 6])\n"
+        "batch = next(iter(DataLoader(both, batch_size=2, in_order=True)))\n"
+        "assert batch['image'].tolist() == [1, 2] and batch['text'].tolist() == [4, 5]\n"
+        "assert StackDataset([1, 2], [3, 4])[1] == (2, 4)\n"
+        "layer = torch.nn.TransformerEncoderLayer(8, 2, 16, norm_first=True).eval()\n"
+        "net = torch.nn.TransformerEncoder(layer, 2)\n"
+        "torch.save(net, 'net.pt')\n"
+        "x = torch.randn(5, 1, 8)\n"
+        "assert torch.equal(torch.load('net.pt', weights_only=False)(x), net(x))\n"
+    )
+    done = run(tmp_path, program)
+    assert done.returncode == 0, done.stderr

@@ -1,6 +1,8 @@
 """Modules: made in C++, made in Python, and one inside the other."""
 
+import copy
 import gc
+import pickle
 import subprocess
 import sys
 import weakref
@@ -290,3 +292,34 @@ except TypeError as e:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_pooling_layers_give_indices(axes, device):
+    pool = getattr(nn, f"MaxPool{axes}d")(2, return_indices=True)
+    assert pool.return_indices and "return_indices" in repr(pool)
+    x = mica.randn(2, 3, *(6, 4, 8)[:axes], device=device)
+    expected = getattr(F, f"max_pool{axes}d_with_indices")(x, 2)
+    layers = [pool, copy.deepcopy(pool), pickle.loads(pickle.dumps(pool))]
+    for layer in [*layers, nn.Sequential(nn.Identity(), pool), mica.compile(pool)]:
+        values, indices = layer(x)
+        assert indices.dtype == mica.int64
+        assert mica.equal(values, expected[0]) and mica.equal(indices, expected[1])
+    assert mica.equal(getattr(nn, f"MaxPool{axes}d")(2)(x), expected[0])
+
+
+def test_layers_take_one_image_without_the_axis_of_the_batch(device):
+    x = mica.randn(3, 8, 6, device=device)
+    for layer in (
+        nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"),
+        nn.ConvTranspose2d(3, 4, (3,), stride=[2]),
+        nn.MaxPool2d(2),
+        nn.AvgPool2d(2),
+        nn.AdaptiveAvgPool2d(2),
+        nn.AdaptiveMaxPool2d((3, 2)),
+        nn.InstanceNorm2d(3),
+        nn.Unfold(2),
+    ):
+        layer.to(device)
+        assert mica.equal(layer(x), layer(x.unsqueeze(0))[0])
+    assert nn.Conv1d(3, 4, kernel_size=(3,), stride=(2,)).to(device)(x[:, 0]).shape == (4, 2)

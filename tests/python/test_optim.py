@@ -15,6 +15,9 @@ OPTIMIZERS = {
     "adamax": lambda p: optim.Adamax(p, lr=0.1),
     "nadam": lambda p: optim.NAdam(p, lr=0.1),
     "radam": lambda p: optim.RAdam(p, lr=0.1),
+    "adafactor": lambda p: optim.Adafactor(p, lr=0.1, weight_decay=0.1),
+    "asgd": lambda p: optim.ASGD(p, lr=0.1, t0=3),
+    "rprop": lambda p: optim.Rprop(p, lr=0.1),
     "lion": lambda p: optim.Lion(p, lr=0.1),
     "in python": lambda p: Momentum(p, lr=0.1),
 }

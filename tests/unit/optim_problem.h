@@ -150,6 +150,13 @@ inline std::vector<Case> cases() {
            RAdamOptions{.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-3, .weight_decay = 0.1})},
       {"RAdam decoupled", kRadamDecoupled,
        maker<RAdam>(RAdamOptions{.lr = 0.05, .weight_decay = 0.1, .decoupled_weight_decay = true})},
+      {"ASGD", kAsgdDefaults, maker<ASGD>(ASGDOptions{.lr = 0.03})},
+      {"ASGD everything", kAsgdEverything,
+       maker<ASGD>(
+           ASGDOptions{.lr = 0.03, .lambd = 0.01, .alpha = 0.5, .t0 = 3, .weight_decay = 0.1})},
+      {"Rprop", kRpropDefaults, maker<Rprop>(RpropOptions{.lr = 0.03})},
+      {"Rprop everything", kRpropEverything,
+       maker<Rprop>(RpropOptions{.lr = 0.1, .etas = {0.3, 1.5}, .step_sizes = {1e-3, 0.2}})},
       {"Lion", kLion, maker<Lion>(LionOptions{.lr = 0.05, .weight_decay = 0.1})}};
 }
 

@@ -38,6 +38,31 @@ TEST(Optim, MuonIsThatOfPyTorch) {
                            [] { Muon(parameters(DType::f32)); });
 }
 
+// Compiled, its means are of squares that were not rounded on their own: the digits are the same,
+// not the bits.
+TEST(Optim, AdafactorIsThatOfPyTorchEagerAndCompiled) {
+  using optim::Adafactor;
+  using optim::AdafactorOptions;
+  const AdafactorOptions everything = {
+      .lr = 0.05, .beta2_decay = -0.5, .eps = {1e-4, 1e-2}, .d = 2, .weight_decay = 0.1};
+  expect_golden("defaults", golden::kAdafactorDefaults,
+                maker<Adafactor>(AdafactorOptions{.lr = 0.1}));
+  expect_golden("everything", golden::kAdafactorEverything, maker<Adafactor>(everything));
+  const Tensors params = parameters(DType::f64);
+  Adafactor optimizer(params, everything);
+  CompiledFunction step([&](std::span<const Tensor>) {
+    take_step(params, optimizer);
+    return Tensors{};
+  });
+  for (int i = 0; i < 10; ++i) step({});
+  expect_near(values_of(params), golden::kAdafactorEverything, 1e-12, "compiled");
+  EXPECT_EQ(step.captures(), 1);
+  const StateDict state = optimizer.state_dict();
+  EXPECT_EQ(state.at("0.row_var").shape(), Shape({2, 1}));
+  EXPECT_EQ(state.at("0.col_var").shape(), Shape({1, 3}));
+  EXPECT_EQ(state.at("1.variance").shape(), Shape({4}));
+}
+
 TEST(Optim, LbfgsIsThatOfPyTorch) {
   using optim::LBFGS;
   const auto train = [](const Tensors& params, LBFGS& optimizer, int steps) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import mica._mica as m
@@ -103,6 +105,20 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return ValuesIndices(values, indices)
 
 
+def _taking_no_axes(f: Callable[..., ValuesIndices]) -> Callable[..., ValuesIndices]:
+    """f, which works along an axis; a tensor without any is taken as one of a single element."""
+
+    @functools.wraps(f)
+    def taking(input: Tensor, *args: Any, **kwargs: Any) -> ValuesIndices:
+        if input.dim():
+            return f(input, *args, **kwargs)
+        values, indices = f(input.reshape(1), *args, **kwargs)
+        return ValuesIndices(values.reshape(()), indices.reshape(()))
+
+    return taking
+
+
+@_taking_no_axes
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest along dim, counted from 1, and where it is."""
     axis = _axis(dim, input.dim(), "kthvalue")
@@ -115,6 +131,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     return ValuesIndices(values, indices)
 
 
+@_taking_no_axes
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The most frequent value along dim, the smallest of several, and where it is last."""
     axis = _axis(dim, input.dim(), "mode")
@@ -155,11 +172,13 @@ def _running(input: Tensor, dim: int, larger: bool, name: str) -> ValuesIndices:
     return ValuesIndices(m.movedim(m.gather(x, 0, best), 0, axis), m.movedim(best, 0, axis))
 
 
+@_taking_no_axes
 def cummax(input: Tensor, dim: int) -> ValuesIndices:
     """The largest value so far along dim, and where it is."""
     return _running(input, dim, True, "cummax")
 
 
+@_taking_no_axes
 def cummin(input: Tensor, dim: int) -> ValuesIndices:
     """The smallest value so far along dim, and where it is."""
     return _running(input, dim, False, "cummin")

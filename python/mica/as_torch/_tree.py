@@ -24,7 +24,8 @@ _LAYERS = (
     "transformer upsampling"
 ).split()
 _OPTIMIZERS = (
-    "adadelta adagrad adam adamax adamw asgd lbfgs nadam optimizer radam rmsprop rprop sgd"
+    "adadelta adafactor adagrad adam adamax adamw asgd lbfgs nadam optimizer radam rmsprop rprop "
+    "sgd"
 ).split()
 
 _DISTRIBUTIONS = (
@@ -149,3 +150,4 @@ def install() -> None:
     if "torch" in sys.modules:
         raise RuntimeError("mica.as_torch: torch was imported before; start with this command")
     sys.meta_path.insert(0, Finder())
+    importlib.import_module("mica.as_torch._abstract").install()

@@ -136,6 +136,7 @@ AvgPool2d = _nn.AvgPool2d
 AvgPool3d = _nn.AvgPool3d
 LPPool1d = _nn.LPPool1d
 LPPool2d = _nn.LPPool2d
+LPPool3d = _nn.LPPool3d
 MaxPool1d = _nn.MaxPool1d
 MaxPool2d = _nn.MaxPool2d
 MaxPool3d = _nn.MaxPool3d

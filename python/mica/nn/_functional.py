@@ -147,98 +147,6 @@ def _sizes(value: Any, axes: int) -> list[int]:
     return [value] * axes if isinstance(value, int) else list(value)
 
 
-def _max_pool_with_indices(
-    axes: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = True,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest of each window and where it is in the flattened space of its channel."""
-    kernel = _sizes(kernel_size, axes)
-    steps = _sizes(kernel_size if stride is None or stride == [] else stride, axes)
-    pads, spread = _sizes(padding, axes), _sizes(dilation, axes)
-    space = list(input.shape[-axes:])
-    place = m.zeros([1] * axes, dtype=m.int64)
-    inside = m.ones([1] * axes, dtype=m.bool)
-    shape = []
-    for i in range(axes):
-        reach = spread[i] * (kernel[i] - 1) + 1
-        room = space[i] + 2 * pads[i] - reach
-        count = room // steps[i] + 1
-        if ceil_mode and room % steps[i] and count * steps[i] < space[i] + pads[i]:
-            count += 1
-        shape.append(count)
-        at = m.arange(count).unsqueeze(1) * steps[i] + m.arange(kernel[i]) * spread[i] - pads[i]
-        view = [1] * (2 * axes)
-        view[i], view[axes + i] = at.shape
-        if i == 0:
-            place, inside = place.reshape([1] * (2 * axes)), inside.reshape([1] * (2 * axes))
-        at = at.reshape(view)
-        inside = m.logical_and(inside, m.logical_and(at >= 0, at < space[i]))
-        place = place * space[i] + at
-    windows, size = math.prod(shape), math.prod(kernel)
-    place = m.where(inside, place, 0).reshape(-1).to(input.device)
-    outside = m.logical_not(inside).reshape(windows, size).to(input.device)
-    flat = input.reshape([*input.shape[:-axes], -1])
-    pieces = flat.index_select(-1, place).unflatten(-1, (windows, size))
-    pieces = m.where(outside, -math.inf, pieces) if flat.is_floating_point() else pieces
-    values, best = m.max(pieces, -1)
-    where = m.gather(place.reshape(windows, size).expand(pieces.shape), -1, best.unsqueeze(-1))
-    lead = list(input.shape[:-axes])
-    return values.reshape(lead + shape), where.reshape(lead + shape)
-
-
-def max_pool1d_with_indices(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """(values, indices) of max_pool1d."""
-    return _max_pool_with_indices(1, input, *args, **kwargs)
-
-
-def max_pool2d_with_indices(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """(values, indices) of max_pool2d."""
-    return _max_pool_with_indices(2, input, *args, **kwargs)
-
-
-def max_pool3d_with_indices(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """(values, indices) of max_pool3d."""
-    return _max_pool_with_indices(3, input, *args, **kwargs)
-
-
-def _adaptive_with_indices(axes: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    space = list(input.shape[-axes:])
-    wanted = _sizes(output_size, axes)
-    size = [n if w is None else w for n, w in zip(space, wanted, strict=True)]
-    lists: list[list[list[int]]] = []
-    for n, w in zip(space, size, strict=True):
-        lists.append([list(range(i * n // w, -(-(i + 1) * n // w))) for i in range(w)])
-    flat = input.reshape([*input.shape[:-axes], -1])
-    windows: list[list[int]] = [[0]]
-    for n, parts in zip(space, lists, strict=True):
-        windows = [
-            [a * n + b for a in before for b in part] for before in windows for part in parts
-        ]
-    longest = max(map(len, windows))
-    # A window that is shorter repeats its first place.
-    table = m.tensor([w + [w[0]] * (longest - len(w)) for w in windows], device=input.device)
-    pieces = flat.index_select(-1, table.reshape(-1)).unflatten(-1, table.shape)
-    values, best = m.max(pieces, -1)
-    where = m.gather(table.expand(pieces.shape), -1, best.unsqueeze(-1))
-    shape = list(input.shape[:-axes]) + size
-    return values.reshape(shape), where.reshape(shape)
-
-
-def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """(values, indices) of adaptive_max_pool1d."""
-    return _adaptive_with_indices(1, input, output_size)
-
-
-def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """(values, indices) of adaptive_max_pool2d."""
-    return _adaptive_with_indices(2, input, output_size)
-
-
-def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """(values, indices) of adaptive_max_pool3d."""
-    return _adaptive_with_indices(3, input, output_size)
-
-
 def _max_unpool(
     axes: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any,
     output_size: Any,
@@ -287,8 +195,7 @@ def upsample(
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """interpolate, by its older name."""
-    options = {} if align_corners is None else {"align_corners": align_corners}
-    return _f.interpolate(input, size, scale_factor, mode, **options)
+    return _f.interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
@@ -362,4 +269,24 @@ def fractional_max_pool3d(
     )
 
 
-names += ["fractional_max_pool2d", "fractional_max_pool3d"]
+def fractional_max_pool2d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = True, _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """(values, indices) of fractional_max_pool2d."""
+    return _fractional_max_pool(
+        2, input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = True, _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """(values, indices) of fractional_max_pool3d."""
+    return _fractional_max_pool(
+        3, input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
+
+
+names += [f"fractional_max_pool{n}d{ending}" for n in (2, 3) for ending in ("", "_with_indices")]

@@ -54,4 +54,7 @@ def restore(module: Any, state: Any) -> None:
             setattr(module, name, child)
         else:
             module.add_module(name, child)
+    modes = [(part, part.training) for _, child in children for part in child.modules()]
     module.train(training)
+    for part, mode in modes:  # from the outside in
+        part.train(mode)

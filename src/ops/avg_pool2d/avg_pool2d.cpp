@@ -8,6 +8,7 @@
 #include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/pool/functions.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica {
 namespace {
@@ -181,7 +182,8 @@ const OpDef& adaptive_avg_pool2d_grad_op() {
 }
 
 Tensor avg_pool2d(const Tensor& x, const AvgPool2dParams& params) {
-  return dispatch(avg_pool2d_op(), params, {x})[0];
+  return with_leading_axis(
+      x, 4, [&](const Tensor& v) { return dispatch(avg_pool2d_op(), params, {v})[0]; });
 }
 
 Tensor avg_pool2d_grad(const Tensor& dy, const AvgPool2dGradParams& params) {
@@ -189,7 +191,9 @@ Tensor avg_pool2d_grad(const Tensor& dy, const AvgPool2dGradParams& params) {
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output) {
-  return dispatch(adaptive_avg_pool2d_op(), AdaptivePool2dParams{output}, {x})[0];
+  return with_leading_axis(x, 4, [&](const Tensor& v) {
+    return dispatch(adaptive_avg_pool2d_op(), AdaptivePool2dParams{output}, {v})[0];
+  });
 }
 
 Tensor adaptive_avg_pool2d_grad(const Tensor& dy, const AdaptivePool2dGradParams& params) {
@@ -204,8 +208,8 @@ Functions avg_pool2d_functions() {
           "padding - kernel_size) / stride) + 1; stride is kernel_size unless given. Padding "
           "counts in the divisor with count_include_pad; divisor_override takes its place; with "
           "ceil_mode a last window that reaches past the end counts too."),
-      adaptive_pool_function(
-          "adaptive_avg_pool2d", adaptive_avg_pool2d,
+      adaptive_pool_function<Size2, adaptive_avg_pool2d>(
+          "adaptive_avg_pool2d",
           "The mean of each of output_size = (H', W') windows that divide input (N, C, H, W) into "
           "nearly equal parts, which overlap by one where they are not equal: (N, C, H', W').")};
 }

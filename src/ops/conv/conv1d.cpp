@@ -3,7 +3,7 @@
 #include "mica/ops/conv/functions.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/conv2d.h"
-#include "mica/ops/view/view.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica {
 namespace {
@@ -15,6 +15,9 @@ Tensor as_row(const Tensor& x) { return reshape(x, {x.size(0), x.size(1), 1, x.s
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const ConvOptions<int64_t>& options) {
+  if (x.rank() == 2)
+    return with_leading_axis(x, 3,
+                             [&](const Tensor& v) { return conv1d(v, weight, bias, options); });
   ConvWindows windows = conv_windows("conv1d", options, weight.shape());
   const Shape shape = conv_shape("conv1d", x.shape(), weight.shape(), windows);
   check_conv_operands("conv1d", x.spec(), weight.spec(),

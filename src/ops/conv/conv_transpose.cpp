@@ -6,7 +6,7 @@
 #include "mica/ops/conv2d/conv2d.h"
 #include "mica/ops/conv3d/conv3d.h"
 #include "mica/ops/elementwise/elementwise.h"
-#include "mica/ops/view/view.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica {
 namespace {
@@ -37,6 +37,9 @@ Tensor add_bias(const Tensor& y, const Tensor& bias) {
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTransposeOptions<int64_t>& o) {
+  if (x.rank() == 2)
+    return with_leading_axis(x, 3,
+                             [&](const Tensor& v) { return conv_transpose1d(v, weight, bias, o); });
   const ComputedIn precision(Precision::low);
   const Shape shape = shape_of("conv_transpose1d", x, weight, bias, o);
   const Tensor row = reshape(x, {x.size(0), x.size(1), 1, x.size(2)});
@@ -52,6 +55,9 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTransposeOptions<Size2>& o) {
+  if (x.rank() == 3)
+    return with_leading_axis(x, 4,
+                             [&](const Tensor& v) { return conv_transpose2d(v, weight, bias, o); });
   const ComputedIn precision(Precision::low);
   const Shape shape = shape_of("conv_transpose2d", x, weight, bias, o);
   return add_bias(conv2d_dgrad(x, weight, {{o.stride, o.padding, o.dilation, o.groups}, shape}),
@@ -60,6 +66,9 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTransposeOptions<Size3>& o) {
+  if (x.rank() == 4)
+    return with_leading_axis(x, 5,
+                             [&](const Tensor& v) { return conv_transpose3d(v, weight, bias, o); });
   const ComputedIn precision(Precision::low);
   const Shape shape = shape_of("conv_transpose3d", x, weight, bias, o);
   return add_bias(conv3d_dgrad(x, weight, {{o.stride, o.padding, o.dilation, o.groups}, shape}),

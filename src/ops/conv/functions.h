@@ -4,6 +4,7 @@
 #include "mica/core/check.h"
 #include "mica/op/function.h"
 #include "mica/ops/conv/options.h"
+#include "mica/ops/conv/size1.h"
 
 namespace mica {
 
@@ -54,8 +55,9 @@ template <class Size,
 Function conv_function(const char* name, const char* doc) {
   return {.name = name,
           .doc = doc,
-          .signatures = {{[](const Tensor& x, const Tensor& weight, const Tensor& bias, Size stride,
-                             const Padding<Size>& padding, Size dilation, int64_t groups) {
+          .signatures = {{[](const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             SizeArgument<Size> stride, const Padding<Size>& padding,
+                             SizeArgument<Size> dilation, int64_t groups) {
                             return f(x, weight, bias,
                                      {.stride = stride,
                                       .padding = padding,
@@ -78,8 +80,10 @@ template <class Size, Tensor (*f)(const Tensor&, const Tensor&, const Tensor&,
 Function conv_transpose_function(const char* name, const char* doc) {
   return {.name = name,
           .doc = doc,
-          .signatures = {{[](const Tensor& x, const Tensor& weight, const Tensor& bias, Size stride,
-                             Size padding, Size output_padding, int64_t groups, Size dilation) {
+          .signatures = {{[](const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             SizeArgument<Size> stride, SizeArgument<Size> padding,
+                             SizeArgument<Size> output_padding, int64_t groups,
+                             SizeArgument<Size> dilation) {
                             return f(x, weight, bias,
                                      {.stride = stride,
                                       .padding = padding,

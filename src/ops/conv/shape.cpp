@@ -41,8 +41,8 @@ void check_windows(const char* op, const ConvWindows& w) {
 void check_ranks(const char* op, const Shape& x, const Shape& weight, int axes,
                  const char* first_axes) {
   const Names& names = names_of(axes);
-  check<ShapeError>(x.rank() == axes + 2, "{}: input must be [N, C_in, {}], got {}", op,
-                    names.input, x);
+  check<ShapeError>(x.rank() == axes + 2, "{}: input must be [N, C_in, {}] or [C_in, {}], got {}",
+                    op, names.input, names.input, x);
   check<ShapeError>(weight.rank() == axes + 2, "{}: weight must be [{}, {}], got {}", op,
                     first_axes, names.kernel, weight);
   check<ShapeError>(all_in(x, 0, kMost) && all_in(weight, 0, kMost),

@@ -8,6 +8,7 @@
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d/geometry.h"
 #include "mica/ops/reduce/reduce.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica {
 namespace {
@@ -161,6 +162,9 @@ KernelList conv2d_carrying_kernels() { return {}; }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const ConvOptions<Size2>& options) {
+  if (x.rank() == 3)
+    return with_leading_axis(x, 4,
+                             [&](const Tensor& v) { return conv2d(v, weight, bias, options); });
   const auto call = [&](const Tensor& input, Size2 padding) {
     const Conv2dParams params{options.stride, padding, options.dilation, options.groups};
     return dispatch(conv2d_op(), params, {input, weight, bias})[0];

@@ -8,6 +8,7 @@
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv3d/geometry.h"
 #include "mica/ops/reduce/reduce.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica {
 namespace {
@@ -133,6 +134,9 @@ const OpDef& conv3d_wgrad_op() {
 
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const ConvOptions<Size3>& options) {
+  if (x.rank() == 4)
+    return with_leading_axis(x, 5,
+                             [&](const Tensor& v) { return conv3d(v, weight, bias, options); });
   const auto call = [&](const Tensor& input, Size3 padding) {
     const Conv3dParams params{options.stride, padding, options.dilation, options.groups};
     return dispatch(conv3d_op(), params, {input, weight, bias})[0];

@@ -4,7 +4,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
 #include "mica/ops/flip/cpu_axis_map.h"
-#include "mica/ops/view/view.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica {
 namespace {
@@ -104,6 +104,8 @@ Tensors roll_vjp(const RollParams& p, const VjpArgs& a) {
 }  // namespace
 
 Tensor flip(const Tensor& x, const Dims& axes) {
+  if (x.rank() == 0 && !axes.empty())
+    return with_leading_axis(x, 1, [&](const Tensor& one) { return flip(one, axes); });
   FlipParams p;
   for (const int64_t axis : axes) p.axes.push_back(normalize_axis(axis, x.rank(), "flip"));
   return dispatch(flip_op(), p, {x})[0];

@@ -2,7 +2,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/ops/gather/cpu_indexed.h"
 #include "mica/ops/gather/gather.h"
-#include "mica/ops/view/view.h"
+#include "mica/ops/view/leading_axis.h"
 
 // Whole slices along an axis, by a 1-d index.
 namespace mica {
@@ -118,6 +118,8 @@ const OpDef& index_add_op() {
 }
 
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
+  if (x.rank() == 0)
+    return with_leading_axis(x, 1, [&](const Tensor& v) { return index_select(v, axis, index); });
   const int at = normalize_axis(axis, x.rank(), "index_select");
   return dispatch(index_select_op(), GatherParams{at}, {x, index})[0];
 }

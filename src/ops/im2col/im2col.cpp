@@ -4,6 +4,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
 #include "mica/ops/im2col/windows.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica {
 namespace {
@@ -85,11 +86,13 @@ const OpDef& col2im_op() {
 }
 
 Tensor im2col(const Tensor& x, const Im2colParams& params) {
-  return dispatch(im2col_op(), params, {x})[0];
+  return with_leading_axis(x, 4,
+                           [&](const Tensor& v) { return dispatch(im2col_op(), params, {v})[0]; });
 }
 
 Tensor col2im(const Tensor& columns, const Col2imParams& params) {
-  return dispatch(col2im_op(), params, {columns})[0];
+  return with_leading_axis(columns, 3,
+                           [&](const Tensor& v) { return dispatch(col2im_op(), params, {v})[0]; });
 }
 
 Functions im2col_functions() {

@@ -4,11 +4,12 @@
 #include "mica/op/dispatch.h"
 #include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/shape.h"
+#include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/gather.h"
 #include "mica/ops/max_pool2d/geometry.h"
 #include "mica/ops/pool/functions.h"
-#include "mica/ops/view/view.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica {
 namespace {
@@ -112,7 +113,16 @@ const OpDef& adaptive_max_pool2d_op() {
 }
 
 Tensor max_pool2d(const Tensor& x, const MaxPool2dParams& params) {
+  if (x.rank() == 3)
+    return with_leading_axis(x, 4, [&](const Tensor& v) { return max_pool2d(v, params); });
   return dispatch(max_pool2d_op(), params, {x})[0];
+}
+
+PooledWithIndices max_pool2d_with_indices(const Tensor& x, const MaxPool2dParams& params) {
+  return with_leading_axis(x, 4, [&](const Tensor& v) -> PooledWithIndices {
+    const Outputs out = dispatch(max_pool2d_op(), params, {v});
+    return {out[0], cast(out[1], DType::i64)};
+  });
 }
 
 Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions,
@@ -121,20 +131,34 @@ Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions,
 }
 
 Tensor adaptive_max_pool2d(const Tensor& x, Size2 output) {
-  return dispatch(adaptive_max_pool2d_op(), AdaptivePool2dParams{output}, {x})[0];
+  return with_leading_axis(x, 4, [&](const Tensor& v) {
+    return dispatch(adaptive_max_pool2d_op(), AdaptivePool2dParams{output}, {v})[0];
+  });
+}
+
+PooledWithIndices adaptive_max_pool2d_with_indices(const Tensor& x, Size2 output) {
+  return with_leading_axis(x, 4, [&](const Tensor& v) -> PooledWithIndices {
+    const Outputs out = dispatch(adaptive_max_pool2d_op(), AdaptivePool2dParams{output}, {v});
+    return {out[0], cast(out[1], DType::i64)};
+  });
 }
 
 Functions max_pool2d_functions() {
-  return {max_pool_function<Size2, max_pool2d>(
+  return {max_pool_function<Size2, max_pool2d, max_pool2d_with_indices>(
               "max_pool2d",
               "The largest value of each window of input (N, C, H, W): (N, C, H', W'), H' = "
               "floor((H + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1; stride is "
               "kernel_size unless given, with ceil_mode a last window that reaches past the end "
               "counts too. NaN wins; the first of equals has the gradient."),
-          adaptive_pool_function("adaptive_max_pool2d", adaptive_max_pool2d,
-                                 "The largest value of each of output_size = (H', W') windows that "
-                                 "divide input (N, C, H, W) into nearly equal parts, which overlap "
-                                 "by one where they are not equal: (N, C, H', W'). NaN wins.")};
+          adaptive_max_pool_function<Size2, adaptive_max_pool2d, adaptive_max_pool2d_with_indices>(
+              "adaptive_max_pool2d",
+              "The largest value of each of output_size = (H', W') windows that "
+              "divide input (N, C, H, W) into nearly equal parts, which overlap "
+              "by one where they are not equal: (N, C, H', W'). NaN wins."),
+          max_pool_with_indices<Size2, max_pool2d_with_indices>("max_pool2d_with_indices",
+                                                                "max_pool2d"),
+          adaptive_with_indices<Size2, adaptive_max_pool2d_with_indices>(
+              "adaptive_max_pool2d_with_indices", "adaptive_max_pool2d")};
 }
 
 }  // namespace mica

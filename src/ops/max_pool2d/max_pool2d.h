@@ -25,6 +25,7 @@ struct MaxPool2dGradParams {
 /// gradient reads: for each result the position of the maximum (the first of equals) in its plane,
 /// h * W + w, as i32.
 Tensor max_pool2d(const Tensor& x, const MaxPool2dParams& params = {});
+PooledWithIndices max_pool2d_with_indices(const Tensor& x, const MaxPool2dParams& params = {});
 
 /// Sends dy (N, C, H', W') back to the positions (N, C, H', W') the maxima came from.
 Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions,
@@ -33,5 +34,6 @@ Tensor max_pool2d_grad(const Tensor& dy, const Tensor& positions,
 /// Largest value of each of `output` windows that divide x (N, C, H, W) into nearly equal parts,
 /// which overlap by one where they are not equal. NaN wins. The op's second output is max_pool2d's.
 Tensor adaptive_max_pool2d(const Tensor& x, Size2 output);
+PooledWithIndices adaptive_max_pool2d_with_indices(const Tensor& x, Size2 output);
 
 }  // namespace mica

@@ -19,8 +19,8 @@ bool all_in(const Dims& values, int64_t low, int64_t high) {
 
 void check_input(const char* op, const Shape& x, int axes) {
   constexpr const char* kNames[] = {"L", "H, W", "D, H, W"};
-  check<ShapeError>(x.rank() == axes + 2, "{}: input must be [N, C, {}], got {}", op,
-                    kNames[axes - 1], x);
+  check<ShapeError>(x.rank() == axes + 2, "{}: input must be [N, C, {}] or [C, {}], got {}", op,
+                    kNames[axes - 1], kNames[axes - 1], x);
   int64_t positions = 1;
   bool fits = true;
   for (int i = 2; i < x.rank(); ++i) {

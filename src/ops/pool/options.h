@@ -1,8 +1,15 @@
 #pragma once
 
-#include "mica/core/dims.h"
+#include "mica/core/tensor.h"
 
 namespace mica {
+
+/// The largest values, and where each was found: its index (i64) in the row-major order of the
+/// image, (L), (H, W) or (D, H, W).
+struct PooledWithIndices {
+  Tensor values;
+  Tensor indices;
+};
 
 // Options of pooling; sizes are int64_t, Size2 or Size3 for one, two or three axes.
 

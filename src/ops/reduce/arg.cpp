@@ -3,7 +3,7 @@
 #include "mica/ops/reduce/axes.h"
 #include "mica/ops/reduce/cpu_reference.h"
 #include "mica/ops/reduce/extreme.h"
-
+#include "mica/ops/view/leading_axis.h"
 namespace mica {
 namespace {
 
@@ -144,8 +144,9 @@ OpDef define(const char* name) {
 }
 
 Tensor call(const OpDef& op, const Tensor& x, int64_t axis, bool keepdim) {
-  check<ShapeError>(x.rank() > 0, "{}: expected at least one dimension", op.name);
-  return dispatch(op, ArgmaxParams{normalize_axis(axis, x.rank(), op.name), keepdim}, {x})[0];
+  return with_leading_axis(x, 1, [&](const Tensor& v) {
+    return dispatch(op, ArgmaxParams{normalize_axis(axis, v.rank(), op.name), keepdim}, {v})[0];
+  });
 }
 
 }  // namespace

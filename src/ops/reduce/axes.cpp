@@ -14,6 +14,11 @@ Dims reduced_axes(const char* op, const Dims& axes, int rank) {
     sorted = Dims::filled(rank, 0);
     std::iota(sorted.begin(), sorted.end(), 0);
   }
+  // A tensor without axes has one element, to reduce along any axis.
+  if (rank == 0) {
+    for (const int64_t a : axes) normalize_axis(a, 1, op);
+    return {};
+  }
   for (int64_t& a : sorted) a = normalize_axis(a, rank, op);
   std::sort(sorted.begin(), sorted.end());
   check<ShapeError>(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),

@@ -8,7 +8,7 @@
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/reduce/axes.h"
 #include "mica/ops/scan/cpu.h"
-
+#include "mica/ops/view/leading_axis.h"
 namespace mica {
 namespace {
 
@@ -103,12 +103,16 @@ const OpDef& linear_scan_op() {
 }
 
 Tensor cumsum(const Tensor& x, const ScanParams& params) {
+  if (x.rank() == 0)
+    return with_leading_axis(x, 1, [&](const Tensor& v) { return cumsum(v, params); });
   const ScanParams p = checked("cumsum", x, params);
   if (!is_complex(x.dtype())) return dispatch(cumsum_op(), p, {x})[0];
   return as_pairs(x, [&](const Tensor& pairs) { return cumsum(pairs, p); });
 }
 
 Tensor cumprod(const Tensor& x, const ScanParams& params) {
+  if (x.rank() == 0)
+    return with_leading_axis(x, 1, [&](const Tensor& v) { return cumprod(v, params); });
   const ScanParams p = checked("cumprod", x, params);
   return is_complex(x.dtype()) ? complex_cumprod(x, p) : dispatch(cumprod_op(), p, {x})[0];
 }

@@ -8,7 +8,7 @@
 #include "mica/ops/math/math_ops.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/softmax/cpu.h"
-
+#include "mica/ops/view/leading_axis.h"
 namespace mica {
 namespace {
 
@@ -44,7 +44,9 @@ Tensors compose_log_softmax_grad(const SoftmaxParams& p, std::span<const Tensor>
 }
 
 Tensor call(const OpDef& op, const char* name, const Tensor& x, int64_t axis) {
-  return dispatch(op, SoftmaxParams{normalize_axis(axis, x.rank(), name)}, {x})[0];
+  return with_leading_axis(x, 1, [&](const Tensor& v) {
+    return dispatch(op, SoftmaxParams{normalize_axis(axis, v.rank(), name)}, {v})[0];
+  });
 }
 
 Tensor call(const OpDef& op, const char* name, const Tensor& dy, const Tensor& y, int64_t axis) {

@@ -7,7 +7,7 @@
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/gather/gather.h"
 #include "mica/ops/sort/cpu.h"
-#include "mica/ops/view/view.h"
+#include "mica/ops/view/leading_axis.h"
 
 namespace mica {
 namespace {
@@ -77,11 +77,6 @@ void infer_searchsorted(const SearchsortedParams&, std::span<const TensorSpec> i
   out[0].strides = contiguous_strides(values);
 }
 
-int64_t checked_axis(const char* op, const Tensor& x, int64_t axis) {
-  check<ShapeError>(x.rank() > 0, "{}: expected at least one dimension", op);
-  return normalize_axis(axis, x.rank(), op);
-}
-
 }  // namespace
 
 const OpDef& sort_op() {
@@ -129,19 +124,24 @@ const OpDef& searchsorted_op() {
 }
 
 Sorted sort(const Tensor& x, int64_t axis, bool descending) {
-  const Outputs out =
-      dispatch(sort_op(), SortParams{checked_axis("sort", x, axis), descending}, {x});
-  return {out[0], out[1]};
+  return with_leading_axis(x, 1, [&](const Tensor& v) -> Sorted {
+    const int along = normalize_axis(axis, v.rank(), "sort");
+    const Outputs out = dispatch(sort_op(), SortParams{along, descending}, {v});
+    return {out[0], out[1]};
+  });
 }
 
 Tensor argsort(const Tensor& x, int64_t axis, bool descending) {
-  return sort(x.detach(), checked_axis("argsort", x, axis), descending).indices;
+  return sort(x.detach(), normalize_axis(axis, std::max(x.rank(), 1), "argsort"), descending)
+      .indices;
 }
 
 Sorted topk(const Tensor& x, int64_t k, int64_t axis, bool largest, bool sorted) {
-  const Outputs out =
-      dispatch(topk_op(), TopkParams{k, checked_axis("topk", x, axis), largest, sorted}, {x});
-  return {out[0], out[1]};
+  return with_leading_axis(x, 1, [&](const Tensor& v) -> Sorted {
+    const int along = normalize_axis(axis, v.rank(), "topk");
+    const Outputs out = dispatch(topk_op(), TopkParams{k, along, largest, sorted}, {v});
+    return {out[0], out[1]};
+  });
 }
 
 Unique unique(const Tensor& x) {

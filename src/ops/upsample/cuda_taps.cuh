@@ -12,23 +12,25 @@ struct Axis {
   int taps;  ///< 1: nearest, 2: linear, 4: cubic
   bool align_corners;
   double scale;
-  float step;  ///< of nearest
+  float step;    ///< of nearest
+  float offset;  ///< of nearest: 0 for the edge of an output's pixel, 0.5 for its middle
 
   Axis(UpsampleMode mode, int64_t in, int64_t out, double s, bool align)
       : inputs(static_cast<int>(in)),
         outputs(static_cast<int>(out)),
-        taps(mode == UpsampleMode::nearest    ? 1
-             : mode == UpsampleMode::bilinear ? 2
-                                              : 4),
+        taps(mode == UpsampleMode::bilinear  ? 2
+             : mode == UpsampleMode::bicubic ? 4
+                                             : 1),
         align_corners(align),
         scale(s),
         step(s > 0 ? static_cast<float>(1.0 / s)
-                   : static_cast<float>(in) / static_cast<float>(out)) {}
+                   : static_cast<float>(in) / static_cast<float>(out)),
+        offset(mode == UpsampleMode::nearest ? 0.0F : 0.5F) {}
 
   __device__ int nearest(int o) const {
-    if (outputs == inputs) return o;
-    if (outputs == 2 * int64_t{inputs}) return o / 2;
-    return min(static_cast<int>(floorf(static_cast<float>(o) * step)), inputs - 1);
+    if (offset == 0 && outputs == inputs) return o;
+    if (offset == 0 && outputs == 2 * int64_t{inputs}) return o / 2;
+    return min(static_cast<int>(floorf((static_cast<float>(o) + offset) * step)), inputs - 1);
   }
   __device__ double position(int o) const {
     if (align_corners)

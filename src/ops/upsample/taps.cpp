@@ -8,13 +8,13 @@ namespace mica {
 namespace {
 
 // PyTorch's rule, in its single precision: where the exact position is a whole number the rounding
-// decides.
-int32_t nearest_index(int64_t output, int64_t inputs, int64_t outputs, double scale) {
-  if (outputs == inputs) return static_cast<int32_t>(output);
-  if (outputs == 2 * inputs) return static_cast<int32_t>(output / 2);
+// decides. `offset` is 0 for the edge of output's pixel, 0.5 for its middle.
+int32_t nearest_index(int64_t output, float offset, int64_t inputs, int64_t outputs, double scale) {
+  if (offset == 0 && outputs == inputs) return static_cast<int32_t>(output);
+  if (offset == 0 && outputs == 2 * inputs) return static_cast<int32_t>(output / 2);
   const float step = scale > 0 ? static_cast<float>(1.0 / scale)
                                : static_cast<float>(inputs) / static_cast<float>(outputs);
-  const auto index = static_cast<int64_t>(std::floor(static_cast<float>(output) * step));
+  const auto index = static_cast<int64_t>(std::floor((static_cast<float>(output) + offset) * step));
   return static_cast<int32_t>(std::min(index, inputs - 1));
 }
 
@@ -46,8 +46,8 @@ AxisTaps::AxisTaps(UpsampleMode mode, int64_t in, int64_t out, double scale, boo
   for (int64_t i = 0; i < out; ++i) {
     int32_t* at = index.data() + i * per_output;
     const auto first_tap = static_cast<size_t>(i * per_output);
-    if (mode == UpsampleMode::nearest) {
-      *at = nearest_index(i, in, out, scale);
+    if (per_output == 1) {
+      *at = nearest_index(i, mode == UpsampleMode::nearest ? 0.0F : 0.5F, in, out, scale);
       continue;
     }
     const auto last = static_cast<double>(in - 1);

@@ -157,7 +157,8 @@ Tensor flatten(const Tensor& x, int64_t start, int64_t end) {
 
 Tensor squeeze(const Tensor& x, const Dims& axes) {
   uint32_t named = axes.empty() ? ~0U : 0;
-  for (const int64_t axis : axes) named |= 1U << normalize_axis(axis, x.rank(), "squeeze");
+  for (const int64_t axis : axes)
+    named |= 1U << normalize_axis(axis, std::max(x.rank(), 1), "squeeze");
   Shape shape;
   for (int i = 0; i < x.rank(); ++i)
     if (x.shape()[i] != 1 || (named >> i & 1U) == 0) shape.push_back(x.shape()[i]);
@@ -188,6 +189,10 @@ Tensor permute(const Tensor& x, const Dims& axes) {
 }
 
 Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
+  if (x.rank() == 0) {
+    for (const int64_t axis : {a, b}) normalize_axis(axis, 1, "transpose");
+    return x;
+  }
   Dims axes = Dims::filled(x.rank(), 0);
   std::iota(axes.begin(), axes.end(), 0);
   std::swap(axes[normalize_axis(a, x.rank(), "transpose")],

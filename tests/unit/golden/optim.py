@@ -6,9 +6,11 @@ import warnings
 
 import torch
 from torch.optim import (
+    ASGD,
     LBFGS,
     SGD,
     Adadelta,
+    Adafactor,
     Adagrad,
     Adam,
     Adamax,
@@ -17,6 +19,7 @@ from torch.optim import (
     NAdam,
     RAdam,
     RMSprop,
+    Rprop,
 )
 from torch.optim import lr_scheduler as schedulers
 
@@ -155,6 +158,14 @@ OPTIMIZERS |= {
     "RadamDefaults": lambda p: RAdam(p),
     "RadamEverything": lambda p: RAdam(p, lr=0.05, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1),
     "RadamDecoupled": lambda p: RAdam(p, lr=0.05, weight_decay=0.1, decoupled_weight_decay=True),
+    "AdafactorDefaults": lambda p: Adafactor(p, lr=0.1),
+    "AdafactorEverything": lambda p: Adafactor(
+        p, lr=0.05, beta2_decay=-0.5, eps=(1e-4, 1e-2), d=2.0, weight_decay=0.1
+    ),
+    "AsgdDefaults": lambda p: ASGD(p, lr=0.03),
+    "AsgdEverything": lambda p: ASGD(p, lr=0.03, lambd=0.01, alpha=0.5, t0=3, weight_decay=0.1),
+    "RpropDefaults": lambda p: Rprop(p, lr=0.03),
+    "RpropEverything": lambda p: Rprop(p, lr=0.1, etas=(0.3, 1.5), step_sizes=(1e-3, 0.2)),
     "Lion": lambda p: Lion(p, lr=0.05, betas=(0.9, 0.99), weight_decay=0.1),
 }
 

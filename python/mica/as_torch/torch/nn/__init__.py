@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch.nn.modules._kinds import any_of
+
 import mica
 
 
@@ -31,3 +33,6 @@ mica.nn.Module.compile = _compile
 
 # The class of a projection in PyTorch's attention, which programs name to load modules.
 NonDynamicallyQuantizableLinear = mica.nn.Linear
+
+RNNBase = any_of("RNNBase", "RNN", "LSTM", "GRU")
+RNNCellBase = any_of("RNNCellBase", "RNNCell", "LSTMCell", "GRUCell")

@@ -56,6 +56,27 @@ class ConcatDataset(Dataset):
         return self.datasets[which][index - before]
 
 
+class StackDataset(Dataset):
+    """Data sets side by side: an example is a tuple, or a dictionary, of one of each."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if bool(args) == bool(kwargs):
+            raise ValueError("StackDataset: expected data sets by place or by name")
+        self.datasets: Any = args or kwargs
+        lengths = {len(each) for each in args or kwargs.values()}
+        if len(lengths) != 1:
+            raise ValueError(f"StackDataset: the data sets have {sorted(lengths)} examples")
+        self._length = lengths.pop()
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: each[index] for name, each in self.datasets.items()}
+        return tuple(each[index] for each in self.datasets)
+
+    def __len__(self) -> int:
+        return self._length
+
+
 class Subset(Dataset):
     """Some examples of a data set, by their numbers."""
 
@@ -170,7 +191,8 @@ class DataLoader(mica.data.DataLoader):
     """mica's, which prepares batches in threads; a batch is a list, as PyTorch's is."""
 
     def __init__(self, dataset: Any, *args: Any, **options: Any) -> None:
-        options.pop("pin_memory_device", None)
+        for name in ("pin_memory_device", "in_order"):  # batches come in order always
+            options.pop(name, None)
         names = ("batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
         options = dict(zip(names, args, strict=False)) | options
         if options.get("collate_fn") is None and options.get("batch_size", 1) is not None:
