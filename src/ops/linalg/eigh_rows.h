@@ -32,7 +32,7 @@ class EighByRows {
     if (vectors) accumulate();
     if (!diagonalise(vectors != nullptr)) return false;
     std::iota(order_.begin(), order_.end(), int64_t{0});
-    std::ranges::stable_sort(order_, {}, [&](int64_t i) { return d_[static_cast<size_t>(i)]; });
+    std::ranges::sort(order_, {}, [&](int64_t i) { return d_[static_cast<size_t>(i)]; });
     for (int64_t c = 0; c < n_; ++c) {
       const int64_t at = order_[static_cast<size_t>(c)];
       values[c] = static_cast<T>(std::ldexp(d_[static_cast<size_t>(at)], exponent));
