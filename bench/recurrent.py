@@ -64,15 +64,13 @@ def in_mica(kind, part, shape):
         with mica.no_grad():
             return layer(x)[0]
 
-    grown = x.clone()
-    grown.requires_grad = True
-    leaves = [grown, *layer.parameters()]
-
     @mica.compile
-    def training(dy):
-        return mica.autograd.grad([layer(grown)[0]], leaves, [dy])
+    def training(x, dy):  # of a tensor outside, the forward pass could be computed once for all
+        x = x.detach()
+        x.requires_grad = True
+        return mica.autograd.grad([layer(x)[0]], [x, *layer.parameters()], [dy])
 
-    return functools.partial(forward, x) if part == "forward" else lambda: training(dy)
+    return functools.partial(forward, x) if part == "forward" else lambda: training(x, dy)
 
 
 def calls(library, device):
