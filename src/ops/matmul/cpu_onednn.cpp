@@ -76,19 +76,10 @@ State describe(const MatmulProblem& p) {
   return state;
 }
 
-bool has_bf16_products() {
-  static const bool has = [] {
-    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-    return (isa & needed) == needed;
-  }();
-  return has;
-}
-
 Support supports_problem(const MatmulProblem& p, const Specs& specs, bool biased) {
   const DType dtype = specs.in[0].dtype;
   if (dtype == DType::bf16) {
-    if (!has_bf16_products()) return Support::no("this processor has no products of bf16");
+    if (!onednn::has_bf16_products()) return Support::no("this processor has no products of bf16");
     if (p.k == 0 || specs.out[0].numel() == 0) return Support::no("there is nothing to multiply");
   } else if (dtype != DType::f32) {
     return Support::no("computes f32 and bf16 only");
