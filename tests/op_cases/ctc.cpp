@@ -61,6 +61,22 @@ Sample sample_of(const Setup& s) {
       .oracle = [=](const HostArgs& in) { return by_paths(s, in); }};
 }
 
+/// The same with targets one after the other.
+Sample joined(const Setup& s) {
+  std::vector<double> labels;
+  for (int64_t n = 0; n < s.batch; ++n) {
+    const auto from = s.labels.begin() + n * s.targets;
+    labels.insert(labels.end(), from,
+                  from + static_cast<int64_t>(s.target_lengths[static_cast<size_t>(n)]));
+  }
+  Sample sample = sample_of(s);
+  const auto count = static_cast<int64_t>(labels.size());
+  sample.name += ", targets one after the other";
+  sample.in[1] = x({count}).of(labels).as<DType::i64>();
+  sample.oracle = [=](const HostArgs& in) { return by_paths(s, in); };
+  return sample;
+}
+
 const Room kRoom([] {
   const auto call = [](Device d, const Shape& x, const Shape& targets, double label,
                        double length) {
@@ -77,12 +93,31 @@ const Room kRoom([] {
                   sample_of({"no targets", 3, 2, 2, 1, {1, 1}, {3, 2}, {0, 1}}),
                   sample_of({"another blank", 4, 1, 3, 2, {0, 1}, {4}, {2}, 2}),
                   sample_of({"one of all", 1, 1, 1, 1, {0}, {1}, {0}}),
-                  sample_of({"too short", 2, 2, 3, 2, {1, 1, 1, 2}, {2, 2}, {2, 2}, 0, true})},
+                  sample_of({"too short", 2, 2, 3, 2, {1, 1, 1, 2}, {2, 2}, {2, 2}, 0, true}),
+                  joined({"lengths", 5, 3, 3, 2, {1, 2, 2, 2, 1, 2}, {5, 4, 1}, {2, 0, 1}}),
+                  joined({"more targets than steps",
+                          1,
+                          2,
+                          3,
+                          4,
+                          {1, 2, 1, 2, 1, 0, 0, 0},
+                          {1, 1},
+                          {4, 1},
+                          0,
+                          true}),
+                  joined({"no targets at all", 2, 2, 2, 1, {1, 1}, {2, 1}, {0, 0}})},
       .bad = {bad<ShapeError>("ctc_loss: log_probs must be (steps, batch, classes)",
                               [=](Device d) { call(d, {0, 2, 3}, {2, 1}, 1, 1); }),
               bad<ShapeError>("ctc_loss: targets must be (2, targets of a sequence), got [3, 1]",
                               [=](Device d) { call(d, {2, 2, 3}, {3, 1}, 1, 1); }),
               bad<Error>("ctc_loss: ", [=](Device d) { call(d, {2, 2, 3}, {2, 1}, 0, 2); }),
+              bad<ShapeError>("ctc_loss: lengths must be [2], got [3]",
+                              [](Device d) {
+                                const TensorOptions options = {.dtype = DType::i64, .device = d};
+                                ctc_loss(zeros({2, 2, 3}, {.device = d}), full({3}, 1, options),
+                                         full({2}, 2, options), full({3}, 1, options));
+                              }),
+              bad<Error>("ctc_loss: lengths ", [=](Device d) { call(d, {2, 2, 3}, {3}, 1, 2); }),
               bad<Error>("ctc_loss: lengths ",
                          [=](Device d) { call(d, {2, 2, 3}, {2, 1}, 1, 3); })},
       .second_order = false,

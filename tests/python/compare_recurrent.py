@@ -81,17 +81,18 @@ def draw(c, shapes):
     return weights, x, states, cotangents
 
 
-def by_torch(c):
+def by_torch(c, dtype="float64"):
     import torch
     from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
     kind, sizes, options = arguments(c)
-    layer = getattr(torch.nn, kind)(*sizes, **options).double()
+    dtype = getattr(torch, dtype)
+    layer = getattr(torch.nn, kind)(*sizes, **options).to(dtype)
     shapes = {name: tuple(p.shape) for name, p in layer.named_parameters()}
     weights, x, states, cotangents = draw(c, shapes)
     layer.load_state_dict({name: torch.tensor(w) for name, w in weights.items()})
-    x = torch.tensor(x, requires_grad=True)
-    states = [torch.tensor(s, requires_grad=True) for s in states]
+    x = torch.tensor(x, dtype=dtype, requires_grad=True)
+    states = [torch.tensor(s, dtype=dtype, requires_grad=True) for s in states]
     given = tuple(states) if len(states) == 2 else states[0]
     first = c["batch_first"]
     sent = x
@@ -101,7 +102,8 @@ def by_torch(c):
     if c["lengths"]:
         y, _ = pad_packed_sequence(y, first, total_length=c["steps"])
     out = [y, *(last if len(states) == 2 else (last,))]
-    total = sum((a * torch.tensor(g)).sum() for a, g in zip(out, cotangents, strict=True))
+    sent_back = [torch.tensor(g, dtype=dtype) for g in cotangents]
+    total = sum((a * g).sum() for a, g in zip(out, sent_back, strict=True))
     total.backward()
     leaves = [x, *(states if c["states"] else []), *layer.parameters()]
     return [t.detach().numpy() for t in out] + [t.grad.numpy() for t in leaves]

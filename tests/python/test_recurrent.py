@@ -251,6 +251,11 @@ def test_ctc_loss_is_pytorchs() -> None:
     losses = nn.CTCLoss(reduction="none")(logits.log_softmax(-1), targets, *lengths)
     expected = [5.595790927350488, 4.135275964130205, 2.454389184506018]
     np.testing.assert_allclose(array(losses), expected, rtol=1e-12)
+    joined = mica.tensor([1, 2, 2, 3, 1, 2])
+    again = nn.CTCLoss(reduction="none")(logits.log_softmax(-1), joined, *lengths)
+    np.testing.assert_array_equal(array(again), array(losses))
+    with pytest.raises(mica.Error, match="must add up to their number"):
+        nn.CTCLoss()(logits.log_softmax(-1), joined[1:], *lengths)
     losses.sum().backward()
     sizes = [6.19546389284461, 3.78156939158554, 3.1282306413560867]
     np.testing.assert_allclose(np.abs(array(logits.grad)).sum((0, 2)), sizes, rtol=1e-12)

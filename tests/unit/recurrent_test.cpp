@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "mica/mica.h"
+#include "mica/ops/recurrent/row.h"
+#include "mica/runtime/cpu/cpu_features.h"
 #include "mica/text.h"
 #include "tests/unit/expect_error.h"
 
@@ -50,11 +52,50 @@ TEST(Recurrent, LayersRefuseWhatTheyAreNot) {
   });
 }
 
+/// What a step and its gradient give for so many units: all that was written.
+std::vector<float> rows_by(const recurrent_row::Functions<float, float>& f, int64_t units) {
+  const auto n = static_cast<size_t>(units);
+  const auto drawn = [&](size_t size, float by) {
+    std::vector<float> v(size);
+    for (size_t i = 0; i < size; ++i) v[i] = std::sin(static_cast<float>(i + 1) * by);
+    return v;
+  };
+  const std::vector<float> x = drawn(4 * n, 0.7F), s = drawn(4 * n, 1.3F), c = drawn(n, 0.4F);
+  const std::vector<float> h = drawn(n, 0.9F), dy = drawn(n, 1.1F);
+  std::vector<float> all;
+  for (int kind = 0; kind < 4; ++kind) {
+    std::vector<float> gates(4 * n), cells(n), y(n), state(n), dgates(4 * n);
+    std::vector<float> carry = drawn(n, 0.3F), dc = drawn(n, 0.5F);
+    const recurrent_row::Cell<float> step = {x.data(),     s.data(),     c.data(), h.data(),
+                                             gates.data(), cells.data(), y.data(), state.data()};
+    const recurrent_row::CellGrad<float, float> grad = {dy.data(), h.data(),     carry.data(),
+                                                        dc.data(), gates.data(), cells.data(),
+                                                        c.data(),  h.data(),     dgates.data()};
+    if (kind == 0) f.lstm(units, step), f.lstm_grad(units, grad);
+    if (kind == 1) f.gru(units, step), f.gru_grad(units, grad);
+    if (kind >= 2) f.rnn(units, kind == 3, step), f.rnn_grad(units, kind == 3, grad);
+    for (const auto* v : {&gates, &cells, &y, &state, &dgates, &carry, &dc})
+      all.insert(all.end(), v->begin(), v->end());
+  }
+  return all;
+}
+
+TEST(Recurrent, StepsAreTheSameByVectorsOfBothWidths) {
+  if (!kAvx512Files || !has_avx512()) GTEST_SKIP() << "no AVX-512";
+  static constexpr auto kNarrow = recurrent_row::functions<float, float>();
+  for (const int64_t units : {1, 7, 8, 9, 16, 17, 40}) {
+    const std::vector<float> narrow = rows_by(kNarrow, units);
+    EXPECT_THAT(rows_by(recurrent_row::functions_avx512(), units),
+                testing::Pointwise(testing::FloatNear(1e-6F), narrow))
+        << units;
+  }
+}
+
 TEST(Recurrent, TheGradientIsNotDifferentiatedAgain) {
   const nn::GRU gru({.in = 2, .hidden = 3});
   const Tensor x = normal({2, 1, 2}).set_requires_grad();
   const Tensor y = std::get<0>(gru(x));
-  expect_error<Unsupported>("is not differentiated again",
+  expect_error<Unsupported>("is not differentiated again; a cell's is (nn::LSTMCell",
                             [&] { grad({sum(square(y))}, {x}, {}, {.create_graph = true}); });
 }
 

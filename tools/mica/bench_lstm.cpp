@@ -57,23 +57,21 @@ std::optional<Times> times_of(const Sizes& s, int64_t batch, DType dtype, Device
   lstm.to(device);
   lstm.to(dtype);
   const TensorOptions options = {.dtype = dtype, .device = device};
-  Tensor x = uniform({s.steps, batch, s.units}, -1, 1, options);
+  const Tensor x = uniform({s.steps, batch, s.units}, -1, 1, options);
   const Tensor dy = uniform({s.steps, batch, s.units}, -1, 1, options);
-  const auto forward = compile([&] {
+  // x is an argument: what is made of tensors outside alone is computed once and kept.
+  const auto forward = compile([&](const Tensor& in) {
     const NoGrad guard;
-    return std::get<0>(lstm(x));
+    return std::get<0>(lstm(in));
   });
-  x.set_requires_grad(true);
-  const auto train = compile([&] {
-    for (const Tensor& p : lstm.parameters()) p.set_grad({});
-    x.set_grad({});
-    const Tensor y = std::get<0>(lstm(x));
-    backward({y}, {dy});
-    return x.grad();
+  const auto train = compile([&](const Tensor& in) {
+    Tensors leaves = {in.detach().set_requires_grad()};
+    for (const Tensor& p : lstm.parameters()) leaves.push_back(p);
+    return grad({std::get<0>(lstm(leaves[0]))}, leaves, {dy});
   });
-  const auto forward_seconds = try_seconds([&] { forward(); }, device);
+  const auto forward_seconds = try_seconds([&] { forward(x); }, device);
   if (!forward_seconds) return std::nullopt;
-  return Times{*forward_seconds, try_seconds([&] { train(); }, device)};
+  return Times{*forward_seconds, try_seconds([&] { train(x); }, device)};
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class CrossEntropyLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Of log-probabilities (T, N, C), targets (N, S) and the lengths of both."""
+    """Of log-probabilities (T, N, C), targets (N, S) or one after the other, and both's lengths."""
 
     _function = _f.ctc_loss
 

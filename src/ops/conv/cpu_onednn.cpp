@@ -19,18 +19,16 @@ Tag row_major(size_t rank) {
 }
 
 memory::desc image(const Convolution& c, const memory::dims& dims) {
-  return {dims, memory::data_type::f32, c.channels_last ? Tag::nhwc : row_major(dims.size())};
+  return {dims, c.type, c.channels_last ? Tag::nhwc : row_major(dims.size())};
 }
 memory::desc bias(const Convolution& c) {
-  return c.bias ? memory::desc({c.y[1]}, memory::data_type::f32, Tag::a) : memory::desc();
+  return c.bias ? memory::desc({c.y[1]}, c.type, Tag::a) : memory::desc();
 }
 memory::desc plain_weight(const Convolution& c) {
-  return {c.weight, memory::data_type::f32, row_major(c.weight.size())};
+  return {c.weight, c.type, row_major(c.weight.size())};
 }
 /// In whatever order the primitive likes best.
-memory::desc any_weight(const Convolution& c) {
-  return {c.weight, memory::data_type::f32, Tag::any};
-}
+memory::desc any_weight(const Convolution& c) { return {c.weight, c.type, Tag::any}; }
 
 // The caller gives the scratch memory, so that one primitive can run in several threads.
 dnnl::primitive_attr attributes() {
@@ -140,8 +138,14 @@ struct Run {
 
 }  // namespace
 
+memory::data_type type_of(const Specs& specs) {
+  return specs.out[0].dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
 std::optional<std::string> refusal(const Specs& specs) {
-  if (specs.out[0].dtype != DType::f32) return "computes f32 only";
+  const DType dtype = specs.out[0].dtype;
+  if (dtype == DType::bf16 && !has_bf16_products()) return "this processor has no products of bf16";
+  if (dtype != DType::f32 && dtype != DType::bf16) return "computes f32 and bf16 only";
   for (const auto& list : {specs.in, specs.out})
     for (const TensorSpec& s : list)
       if (s.defined && s.numel() == 0) return "takes no empty tensors";

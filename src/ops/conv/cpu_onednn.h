@@ -13,8 +13,9 @@ namespace mica::onednn {
 
 using dnnl::memory;
 
-/// One convolution in f32, with its images in plain order.
+/// One convolution with its images in plain order.
 struct Convolution {
+  memory::data_type type = memory::data_type::f32;
   memory::dims x;       ///< (n, c, …)
   memory::dims weight;  ///< (o, c / groups, …), or (groups, o / groups, c / groups, …)
   memory::dims y;       ///< (n, o, …)
@@ -33,6 +34,9 @@ struct State : KernelState {
   memory::desc x, y, bias, weight, own_weight, scratch, reorder_scratch;
   PostOps after;
 };
+
+/// f32, or bf16.
+memory::data_type type_of(const Specs& specs);
 
 /// Why a call is not for oneDNN, as far as its specs tell.
 std::optional<std::string> refusal(const Specs& specs);

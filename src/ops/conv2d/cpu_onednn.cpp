@@ -11,8 +11,10 @@ using onednn::Convolution;
 using onednn::Direction;
 using onednn::State;
 
-Convolution describe(const Conv2dGeometry& g, bool channels_last, bool bias = false) {
+Convolution describe(const Conv2dGeometry& g, const Specs& specs, bool channels_last,
+                     bool bias = false) {
   Convolution c;
+  c.type = onednn::type_of(specs);
   c.x = {g.n, g.c, g.h, g.w};
   c.weight = {g.group_out(), g.group_in(), g.kh, g.kw};
   if (g.groups > 1) c.weight.insert(c.weight.begin(), g.groups);
@@ -29,7 +31,9 @@ Convolution describe(const Conv2dGeometry& g, bool channels_last, bool bias = fa
 // layers 43, 56, 69 and 64, 77, 93; 64 channels 3x3 on 56x56 80, 89, 100; 256 channels 3x3 on 14x14
 // 93, 87, 106. Gradients of the input are alike; those of the weight 23, 32, 70; 63, 62, 89; 57,
 // 78, 93; 93, 87, 69. 1x1 (oneDNN, im2col) 113, 97, with stride 2 (dgrad) 94, 74.
-Support rate(const Conv2dGeometry& g, bool channels_last, bool weight_gradient = false) {
+Support rate(const Conv2dGeometry& g, const Specs& specs, bool channels_last,
+             bool weight_gradient = false) {
+  if (specs.out[0].dtype == DType::bf16) return Support::yes();
   if (!channels_last && g.groups > 1 && g.group_in() == 1) return Support::possible();  // depthwise
   const bool im2col_is_faster =
       !channels_last && g.kh * g.kw > 1 && g.window() < 1024 && g.n >= num_threads();
@@ -65,13 +69,13 @@ Support supports_dgrad(const Conv2dGradParams& params, const Specs& specs) {
   // For few channels oneDNN's channels_last kernel is the slower one: 22 GFLOP/s against 77 for the
   // 7x7 convolution of 3 channels, 72 against 82 for LeNet's second layer.
   const bool few = channels_last && g.groups == 1 && g.c < 32 && g.n >= num_threads();
-  return wanted_layouts(few ? Support::possible() : rate(g, channels_last), specs);
+  return wanted_layouts(few ? Support::possible() : rate(g, specs, channels_last), specs);
 }
 
 std::shared_ptr<State> prepare_dgrad(const Conv2dGradParams& params, const Specs& specs) {
-  return prepare(
-      describe(dgrad_geometry(params, specs), works_channels_last(specs.out[0], specs.in[0])),
-      Direction::dgrad);
+  return prepare(describe(dgrad_geometry(params, specs), specs,
+                          works_channels_last(specs.out[0], specs.in[0])),
+                 Direction::dgrad);
 }
 
 void run_dgrad(const Conv2dGradParams&, const State& s, const Call& call) {
@@ -87,13 +91,13 @@ Support supports_wgrad(const Conv2dGradParams& params, const Specs& specs) {
   const bool channels_last = wgrad_channels_last(specs);
   if (const auto why = onednn::refusal(specs)) return Support::no(*why);
   if (!specs.out[0].is_contiguous()) return Support::no("writes a row-major gradient only");
-  Support support = rate(g, channels_last);
+  Support support = rate(g, specs, channels_last);
   return channels_last ? std::move(support).with_channels_last(3)
                        : std::move(support).with_contiguous(3);
 }
 
 std::shared_ptr<State> prepare_wgrad(const Conv2dGradParams& params, const Specs& specs) {
-  return prepare(describe(wgrad_geometry(params, specs), wgrad_channels_last(specs)),
+  return prepare(describe(wgrad_geometry(params, specs), specs, wgrad_channels_last(specs)),
                  Direction::wgrad);
 }
 
@@ -104,14 +108,14 @@ void run_wgrad(const Conv2dGradParams&, const State& s, const Call& call) {
 }  // namespace
 
 Convolution conv2d_onednn_problem(const Conv2dParams& params, const Specs& specs) {
-  return describe(forward_geometry(params, specs), works_channels_last(specs.out[0], specs.in[0]),
-                  specs.in[2].defined);
+  return describe(forward_geometry(params, specs), specs,
+                  works_channels_last(specs.out[0], specs.in[0]), specs.in[2].defined);
 }
 
 Support supports_conv2d_onednn(const Conv2dParams& params, const Specs& specs) {
   if (const auto why = onednn::refusal(specs)) return Support::no(*why);
   const bool channels_last = works_channels_last(specs.out[0], specs.in[0]);
-  return wanted_layouts(rate(forward_geometry(params, specs), channels_last), specs);
+  return wanted_layouts(rate(forward_geometry(params, specs), specs, channels_last), specs);
 }
 
 Kernel conv2d_onednn_kernel() {

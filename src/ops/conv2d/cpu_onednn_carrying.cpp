@@ -21,6 +21,7 @@ std::optional<onednn::PostOps> post_ops(const AnchoredParams& params, const Spec
 
 Support supports(const AnchoredParams& params, const Specs& specs) {
   if (params.call->op != &conv2d_op()) return Support::no("it carries programs after conv2d");
+  if (specs.in[0].dtype != DType::f32) return Support::no("computes f32 only");
   Support support = supports_conv2d_onednn(conv_of(params), specs);
   if (support.kind == Support::Kind::no) return support;
   if (!post_ops(params, specs)) return Support::no("the library has no such program");

@@ -35,7 +35,9 @@ Conv3dGeometry wgrad(const Conv3dGradParams& params, const Specs& specs) {
 
 // Only the forward call has a bias.
 Convolution describe(const Conv3dGeometry& g, const Specs& specs) {
-  return describe(g, specs.in.size() > 2 && specs.in[2].defined);
+  Convolution c = describe(g, specs.in.size() > 2 && specs.in[2].defined);
+  c.type = onednn::type_of(specs);
+  return c;
 }
 
 // Both kernels multiply matrices, and vol2col does so faster until windows are wide, where there

@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "mica/core/check.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
+#include "mica/ops/compare/compare.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/fill/fill.h"
+#include "mica/ops/gather/gather.h"
 #include "mica/ops/loss/functions.h"
 #include "mica/ops/operators.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/reference.h"
+#include "mica/ops/scan/scan.h"
 #include "mica/ops/view/view.h"
 #include "mica/ops/where/where.h"
 #include "mica/runtime/cpu/parallel.h"
@@ -26,6 +31,14 @@ namespace {
 
 enum In { kLogProbs, kTargets, kInputLengths, kTargetLengths };
 
+/// A length that stands for all of them where they do not add up to the targets there are.
+constexpr int64_t kNotAll = std::numeric_limits<int64_t>::min();
+
+void check_lengths(const Shape& given, int64_t batch) {
+  check<ShapeError>(given == Shape{batch}, "ctc_loss: lengths must be {}, got {}", Shape{batch},
+                    given);
+}
+
 void infer(const CtcParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
   const Shape& x = in[kLogProbs].shape;
   check<ShapeError>(x.rank() == 3 && numel(x) > 0,
@@ -35,9 +48,7 @@ void infer(const CtcParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
                     "ctc_loss: targets must be ({}, targets of a sequence), got {}", x[1],
                     in[kTargets].shape);
   for (const int i : {kInputLengths, kTargetLengths})
-    check<ShapeError>(in[static_cast<size_t>(i)].shape == Shape{x[1]},
-                      "ctc_loss: lengths must be {}, got {}", Shape{x[1]},
-                      in[static_cast<size_t>(i)].shape);
+    check_lengths(in[static_cast<size_t>(i)].shape, x[1]);
   for (const int i : {kTargets, kInputLengths, kTargetLengths})
     check<DTypeError>(in[static_cast<size_t>(i)].dtype == DType::i64,
                       "ctc_loss: targets and lengths must be i64, got {}",
@@ -103,13 +114,17 @@ class Sequence {
     const DoubleValues grad(call_.out[1]);
     const int64_t batch = call_.in[kLogProbs].shape()[1];
     const int64_t all = call_.in[kLogProbs].shape()[0];
+    const size_t row = static_cast<size_t>(classes()) * size_of(call_.out[1].dtype());
     for (int64_t t = 0; t < all; ++t)
-      for (int64_t c = 0; c < classes(); ++c) grad.set((t * batch + n_) * classes() + c, 0);
+      std::memset(
+          static_cast<std::byte*>(call_.out[1].data) + static_cast<size_t>(t * batch + n_) * row, 0,
+          row);
     if (zero) return;
     std::vector<double> beta(static_cast<size_t>(states_));
+    std::vector<double> next(beta.size());
     std::vector<double> sums(static_cast<size_t>(classes()));
     for (int64_t t = steps_ - 1; t >= 0; --t) {
-      std::vector<double> next = beta;
+      beta.swap(next);
       for (int64_t s = 0; s < states_; ++s) {
         double sum = kNever;
         if (t == steps_ - 1) {
@@ -123,13 +138,14 @@ class Sequence {
         }
         beta[static_cast<size_t>(s)] = sum;
       }
-      std::fill(sums.begin(), sums.end(), 0);
       for (int64_t s = 0; s < states_; ++s)
         sums[static_cast<size_t>(label(s))] +=
             std::exp(alpha_[t * states_ + s] + beta[static_cast<size_t>(s)] + loss);
-      for (int64_t c = 0; c < classes(); ++c)
-        if (sums[static_cast<size_t>(c)] != 0)
-          grad.set((t * batch + n_) * classes() + c, -sums[static_cast<size_t>(c)]);
+      for (int64_t s = 0; s < states_; ++s) {
+        double& sum = sums[static_cast<size_t>(label(s))];
+        if (sum != 0) grad.set((t * batch + n_) * classes() + label(s), -sum);
+        sum = 0;
+      }
     }
   }
 
@@ -139,6 +155,8 @@ class Sequence {
   int64_t length(int input, int64_t most, int64_t least) const {
     const Arg& arg = call_.in[static_cast<size_t>(input)];
     const int64_t given = arg.as<int64_t>()[n_ * arg.strides()[0]];
+    check(given != kNotAll,
+          "ctc_loss: lengths of targets that lie one after the other must add up to their number");
     check(given >= least && given <= most, "ctc_loss: lengths of {} must be in [{}, {}], got {}",
           input == kInputLengths ? "inputs" : "targets", least, most, given);
     return given;
@@ -189,6 +207,26 @@ void run(const CtcParams& p, const KernelState&, const Call& call) {
   });
 }
 
+struct Rows {
+  Tensor targets, lengths;
+};
+
+/// Rows (N, S) of targets that lie one after the other. Lengths stay on the device: a row has room
+/// for one target more than there are steps, since of so many none can be aligned.
+Rows rows_of(const Tensor& targets, const Tensor& lengths, int64_t steps, int64_t batch) {
+  check_lengths(lengths.shape(), batch);
+  const int64_t width = std::min(targets.size(0), steps + 1);
+  const Tensor sums_up = eq(sum(lengths), targets.size(0));
+  const Tensor kept = where(sums_up, minimum(lengths, width), kNotAll);
+  const TensorOptions options = {.dtype = DType::i64, .device = targets.device()};
+  if (width == 0) return {zeros({batch, 0}, options), kept};
+  const Tensor column = arange(width, options);
+  const Tensor first = cumsum(lengths, {.axis = 0, .exclusive = true});
+  const Tensor index =
+      where(lt(column, unsqueeze(kept, 1)), unsqueeze(first, 1) + column, int64_t{0});
+  return {reshape(index_select(targets, 0, reshape(index, {-1})), {batch, width}), kept};
+}
+
 }  // namespace
 
 const OpDef& ctc_op() {
@@ -216,7 +254,10 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
     if (o.reduction != Reduction::mean) return loss;
     return loss / cast(clamp(reshape(target_lengths, {}), {.low = 1}), loss.dtype());
   }
-  const Tensors in = {log_probs, targets, input_lengths, target_lengths};
+  Rows rows = {targets, target_lengths};
+  if (targets.rank() == 1 && log_probs.rank() == 3)
+    rows = rows_of(targets, target_lengths, log_probs.size(0), log_probs.size(1));
+  const Tensors in = {log_probs, rows.targets, input_lengths, rows.lengths};
   Tensor losses = dispatch(ctc_op(), CtcParams{o.blank, o.zero_infinity, grad_wanted(in)}, in)[0];
   switch (o.reduction) {
     case Reduction::none:
@@ -236,9 +277,11 @@ Functions ctc_functions() {
                     {.blank = blank, .reduction = reduction, .zero_infinity = zero_infinity});
   };
   return {{.name = "ctc_loss",
-           .doc = "Minus the logarithm of the probability that log_probs (T, N, C), logarithms of "
-                  "probabilities, give targets (N, S) once repeats are merged and blanks left out. "
-                  "Lengths, int64 (N), say how many steps and targets of each sequence count.",
+           .doc =
+               "Minus the logarithm of the probability that log_probs (T, N, C), logarithms of "
+               "probabilities, give targets (N, S), or those of all sequences one after the other, "
+               "once repeats are merged and blanks left out. Lengths, int64 (N), say how many "
+               "steps and targets of each sequence count.",
            .signatures = {{call,
                            {"log_probs",
                             "targets",

@@ -16,7 +16,8 @@
 
 // Two ways: dnnl_sgemm, and oneDNN's matmul primitive, which is faster where the right operand lies
 // transposed (as a layer's weight does) and there are rows enough to pay for its preparation. The
-// primitive adds the bias and computes a program as it goes.
+// primitive adds the bias and computes a program as it goes. Products of bf16 are its own, where
+// the processor has them.
 namespace mica {
 
 const OpDef& matmul_op();
@@ -54,6 +55,8 @@ struct State : KernelState {
   BlasLayout b;
   dnnl::matmul primitive;  ///< empty where dnnl_sgemm computes
   memory::desc a_desc, b_desc, bias_desc, out_desc, scratch_desc;
+  int64_t side_by_side = 1;  ///< products of a batch in bf16, each by one thread
+  size_t scratch_stride = 0;
   // Of a product that carries a program: in the primitive, or after dnnl_sgemm.
   onednn::PostOps post;
   Activation activation = Activation::none;
@@ -74,13 +77,79 @@ State describe(const MatmulProblem& p) {
 }
 
 Support supports_problem(const MatmulProblem& p, const Specs& specs, bool biased) {
-  if (specs.in[0].dtype != DType::f32) return Support::no("computes f32 only");
+  const DType dtype = specs.in[0].dtype;
+  if (dtype == DType::bf16) {
+    if (!onednn::has_bf16_products()) return Support::no("this processor has no products of bf16");
+    if (p.k == 0 || specs.out[0].numel() == 0) return Support::no("there is nothing to multiply");
+  } else if (dtype != DType::f32) {
+    return Support::no("computes f32 and bf16 only");
+  }
   const State state = describe(p);
   const uint32_t copies =
       (state.a.possible ? 0U : 1U) | (state.b.possible ? 0U : 2U) | (biased ? 4U : 0U);
   // Below this, many small products cost their calls.
   const bool tiny = p.batches() > 1 && p.m * p.n * p.k <= 16 * 16 * 16;
   return (tiny ? Support::possible() : Support::yes()).with_contiguous(copies);
+}
+
+// Makes the primitive of bf16, of one product of a batch.
+void add_bf16_primitive(State& s, bool bias) {
+  const MatmulProblem& p = s.problem;
+  const auto matrix = [](int64_t rows, int64_t cols, const BlasLayout& layout) {
+    return memory::desc({rows, cols}, memory::data_type::bf16,
+                        layout.transposed == 'N' ? memory::dims{layout.leading, 1}
+                                                 : memory::dims{1, layout.leading});
+  };
+  s.a_desc = matrix(p.m, p.k, s.a);
+  s.b_desc = matrix(p.k, p.n, s.b);
+  s.out_desc = matrix(p.m, p.n, {true, 'N', p.n});
+  if (bias) s.bias_desc = matrix(1, p.n, {true, 'N', p.n});
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  s.side_by_side = std::min<int64_t>(num_threads(), p.batches());
+  const ThreadLimit limit(p.batches() > 1 ? 1 : threads_for(p));
+  try {
+    const dnnl::matmul::primitive_desc desc({s.a_desc, s.b_desc, s.bias_desc, s.out_desc}, attr,
+                                            engine());
+    check<Unsupported>(std::string_view(desc.impl_info_str()).find("brg") != std::string_view::npos,
+                       "matmul: oneDNN has no such product of bf16");
+    s.primitive = dnnl::matmul(desc);
+    s.scratch_desc = desc.scratchpad_desc();
+  } catch (const dnnl::error& e) {
+    fail<Unsupported>("matmul: oneDNN has no such product of bf16: {}", e.what());
+  }
+  s.scratch_stride = (s.scratch_desc.get_size() + 63) / 64 * 64;
+  s.workspace_bytes = s.scratch_stride * static_cast<size_t>(s.side_by_side);
+}
+
+void run_bf16(const State& s, const Call& call, bool biased, BFloat16* result) {
+  const MatmulProblem& p = s.problem;
+  const auto at = [](const memory::desc& desc, void* data) { return memory(desc, engine(), data); };
+  const auto some = [&](int64_t begin, int64_t end, std::byte* scratch) {
+    const ThreadLimit limit(p.batches() > 1 ? 1 : threads_for(p));
+    memory a = at(s.a_desc, nullptr);
+    memory b = at(s.b_desc, nullptr);
+    memory out = at(s.out_desc, nullptr);
+    std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, a},
+                                            {DNNL_ARG_WEIGHTS, b},
+                                            {DNNL_ARG_DST, out},
+                                            {DNNL_ARG_SCRATCHPAD, at(s.scratch_desc, scratch)}};
+    if (biased) args.emplace(DNNL_ARG_BIAS, at(s.bias_desc, call.in[2].data));
+    for (int64_t batch = begin; batch < end; ++batch) {
+      a.set_data_handle(call.in[0].as<BFloat16>() + p.a_offset(batch));
+      b.set_data_handle(call.in[1].as<BFloat16>() + p.b_offset(batch));
+      out.set_data_handle(result + batch * p.m * p.n);
+      s.primitive.execute(stream(), args);
+    }
+  };
+  const int64_t parts = s.side_by_side;
+  auto* workspace = static_cast<std::byte*>(call.workspace);
+  if (parts == 1) return some(0, p.batches(), workspace);
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      some(p.batches() * i / parts, p.batches() * (i + 1) / parts,
+           workspace + static_cast<size_t>(i) * s.scratch_stride);
+  });
 }
 
 // Makes the primitive where it is the better way.
@@ -160,8 +229,14 @@ void run_sgemm(const State& s, const Call& call, const float* bias, float* out) 
 
 void run(const State& s, const Call& call, bool biased, const Arg& out) {
   if (out.numel() == 0) return;
+  if (call.in[0].dtype() == DType::bf16) return run_bf16(s, call, biased, out.as<BFloat16>());
   if (s.primitive) return run_primitive(s, call, biased);
   run_sgemm(s, call, biased ? call.in[2].as<float>() : nullptr, out.as<float>());
+}
+
+void make_products(State& s, const Specs& specs, bool bias) {
+  if (specs.in[0].dtype == DType::bf16) return add_bf16_primitive(s, bias);
+  add_primitive(s, bias, false);
 }
 
 Support supports_matmul(const NoParams&, const Specs& specs) {
@@ -170,7 +245,7 @@ Support supports_matmul(const NoParams&, const Specs& specs) {
 
 std::shared_ptr<State> prepare_matmul(const NoParams&, const Specs& specs) {
   auto state = std::make_shared<State>(describe(matmul_problem(specs.in[0], specs.in[1])));
-  add_primitive(*state, false, false);
+  make_products(*state, specs, false);
   return state;
 }
 
@@ -184,7 +259,7 @@ Support supports_linear(const NoParams&, const Specs& specs) {
 
 std::shared_ptr<State> prepare_linear(const NoParams&, const Specs& specs) {
   auto state = std::make_shared<State>(describe(linear_problem(specs.in[0], specs.in[1])));
-  add_primitive(*state, specs.in[2].defined, false);
+  make_products(*state, specs, specs.in[2].defined);
   return state;
 }
 
@@ -225,6 +300,11 @@ std::optional<memory::desc> beside_result(const MatmulProblem& p, const TensorSp
 std::shared_ptr<State> prepare_carrying(const AnchoredParams& params, const Specs& specs) {
   auto state = std::make_shared<State>(describe(problem_of(params, specs)));
   const bool biased = is_layer(params) && specs.in[2].defined;
+  if (specs.in[0].dtype == DType::bf16) {
+    state->pass.emplace(params, specs);
+    add_bf16_primitive(*state, biased);
+    return state;
+  }
   auto post = onednn::post_ops_of(params, *params.call->op, specs, [&](const TensorSpec& s) {
     return beside_result(state->problem, specs.out[0], s);
   });

@@ -1,6 +1,7 @@
 // As `gemm`, with the weights of the steps' products in the order that oneDNN's products read them
 // in: they are brought there once, not at every step.
 #include <algorithm>
+#include <array>
 #include <dnnl.hpp>
 #include <string_view>
 
@@ -61,21 +62,46 @@ class Product : public PackedProduct {
   size_t workspace_bytes() const override {
     return std::max(scratch_.get_size(), reorder_scratch_.get_size());
   }
-  void pack(const void* b, void* to, void* workspace) const override {
+  std::unique_ptr<Steps> start(const void* b, void* packed, void* workspace) const override {
     const ThreadLimit limit(threads_);
     reorder_.execute(stream(), {{DNNL_ARG_FROM, at(plain_, b)},
-                                {DNNL_ARG_TO, at(packed_, to)},
+                                {DNNL_ARG_TO, at(packed_, packed)},
                                 {DNNL_ARG_SCRATCHPAD, at(reorder_scratch_, workspace)}});
-  }
-  void run(const void* a, const void* packed, void* out, void* workspace) const override {
-    const ThreadLimit limit(threads_);
-    product_.execute(stream(), {{DNNL_ARG_SRC, at(a_, a)},
-                                {DNNL_ARG_WEIGHTS, at(packed_, packed)},
-                                {DNNL_ARG_DST, at(out_, out)},
-                                {DNNL_ARG_SCRATCHPAD, at(scratch_, workspace)}});
+    return std::make_unique<OfSteps>(*this, packed, workspace);
   }
 
  private:
+  /// Its memory objects serve all steps: making them takes longer than a small product.
+  class OfSteps : public Steps {
+   public:
+    OfSteps(const Product& p, const void* packed, void* workspace)
+        : threads_(p.threads_),
+          product_(p.product_.get()),
+          a_(at(p.a_, nullptr)),
+          packed_(at(p.packed_, packed)),
+          out_(at(p.out_, nullptr)),
+          scratch_(at(p.scratch_, workspace)),
+          arguments_{{{DNNL_ARG_SRC, a_.get()},
+                      {DNNL_ARG_WEIGHTS, packed_.get()},
+                      {DNNL_ARG_DST, out_.get()},
+                      {DNNL_ARG_SCRATCHPAD, scratch_.get()}}} {}
+    void product(const void* a, void* out) override {
+      const ThreadLimit limit(threads_);
+      a_.set_data_handle(const_cast<void*>(a));
+      out_.set_data_handle(out);
+      dnnl::error::wrap_c_api(
+          dnnl_primitive_execute(product_, stream().get(), static_cast<int>(arguments_.size()),
+                                 arguments_.data()),
+          "recurrent: a product of a step failed");
+    }
+
+   private:
+    int threads_;
+    dnnl_primitive_t product_;
+    memory a_, packed_, out_, scratch_;
+    std::array<dnnl_exec_arg_t, 4> arguments_;
+  };
+
   static memory at(const memory::desc& desc, const void* data) {
     return {desc, engine(), const_cast<void*>(data)};
   }
@@ -95,7 +121,8 @@ Support supports_specs(const Specs& specs) {
   const TensorSpec& x = specs.in[0];
   if (x.dtype != DType::f32) return Support::no("computes f32 only");
   Support support = supports_recurrent_gemm(specs);
-  if (x.shape[0] < kSteps) support.kind = Support::Kind::possible;
+  // Of one sequence a step's product reads the weights once as they are.
+  if (x.shape[0] < kSteps || x.shape[1] == 1) support.kind = Support::Kind::possible;
   return support;
 }
 Support supports(const RecurrentParams&, const Specs& specs) { return supports_specs(specs); }

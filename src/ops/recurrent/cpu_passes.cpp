@@ -1,47 +1,29 @@
-// The passes of a recurrent layer on the CPU, a vector of units at a time; slots lie one after the
-// other, (N, S, H).
+// The passes of a recurrent layer on the CPU; slots lie one after the other, (N, S, H).
 #include <algorithm>
 #include <cstring>
 
 #include "mica/core/check.h"
 #include "mica/core/dtype_switch.h"
 #include "mica/ops/recurrent/calls.h"
-#include "mica/ops/recurrent/cell.h"
+#include "mica/ops/recurrent/row.h"
+#include "mica/runtime/cpu/cpu_features.h"
 #include "mica/runtime/cpu/parallel.h"
-#include "mica/runtime/cpu/simd.h"
 
 namespace mica {
 namespace {
 
-using namespace recurrent_cell_math;
+using namespace recurrent_row;
 using Problem = RecurrentProblem;
 
 constexpr int64_t kUnitsPerThread = 2048;
 
+/// The widest there is.
 template <class T>
-using Lanes = simd::Vec<Compute<T>>;
-
-/// Up to a vector's width of elements; zeros where there are fewer, and of null.
-template <class T>
-Lanes<T> load(const T* p, int64_t count) {
-  using V = Lanes<T>;
-  if (!p) return V(0);
-  if constexpr (std::is_same_v<T, Compute<T>>)
-    if (count >= V::kWidth) return V::load(p);
-  Compute<T> some[V::kWidth] = {};
-  for (int64_t i = 0; i < std::min<int64_t>(count, V::kWidth); ++i)
-    some[i] = static_cast<Compute<T>>(p[i]);
-  return V::load(some);
-}
-template <class T>
-void store(T* p, Lanes<T> v, int64_t count) {
-  using V = Lanes<T>;
-  if (!p) return;
-  if constexpr (std::is_same_v<T, Compute<T>>)
-    if (count >= V::kWidth) return v.store(p);
-  Compute<T> some[V::kWidth];
-  v.store(some);
-  for (int64_t i = 0; i < std::min<int64_t>(count, V::kWidth); ++i) p[i] = static_cast<T>(some[i]);
+const Functions<T, Compute<T>>& row_functions() {
+  if constexpr (std::is_same_v<T, float> && kAvx512Files)
+    if (has_avx512()) return functions_avx512();
+  static constexpr Functions<T, Compute<T>> all = functions<T, Compute<T>>();
+  return all;
 }
 
 template <class T>
@@ -65,93 +47,29 @@ void check_lengths(const Problem& p, const int64_t* lengths, Encoder*) {
           "recurrent: lengths must be in [1, {}], got {} at {}", p.steps, lengths[n], n);
 }
 
-/// One sequence's step; pointers are to its rows.
 template <class T>
-struct CellRow {
-  const T *x, *s, *c_before, *h_before;
-  T *gates, *c, *h, *state;
-};
-
-template <class T>
-void keep_row(const Problem& p, const CellRow<T>& r) {
+void keep_row(const Problem& p, const Cell<T>& r) {
   if (r.c) std::copy_n(r.c_before, p.units, r.c);
   std::fill_n(r.h, p.units, static_cast<T>(Compute<T>(0)));
   if (r.gates) std::fill_n(r.gates, p.rows(), static_cast<T>(Compute<T>(0)));
 }
 
-template <class T>
-void lstm_row(int64_t units, const CellRow<T>& r) {
-  using V = Lanes<T>;
-  for (int64_t u = 0; u < units; u += V::kWidth) {
-    const int64_t left = units - u;
-    const auto slot = [&](int64_t k) {
-      return load(r.x + k * units + u, left) + load(r.s + k * units + u, left);
-    };
-    const auto step =
-        LstmStep<V>::forward(slot(0), slot(1), slot(2), slot(3), load(r.c_before + u, left));
-    if (r.gates) {
-      store(r.gates + u, step.i, left);
-      store(r.gates + units + u, step.f, left);
-      store(r.gates + 2 * units + u, step.g, left);
-      store(r.gates + 3 * units + u, step.o, left);
-    }
-    store(r.c + u, step.c, left);
-    store(r.h + u, step.h, left);
-    if (r.state) store(r.state + u, step.h, left);
-  }
-}
-
-template <class T>
-void gru_row(int64_t units, const CellRow<T>& r) {
-  using V = Lanes<T>;
-  for (int64_t u = 0; u < units; u += V::kWidth) {
-    const int64_t left = units - u;
-    const auto slot = [&](int64_t k) {
-      return load(r.x + k * units + u, left) + load(r.s + k * units + u, left);
-    };
-    const V q = slot(3);
-    const auto step = GruStep<V>::forward(slot(0), slot(1), slot(2), q, load(r.h_before + u, left));
-    if (r.gates) {
-      store(r.gates + u, step.r, left);
-      store(r.gates + units + u, step.z, left);
-      store(r.gates + 2 * units + u, step.n, left);
-      store(r.gates + 3 * units + u, q, left);
-    }
-    store(r.h + u, step.h, left);
-    if (r.state) store(r.state + u, step.h, left);
-  }
-}
-
-template <class T>
-void rnn_row(const Problem& p, const CellRow<T>& r) {
-  using V = Lanes<T>;
-  for (int64_t u = 0; u < p.units; u += V::kWidth) {
-    const int64_t left = p.units - u;
-    const V sum = load(r.x + u, left) + load(r.s + u, left);
-    // NaN stays: no comparison with it holds.
-    const V h =
-        p.mode == RecurrentMode::rnn_tanh ? tanh(sum) : simd::select(sum <= V(0), V(0), sum);
-    if (r.gates) store(r.gates + u, h, left);
-    store(r.h + u, h, left);
-    if (r.state) store(r.state + u, h, left);
-  }
-}
-
 void cell(const Problem& p, DType dtype, const RecurrentCell& a, Encoder*) {
   switch_float(dtype, "recurrent", [&]<class T>() {
+    const auto& rows = row_functions<T>();
     over_batch(p, p.rows(), [&](int64_t n) {
-      const CellRow<T> r = {row(static_cast<const T*>(a.from_input), n, p.rows()),
-                            row(static_cast<const T*>(a.from_state), n, p.rows()),
-                            row(static_cast<const T*>(a.c_before), n, p.units),
-                            row(static_cast<const T*>(a.h_before), n, p.outputs),
-                            row(static_cast<T*>(a.gates), n, p.rows()),
-                            row(static_cast<T*>(a.c), n, p.units),
-                            row(static_cast<T*>(a.h), n, p.units),
-                            row(static_cast<T*>(a.state), n, p.units)};
+      const Cell<T> r = {row(static_cast<const T*>(a.from_input), n, p.rows()),
+                         row(static_cast<const T*>(a.from_state), n, p.rows()),
+                         row(static_cast<const T*>(a.c_before), n, p.units),
+                         row(static_cast<const T*>(a.h_before), n, p.outputs),
+                         row(static_cast<T*>(a.gates), n, p.rows()),
+                         row(static_cast<T*>(a.c), n, p.units),
+                         row(static_cast<T*>(a.h), n, p.units),
+                         row(static_cast<T*>(a.state), n, p.units)};
       if (ended(a.lengths, n, a.t)) return keep_row(p, r);
-      if (p.mode == RecurrentMode::lstm) return lstm_row(p.units, r);
-      if (p.mode == RecurrentMode::gru) return gru_row(p.units, r);
-      rnn_row(p, r);
+      if (p.mode == RecurrentMode::lstm) return rows.lstm(p.units, r);
+      if (p.mode == RecurrentMode::gru) return rows.gru(p.units, r);
+      rows.rnn(p.units, p.mode == RecurrentMode::rnn_relu, r);
     });
   });
 }
@@ -170,112 +88,49 @@ void store_projected(const Problem& p, DType dtype, const RecurrentStore& a, Enc
   }
 }
 
-template <class T>
-struct GradRow {
-  const T *dy, *from_state;
-  Compute<T>*carry, *dc;
-  const T *gates, *c, *c_before, *h_before;
-  T* dgates;
-
-  /// The gradient of the state after the step.
-  Lanes<T> dh(int64_t u, int64_t left, bool with_dy) const {
-    Lanes<T> sum = with_dy && dy ? load(dy + u, left) : Lanes<T>(0);
-    if (carry) sum += load(carry + u, left);
-    if (from_state) sum += load(from_state + u, left);
-    return sum;
-  }
-};
-
-template <class T>
-void lstm_grad_row(int64_t units, const GradRow<T>& r) {
-  using V = Lanes<T>;
-  for (int64_t u = 0; u < units; u += V::kWidth) {
-    const int64_t left = units - u;
-    const auto slot = [&](int64_t k) { return load(r.gates + k * units + u, left); };
-    const auto g = LstmGrad<V>::backward(slot(0), slot(1), slot(2), slot(3), load(r.c + u, left),
-                                         load(r.c_before + u, left), r.dh(u, left, true),
-                                         load(r.dc + u, left));
-    store(r.dgates + u, g.i, left);
-    store(r.dgates + units + u, g.f, left);
-    store(r.dgates + 2 * units + u, g.g, left);
-    store(r.dgates + 3 * units + u, g.o, left);
-    store(r.dc + u, g.c, left);
-    if (r.carry) store(r.carry + u, V(0), left);
-  }
-}
-
-template <class T>
-void gru_grad_row(int64_t units, const GradRow<T>& r) {
-  using V = Lanes<T>;
-  for (int64_t u = 0; u < units; u += V::kWidth) {
-    const int64_t left = units - u;
-    const auto slot = [&](int64_t k) { return load(r.gates + k * units + u, left); };
-    const auto g = GruGrad<V>::backward(slot(0), slot(1), slot(2), slot(3),
-                                        load(r.h_before + u, left), r.dh(u, left, true));
-    store(r.dgates + u, g.r, left);
-    store(r.dgates + units + u, g.z, left);
-    store(r.dgates + 2 * units + u, g.n, left);
-    store(r.dgates + 3 * units + u, g.q, left);
-    store(r.carry + u, g.h, left);
-  }
-}
-
-template <class T>
-void rnn_grad_row(const Problem& p, const GradRow<T>& r) {
-  using V = Lanes<T>;
-  for (int64_t u = 0; u < p.units; u += V::kWidth) {
-    const int64_t left = p.units - u;
-    const V h = load(r.gates + u, left);
-    const V dh = r.dh(u, left, true);
-    const V d =
-        p.mode == RecurrentMode::rnn_tanh ? dh * (V(1) - h * h) : simd::select(h > V(0), dh, V(0));
-    store(r.dgates + u, d, left);
-    store(r.carry + u, V(0), left);
-  }
-}
-
 /// Past its end a sequence's state stays, and so does its gradient.
-template <class T>
-void pass_row(const Problem& p, const GradRow<T>& r) {
-  std::fill_n(r.dgates, p.rows(), static_cast<T>(Compute<T>(0)));
-  for (int64_t u = 0; r.carry && u < p.outputs; u += Lanes<T>::kWidth)
-    store(r.carry + u, r.dh(u, p.outputs - u, false), p.outputs - u);
+template <class T, class C>
+void pass_row(const Problem& p, const CellGrad<T, C>& r) {
+  std::fill_n(r.dgates, p.rows(), static_cast<T>(C(0)));
+  for (int64_t u = 0; r.carry && u < p.outputs; u += Vec<C>::kWidth)
+    store(r.carry + u, state_grad(r, u, p.outputs - u, false), p.outputs - u);
 }
 
 void cell_grad(const Problem& p, DType dtype, const RecurrentCellGrad& a, Encoder*) {
   switch_float(dtype, "recurrent", [&]<class T>() {
     using C = Compute<T>;
+    const auto& rows = row_functions<T>();
     over_batch(p, p.rows(), [&](int64_t n) {
-      const GradRow<T> r = {row(static_cast<const T*>(a.dy), n, p.units),
-                            row(static_cast<const T*>(a.from_state), n, p.outputs),
-                            row(static_cast<C*>(a.carry), n, p.outputs),
-                            row(static_cast<C*>(a.dc), n, p.units),
-                            row(static_cast<const T*>(a.gates), n, p.rows()),
-                            row(static_cast<const T*>(a.c), n, p.units),
-                            row(static_cast<const T*>(a.c_before), n, p.units),
-                            row(static_cast<const T*>(a.h_before), n, p.outputs),
-                            row(static_cast<T*>(a.dgates), n, p.rows())};
+      const CellGrad<T, C> r = {row(static_cast<const T*>(a.dy), n, p.units),
+                                row(static_cast<const T*>(a.from_state), n, p.outputs),
+                                row(static_cast<C*>(a.carry), n, p.outputs),
+                                row(static_cast<C*>(a.dc), n, p.units),
+                                row(static_cast<const T*>(a.gates), n, p.rows()),
+                                row(static_cast<const T*>(a.c), n, p.units),
+                                row(static_cast<const T*>(a.c_before), n, p.units),
+                                row(static_cast<const T*>(a.h_before), n, p.outputs),
+                                row(static_cast<T*>(a.dgates), n, p.rows())};
       if (ended(a.lengths, n, a.t)) return pass_row(p, r);
-      if (p.mode == RecurrentMode::lstm) return lstm_grad_row(p.units, r);
-      if (p.mode == RecurrentMode::gru) return gru_grad_row(p.units, r);
-      rnn_grad_row(p, r);
+      if (p.mode == RecurrentMode::lstm) return rows.lstm_grad(p.units, r);
+      if (p.mode == RecurrentMode::gru) return rows.gru_grad(p.units, r);
+      rows.rnn_grad(p.units, p.mode == RecurrentMode::rnn_relu, r);
     });
   });
 }
 
 void collect(const Problem& p, DType dtype, const RecurrentCollect& a, Encoder*) {
   switch_float(dtype, "recurrent", [&]<class T>() {
-    using V = Lanes<T>;
+    using V = Vec<Compute<T>>;
     for (int64_t n = 0; n < p.batch; ++n) {
       const bool past = ended(a.lengths, n, a.t);
-      GradRow<T> r = {};
+      CellGrad<T, Compute<T>> r = {};
       r.dy = row(static_cast<const T*>(a.dy), n, p.outputs);
       r.from_state = row(static_cast<const T*>(a.from_state), n, p.outputs);
       r.carry = row(static_cast<Compute<T>*>(a.carry), n, p.outputs);
       T* dh = row(static_cast<T*>(a.dh), n, p.outputs);
       for (int64_t u = 0; u < p.outputs; u += V::kWidth) {
         const int64_t left = p.outputs - u;
-        const V sum = r.dh(u, left, !past);
+        const V sum = state_grad(r, u, left, !past);
         store(dh + u, past ? V(0) : sum, left);
         store(r.carry + u, past ? sum : V(0), left);
       }
@@ -302,12 +157,13 @@ void states_before(const Problem& p, DType dtype, const void* y, const void* h0,
 void projected(const Problem& p, DType dtype, const void* gates, const void* cells, void* out,
                Encoder*) {
   switch_float(dtype, "recurrent", [&]<class T>() {
-    using V = Lanes<T>;
+    using C = Compute<T>;
+    using V = Vec<C>;
     for (int64_t n = 0; n < p.steps * p.batch; ++n)
       for (int64_t u = 0; u < p.units; u += V::kWidth) {
         const int64_t left = p.units - u;
-        const V o = load(static_cast<const T*>(gates) + n * p.rows() + 3 * p.units + u, left);
-        const V c = load(static_cast<const T*>(cells) + n * p.units + u, left);
+        const V o = load<C>(static_cast<const T*>(gates) + n * p.rows() + 3 * p.units + u, left);
+        const V c = load<C>(static_cast<const T*>(cells) + n * p.units + u, left);
         store(static_cast<T*>(out) + n * p.units + u, o * tanh(c), left);
       }
   });

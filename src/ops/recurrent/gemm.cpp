@@ -107,8 +107,7 @@ void RecurrentEngine::run(RecurrentProduct which, std::array<const void*, 3> in,
 
 void RecurrentEngine::product(RecurrentProduct which, const void* a, const void* b,
                               void* out) const {
-  if (const PackedProduct* packed = products_.packed(which))
-    return packed->run(a, b, out, workspace_);
+  if (products_.packed(which)) return steps_->product(a, out);
   run(which, {a, b, which == RecurrentProduct::input ? bias_ : nullptr}, {out, nullptr});
 }
 
@@ -117,11 +116,9 @@ void RecurrentEngine::weight_gradient(RecurrentProduct which, const void* dy, co
   run(which, {dy, x, nullptr}, {dw, db ? db : unused_bias_gradient_});
 }
 
-const void* RecurrentEngine::packed(RecurrentProduct which, const void* b, void* to) const {
-  const PackedProduct* product = products_.packed(which);
-  if (!product) return b;
-  product->pack(b, to, workspace_);
-  return to;
+void RecurrentEngine::pack(RecurrentProduct which, const void* b, void* to) {
+  if (const PackedProduct* product = products_.packed(which))
+    steps_ = product->start(b, to, workspace_);
 }
 
 Support supports_recurrent_gemm(const Specs& specs) {
@@ -188,8 +185,8 @@ void run_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState&
     passes.pack_bias(p, dtype, in(kBIh), in(kBHh), part(s.bias), call.encoder);
     bias = part(s.bias);
   }
-  const RecurrentEngine engine(s.products, bias, nullptr, part(s.library), call.encoder);
-  w_hh = engine.packed(RecurrentProduct::step, w_hh, part(s.packed));
+  RecurrentEngine engine(s.products, bias, nullptr, part(s.library), call.encoder);
+  engine.pack(RecurrentProduct::step, w_hh, part(s.packed));
   walk_forward(engine, p,
                {in(kX), w_ih, w_hh, in(kWHr), in(kH0), in(kC0), lengths, out(kY), out(kHn),
                 out(kCn), params.keep ? out(kGates) : part(s.gates), params.keep,
@@ -264,8 +261,8 @@ void run_recurrent_grad_gemm(const RecurrentGradParams& params, const RecurrentG
     dw_ih = part(s.dw_ih);
     dw_hh = part(s.dw_hh);
   }
-  const RecurrentEngine engine(s.products, nullptr, part(s.unused), part(s.library), call.encoder);
-  w_hh = engine.packed(RecurrentProduct::step_back, w_hh, part(s.packed));
+  RecurrentEngine engine(s.products, nullptr, part(s.unused), part(s.library), call.encoder);
+  engine.pack(RecurrentProduct::step_back, w_hh, part(s.packed));
   walk_backward(engine, p,
                 {in(kX),
                  w_ih,

@@ -28,11 +28,16 @@ class WorkspaceParts {
 /// A product whose right operand is brought into a library's order once and serves all steps.
 class PackedProduct {
  public:
+  class Steps {
+   public:
+    virtual ~Steps() = default;
+    virtual void product(const void* a, void* out) = 0;
+  };
   virtual ~PackedProduct() = default;
   virtual size_t packed_bytes() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  virtual void pack(const void* b, void* to, void* workspace) const = 0;
-  virtual void run(const void* a, const void* packed, void* out, void* workspace) const = 0;
+  /// Brings b into that order, to `packed`, for the products with it that follow.
+  virtual std::unique_ptr<Steps> start(const void* b, void* packed, void* workspace) const = 0;
 };
 /// Of (rows, depth) and (depth, cols), which lies transposed or not. Raises Unsupported where the
 /// library has none.
@@ -92,8 +97,8 @@ class RecurrentEngine {
   void product(RecurrentProduct which, const void* a, const void* b, void* out) const;
   void weight_gradient(RecurrentProduct which, const void* dy, const void* x, void* dw,
                        void* db) const;
-  /// What `product` takes in b's place: b itself, or b packed to `to`.
-  const void* packed(RecurrentProduct which, const void* b, void* to) const;
+  /// Where the product of the steps is packed, b is packed to `to` and need not be given again.
+  void pack(RecurrentProduct which, const void* b, void* to);
 
   const RecurrentPasses& passes;
   const DType dtype;
@@ -107,6 +112,7 @@ class RecurrentEngine {
   const void* bias_;
   void* unused_bias_gradient_;
   void* workspace_;
+  std::unique_ptr<PackedProduct::Steps> steps_;
 };
 
 struct RecurrentGemmState : KernelState {

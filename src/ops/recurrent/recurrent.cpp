@@ -175,17 +175,19 @@ const OpDef& recurrent_op() {
 }
 
 const OpDef& recurrent_grad_op() {
-  static OpDef def =
-      Op<RecurrentGradParams>("recurrent_grad")
-          .inputs({"x", "w_ih", "w_hh", "w_hr?", "h", "c?", "lengths?", "y", "gates", "cells",
-                   "dy?", "dhn?", "dcn?"})
-          .outputs({"dx", "dw_ih", "dw_hh", "db_ih", "db_hh", "dw_hr", "dh", "dc"})
-          .dtypes(kFloatDTypes)
-          .infer<infer_grad>()
-          .no_gradient("the gradient of a layer's steps is not differentiated again: cells can be")
-          .flops<grad_flops>()
-          .cpu({recurrent_grad_cpu_gemm_kernel(), recurrent_grad_reference_kernel()})
-          .build();
+  static OpDef def = Op<RecurrentGradParams>("recurrent_grad")
+                         .inputs({"x", "w_ih", "w_hh", "w_hr?", "h", "c?", "lengths?", "y", "gates",
+                                  "cells", "dy?", "dhn?", "dcn?"})
+                         .outputs({"dx", "dw_ih", "dw_hh", "db_ih", "db_hh", "dw_hr", "dh", "dc"})
+                         .dtypes(kFloatDTypes)
+                         .infer<infer_grad>()
+                         .no_gradient(
+                             "the gradient of a layer's steps is not differentiated again; a "
+                             "cell's is (nn::LSTMCell, "
+                             "GRUCell, RNNCell, called at each step)")
+                         .flops<grad_flops>()
+                         .cpu({recurrent_grad_cpu_gemm_kernel(), recurrent_grad_reference_kernel()})
+                         .build();
   return def;
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "mica/runtime/cpu/exp.h"
+#include "mica/runtime/cpu/partial.h"
 
 // Softmax of one contiguous row. For files of both widths of vectors (runtime/cpu/vec.h), so
 // nothing may be included here but what exp.h needs.
@@ -18,6 +19,8 @@ inline namespace avx512 {
 inline namespace avx2 {
 #endif
 
+using simd::load_part;
+using simd::store_part;
 using simd::Vec;
 
 template <class C>
@@ -25,37 +28,6 @@ inline constexpr int64_t kWidth = Vec<C>::kWidth;
 template <class C>
 inline constexpr C kLeast = -std::numeric_limits<C>::infinity();
 inline constexpr int64_t kSummedInC = 4096;  // elements; beyond them a long row would lose digits
-
-// Up to a vector of elements; the other lanes are `rest`.
-#if defined(__AVX512F__)
-inline uint16_t lanes(int64_t count) { return static_cast<uint16_t>((1U << count) - 1); }
-inline Vec<float> load(const float* p, int64_t count, float rest) {
-  return Vec<float>(_mm512_mask_loadu_ps(Vec<float>(rest).v, lanes(count), p));
-}
-inline Vec<double> load(const double* p, int64_t count, double rest) {
-  return Vec<double>(
-      _mm512_mask_loadu_pd(Vec<double>(rest).v, static_cast<uint8_t>(lanes(count)), p));
-}
-inline void store(Vec<float> x, float* p, int64_t count) {
-  _mm512_mask_storeu_ps(p, lanes(count), x.v);
-}
-inline void store(Vec<double> x, double* p, int64_t count) {
-  _mm512_mask_storeu_pd(p, static_cast<uint8_t>(lanes(count)), x.v);
-}
-#else
-template <class C>
-Vec<C> load(const C* p, int64_t count, C rest) {
-  if (count >= kWidth<C>) return Vec<C>::load(p);
-  Vec<C> x(rest);
-  for (int64_t i = 0; i < count; ++i) x.v[i] = p[i];
-  return x;
-}
-template <class C>
-void store(Vec<C> x, C* p, int64_t count) {
-  if (count >= kWidth<C>) return x.store(p);
-  for (int64_t i = 0; i < count; ++i) p[i] = x[static_cast<int>(i)];
-}
-#endif
 
 /// Joins f(i, count) of all vectors of a row with `join`, in four chains that hide its latency.
 template <class C, class F, class Join>
@@ -78,7 +50,7 @@ Vec<C> fold(int64_t n, C start, F&& f, Join&& join) {
 template <class C>
 C largest(const C* x, int64_t n) {
   const Vec<C> lanes = fold<C>(
-      n, kLeast<C>, [&](int64_t i, int64_t count) { return load(x + i, count, kLeast<C>); },
+      n, kLeast<C>, [&](int64_t i, int64_t count) { return load_part(x + i, count, kLeast<C>); },
       [](Vec<C> a, Vec<C> b) { return select(a > b, a, b); });
   C largest = kLeast<C>;
   for (int k = 0; k < kWidth<C>; ++k) largest = lanes[k] > largest ? lanes[k] : largest;
@@ -96,8 +68,8 @@ void compute(const C* x, C* y, int64_t n) {
     const Vec<C> lanes = fold<C>(
         some, C(0),
         [&](int64_t i, int64_t count) {
-          const Vec<C> e = simd::exp_inline(load(x + begin + i, count, kLeast<C>) - shift);
-          if constexpr (!logarithm) store(e, y + begin + i, count);
+          const Vec<C> e = simd::exp_inline(load_part(x + begin + i, count, kLeast<C>) - shift);
+          if constexpr (!logarithm) store_part(e, y + begin + i, count);
           return e;
         },
         [](Vec<C> a, Vec<C> b) { return a + b; });
@@ -105,8 +77,8 @@ void compute(const C* x, C* y, int64_t n) {
   }
   const Vec<C> last(logarithm ? std::log(sum) : 1 / sum);
   const auto finish = [&](int64_t i, int64_t count) {
-    const Vec<C> v = load(logarithm ? x + i : y + i, count, C(0));
-    store(logarithm ? v - shift - last : v * last, y + i, count);
+    const Vec<C> v = load_part(logarithm ? x + i : y + i, count, C(0));
+    store_part(logarithm ? v - shift - last : v * last, y + i, count);
   };
   int64_t i = 0;
   for (; i + kWidth<C> <= n; i += kWidth<C>) finish(i, kWidth<C>);

@@ -15,4 +15,13 @@ inline dnnl::stream& stream() {
   return s;
 }
 
+inline bool has_bf16_products() {
+  static const bool has = [] {
+    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+    return (isa & needed) == needed;
+  }();
+  return has;
+}
+
 }  // namespace mica::onednn
