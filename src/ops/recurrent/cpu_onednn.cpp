@@ -113,7 +113,9 @@ std::shared_ptr<RecurrentGemmState> prepare_grad(const RecurrentGradParams& para
 
 }  // namespace
 
-Kernel recurrent_onednn_kernel() { return kernel<supports, prepare, run_recurrent_gemm>("onednn"); }
+Kernel recurrent_onednn_kernel() {
+  return kernel<supports, prepare, run_recurrent_gemm, keep_recurrent_gemm>("onednn");
+}
 Kernel recurrent_grad_onednn_kernel() {
   return kernel<supports_grad, prepare_grad, run_recurrent_grad_gemm>("onednn");
 }

@@ -130,6 +130,9 @@ std::shared_ptr<RecurrentGemmState> prepare_recurrent_grad_gemm(const RecurrentP
                                                                 MakePacked* make_packed = nullptr);
 void run_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState& state,
                         const Call& call);
+/// Keeps what is made of the weights.
+void keep_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState& state,
+                         const Call& call);
 void run_recurrent_grad_gemm(const RecurrentGradParams& params, const RecurrentGemmState& state,
                              const Call& call);
 
