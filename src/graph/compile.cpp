@@ -104,6 +104,7 @@ class CompiledFunction::Impl {
   Impl(Body body, CompileOptions options);
 
   CallOutcome call(std::span<const Tensor> arguments, int times, const CallForm& form);
+  void prepare(std::span<const Tensor> arguments);
   int captures() const { return captures_; }
   const Plan* plan() const;
 
@@ -128,6 +129,7 @@ class CompiledFunction::Impl {
 
   CallOutcome call_in_bucket(std::span<const Tensor> arguments, int times, const CallForm& form);
   CallOutcome call_as_is(std::span<const Tensor> arguments, int times, const CallForm& form);
+  static Key key_of(std::span<const Tensor> arguments, const CallForm& form);
   /// A plan for a call, or null; where it may run beside others, a pure one.
   std::shared_ptr<Entry> find(const Key& key, std::span<const Tensor> arguments, bool pure);
   std::shared_ptr<Entry> capture_for(Key key, std::span<const Tensor> arguments);
@@ -165,6 +167,7 @@ CallOutcome CompiledFunction::call(std::span<const Tensor> arguments, int times,
                                    const CallForm& form) {
   return impl_->call(arguments, times, form);
 }
+void CompiledFunction::prepare(std::span<const Tensor> arguments) { impl_->prepare(arguments); }
 int CompiledFunction::captures() const { return impl_->captures(); }
 const Plan* CompiledFunction::plan() const { return impl_->plan(); }
 
@@ -310,14 +313,30 @@ CallOutcome CompiledFunction::Impl::call_in_bucket(std::span<const Tensor> argum
   return outcome;
 }
 
-CallOutcome CompiledFunction::Impl::call_as_is(std::span<const Tensor> arguments, int times,
-                                               const CallForm& form) {
+CompiledFunction::Impl::Key CompiledFunction::Impl::key_of(std::span<const Tensor> arguments,
+                                                           const CallForm& form) {
   const uint64_t leaves = leaves_among(arguments);
   // A plan made in anomaly mode has a step for every op, so that the culprit has a name.
   Key key{{},     form,           settings_stamp() * 2 + (detect_anomaly() ? 1 : 0), grad_enabled(),
           leaves, autocast_mode()};
   key.specs.reserve(arguments.size());
   for (const Tensor& t : arguments) key.specs.push_back(slot_spec(t));
+  return key;
+}
+
+void CompiledFunction::Impl::prepare(std::span<const Tensor> arguments) {
+  static const CallForm plain;
+  Key key = key_of(arguments, plain);
+  if (find(key, arguments, true)) return;
+  const std::lock_guard lock(one_by_one_);
+  auto entry = find(key, arguments, false);
+  if (!entry) entry = capture_for(std::move(key), arguments);
+  entry->plan->get_ready();
+}
+
+CallOutcome CompiledFunction::Impl::call_as_is(std::span<const Tensor> arguments, int times,
+                                               const CallForm& form) {
+  Key key = key_of(arguments, form);
   if (const auto entry = find(key, arguments, true)) return run(*entry, arguments, times);
   // What such a plan asks for, that a leaf has no .grad, say, is not to change before it runs.
   std::unique_lock lock(one_by_one_);

@@ -49,6 +49,10 @@ class CompiledFunction {
   CallOutcome call(std::span<const Tensor> arguments, int times = 1);
   CallOutcome call(std::span<const Tensor> arguments, int times, const CallForm& form);
 
+  /// Captures the function for such arguments, where it was not, and computes what its plan keeps
+  /// from run to run: a call then only runs. For functions that write to nothing outside.
+  void prepare(std::span<const Tensor> arguments);
+
   /// How often the function was captured.
   int captures() const;
   /// The plan the last call ran; null before the first.

@@ -6,6 +6,7 @@
 #include "mica/core/check.h"
 #include "mica/graph/memory_plan.h"
 #include "mica/graph/passes/passes.h"
+#include "mica/graph/passes/rewrite.h"
 #include "mica/graph/select_kernels.h"
 #include "mica/graph/value_bytes.h"
 
@@ -33,8 +34,11 @@ MemoryPlan plan_for_branches(const std::vector<Block>& blocks, size_t most, size
 Plan::Plan(Captured captured) : captured_(std::move(captured)), graph_(captured_.graph) {
   run_passes(graph_);
   select_kernels(graph_, captured_.device);
+  // Before results lie in tensors outside, which then change without a call that says so.
+  const std::vector<bool> constant = constants(graph_);
   compute_in_place(graph_);
   add_steps();
+  find_keeping(constant);
   place();
   lanes_.resize(ArenaSlot::kMost);
   lane(0);
@@ -63,8 +67,15 @@ bool Plan::is_kept(ValueId id) const {
   return root.kind == Value::Kind::computed && root.node >= 0 && root.node < graph_.prologue;
 }
 
+void Plan::depend_on(ValueId id) {
+  if (id == kNoValue || graph_[graph_.root(id)].kind != Value::Kind::external) return;
+  const Ref<Storage>& storage = graph_[graph_.root(id)].tensor.storage();
+  const auto same = [&](const Dependence& d) { return d.storage.get() == storage.get(); };
+  if (std::none_of(depends_on_.begin(), depends_on_.end(), same))
+    depends_on_.push_back({storage, 0});
+}
+
 void Plan::add_steps() {
-  std::map<const Storage*, Ref<Storage>> outside;
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     if (node.is_view()) continue;
@@ -78,13 +89,27 @@ void Plan::add_steps() {
                       node.scope});
     if (static_cast<int>(i) >= graph_.prologue) continue;
     ++prologue_;
-    for (const ValueId id : node.in) {
-      if (id == kNoValue || graph_[graph_.root(id)].kind != Value::Kind::external) continue;
-      const Ref<Storage>& storage = graph_[graph_.root(id)].tensor.storage();
-      outside.emplace(storage.get(), storage);
-    }
+    for (const ValueId id : node.in) depend_on(id);
   }
-  for (const auto& [address, storage] : outside) depends_on_.push_back({storage, 0});
+}
+
+void Plan::find_keeping(const std::vector<bool>& constant) {
+  for (size_t s = static_cast<size_t>(prologue_); s < steps_.size(); ++s) {
+    Step& step = steps_[s];
+    const bool can =
+        step.prepared && step.prepared->kernel->keep && step.prepared->state->kept_bytes > 0;
+    if (!can) continue;
+    const auto stays = [&](ValueId id) {
+      const bool outside = graph_[graph_.root(id)].kind == Value::Kind::external;
+      return constant[static_cast<size_t>(id)] && (outside || is_kept(id));
+    };
+    step.keeps = true;
+    for (size_t k = 0; k < step.in.size(); ++k)
+      if (step.in[k] != kNoValue && step.prepared->state->kept_of.contains(static_cast<int>(k)))
+        step.keeps = step.keeps && stays(step.in[k]);
+    for (size_t k = 0; k < step.in.size() && step.keeps; ++k)
+      if (step.prepared->state->kept_of.contains(static_cast<int>(k))) depend_on(step.in[k]);
+  }
 }
 
 /// Gives every computed value and workspace its place in the arena, or among what is kept.
@@ -164,15 +189,24 @@ void Plan::place() {
     const size_t block = block_of[static_cast<size_t>(g.root(id))];
     if (block != kNone) blocks[block].last = end;
   }
+  std::vector<size_t> keeping(steps_.size(), kNone);
+  const size_t first_keeping = blocks.size();
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    if (!steps_[s].keeps) continue;
+    keeping[s] = blocks.size();
+    blocks.push_back({steps_[s].prepared->state->kept_bytes, 0, end});
+    held.emplace_back();
+  }
 
   std::vector<Block> kept;
   std::vector<Block> passing;
   std::vector<size_t> place(blocks.size());  // among its kind
+  const auto stays = [&](size_t b) { return blocks[b].first < prologue_ || b >= first_keeping; };
   for (size_t b = 0; b < blocks.size(); ++b) {
-    std::vector<Block>& kind = blocks[b].first < prologue_ ? kept : passing;
+    std::vector<Block>& kind = stays(b) ? kept : passing;
     place[b] = kind.size();
     kind.push_back(blocks[b]);
-    if (blocks[b].first < prologue_) continue;
+    if (stays(b)) continue;
     held[b].bytes = blocks[b].bytes;
     held[b].first = blocks[b].first;
     held[b].last = blocks[b].last;
@@ -185,15 +219,15 @@ void Plan::place() {
                                                      : plan_memory(passing, unit);
   planned_bytes_ = plan.bytes;
   live_bytes_ = plan.live;
-  const auto offset = [&](size_t b) {
-    return (blocks[b].first < prologue_ ? kept_plan : plan).offset[place[b]];
-  };
+  const auto offset = [&](size_t b) { return (stays(b) ? kept_plan : plan).offset[place[b]]; };
   offset_.resize(g.values.size());
   for (size_t v = 0; v < g.values.size(); ++v)
     if (block_of[v] != kNone) offset_[v] = offset(block_of[v]);
   for (size_t s = 0; s < steps_.size(); ++s)
     if (workspace[s] != kNone) steps_[s].workspace_offset = offset(workspace[s]);
-  if (prologue_ > 0) kept_ = new_arena(captured_.device, kept_plan.bytes);
+  for (size_t s = 0; s < steps_.size(); ++s)
+    if (keeping[s] != kNone) steps_[s].kept_offset = offset(keeping[s]);
+  if (!kept.empty() || prologue_ > 0) kept_ = new_arena(captured_.device, kept_plan.bytes);
 }
 
 void* Plan::address(const Lane& lane, ValueId id) const {
@@ -225,6 +259,7 @@ Plan::Lane& Plan::lane(int slot) const {
     for (const ValueId id : step.out) bound.out.push_back({address(*made, id), &g[id].spec});
     const Arena& arena = static_cast<int>(s) < prologue_ ? *kept_ : *made->arena;
     bound.workspace = arena.storage->data() + step.workspace_offset;
+    if (step.keeps) bound.kept = kept_->storage->data() + step.kept_offset;
   }
   at = std::move(made);
   return *at;

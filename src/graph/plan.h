@@ -27,6 +27,9 @@ class Plan {
   /// the results are those of the last. What backward needs goes to `kept`.
   Tensors run(std::span<const Tensor> arguments, int times = 1, Tensors* kept = nullptr);
 
+  /// Computes what stays from run to run, where it is not there. Of a pure plan.
+  void get_ready();
+
   /// Whether runs beside each other do not see each other: none writes to a tensor outside, sets a
   /// `.grad` or reads one.
   bool is_pure() const { return pure_; }
@@ -45,7 +48,7 @@ class Plan {
   size_t planned_bytes() const { return planned_bytes_; }
   /// The most bytes that are alive at once: no plan in this order can need less.
   size_t live_bytes() const { return live_bytes_; }
-  /// Bytes of results that stay from run to run.
+  /// Bytes of what stays from run to run: the prologue's results, and what kernels keep of such.
   size_t kept_bytes() const { return kept_ ? kept_->storage->bytes() : 0; }
   /// Memory of the arena: who makes what lies there, and the steps that need it.
   struct Held {
@@ -96,6 +99,9 @@ class Plan {
     std::vector<ValueId> out;
     size_t workspace_offset = 0;
     std::shared_ptr<const Scope> scope = {};
+    /// Its kernel's `keep` has what it needs when the prologue is done; where that lies.
+    bool keeps = false;
+    size_t kept_offset = 0;
   };
   /// A place to run in: memory for what a run makes, and where every step finds its arguments.
   struct Lane {
@@ -103,12 +109,17 @@ class Plan {
       std::vector<Arg> in;
       std::vector<Arg> out;
       std::byte* workspace = nullptr;
+      std::byte* kept = nullptr;
     };
     std::shared_ptr<Arena> arena;
     std::vector<Bound> steps;
   };
 
   void add_steps();
+  /// Notes that what is made before a run reads a value, where that lies outside.
+  void depend_on(ValueId id);
+  /// Finds the steps whose kernels can keep what they make of weights. By value: it is constant.
+  void find_keeping(const std::vector<bool>& constant);
   /// Whether the prologue makes a value.
   bool is_kept(ValueId id) const;
   void place();
@@ -118,8 +129,10 @@ class Plan {
   std::vector<std::vector<Access>> accesses() const;
   bool is_refreshed() const;
   void begin_child();
-  /// Runs the prologue, where somebody wrote to what it depends on. What it made stays as it is
-  /// while the lock is held.
+  /// Lets kernels keep what they make of weights.
+  void keep(const Lane& lane) const;
+  /// Runs the prologue, and lets kernels keep what they make of its results and of weights, where
+  /// somebody wrote to what these depend on. What was made stays as it is while the lock is held.
   std::shared_lock<std::shared_mutex> refresh(Lane& lane);
   /// Records this many runs; null where that is not possible.
   std::unique_ptr<Replay> record(int times) const;
@@ -158,7 +171,7 @@ class Plan {
   int prologue_ = 0;
   std::vector<size_t> offset_;                        ///< by root value: where it lies in its arena
   mutable std::vector<std::unique_ptr<Lane>> lanes_;  ///< by slot; the first is always there
-  std::shared_ptr<Arena> kept_;  ///< what the prologue makes; null where there is none
+  std::shared_ptr<Arena> kept_;  ///< what stays from run to run; null where there is nothing
   std::shared_mutex kept_mutex_;
   std::vector<Dependence> depends_on_;
   bool refreshed_ = false;

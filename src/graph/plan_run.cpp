@@ -37,7 +37,8 @@ void Plan::run_step(const Lane& lane, int i) const {
   const WatchedRun watched({*step.prepared, step.params.ref().data, bound.in, bound.out,
                             captured_.device, step.scope.get()});
   try {
-    step.prepared->run(step.params.ref().data, {bound.in, bound.out, bound.workspace, encoder});
+    step.prepared->run(step.params.ref().data,
+                       {bound.in, bound.out, bound.workspace, encoder, bound.kept});
   } catch (const Error& error) {
     rethrow_at(error, step.scope.get());
   }
@@ -169,6 +170,17 @@ void Plan::begin_child() {
   process_ = forks();
 }
 
+void Plan::keep(const Lane& lane) const {
+  for (size_t s = static_cast<size_t>(prologue_); s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
+    if (!step.keeps) continue;
+    const Lane::Bound& bound = lane.steps[s];
+    step.prepared->keep(step.params.ref().data,
+                        {bound.in, bound.out, bound.workspace,
+                         runtime(captured_.device).encoder(captured_.device.index), bound.kept});
+  }
+}
+
 std::shared_lock<std::shared_mutex> Plan::refresh(Lane& lane) {
   if (!kept_) return {};
   if (process_ != forks()) begin_child();
@@ -182,6 +194,7 @@ std::shared_lock<std::shared_mutex> Plan::refresh(Lane& lane) {
       for (Dependence& d : depends_on_) d.version = d.storage->version();
       for (int i = 0; i < prologue_; ++i)
         detect_anomaly() ? run_watched(lane, i) : run_step(lane, i);
+      keep(lane);
       refreshed_ = true;
     }
   }
@@ -365,6 +378,16 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
     }
   results.resize(captured_.results);
   return results;
+}
+
+void Plan::get_ready() {
+  if (captured_.device.is_null()) return;
+  const NoGrad guard;
+  adopt_num_threads();
+  const ArenaSlot slot(captured_.device, exclusive({}));
+  Lane& lane = this->lane(slot.index());
+  if (!captured_.device.is_cpu()) lane.arena->use_on(current_stream(captured_.device));
+  refresh(lane);
 }
 
 double Plan::seconds_of_step(size_t i) const {

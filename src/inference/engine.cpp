@@ -13,6 +13,7 @@
 #include "mica/nn/eval_mode.h"
 #include "mica/op/autocast.h"
 #include "mica/ops/copy/copy.h"
+#include "mica/ops/elementwise/known_number.h"
 #include "mica/ops/fill/fill.h"
 
 namespace mica::inference {
@@ -82,7 +83,10 @@ struct Engine::State {
       : network(std::move(n)),
         device(d),
         profiles(std::move(p)),
-        compiled(TensorFunction([this](std::span<const Tensor> in) { return network.run(in); })) {}
+        compiled(TensorFunction([this](std::span<const Tensor> in) { return network.run(in); })) {
+    for (Network::Constant& c : network.constants)
+      c.tensor = elementwise::with_known_number(c.tensor);
+  }
 
   Network network;
   Device device;
@@ -121,7 +125,16 @@ struct Engine::State {
 Engine::Engine(Network network, Device device, std::vector<Profile> profiles)
     : state_(std::make_shared<State>(network.on(device), device, std::move(profiles))) {
   if (state_->profiles.empty() && state_->network.symbols.empty()) state_->profiles = {{}};
-  for (const Profile& profile : state_->profiles) run(state_->example(profile));
+  const Quiet quiet;
+  for (const Profile& profile : state_->profiles) {
+    const Tensors example = state_->example(profile);
+    state_->network.symbols_of(example);  // raises where they are not the network's
+    if (device.is_cpu()) {
+      state_->compiled.prepare(example);
+    } else {
+      run(example);  // a GPU's libraries load what a network needs when it first runs
+    }
+  }
 }
 
 Tensors Engine::run(std::span<const Tensor> inputs) const {

@@ -1,6 +1,8 @@
 // Activations and softmax.
 #include "mica/ops/activation/activation.h"
 
+#include <cmath>
+
 #include "mica/onnx/broadcast.h"
 #include "mica/onnx/call.h"
 #include "mica/ops/activation/compositions.h"
@@ -58,8 +60,11 @@ Results shrink(const Call& c) {
 }
 
 Results hard_sigmoid(const Call& c) {
-  return clamp(add(mul(c[0], c.number("alpha", 0.2)), c.number("beta", 0.5)), Number(0.0),
-               Number(1.0));
+  const double alpha = c.number("alpha", 0.2);
+  const double beta = c.number("beta", 0.5);
+  constexpr auto kSixth = static_cast<double>(1.0F / 6);  // as a model holds it
+  if (std::abs(alpha - kSixth) < 1e-6 && beta == 0.5) return hardsigmoid(c[0]);
+  return clamp(add(mul(c[0], alpha), beta), Number(0.0), Number(1.0));
 }
 
 Results elu_of(const Call& c) { return elu(c[0], {.alpha = c.number("alpha", 1)}); }

@@ -8,6 +8,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/make_tensor.h"
+#include "mica/ops/elementwise/known_number.h"
 
 namespace mica::onnx {
 namespace {
@@ -133,8 +134,8 @@ class Builder {
     return to_tensor(proto, file_);
   }
 
-  void add_constant(int slot, Tensor tensor) {
-    built_.begin[static_cast<size_t>(slot)] = {std::move(tensor), true};
+  void add_constant(int slot, const Tensor& tensor) {
+    built_.begin[static_cast<size_t>(slot)] = {elementwise::with_known_number(tensor), true};
   }
 
   void add_initializers(const GraphProto& graph, Scope& scope, bool outermost) {

@@ -96,17 +96,24 @@ bool is_plain(const Windows& w) {
   return plain;
 }
 
+Tensor max_pool_of(const Tensor& x, const Windows& w, bool ceil) {
+  if (w.rank() == 1) return max_pool1d(x, max_options<MaxPoolOptions<int64_t>>(w, one, ceil));
+  if (w.rank() == 2) return max_pool2d(x, max_options<MaxPool2dParams>(w, two, ceil));
+  return max_pool3d(x, max_options<MaxPoolOptions<Size3>>(w, three, ceil));
+}
+
 Results max_pool(const Call& c) {
   const Tensor x = c[0];
   const Windows w = Windows::of(c, x.shape(), c.ints("kernel_shape"));
   const bool ceil = c.integer("ceil_mode", 0) != 0;
-  if (!c.wants(1) && is_plain(w) && is_floating(x.dtype())) {
-    if (w.rank() == 1) return max_pool1d(x, max_options<MaxPoolOptions<int64_t>>(w, one, ceil));
-    if (w.rank() == 2) return max_pool2d(x, max_options<MaxPool2dParams>(w, two, ceil));
-    return max_pool3d(x, max_options<MaxPoolOptions<Size3>>(w, three, ceil));
-  }
+  if (!c.wants(1) && is_plain(w) && is_floating(x.dtype())) return max_pool_of(x, w, ceil);
   const Places places(w, x.shape(), ceil);
   const Tensor around = places.padded(x, lowest(x.dtype()));
+  if (!c.wants(1) && w.rank() <= 3 && is_floating(x.dtype())) {
+    Windows within = w;
+    within.before = within.after = std::vector<int64_t>(w.rank());
+    return max_pool_of(around, within, false);
+  }
   Tensor best = places.place(around, 0);
   if (!c.wants(1)) {
     for (int64_t k = 1; k < places.total; ++k) best = maximum(best, places.place(around, k));

@@ -49,6 +49,9 @@ struct Support {
 struct KernelState {
   virtual ~KernelState() = default;
   size_t workspace_bytes = 0;
+  /// Of what the kernel's `keep` makes of the inputs in `kept_of`; 0: nothing.
+  size_t kept_bytes = 0;
+  IndexSet kept_of = {};
 };
 
 /// One tensor of a call. `data` is null for an input that was left out and for an empty tensor.
@@ -73,6 +76,7 @@ struct Call {
   std::span<const Arg> out;
   void* workspace = nullptr;
   Encoder* encoder = nullptr;  ///< null on the CPU
+  void* kept = nullptr;        ///< what `keep` made; null: nobody called it
 };
 
 /// A way to compute an op on one kind of device. Every function is given the definition it belongs
@@ -83,6 +87,11 @@ struct Kernel {
   std::shared_ptr<const KernelState> (*prepare)(const OpDef& op, const void* params,
                                                 const Specs& specs);
   void (*run)(const OpDef& op, const void* params, const KernelState& state, const Call& call);
+  /// Writes to `call.kept` what `run` needs of inputs that stay what they are, such as weights in
+  /// the order of a library: a plan calls it once, where it knows that. Null: there is no such
+  /// thing.
+  void (*keep)(const OpDef& op, const void* params, const KernelState& state,
+               const Call& call) = nullptr;
   /// Whether it may be asked about calls with complex numbers. Those that are not made for them
   /// need not know that there are such.
   bool takes_complex = false;
@@ -153,6 +162,19 @@ Kernel kernel(const char* name) {
           [](const OpDef& op, const void* p, const KernelState& state, const Call& c) {
             detail::call<run_fn, P>(op, p, static_cast<const State&>(state), c);
           }};
+}
+
+/// A kernel with a state that keeps what `void keep(const P&, const State&, const Call&)` makes.
+template <auto supports_fn, auto prepare_fn, auto run_fn, auto keep_fn>
+Kernel kernel(const char* name) {
+  using P = typename detail::ParamsOf<decltype(prepare_fn)>::type;
+  using State = typename std::remove_cvref_t<decltype(detail::call<prepare_fn, P>(
+      std::declval<const OpDef&>(), nullptr, std::declval<const Specs&>()))>::element_type;
+  Kernel k = kernel<supports_fn, prepare_fn, run_fn>(name);
+  k.keep = [](const OpDef& op, const void* p, const KernelState& state, const Call& c) {
+    detail::call<keep_fn, P>(op, p, static_cast<const State&>(state), c);
+  };
+  return k;
 }
 
 /// `supports` of a kernel that takes everything the op accepts.

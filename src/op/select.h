@@ -18,6 +18,7 @@ struct Prepared {
   IndexSet channels_last;  ///< inputs that must be copied to channels_last first
   bool needs_copies() const { return !contiguous.empty() || !channels_last.empty(); }
   void run(const void* params, const Call& call) const { kernel->run(*op, params, *state, call); }
+  void keep(const void* params, const Call& call) const { kernel->keep(*op, params, *state, call); }
 };
 
 /// Chooses the first kernel of the op's list that prefers these specs (else the first that can) and

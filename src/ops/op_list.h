@@ -383,6 +383,8 @@ MICA_CARRYING(matmul)
 MICA_CARRYING(quantized_conv2d)
 
 // joined ops; each room's patterns see what those before it made
+MICA_PATTERNS(math)
+MICA_PATTERNS(activation)
 MICA_PATTERNS(max_pool2d)
 MICA_PATTERNS(conv2d_pool)
 MICA_PATTERNS(max_pool2d_values)

@@ -231,7 +231,7 @@ TEST(JoinConvPool, ForwardIsOneNode) {
     EXPECT_EQ(p.pool.kernel, Size2(2, 4));
     EXPECT_EQ(p.relu, with_relu);
     EXPECT_EQ(g[g.outputs[0]].node, 0);
-    EXPECT_THAT(expect_same(values(), f(with_relu)), ElementsAre("conv2d_pool: composed"));
+    EXPECT_THAT(expect_same(values(), f(with_relu)), Contains("conv2d_pool: composed"));
   }
 }
 

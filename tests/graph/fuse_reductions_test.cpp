@@ -55,6 +55,16 @@ TEST(FuseReductions, AChainAndASumAreOneNode) {
   expect_near({uniform({300, 1000}, -1, 1), uniform({1000}, -1, 1)}, body, 3e-4F);
 }
 
+TEST(FuseReductions, RowsOfFewColumns) {
+  const Body body = [](std::span<const Tensor> in) -> Tensors {
+    return {sum(square(in[0]), {2}), max(neg(in[0]), {1, 2})};
+  };
+  manual_seed(4);
+  // Rows that end where pieces do, and rows that do not.
+  for (const int64_t columns : {2, 3, 7, 8, 9, 31})
+    expect_near({uniform({3, 700, columns}, -1, 1)}, body, 1e-5F);
+}
+
 TEST(FuseReductions, ASingleCallIsEnough) {
   const Body body = [](std::span<const Tensor> in) -> Tensors {
     return {max(abs(in[0])), min(exp(in[0]), {1, 2}, true)};

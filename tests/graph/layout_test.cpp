@@ -82,6 +82,40 @@ TEST(Layout, LeavesWhatWouldNotPay) {
   });
 }
 
+TEST(Layout, FloatsOnTheCpu) {
+  const Halves floats{.dtype = DType::f32};
+  const auto laid_out = [&](const Body& body) {
+    Graph g = floats.captured(body).graph;
+    choose_layout_on(DeviceKind::cpu, g);
+    remove_identities(g);
+    return g;
+  };
+  const Graph g = laid_out(stack);
+  EXPECT_THAT(ops_of(g), ElementsAre("copy", "conv2d", "relu", "conv2d", "add", "relu",
+                                     "max_pool2d", "conv2d", "copy"));
+  EXPECT_TRUE(in_channels_last(g, "conv2d"));
+  const Graph one = laid_out([](const Tensor& x, const Tensor& w, const Tensor& b) -> Tensors {
+    return {relu(conv(x, w, b))};
+  });
+  EXPECT_THAT(ops_of(one), Not(Contains("copy")));
+}
+
+TEST(Layout, OnTheCpuGivesWhatRowMajorImagesGive) {
+  manual_seed(4);
+  const Halves floats{.device = {}, .dtype = DType::f32};
+  const Tensor x = uniform({2, 8, 6, 10}, -1, 1);
+  CompiledFunction compiled(
+      [&](std::span<const Tensor> in) { return stack(in[0], floats.w, floats.b); });
+  const Tensors y = compiled({&x, 1});
+  const Graph& g = compiled.plan()->graph();
+  EXPECT_TRUE(std::any_of(g.nodes.begin(), g.nodes.end(),
+                          [&](const Node& n) { return g[n.out[0]].spec.is_channels_last(); }));
+  EXPECT_TRUE(y[0].is_contiguous());
+  EXPECT_THAT(y[0].to_vector<float>(),
+              testing::Pointwise(testing::FloatNear(1e-4F),
+                                 stack(x, floats.w, floats.b)[0].to_vector<float>()));
+}
+
 struct AllowTf32 {
   bool before = allow_tf32();
   explicit AllowTf32(bool on) { set_allow_tf32(on); }

@@ -31,7 +31,7 @@ constexpr int kStepsPerLaunch = 10;
 
 struct Options {
   std::vector<std::string> workloads;
-  std::string device = "auto";
+  NetworkFlags network;  // and the device
   std::vector<int64_t> batches;
   int64_t steps = 0;
   std::string only;
@@ -268,8 +268,7 @@ void add_bench(CLI::App& app) {
       ->check([known = CLI::IsMember(names)](const std::string& name) {
         return is_network(name) ? std::string() : known(name);
       });
-  command->add_option("--device", o->device, "cpu, cuda, cuda:N, or auto: CUDA where there is any")
-      ->capture_default_str();
+  add_network_flags(*command, o->network);
   command->add_option("--batch", o->batches, "Images per step; several may be given: 256,64")
       ->delimiter(',')
       ->check(at_least_one());
@@ -306,9 +305,10 @@ void add_bench(CLI::App& app) {
       "  mica bench server\n"
       "  mica bench lstm --batch 32,256\n"
       "  mica bench generate --breakdown\n"
-      "  mica bench model.onnx --batch 1,8,128");
+      "  mica bench model.onnx --batch 1,8,128\n"
+      "  mica bench detector.onnx --shape 1x3x640x640 --batch 1,8");
   command->callback([o] {
-    const Device device = choose_device(o->device);
+    const Device device = choose_device(o->network.device);
     set_allow_tf32(o->tf32);
     set_autotune(o->autotune);
     for (const std::string& name : o->workloads) {
@@ -318,7 +318,7 @@ void add_bench(CLI::App& app) {
       if (name == "lstm") bench_lstm(device, o->batches, o->json);
       if (name == "generate") bench_generate(device, o->breakdown, o->json);
       if (is_network(name))
-        (o->breakdown ? bench_network_steps : bench_network)(name, device, o->batches,
+        (o->breakdown ? bench_network_steps : bench_network)(name, o->network.parsed(), o->batches,
                                                              steps_of(*o, device), o->json);
       for (const Workload& w : workloads()) {
         if (name != w.name) continue;

@@ -2,6 +2,7 @@
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "mica/core/check.h"
 #include "mica/core/text.h"
@@ -52,24 +53,36 @@ Tensors inputs_of(const inference::Network& network, int64_t batch, Device devic
   return inputs;
 }
 
+/// "x=1x3x64x64" with another size of the first axis.
+std::string with_batch(const std::string& shape, int64_t batch) {
+  const size_t begin = shape.find('=') + 1;  // 0 where there is no name
+  const size_t end = std::min(shape.find('x', begin), shape.size());
+  return shape.substr(0, begin) + std::to_string(batch) + shape.substr(end);
+}
+
 /// Calls f(name, rows, binding) for each batch.
 template <class F>
-void for_each_batch(const std::string& path, Device device, const std::vector<int64_t>& batches,
-                    F&& f) {
-  const inference::Engine engine = open_network(path, {.device = device, .shapes = {}});
+void for_each_batch(const std::string& path, const NetworkOptions& options,
+                    const std::vector<int64_t>& batches, F&& f) {
   const std::string name = std::filesystem::path(path).filename();
+  std::optional<inference::Engine> engine;
   for (const int64_t batch : batches.empty() ? std::vector<int64_t>{0} : batches) {
-    const Tensors inputs = inputs_of(engine.network(), batch, device);
-    f(name, inputs[0].rank() > 0 ? inputs[0].size(0) : 1, engine.bind(inputs));
+    NetworkOptions now = options;
+    if (batch > 0)
+      for (std::string& shape : now.shapes) shape = with_batch(shape, batch);
+    if (!engine || !options.shapes.empty()) engine = open_network(path, now);
+    const Tensors inputs = inputs_of(engine->network(), batch, options.device);
+    f(name, inputs[0].rank() > 0 ? inputs[0].size(0) : 1, engine->bind(inputs));
   }
 }
 
 }  // namespace
 
-void bench_network(const std::string& path, Device device, const std::vector<int64_t>& batches,
-                   int64_t steps, bool json) {
+void bench_network(const std::string& path, const NetworkOptions& options,
+                   const std::vector<int64_t>& batches, int64_t steps, bool json) {
+  const Device device = options.device;
   for_each_batch(
-      path, device, batches,
+      path, options, batches,
       [&](const std::string& name, int64_t rows, const inference::Binding& binding) {
         const double seconds = seconds_of(binding, steps, device);
         const double rate = static_cast<double>(rows) / seconds;
@@ -84,12 +97,13 @@ void bench_network(const std::string& path, Device device, const std::vector<int
       });
 }
 
-void bench_network_steps(const std::string& path, Device device,
+void bench_network_steps(const std::string& path, const NetworkOptions& options,
                          const std::vector<int64_t>& batches, int64_t steps, bool json) {
-  for_each_batch(path, device, batches,
+  for_each_batch(path, options, batches,
                  [&](const std::string& name, int64_t rows, const inference::Binding& binding) {
                    bench_breakdown(fmt::format("{}, batch {}", printable(name), rows),
-                                   binding.plan(), seconds_of(binding, steps, device), json);
+                                   binding.plan(), seconds_of(binding, steps, options.device),
+                                   json);
                  });
 }
 

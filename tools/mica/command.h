@@ -36,11 +36,13 @@ void bench_lstm(Device device, const std::vector<int64_t>& batches, bool json);
 /// GPT-2 124M, one sequence, by a cache of keys and values; `breakdown` of the step that does it.
 void bench_generate(Device device, bool breakdown, bool json);
 
-/// Of a network from a file; of the batches given, or of its own.
-void bench_network(const std::string& path, Device device, const std::vector<int64_t>& batches,
-                   int64_t steps, bool json);
+// tools/mica/network.h
+struct NetworkOptions;
+struct NetworkFlags;
 
-struct NetworkFlags;  // tools/mica/network.h
+/// Of a network from a file; of the batches given, or of its own.
+void bench_network(const std::string& path, const NetworkOptions& options,
+                   const std::vector<int64_t>& batches, int64_t steps, bool json);
 void add_network_flags(CLI::App& command, NetworkFlags& flags);
 
 /// "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any. A CUDA device that cannot be had

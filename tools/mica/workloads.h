@@ -64,8 +64,9 @@ class Training {
 /// at that of a large matrix product, whichever takes longer. `seconds` is what a whole replay
 /// takes. What the plan writes is spoiled afterwards: see Plan::seconds_of_step.
 void bench_breakdown(const std::string& workload, const Plan& plan, double seconds, bool json);
+struct NetworkOptions;  // tools/mica/network.h
 /// The same of a network from a file; of the batches given, or of its own.
-void bench_network_steps(const std::string& path, Device device,
+void bench_network_steps(const std::string& path, const NetworkOptions& options,
                          const std::vector<int64_t>& batches, int64_t steps, bool json);
 
 double distance(const std::vector<float>& a, const std::vector<float>& b);

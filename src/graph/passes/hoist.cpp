@@ -8,6 +8,7 @@ namespace mica {
 namespace {
 
 constexpr double kSmallBytes = 1 << 16;
+constexpr double kComputedBytes = 1 << 22;
 
 double bytes(const Graph& g, const std::vector<ValueId>& ids) {
   return std::accumulate(ids.begin(), ids.end(), 0.0, [&](double sum, ValueId id) {
@@ -18,9 +19,12 @@ double bytes(const Graph& g, const std::vector<ValueId>& ids) {
 }
 
 /// What is kept takes memory for as long as the plan lives: no more than a wider copy of what it is
-/// made from.
+/// made from (floats of bytes), or what a table takes that a model computes of positions: a filter,
+/// a mask, an embedding. What is made of nothing, one number everywhere, is made again as fast as
+/// it is read.
 bool is_worth_keeping(const Graph& g, const Node& node) {
-  return node.is_view() || bytes(g, node.out) <= std::max(kSmallBytes, 2 * bytes(g, node.in));
+  const double small = node.in.empty() ? kSmallBytes : kComputedBytes;
+  return node.is_view() || bytes(g, node.out) <= std::max(small, 4 * bytes(g, node.in));
 }
 
 }  // namespace

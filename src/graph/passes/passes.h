@@ -73,9 +73,9 @@ void merge_common_subexpressions(Graph& graph);
 /// weight and bias, where the graph writes to none of them.
 void fold_batch_norm(Graph& graph);
 
-/// On CUDA, convolutions of f16 and bf16, and of f32 where TF32 is allowed, run in channels_last,
-/// with what lies between them and their gradients, where that converts fewer images than it
-/// spares.
+/// On CUDA convolutions of f16 and bf16, and of f32 where TF32 is allowed, on the CPU those of f32,
+/// run in channels_last, with what lies between them and their gradients, where that converts fewer
+/// images than it spares.
 void choose_layout(Graph& graph);
 /// The same for a graph as if it were to run on such a device.
 void choose_layout_on(DeviceKind kind, Graph& graph);

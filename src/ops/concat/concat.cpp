@@ -80,6 +80,7 @@ void run(const ConcatParams&, const ConcatState& state, const Call& c) {
 const OpDef& concat_op() {
   static OpDef def = Op<ConcatParams>("concat")
                          .inputs({"tensors..."})
+                         .formats({Format::images}, {Format::images})
                          .precision(Precision::widest)
                          .dtypes(kAllDTypes)
                          .moves()

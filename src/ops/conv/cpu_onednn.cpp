@@ -103,6 +103,10 @@ std::shared_ptr<State> make_state(const Convolution& c,
     s->reorder = dnnl::reorder(reorder);
     s->reorder_scratch = reorder.scratchpad_desc();
     bytes = std::max(bytes, s->reorder_scratch.get_size()) + padded(own_weight.get_size());
+    if (weight == Weight::read) {
+      s->kept_bytes = own_weight.get_size();
+      s->kept_of.insert(1);
+    }
   }
   s->workspace_bytes = bytes;
   return s;
@@ -130,6 +134,7 @@ struct Run {
   }
   /// The weight in the primitive's order.
   memory read_weight(const Arg& arg) const {
+    if (call.kept != nullptr) return at(s.own_weight, call.kept);
     const memory own = weight(arg);
     if (reorders()) reorder(at(s.weight, arg.data), own);
     return own;
@@ -201,6 +206,11 @@ void run_forward(const State& s, const Call& call) {
   if (call.in[2].defined()) args.emplace(DNNL_ARG_BIAS, run.at(s.bias, call.in[2].data));
   s.after.add_arguments(engine(), call, args);
   s.primitive.execute(stream(), args);
+}
+
+void keep_weight(const State& s, const Call& call) {
+  const Run run{s, call};
+  run.reorder(run.at(s.weight, call.in[1].data), run.at(s.own_weight, call.kept));
 }
 
 void run_dgrad(const State& s, const Call& call) {

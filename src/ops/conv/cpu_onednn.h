@@ -51,5 +51,7 @@ std::shared_ptr<State> prepare(const Convolution& conv, Direction direction);
 void run_forward(const State& state, const Call& call);
 void run_dgrad(const State& state, const Call& call);
 void run_wgrad(const State& state, const Call& call);
+/// The weight, which is input 1 of the first two, in the primitive's order.
+void keep_weight(const State& state, const Call& call);
 
 }  // namespace mica::onednn

@@ -162,14 +162,22 @@ std::shared_ptr<State> prepare(const Conv2dParams& params, const Specs& specs) {
   s->operand = s->columns.padded * (g.window() + 1);  // and the bias
   s->pixels = result_size(g.pixels(), s->columns);
   s->finish();
+  s->kept_bytes = static_cast<size_t>(s->operand) * sizeof(float);
+  s->kept_of = {1, 2};
   return s;
+}
+
+void keep(const Conv2dParams&, const State& s, const Call& call) {
+  arrange_forward(s, call.in[1].as<float>(), call.in[2].as<float>(),
+                  static_cast<float*>(call.kept));
 }
 
 void run(const Conv2dParams&, const State& s, const Call& call) {
   const Conv2dGeometry& g = s.g;
-  float* const weight = static_cast<float*>(call.workspace);
+  float* const weight = static_cast<float*>(call.kept != nullptr ? call.kept : call.workspace);
   float* const bias = weight + s.columns.padded * g.window();
-  arrange_forward(s, call.in[1].as<float>(), call.in[2].as<float>(), weight);
+  if (call.kept == nullptr)
+    arrange_forward(s, call.in[1].as<float>(), call.in[2].as<float>(), weight);
   for_images(s, call.workspace, [&](int64_t n, float* grid, float* pixels, float*) {
     put_image(s.in, s.channels_last, call.in[0].as<float>() + n * g.c * g.h * g.w, grid);
     forward_image(s, grid, weight, bias, pixels);
@@ -347,7 +355,7 @@ bool prefers_direct(const Conv2dGeometry& g, bool weight_gradient) {
          (!weight_gradient || g.window() < 1024);
 }
 
-Kernel conv2d_cpu_direct_kernel() { return kernel<supports, prepare, run>("direct"); }
+Kernel conv2d_cpu_direct_kernel() { return kernel<supports, prepare, run, keep>("direct"); }
 Kernel conv2d_dgrad_cpu_direct_kernel() {
   return kernel<supports_dgrad, prepare_dgrad, run_dgrad>("direct");
 }

@@ -66,6 +66,8 @@ std::shared_ptr<State> make_state(const Conv2dGeometry& g, bool channels_last, D
         std::max({gemm_scratch<T>(m, n, k), gemm_scratch<T>(n, m, k), gemm_scratch<T>(n, k, m),
                   gemm_scratch<T>(k, n, m), gemm_scratch<T>(k, m, n)}));
     state->workspace_bytes = state->elements() * sizeof(T);
+    state->kept_bytes = static_cast<size_t>(state->weight) * sizeof(T);
+    state->kept_of.insert(1);
   });
   return state;
 }
@@ -132,15 +134,14 @@ MatrixView<const T> constant(MatrixView<T> m) {
 
 enum class Product { forward, dgrad };
 
-// Copies the weight (o, c, kh, kw) to the workspace as the products want it, group by group. For
+// Copies the weight (o, c, kh, kw) to `result` as the products want it, group by group. For
 // planes it is their packed left operand: (group_out, window), or transposed for dgrad. The windows
 // of channels_last data run over (kh, kw, c), so the right operand of its products is (kh, kw, c,
 // group_out), or (group_out, kh, kw, c) for dgrad.
 template <class T>
-const T* arrange_weight(const State& s, const T* weight, void* workspace, Product product) {
+void arrange_weight(const State& s, const T* weight, T* result, Product product) {
   const Conv2dGeometry& g = s.g;
   const int64_t taps = g.kh * g.kw;
-  T* const result = static_cast<T*>(workspace);
   for (int64_t group = 0; group < g.groups; ++group, weight += g.group_out() * g.window()) {
     T* to = result + group * s.group_weight;
     if (!s.channels_last && product == Product::forward) {
@@ -157,7 +158,21 @@ const T* arrange_weight(const State& s, const T* weight, void* workspace, Produc
           }
     }
   }
-  return result;
+}
+
+// The weight as it was kept, else arranged in the workspace.
+template <class T>
+const T* arranged(const State& s, const Call& call, Product product) {
+  if (call.kept != nullptr) return static_cast<const T*>(call.kept);
+  T* const to = static_cast<T*>(call.workspace);
+  arrange_weight(s, call.in[1].as<T>(), to, product);
+  return to;
+}
+
+void keep(const State& s, const Call& call, Product product) {
+  switch_dtype(call.out[0].dtype(), [&]<class T>() {
+    arrange_weight(s, call.in[1].as<T>(), static_cast<T*>(call.kept), product);
+  });
 }
 
 // Calls f(scratch, strip) for every strip of the batch. Which strips share a scratch memory depends
@@ -187,7 +202,7 @@ std::shared_ptr<State> prepare(const Conv2dParams& params, const Specs& specs) {
 template <class T>
 void forward(const State& s, const Call& call) {
   const Conv2dGeometry& g = s.g;
-  const T* weight = arrange_weight(s, call.in[1].as<T>(), call.workspace, Product::forward);
+  const T* weight = arranged<T>(s, call, Product::forward);
   const Arg& bias = call.in[2];
   for_strips<T>(s, call.workspace, [&](const Scratch<T>& scratch, const Strip& strip) {
     const int64_t p = strip.pixels(g);
@@ -220,6 +235,10 @@ void run(const Conv2dParams&, const State& state, const Call& call) {
   switch_dtype(call.out[0].dtype(), [&]<class T>() { forward<T>(state, call); });
 }
 
+void keep_forward(const Conv2dParams&, const State& state, const Call& call) {
+  keep(state, call, Product::forward);
+}
+
 Support supports_dgrad(const Conv2dGradParams&, const Specs& specs) {
   return supports_like_output(specs);
 }
@@ -232,7 +251,7 @@ std::shared_ptr<State> prepare_dgrad(const Conv2dGradParams& params, const Specs
 template <class T>
 void dgrad(const State& s, const Call& call) {
   const Conv2dGeometry& g = s.g;
-  const T* weight = arrange_weight(s, call.in[1].as<T>(), call.workspace, Product::dgrad);
+  const T* weight = arranged<T>(s, call, Product::dgrad);
   // Strips of one image add to the same elements, so an image belongs to one thread.
   const int64_t image_size = g.c * g.h * g.w;
   parallel_for(s.threads, 1, [&](int64_t begin, int64_t end) {
@@ -268,6 +287,10 @@ void dgrad(const State& s, const Call& call) {
 
 void run_dgrad(const Conv2dGradParams&, const State& state, const Call& call) {
   switch_dtype(call.out[0].dtype(), [&]<class T>() { dgrad<T>(state, call); });
+}
+
+void keep_dgrad(const Conv2dGradParams&, const State& state, const Call& call) {
+  keep(state, call, Product::dgrad);
 }
 
 Support supports_wgrad(const Conv2dGradParams&, const Specs& specs) {
@@ -316,9 +339,9 @@ void run_wgrad(const Conv2dGradParams&, const State& state, const Call& call) {
 
 }  // namespace
 
-Kernel conv2d_im2col_kernel() { return kernel<supports, prepare, run>("im2col"); }
+Kernel conv2d_im2col_kernel() { return kernel<supports, prepare, run, keep_forward>("im2col"); }
 Kernel conv2d_dgrad_im2col_kernel() {
-  return kernel<supports_dgrad, prepare_dgrad, run_dgrad>("im2col");
+  return kernel<supports_dgrad, prepare_dgrad, run_dgrad, keep_dgrad>("im2col");
 }
 Kernel conv2d_wgrad_im2col_kernel() {
   return kernel<supports_wgrad, prepare_wgrad, run_wgrad>("im2col");

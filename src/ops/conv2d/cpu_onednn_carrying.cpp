@@ -14,9 +14,9 @@ const Conv2dParams& conv_of(const AnchoredParams& params) {
 }
 
 std::optional<onednn::PostOps> post_ops(const AnchoredParams& params, const Specs& specs) {
-  const onednn::Convolution conv = conv2d_onednn_problem(conv_of(params), specs);
-  return onednn::post_ops_of(params, conv2d_op(), specs,
-                             [&](const TensorSpec& s) { return beside_y(conv, s); });
+  return onednn::post_ops_of(params, conv2d_op(), specs, [&](const TensorSpec& s) {
+    return conv2d_onednn_operand(conv_of(params), specs, s);
+  });
 }
 
 Support supports(const AnchoredParams& params, const Specs& specs) {
@@ -43,9 +43,14 @@ std::shared_ptr<onednn::State> prepare(const AnchoredParams& params, const Specs
 void run(const AnchoredParams&, const onednn::State& state, const Call& call) {
   onednn::run_forward(state, call);
 }
+void keep(const AnchoredParams&, const onednn::State& state, const Call& call) {
+  onednn::keep_weight(state, call);
+}
 
 }  // namespace
 
-Kernel conv2d_carrying_onednn_kernel() { return kernel<supports, prepare, run>("conv2d_onednn"); }
+Kernel conv2d_carrying_onednn_kernel() {
+  return kernel<supports, prepare, run, keep>("conv2d_onednn");
+}
 
 }  // namespace mica

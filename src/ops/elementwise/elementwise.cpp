@@ -75,6 +75,11 @@ std::optional<Number> known_number(const Tensor& x) {
   return constants().value_of(x.storage().get());
 }
 
+Tensor with_known_number(const Tensor& x) {
+  if (x.rank() != 0 || !is_floating(x.dtype()) || x.device().is_null()) return x;
+  return constants().get(x.item_number(), x.dtype(), x.device());
+}
+
 Tensor call(const OpDef& op, const Tensor& a, const Tensor& b) {
   if (a.dtype() == b.dtype()) return dispatch(op, NoParams{}, {a, b})[0];
   const DType t = promote(a.dtype(), b.dtype());

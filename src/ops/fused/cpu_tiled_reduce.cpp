@@ -93,30 +93,50 @@ Support supports(const FusedReduceParams& p, const Specs& s) {
   return Support::yes();
 }
 
+/// Of so few columns a row is summed faster without vectors.
+constexpr int64_t kFewColumns = 8;
+
+template <class T>
+double fold_row(Fold fold, const T* x, int64_t n) {
+  if (fold != Fold::sum || n > kFewColumns) return fold_run(fold, x, n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(static_cast<Compute<T>>(x[i]));
+  return sum;
+}
+
 template <class T>
 void run_as(const FusedReduceParams& p, const ReduceState& state, const Call& c) {
   auto* const parts = static_cast<double*>(c.workspace);
+  T* const out = c.out[0].as<T>();
   const auto result = c.in.size() + static_cast<size_t>(p.program->outputs[0]);
   const int64_t columns = state.rows.columns;
-  const int64_t grain = std::max<int64_t>(1, kElementGrain / state.pieces.elements());
-  parallel_for(state.pieces.count, grain, [&](int64_t begin, int64_t end) {
+  const Pieces& pieces = state.pieces;
+  const int64_t grain = std::max<int64_t>(1, kElementGrain / pieces.elements());
+  parallel_for(pieces.count, grain, [&](int64_t begin, int64_t end) {
     PieceBuffer buffer(state, c);
     for (int64_t piece = begin; piece < end; ++piece) {
       const int64_t n = run_piece(*p.program, state, c, piece, buffer.data);
       const auto* x = reinterpret_cast<const T*>(buffer.data[result]);
-      const int64_t first = state.pieces.offsets(piece)[0];
-      for (int64_t i = 0; i < n;) {
-        const int64_t row = (first + i) / columns;
-        const int64_t here = std::min(n - i, (row + 1) * columns - first - i);
-        parts[row + piece] = fold_run(p.fold, x + i, here);
-        i += here;
+      const int64_t first = pieces.offsets(piece)[0];
+      int64_t row = first / columns;
+      for (int64_t at = row * columns - first; at < n; at += columns, ++row) {
+        const int64_t from = std::max<int64_t>(at, 0);
+        const int64_t here = std::min(at + columns, n) - from;
+        const double all = fold_row(p.fold, x + from, here);
+        if (here == columns) {
+          out[row] = static_cast<T>(all);
+        } else {
+          parts[row + piece] = all;
+        }
       }
     }
   });
-  T* const out = c.out[0].as<T>();
-  parallel_for(state.rows.count, kElementGrain / 8, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t last = state.piece_of((row + 1) * columns - 1);
+  // A row of several pieces is joined for the last of them.
+  parallel_for(pieces.count, kElementGrain / 8, [&](int64_t begin, int64_t end) {
+    for (int64_t last = begin; last < end; ++last) {
+      const int64_t first = pieces.offsets(last)[0];
+      const int64_t row = first / columns;
+      if (row * columns == first || state.piece_of((row + 1) * columns - 1) != last) continue;
       int64_t piece = state.piece_of(row * columns);
       double all = parts[row + piece];
       while (++piece <= last) all = join(p.fold, all, parts[row + piece]);

@@ -144,6 +144,7 @@ ElementWords pad_value(const PadParams& p, DType dtype) {
 const OpDef& pad_op() {
   static OpDef def = Op<PadParams>("pad")
                          .inputs({"x"})
+                         .formats({Format::images}, {Format::images})
                          .moves()
                          .infer<infer>()
                          .vjp<vjp>({})

@@ -103,6 +103,8 @@ void add_passes(State& s, const Quantization& q, const memory::desc& bytes,
     s.pack_scratch = pack.scratchpad_desc();
     scratch = std::max(scratch, s.pack_scratch.get_size());
     s.packed = piece(packed);
+    s.kept_bytes = packed.get_size();
+    s.kept_of.insert(1);
   }
   if (product != s.y) {
     const dnnl::reorder::primitive_desc unpack(engine(), product, engine(), s.y, attributes());
@@ -115,9 +117,10 @@ void add_passes(State& s, const Quantization& q, const memory::desc& bytes,
   s.workspace_bytes = end + scratch;
 }
 
+memory at(const memory::desc& desc, void* data) { return {desc, engine(), data}; }
+
 void run_state(const State& s, const Call& call) {
   auto* workspace = static_cast<std::byte*>(call.workspace);
-  const auto at = [](const memory::desc& desc, void* data) { return memory(desc, engine(), data); };
   const auto piece = [&](const State::Piece& p) { return at(p.desc, workspace + p.at); };
   const auto scratch = [&](const memory::desc& d) { return at(d, workspace + s.scratch_at); };
   const auto reorder = [&](const dnnl::primitive& primitive, const memory& from, const memory& to,
@@ -132,7 +135,9 @@ void run_state(const State& s, const Call& call) {
     x = bytes;
   }
   memory weight = at(s.weight, call.in[1].data);
-  if (s.pack) {
+  if (s.pack && call.kept != nullptr) {
+    weight = at(s.packed.desc, call.kept);
+  } else if (s.pack) {
     const memory packed = piece(s.packed);
     reorder(s.pack, weight, packed, s.pack_scratch);
     weight = packed;
@@ -150,6 +155,13 @@ void run_state(const State& s, const Call& call) {
                  at(s.by_channel, call.in[3].data));
   s.compute.execute(stream(), args);
   if (s.unpack) reorder(s.unpack, product, y, s.unpack_scratch);
+}
+
+void keep_weight(const State& s, const Call& call) {
+  auto* scratch = static_cast<std::byte*>(call.workspace) + s.scratch_at;
+  s.pack.execute(stream(), {{DNNL_ARG_FROM, at(s.weight, call.in[1].data)},
+                            {DNNL_ARG_TO, at(s.packed.desc, call.kept)},
+                            {DNNL_ARG_SCRATCHPAD, at(s.pack_scratch, scratch)}});
 }
 
 Support refused(const Specs& specs) {
@@ -210,6 +222,9 @@ std::shared_ptr<State> prepare_conv(const QuantizedConv2dParams& p, const Specs&
 void run_conv(const QuantizedConv2dParams&, const State& s, const Call& call) {
   run_state(s, call);
 }
+void keep_conv(const QuantizedConv2dParams&, const State& s, const Call& call) {
+  keep_weight(s, call);
+}
 
 Support supports_linear(const QuantizedLinearParams&, const Specs& specs) {
   Support support = refused(specs);
@@ -242,14 +257,17 @@ std::shared_ptr<State> prepare_linear(const QuantizedLinearParams& p, const Spec
 void run_linear(const QuantizedLinearParams&, const State& s, const Call& call) {
   run_state(s, call);
 }
+void keep_linear(const QuantizedLinearParams&, const State& s, const Call& call) {
+  keep_weight(s, call);
+}
 
 }  // namespace
 
 Kernel quantized_conv2d_onednn_kernel() {
-  return kernel<supports_conv, prepare_conv, run_conv>("onednn");
+  return kernel<supports_conv, prepare_conv, run_conv, keep_conv>("onednn");
 }
 Kernel quantized_linear_onednn_kernel() {
-  return kernel<supports_linear, prepare_linear, run_linear>("onednn");
+  return kernel<supports_linear, prepare_linear, run_linear, keep_linear>("onednn");
 }
 
 }  // namespace mica

@@ -62,11 +62,13 @@ class Product : public PackedProduct {
   size_t workspace_bytes() const override {
     return std::max(scratch_.get_size(), reorder_scratch_.get_size());
   }
-  std::unique_ptr<Steps> start(const void* b, void* packed, void* workspace) const override {
+  void pack(const void* b, void* packed, void* workspace) const override {
     const ThreadLimit limit(threads_);
     reorder_.execute(stream(), {{DNNL_ARG_FROM, at(plain_, b)},
                                 {DNNL_ARG_TO, at(packed_, packed)},
                                 {DNNL_ARG_SCRATCHPAD, at(reorder_scratch_, workspace)}});
+  }
+  std::unique_ptr<Steps> start(const void* packed, void* workspace) const override {
     return std::make_unique<OfSteps>(*this, packed, workspace);
   }
 
@@ -140,7 +142,9 @@ std::shared_ptr<RecurrentGemmState> prepare_grad(const RecurrentGradParams& para
 
 }  // namespace
 
-Kernel recurrent_onednn_kernel() { return kernel<supports, prepare, run_recurrent_gemm>("onednn"); }
+Kernel recurrent_onednn_kernel() {
+  return kernel<supports, prepare, run_recurrent_gemm, keep_recurrent_gemm>("onednn");
+}
 Kernel recurrent_grad_onednn_kernel() {
   return kernel<supports_grad, prepare_grad, run_recurrent_grad_gemm>("onednn");
 }

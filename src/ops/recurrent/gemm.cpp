@@ -116,9 +116,9 @@ void RecurrentEngine::weight_gradient(RecurrentProduct which, const void* dy, co
   run(which, {dy, x, nullptr}, {dw, db ? db : unused_bias_gradient_});
 }
 
-void RecurrentEngine::pack(RecurrentProduct which, const void* b, void* to) {
+void RecurrentEngine::start(RecurrentProduct which, const void* packed) {
   if (const PackedProduct* product = products_.packed(which))
-    steps_ = product->start(b, to, workspace_);
+    steps_ = product->start(packed, workspace_);
 }
 
 Support supports_recurrent_gemm(const Specs& specs) {
@@ -144,11 +144,16 @@ std::shared_ptr<RecurrentGemmState> prepare_recurrent_gemm(const RecurrentPasses
   auto state = std::make_shared<RecurrentGemmState>(std::move(products));
   const auto size = static_cast<int64_t>(size_of(x.dtype));
   WorkspaceParts parts;
+  // What is made of the weights comes first, so that it can be kept elsewhere.
   if (!passes.packed(p)) {
     state->w_ih = parts.add(p.rows() * p.inputs * size);
     state->w_hh = parts.add(p.rows() * p.outputs * size);
   }
   if (bias) state->bias = parts.add(p.rows() * size);
+  if (const PackedProduct* packed = state->products.packed(RecurrentProduct::step))
+    state->packed = parts.add(static_cast<int64_t>(packed->packed_bytes()));
+  state->kept_bytes = parts.bytes();
+  state->kept_of = {kWIh, kWHh, kBIh, kBHh};
   if (!params.keep) state->gates = parts.add(p.steps * p.batch * p.rows() * size);
   if (!params.keep && p.has_cells()) state->cells = parts.add(2 * p.batch * p.units * size);
   state->step = parts.add(p.batch * p.rows() * size);
@@ -156,39 +161,68 @@ std::shared_ptr<RecurrentGemmState> prepare_recurrent_gemm(const RecurrentPasses
   if (p.projected && lengths) state->projected = parts.add(p.batch * p.outputs * size);
   if (lengths) state->state = parts.add(p.batch * p.outputs * size);
   state->library = parts.add(static_cast<int64_t>(state->products.workspace_bytes()));
-  if (const PackedProduct* packed = state->products.packed(RecurrentProduct::step))
-    state->packed = parts.add(static_cast<int64_t>(packed->packed_bytes()));
   state->workspace_bytes = parts.bytes();
   return state;
+}
+
+namespace {
+
+/// The weights as the products of a walk read them.
+struct WalkedWeights {
+  const void *ih, *hh, *bias;
+};
+
+/// In the part of `memory` that is for them, where they are not taken as they are; made there
+/// first, or found.
+WalkedWeights walked_weights(const RecurrentGemmState& s, const Call& call, void* memory,
+                             bool make) {
+  using namespace recurrent_io;
+  const RecurrentPasses& passes = s.products.passes;
+  const RecurrentProblem& p = s.products.problem;
+  const DType dtype = s.products.dtype;
+  const auto in = [&](int i) { return call.in[static_cast<size_t>(i)].data; };
+  WalkedWeights w{in(kWIh), in(kWHh), nullptr};
+  if (!passes.packed(p)) {
+    void* const ih = offset(memory, s.w_ih);
+    void* const hh = offset(memory, s.w_hh);
+    if (make) passes.pack(p, dtype, w.ih, p.inputs, true, ih, call.encoder);
+    if (make) passes.pack(p, dtype, w.hh, p.outputs, false, hh, call.encoder);
+    w.ih = ih;
+    w.hh = hh;
+  }
+  if (in(kBIh)) {
+    void* const bias = offset(memory, s.bias);
+    if (make) passes.pack_bias(p, dtype, in(kBIh), in(kBHh), bias, call.encoder);
+    w.bias = bias;
+  }
+  if (const PackedProduct* product = s.products.packed(RecurrentProduct::step)) {
+    void* const to = offset(memory, s.packed);
+    if (make) product->pack(w.hh, to, offset(call.workspace, s.library));
+    w.hh = to;
+  }
+  return w;
+}
+
+}  // namespace
+
+void keep_recurrent_gemm(const RecurrentParams&, const RecurrentGemmState& s, const Call& call) {
+  walked_weights(s, call, call.kept, true);
 }
 
 void run_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState& s,
                         const Call& call) {
   using namespace recurrent_io;
-  const RecurrentPasses& passes = s.products.passes;
   const RecurrentProblem& p = s.products.problem;
-  const DType dtype = s.products.dtype;
   const auto part = [&](size_t at) { return static_cast<void*>(offset(call.workspace, at)); };
   const auto in = [&](int i) { return call.in[static_cast<size_t>(i)].data; };
   const auto out = [&](int i) { return call.out[static_cast<size_t>(i)].data; };
   const auto* lengths = static_cast<const int64_t*>(in(kLengths));
-  const void* w_ih = in(kWIh);
-  const void* w_hh = in(kWHh);
-  if (!passes.packed(p)) {
-    passes.pack(p, dtype, w_ih, p.inputs, true, part(s.w_ih), call.encoder);
-    passes.pack(p, dtype, w_hh, p.outputs, false, part(s.w_hh), call.encoder);
-    w_ih = part(s.w_ih);
-    w_hh = part(s.w_hh);
-  }
-  const void* bias = nullptr;
-  if (in(kBIh)) {
-    passes.pack_bias(p, dtype, in(kBIh), in(kBHh), part(s.bias), call.encoder);
-    bias = part(s.bias);
-  }
-  RecurrentEngine engine(s.products, bias, nullptr, part(s.library), call.encoder);
-  engine.pack(RecurrentProduct::step, w_hh, part(s.packed));
+  const bool kept = call.kept != nullptr;
+  const WalkedWeights w = walked_weights(s, call, kept ? call.kept : call.workspace, !kept);
+  RecurrentEngine engine(s.products, w.bias, nullptr, part(s.library), call.encoder);
+  engine.start(RecurrentProduct::step, w.hh);
   walk_forward(engine, p,
-               {in(kX), w_ih, w_hh, in(kWHr), in(kH0), in(kC0), lengths, out(kY), out(kHn),
+               {in(kX), w.ih, w.hh, in(kWHr), in(kH0), in(kC0), lengths, out(kY), out(kHn),
                 out(kCn), params.keep ? out(kGates) : part(s.gates), params.keep,
                 params.keep ? out(kCells) : part(s.cells), part(s.step), part(s.hidden),
                 part(s.projected), lengths ? part(s.state) : nullptr});
@@ -262,7 +296,9 @@ void run_recurrent_grad_gemm(const RecurrentGradParams& params, const RecurrentG
     dw_hh = part(s.dw_hh);
   }
   RecurrentEngine engine(s.products, nullptr, part(s.unused), part(s.library), call.encoder);
-  engine.pack(RecurrentProduct::step_back, w_hh, part(s.packed));
+  if (const PackedProduct* product = s.products.packed(RecurrentProduct::step_back))
+    product->pack(w_hh, part(s.packed), part(s.library));
+  engine.start(RecurrentProduct::step_back, part(s.packed));
   walk_backward(engine, p,
                 {in(kX),
                  w_ih,

@@ -36,8 +36,10 @@ class PackedProduct {
   virtual ~PackedProduct() = default;
   virtual size_t packed_bytes() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  /// Brings b into that order, to `packed`, for the products with it that follow.
-  virtual std::unique_ptr<Steps> start(const void* b, void* packed, void* workspace) const = 0;
+  /// Brings b into that order.
+  virtual void pack(const void* b, void* packed, void* workspace) const = 0;
+  /// For the products with what was packed that follow.
+  virtual std::unique_ptr<Steps> start(const void* packed, void* workspace) const = 0;
 };
 /// Of (rows, depth) and (depth, cols), which lies transposed or not. Raises Unsupported where the
 /// library has none.
@@ -97,8 +99,8 @@ class RecurrentEngine {
   void product(RecurrentProduct which, const void* a, const void* b, void* out) const;
   void weight_gradient(RecurrentProduct which, const void* dy, const void* x, void* dw,
                        void* db) const;
-  /// Where the product of the steps is packed, b is packed to `to` and need not be given again.
-  void pack(RecurrentProduct which, const void* b, void* to);
+  /// Where the product of the steps is packed, its right operand is what lies there from now on.
+  void start(RecurrentProduct which, const void* packed);
 
   const RecurrentPasses& passes;
   const DType dtype;
@@ -136,6 +138,9 @@ std::shared_ptr<RecurrentGemmState> prepare_recurrent_grad_gemm(const RecurrentP
                                                                 MakePacked* make_packed = nullptr);
 void run_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState& state,
                         const Call& call);
+/// Keeps what is made of the weights.
+void keep_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState& state,
+                         const Call& call);
 void run_recurrent_grad_gemm(const RecurrentGradParams& params, const RecurrentGemmState& state,
                              const Call& call);
 

@@ -11,8 +11,8 @@ inline constexpr bool kAvx512Files = false;
 
 /// Whether the processor can run them: it is x86-64-v4.
 bool has_avx512();
-/// Whether its wide vectors are worth more than AVX2's in products, too. Zen 4 takes them in two
-/// halves, and there are fewer of them to fit a size.
+/// Whether its wide vectors are worth more than AVX2's in products, too: Intel's and, from Zen 5
+/// on, AMD's. Zen 4 takes them in two halves, and there are fewer of them to fit a size.
 bool has_full_rate_avx512();
 
 }  // namespace mica
