@@ -129,6 +129,34 @@ TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
               HasSubstr("\\x1b[2J\\xff.png: cannot be opened"));
 }
 
+TEST(Tool, TrainsOnImagesOfOnesOwn) {
+  if (output_of("devices").empty()) GTEST_SKIP() << "the mica command was not built";
+  const TemporaryDirectory directory;
+  const std::string images = directory.file("photos");
+  for (const std::string part : {"train", "test"})
+    for (int i = 0; i < 12; ++i) {
+      const std::string folder =
+          fmt::format("{}/{}/{}", images, part, i % 2 == 0 ? "dark" : "light");
+      std::filesystem::create_directories(folder);
+      io::write_png(fmt::format("{}/{}.png", folder, i),
+                    full({3, 30 + i, 40}, i % 2 == 0 ? 20 + i : 200 + i, {.dtype = DType::u8}));
+    }
+  const std::string run = directory.file("run");
+  const std::string train =
+      "train resnet18 --device cpu --epochs 4 --batch 4 --lr 0.05 "
+      "--image-size 32 --augment --json --data " +
+      images + " --out " + run;
+  EXPECT_THAT(output_of(train + " 2>&1"), HasSubstr(R"("epoch":4,)"));
+  EXPECT_THAT(output_of("eval --device cpu --json " + run), HasSubstr(R"("images":12,)"));
+  EXPECT_THAT(output_of("train --device cpu --epochs 5 --json --resume " + run),
+              HasSubstr(R"("epoch":5,)"));
+  EXPECT_THAT(output_of("predict --device cpu --json " + run + " " + images + "/test/light/1.png"),
+              testing::ContainsRegex(R"("class":[01],"name":"(dark|light)")"));
+  std::filesystem::rename(images + "/test/light", images + "/test/bright");
+  EXPECT_THAT(output_of(train + "2 2>&1"),
+              HasSubstr("the folders of classes in `test` are not those in `train`"));
+}
+
 TEST(Tool, ALanguageModelLearnsAndWrites) {
   const TemporaryDirectory directory;
   std::string lines;

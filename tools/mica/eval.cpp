@@ -27,12 +27,10 @@ std::string dumped(const nlohmann::ordered_json& line) {
 
 void evaluate(const Options& o) {
   const Device device = choose_device(o.device);
-  const TrainedModel trained = load_run(o.run, device);
-  const data::TensorDataset images =
-      load_images(o.data.empty() ? trained.config.data : o.data, false);
-  const train::Evaluation e =
-      train::evaluate(trained.model, data::Loader(images, {.batch = 1000, .device = device}),
-                      {.compile = false, .mistakes = false});
+  TrainedModel trained = load_run(o.run, device);
+  if (!o.data.empty()) trained.config.data = o.data;
+  const train::Evaluation e = train::evaluate(trained.model, test_loader(trained.config, device),
+                                              {.compile = false, .mistakes = false});
   if (o.json) {
     const nlohmann::ordered_json line = {{"run", o.run},
                                          {"checkpoint", trained.file},
@@ -47,14 +45,13 @@ void evaluate(const Options& o) {
   }
 }
 
-/// An image file as the network expects it, (1, 1, 28, 28): grey, of that size, and shifted and
-/// scaled like the training images.
+/// An image file as the network expects it, (1, C, H, W): grey where it was trained on such, of
+/// that size, and shifted and scaled like the training images.
 Tensor as_input(const std::string& file, const RunConfig& config) {
-  const Tensor pixels = io::read_image(file, {.channels = 1});
-  const Tensor x =
-      reshape(mul(cast(pixels, DType::f32), 1.0 / 255), {1, 1, pixels.size(1), pixels.size(2)});
+  const Tensor pixels = io::read_image(file, {.channels = config.channels()});
+  const Tensor x = unsqueeze(mul(cast(pixels, DType::f32), 1.0 / 255), 0);
   const std::vector<int64_t> first = {0};
-  return data::normalize({config.mean}, {config.std})(data::resize(28)(x, first), first);
+  return normalize(config)(data::resize(config.image_size)(x, first), first);
 }
 
 void predict(const Options& o) {
@@ -100,7 +97,8 @@ void add_eval(CLI::App& app) {
   auto* command = app.add_subcommand("eval", "Test a trained network");
   auto o = std::make_shared<Options>();
   add_common(*command, *o);
-  command->add_option("--data", o->data, "Directory with the IDX files (else the run's)");
+  command->add_option("--data", o->data,
+                      "Directory with the images, as of `mica train` (else the run's)");
   command->footer(
       "Examples:\n  mica eval runs/lenet\n  mica eval runs/lenet/last.safetensors --json");
   command->callback([o] { evaluate(*o); });
@@ -110,7 +108,7 @@ void add_predict(CLI::App& app) {
   auto* command = app.add_subcommand("predict", "Say what a trained network sees in images");
   auto o = std::make_shared<Options>();
   add_common(*command, *o);
-  command->add_option("image", o->images, "PNG or JPEG files: light on dark, as Fashion-MNIST's")
+  command->add_option("image", o->images, "PNG or JPEG files; for Fashion-MNIST light on dark")
       ->required();
   command->footer(
       "Examples:\n  mica predict runs/lenet shoe.png\n  mica predict runs/lenet *.jpg --json");

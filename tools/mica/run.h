@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "mica/data/dataset.h"
+#include "mica/data/loader.h"
 #include "mica/nn/module.h"
 
 namespace mica::tool {
@@ -12,7 +12,9 @@ namespace mica::tool {
 /// `train --resume` need nothing else.
 struct RunConfig {
   std::string model = "lenet";
-  std::string data;  ///< directory; empty: $MICA_DATA, else Debian's Fashion-MNIST
+  /// Directory; empty: $MICA_DATA, else Debian's Fashion-MNIST. One with the folders `train` and
+  /// `test` has images of its own, in a folder for each class.
+  std::string data;
   std::string device = "auto";
   int64_t epochs = 10;
   int64_t batch = 64;
@@ -32,9 +34,15 @@ struct RunConfig {
   std::string precision = {};  ///< of the Trainer
   bool autotune = false;
   // Of the images, which `mica predict` has not.
+  int64_t image_size = 0;  ///< height and width; 0: 28 of Fashion-MNIST, 224 of others
   std::vector<std::string> class_names = {};
-  float mean = 0;
-  float std = 1;
+  std::vector<float> mean = {};  ///< of each channel
+  std::vector<float> std = {};
+
+  int64_t channels() const { return static_cast<int64_t>(mean.size()); }
+  int64_t classes() const { return static_cast<int64_t>(class_names.size()); }
+  /// Not Fashion-MNIST, but coloured ones from files that are read as they come.
+  bool own_images() const { return channels() == 3; }
 };
 
 std::string to_json(const RunConfig& config);
@@ -43,8 +51,15 @@ RunConfig config_from_json(const std::string& text, const std::string& file);
 /// The configuration that a checkpoint, or the last one of a run's directory, was saved with.
 RunConfig config_of_run(const std::string& path);
 
-/// Images and classes, with pixels shifted and scaled as the networks expect them or in [0, 1].
-data::TensorDataset load_images(const std::string& directory, bool train, bool normalize = true);
+/// The images, and in `config` what there is to know of them. Those of Fashion-MNIST may be shifted
+/// and scaled already.
+data::Dataset load_images(RunConfig& config, bool train, bool normalized);
+/// What tests them, in large batches.
+data::Loader test_loader(RunConfig& config, Device device, bool resident = false);
+/// What shifts and scales their pixels as the networks expect them.
+data::Transform normalize(const RunConfig& config);
+/// A network without weights for such images.
+nn::Module make_network(const RunConfig& config);
 
 /// A run's network with its weights, in evaluation mode on a device.
 struct TrainedModel {
