@@ -21,16 +21,17 @@ bool has_channels(const Graph& g, const Node& node) {
 
 /// The node whose result a batch norm alone reads and could be made to give what it gives; -1:
 /// none.
-int foldable(const Graph& g, const std::vector<bool>& constant, const Node& norm) {
-  const Index index(g);
+int foldable(const Graph& g, const Index& index, const std::vector<bool>& constant,
+             const Node& norm) {
   const Node* before = maker(g, norm.in[0]);
   if (!before || !has_channels(g, *before) || index.uses(norm.in[0]) != 1 ||
       !lie_alike(g[norm.in[0]].spec, g[norm.out[0]].spec) || index.uses(norm.out[1]) != 0 ||
       index.uses(norm.out[2]) != 0)
     return -1;
   const int place = g[norm.in[0]].node;
-  const auto known = [&](ValueId id) {
-    return id == kNoValue || (constant[static_cast<size_t>(id)] && g[id].node < place);
+  const auto known = [&](ValueId id) {  // what is past the end is folded
+    return id == kNoValue || static_cast<size_t>(id) >= constant.size() ||
+           (constant[static_cast<size_t>(id)] && g[id].node < place);
   };
   const bool all = known(before->in[1]) && known(before->in[2]) &&
                    std::all_of(norm.in.begin() + 1, norm.in.end(), known);
@@ -63,40 +64,43 @@ struct Folding {
   }
 };
 
-void fold(Graph& g, int norm_at, int place) {
-  const Node norm = g.nodes[static_cast<size_t>(norm_at)];
-  const Node before = g.nodes[static_cast<size_t>(place)];
+/// Lets the node at `place` make what the batch norm makes.
+void fold(Graph& g, Insertions& insertions, const Node& norm, int place) {
+  Node& whole = g.nodes[static_cast<size_t>(place)];
   std::vector<ValueId> arguments;
   for (const ValueId id :
-       {before.in[1], before.in[2], norm.in[1], norm.in[2], norm.in[3], norm.in[4]})
+       {whole.in[1], whole.in[2], norm.in[1], norm.in[2], norm.in[3], norm.in[4]})
     if (id != kNoValue) arguments.push_back(id);
-  const size_t count = g.nodes.size();
   const std::vector<ValueId> folded =
-      insert_before(g, place,
-                    Folding{norm.params.as<BatchNormParams>().eps, before.in[2] != kNoValue,
-                            norm.in[1] != kNoValue, norm.in[2] != kNoValue},
-                    arguments);
-  const size_t more = g.nodes.size() - count;
-  const size_t at = static_cast<size_t>(place) + more;
-  Node& whole = g.nodes[at];
+      insertions.add(place,
+                     Folding{norm.params.as<BatchNormParams>().eps, whole.in[2] != kNoValue,
+                             norm.in[1] != kNoValue, norm.in[2] != kNoValue},
+                     arguments);
   whole.in[1] = folded[0];
   whole.in[2] = folded[1];
   whole.out[0] = norm.out[0];
-  g[norm.out[0]].node = static_cast<int>(at);
-  std::vector<bool> keep(g.nodes.size(), true);
-  keep[static_cast<size_t>(norm_at) + more] = false;
-  remove_nodes(g, keep);
+  g[norm.out[0]].node = place;
 }
 
 }  // namespace
 
 void fold_batch_norm(Graph& graph) {
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
-    const Node& node = graph.nodes[static_cast<size_t>(i)];
-    if (!is(node, "batch_norm") || node.params.as<BatchNormParams>().training) continue;
-    const int place = foldable(graph, constants(graph), node);
-    if (place >= 0) fold(graph, i, place);
+  const auto normalises = [](const Node& node) {
+    return is(node, "batch_norm") && !node.params.as<BatchNormParams>().training;
+  };
+  if (!any_node(graph, normalises)) return;
+  const Index index(graph);
+  const std::vector<bool> constant = constants(graph);
+  Insertions insertions(graph);
+  std::vector<bool> keep(graph.nodes.size(), true);
+  for (size_t i = 0; i < keep.size(); ++i) {
+    if (!normalises(graph.nodes[i])) continue;
+    const int place = foldable(graph, index, constant, graph.nodes[i]);
+    if (place < 0) continue;
+    fold(graph, insertions, graph.nodes[i], place);
+    keep[i] = false;
   }
+  insertions.apply(keep);
 }
 
 }  // namespace mica

@@ -130,31 +130,26 @@ void cast_joined(Graph& g, Index& index, int at) {
   put_at(g, index, cast_node(g, narrow, y), at);
 }
 
-/// cast(concat(a, b)) to something narrower becomes concat(cast(a), cast(b)).
-void cast_parts(Graph& g, int at) {
-  const Node cast = g.nodes[static_cast<size_t>(at)];
+/// cast(concat(a, b)) to something narrower becomes concat(cast(a), cast(b)), in place of the
+/// concat. Whether it does.
+bool cast_parts(Graph& g, const Index& index, Insertions& insertions, const Node& cast) {
   const Node* joined = maker(g, cast.in[0]);
-  if (!joined || !is_concat(*joined) || !passes_on(Index(g), cast.in[0])) return;
+  if (!joined || !is_concat(*joined) || !passes_on(index, cast.in[0])) return false;
   const TensorSpec& wide = g[cast.in[0]].spec;
   const TensorSpec& narrow = g[cast.out[0]].spec;
-  if (size_of(narrow.dtype) >= size_of(wide.dtype) || narrow.strides != wide.strides) return;
-  const int place = g[cast.in[0]].node;
+  if (size_of(narrow.dtype) >= size_of(wide.dtype) || narrow.strides != wide.strides) return false;
   const auto cast_all = [dtype = narrow.dtype](std::span<const Tensor> in) {
     const NoGrad guard;
     Tensors out;
     for (const Tensor& t : in) out.push_back(mica::cast(t, dtype));
     return out;
   };
-  Node parts = *joined;
-  const size_t before = g.nodes.size();
-  parts.in = insert_before(g, place, cast_all, parts.in);
+  const int place = g[cast.in[0]].node;
+  Node& parts = g.nodes[static_cast<size_t>(place)];
+  parts.in = insertions.add(place, cast_all, parts.in);
   parts.out = cast.out;
-  const size_t more = g.nodes.size() - before;
-  for (const ValueId id : parts.out) g[id].node = place + static_cast<int>(more);
-  g.nodes[static_cast<size_t>(place) + more] = std::move(parts);
-  std::vector<bool> keep(g.nodes.size(), true);
-  keep[static_cast<size_t>(at) + more] = false;
-  remove_nodes(g, keep);
+  g[cast.out[0]].node = place;
+  return true;
 }
 
 }  // namespace
@@ -175,8 +170,13 @@ void move_casts(Graph& graph) {
     }
   }
   remove_dead_nodes(graph);
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i)
-    if (is_cast(graph, &graph.nodes[static_cast<size_t>(i)])) cast_parts(graph, i);
+  const Index index(graph);
+  Insertions insertions(graph);
+  std::vector<bool> keep(graph.nodes.size(), true);
+  for (size_t i = 0; i < keep.size(); ++i)
+    keep[i] =
+        !is_cast(graph, &graph.nodes[i]) || !cast_parts(graph, index, insertions, graph.nodes[i]);
+  insertions.apply(keep);
 }
 
 }  // namespace mica

@@ -12,137 +12,6 @@
 
 namespace mica {
 
-Index::Index(const Graph& graph)
-    : graph_(graph), room_(64 * graph.nodes.size() + 32 * graph.values.size()) {
-  grow();
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) note(i);
-  for (const ValueId id : graph.outputs) ++results_[static_cast<size_t>(id)];
-  for (size_t v = 0; v < graph.values.size(); ++v) note_view(static_cast<ValueId>(v));
-}
-
-/// Calls f(operand, whether the node writes to it).
-template <class F>
-void Index::each_operand(int number, F&& f) const {
-  const Node& node = graph_.nodes[static_cast<size_t>(number)];
-  const int n = static_cast<int>(node.in.size());
-  for (int k = 0; k < n; ++k)
-    if (const ValueId id = node.in[static_cast<size_t>(k)]; id != kNoValue)
-      f(id, node.op->writes(node.params.ref().data, k, n));
-}
-
-void Index::grow() {
-  if (readers_.size() == graph_.values.size()) return;
-  readers_.resize(graph_.values.size());
-  views_.resize(graph_.values.size());
-  results_.resize(graph_.values.size());
-}
-
-std::span<const int> Index::readers(ValueId id) const {
-  const auto v = static_cast<size_t>(id);
-  return v < readers_.size() ? std::span<const int>(readers_[v]) : std::span<const int>();
-}
-
-bool Index::is_result(ValueId id) const {
-  const auto v = static_cast<size_t>(id);
-  return v < results_.size() && results_[v] > 0;
-}
-
-int Index::uses(ValueId id) const {
-  const auto v = static_cast<size_t>(id);
-  return static_cast<int>(readers(id).size()) + (v < results_.size() ? results_[v] : 0);
-}
-
-std::span<const ValueId> Index::views(ValueId id) const {
-  const auto v = static_cast<size_t>(id);
-  return v < views_.size() ? std::span<const ValueId>(views_[v]) : std::span<const ValueId>();
-}
-
-int Index::last_use(ValueId root) const {
-  int last = -1;
-  std::vector<ValueId> open = {root};
-  while (!open.empty()) {
-    const ValueId id = open.back();
-    open.pop_back();
-    if (is_result(id)) return static_cast<int>(graph_.nodes.size());
-    if (!readers(id).empty()) last = std::max(last, readers(id).back());
-    open.insert(open.end(), views(id).begin(), views(id).end());
-  }
-  return last;
-}
-
-void Index::forget(int number) {
-  const auto erase = [&](List& all) {
-    all.erase(std::lower_bound(all.begin(), all.end(), number));
-  };
-  each_operand(number, [&](ValueId id, bool written) {
-    erase(readers_[static_cast<size_t>(id)]);
-    if (!written) return;
-    const auto writers = writers_.find(memory(id));
-    erase(writers->second);
-    if (writers->second.empty()) writers_.erase(writers);
-  });
-}
-
-void Index::note(int number) {
-  grow();
-  const auto insert = [&](List& all) {
-    all.insert(std::upper_bound(all.begin(), all.end(), number), number);
-  };
-  each_operand(number, [&](ValueId id, bool written) {
-    insert(readers_[static_cast<size_t>(id)]);
-    if (written) insert(writers_[memory(id)]);
-  });
-}
-
-void Index::rename(ValueId from, ValueId to) {
-  const auto f = static_cast<size_t>(from);
-  const auto t = static_cast<size_t>(to);
-  List both(&room_);
-  std::merge(readers_[f].begin(), readers_[f].end(), readers_[t].begin(), readers_[t].end(),
-             std::back_inserter(both));
-  readers_[t] = std::move(both);
-  readers_[f].clear();
-  views_[t].insert(views_[t].end(), views_[f].begin(), views_[f].end());
-  views_[f].clear();
-  results_[t] += std::exchange(results_[f], 0);
-}
-
-void Index::forget_view(ValueId id) {
-  const ValueId base = graph_[id].base;
-  if (base != kNoValue) std::erase(views_[static_cast<size_t>(base)], id);
-}
-
-void Index::note_view(ValueId id) {
-  grow();
-  const ValueId base = graph_[id].base;
-  if (base != kNoValue) views_[static_cast<size_t>(base)].push_back(id);
-}
-
-Index::Memory Index::memory(ValueId id) const {
-  const ValueId root = graph_.root(id);
-  const Value& v = graph_[root];
-  if (v.kind == Value::Kind::external) return {v.tensor.storage().get(), kNoValue};
-  return {nullptr, root};
-}
-
-int Index::next(ValueId id, int node) const {
-  const auto it = writers_.find(memory(id));
-  if (it == writers_.end()) return -1;
-  const auto at = std::upper_bound(it->second.begin(), it->second.end(), node);
-  return at == it->second.end() ? -1 : *at;
-}
-
-bool Index::between(ValueId id, int first, int last) const {
-  const int at = next(id, first - 1);
-  return at >= 0 && at <= last;
-}
-
-bool Index::ever(ValueId id) const { return writers_.contains(memory(id)); }
-
-bool Index::lasts_until(ValueId id, int last) const {
-  return !between(id, graph_[id].node + 1, last);
-}
-
 std::vector<bool> constants(const Graph& graph) {
   const Index index(graph);
   std::vector<bool> constant(graph.values.size());
@@ -339,18 +208,11 @@ bool fits_program(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return id != kNoValue && in_runs(graph[id].spec, out); });
 }
 
-std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,
-                                   const std::vector<ValueId>& arguments) {
+std::vector<ValueId> Insertions::add(int place, const TensorFunction& function,
+                                     const std::vector<ValueId>& arguments) {
   std::vector<TensorSpec> specs;
-  for (const ValueId id : arguments) specs.push_back(graph[id].spec);
+  for (const ValueId id : arguments) specs.push_back(graph_[id].spec);
   Graph calls = capture(function, specs).graph;
-  const auto count = static_cast<int>(calls.nodes.size());
-  const auto shift = [&](int& node) {
-    if (node >= place) node += count;
-  };
-  for (Value& v : graph.values) shift(v.node);
-  for (Node& node : graph.nodes)
-    for (int& i : node.after) shift(i);
   std::vector<ValueId> id_of(calls.values.size(), kNoValue);
   for (size_t k = 0; k < arguments.size(); ++k)
     id_of[static_cast<size_t>(calls.inputs[k])] = arguments[k];
@@ -359,26 +221,71 @@ std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction
   };
   for (size_t v = 0; v < calls.values.size(); ++v) {
     if (id_of[v] != kNoValue) continue;
-    Value value = calls.values[v];
-    if (value.node >= 0) value.node += place;
+    Value value = std::move(calls.values[v]);
+    value.node = -1;
     rename(value.base);
-    id_of[v] = static_cast<ValueId>(graph.values.size());
-    graph.values.push_back(std::move(value));
+    id_of[v] = static_cast<ValueId>(graph_.values.size());
+    graph_.values.push_back(std::move(value));
   }
   for (Node& node : calls.nodes) {
-    if (place < static_cast<int>(graph.nodes.size())) {
+    if (place < static_cast<int>(graph_.nodes.size())) {
       node.scope = nullptr;
-      inherit(node, graph.nodes[static_cast<size_t>(place)]);
+      inherit(node, graph_.nodes[static_cast<size_t>(place)]);
     }
-    for (ValueId& id : node.in) rename(id);
-    for (ValueId& id : node.out) rename(id);
-    for (int& i : node.after) i += place;
+    std::ranges::for_each(node.in, rename);
+    std::ranges::for_each(node.out, rename);
   }
-  graph.nodes.insert(graph.nodes.begin() + place, std::make_move_iterator(calls.nodes.begin()),
-                     std::make_move_iterator(calls.nodes.end()));
-  if (place < graph.prologue) graph.prologue += count;
-  for (ValueId& id : calls.outputs) rename(id);
+  calls_.push_back({place, std::move(calls.nodes)});
+  std::ranges::for_each(calls.outputs, rename);
   return calls.outputs;
+}
+
+void Insertions::apply(const std::vector<bool>& keep) {
+  std::ranges::stable_sort(calls_, {}, &Calls::place);
+  const size_t count = graph_.nodes.size();
+  std::vector<int> number(count);  // of what is there
+  auto next = calls_.begin();
+  for (int i = 0, more = 0; i < static_cast<int>(count); ++i) {
+    for (; next != calls_.end() && next->place == i; ++next)
+      more += static_cast<int>(next->nodes.size());
+    number[static_cast<size_t>(i)] = i + more;
+  }
+  const auto renumber = [&](int& n) {
+    if (n >= 0) n = number[static_cast<size_t>(n)];
+  };
+  for (Value& v : graph_.values) renumber(v.node);
+  for (Node& node : graph_.nodes) std::ranges::for_each(node.after, renumber);
+  if (int& prologue = graph_.prologue; prologue > 0)
+    prologue = number[static_cast<size_t>(prologue - 1)] + 1;
+
+  std::vector<Node> nodes;
+  std::vector<bool> kept;
+  next = calls_.begin();
+  for (size_t i = 0; i <= count; ++i) {
+    for (; next != calls_.end() && next->place == static_cast<int>(i); ++next) {
+      const auto first = static_cast<int>(nodes.size());
+      for (Node& node : next->nodes) {
+        for (int& n : node.after) n += first;
+        for (const ValueId id : node.out) graph_[id].node = static_cast<int>(nodes.size());
+        nodes.push_back(std::move(node));
+        kept.push_back(true);
+      }
+    }
+    if (i == count) break;
+    nodes.push_back(std::move(graph_.nodes[i]));
+    kept.push_back(keep[i]);
+  }
+  graph_.nodes = std::move(nodes);
+  calls_.clear();
+  remove_nodes(graph_, kept);
+}
+
+std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,
+                                   const std::vector<ValueId>& arguments) {
+  Insertions insertions(graph);
+  std::vector<ValueId> results = insertions.add(place, function, arguments);
+  insertions.apply(std::vector<bool>(graph.nodes.size(), true));
+  return results;
 }
 
 void join(Graph& graph, Index& index, Node whole, int place, const std::vector<int>& nodes,
