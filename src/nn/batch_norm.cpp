@@ -62,13 +62,15 @@ InstanceNormImpl<kAxes>::InstanceNormImpl(const InstanceNormLayerOptions& o)
 
 template <int kAxes>
 Tensor InstanceNormImpl<kAxes>::forward(const Tensor& x) {
-  if (x.rank() == kAxes + 1)
-    return with_leading_axis(x, kAxes + 2, [&](const Tensor& v) { return forward(v); });
-  check_input(x);
-  check<ShapeError>(x.rank() == kAxes + 2, "nn::{}: expected rank {}, got {}", type_, kAxes + 2,
-                    x.shape());
-  return instance_norm(x, running_mean, running_var, weight, bias,
-                       {options.eps, options.momentum, uses_input_stats()});
+  const bool batched = x.rank() == kAxes + 2;
+  check<ShapeError>(
+      (batched || x.rank() == kAxes + 1) && x.size(batched ? 1 : 0) == options.features,
+      "nn::{}: expected (N, {}, {} more), or one without N, got {}", type_, options.features, kAxes,
+      x.shape());
+  return with_leading_axis(x, kAxes + 2, [&](const Tensor& images) {
+    return instance_norm(images, running_mean, running_var, weight, bias,
+                         {options.eps, options.momentum, uses_input_stats()});
+  });
 }
 
 template <int kAxes>

@@ -2,6 +2,9 @@
 // has none.
 #include "mica/ops/linalg/linalg.h"
 
+#include <cmath>
+
+
 #include "mica/core/check.h"
 #include "mica/ops/linalg/triangular.h"
 #include "tests/op_cases/complex_pairs.h"
@@ -99,6 +102,9 @@ OpCase cholesky_case() {
       "linalg.cholesky: (batch element 1) the matrix is not positive "
       "definite (its leading minor of order 2 is not positive)",
       [](Device d) { linalg::cholesky(tensor<float>({4, 2, 2, 3, 1, 2, 2, 1}, {2, 2, 2}, d)); }));
+  c.bad.push_back(bad<LinAlgError>(
+      "linalg.cholesky: the matrix is not positive definite (its leading minor of order 2",
+      [](Device d) { linalg::cholesky(tensor<float>({1, NAN, NAN, 1}, {2, 2}, d)); }));
   c.bad.push_back(refused_dtype("cholesky", [](const Tensor& t) { linalg::cholesky(t); }));
   return c;
 }

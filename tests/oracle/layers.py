@@ -289,11 +289,10 @@ for _n in (1, 2, 3):
         jax_adaptive(jnp.mean),
         cases=16,
     )
-    if _n < 3:
-        TABLE[f"lp_pool{_n}d"] = Entry(
-            lambda d, n=_n: draw_lp_pool(d, n),
-            getattr(F, f"lp_pool{_n}d"),
-            jax_lp_pool,
-            cases=16,
-            tolerance=2,
-        )
+    TABLE[f"lp_pool{_n}d"] = Entry(
+        lambda d, n=_n: draw_lp_pool(d, n),
+        getattr(F, f"lp_pool{_n}d"),
+        jax_lp_pool,
+        cases=16,
+        tolerance=2,
+    )

@@ -244,7 +244,7 @@ PYTHON_ONLY = {
             "ValuesIndices amax amin as_tensor autocast bitwise_left_shift bitwise_right_shift cat "
             "channels_last contiguous_format enable_grad get_autocast_dtype is_autocast_enabled "
             "is_grad_enabled memory_format no_grad "
-            "promote_types rand rand_like randn randn_like take_along_dim"
+            "promote_types rand_like randn_like take_along_dim"
         ),
         "PyTorch's second names": (
             "absolute argwhere clip concatenate divide fliplr flipud get_num_threads greater "
@@ -399,6 +399,7 @@ MEMBERS_CPP_ONLY = {
     "CompiledFunction": {
         "kernels and is_one_launch tell of it": "plan",
         "a call gives what is in it": "call",
+        "engines are made ready by it": "prepare",
     },
     "Binding": {"engine.kernels tells of it": "plan"},
     "Callback": {"whether it defines on_step_end": "wants_steps"},
@@ -920,8 +921,8 @@ PARAMETERS_PYTHON_ONLY = {
     ),
     "set_requires_grad() of the result": (
         "empty.requires_grad empty_like.requires_grad full.requires_grad full_like.requires_grad "
-        "ones.requires_grad ones_like.requires_grad tensor.requires_grad zeros.requires_grad "
-        "zeros_like.requires_grad"
+        "ones.requires_grad ones_like.requires_grad rand.requires_grad randn.requires_grad "
+        "tensor.requires_grad zeros.requires_grad zeros_like.requires_grad"
     ),
     "C++ makes them with full(shape, value, options)": (
         "empty_like.device empty_like.dtype full_like.device full_like.dtype ones_like.device "

@@ -371,8 +371,9 @@ TEST(Layers, RefuseBadOptionsAndInputs) {
   expect_error<Error>("nn::PReLU: parameters", [] { nn::PReLU(0); });
   expect_error<ShapeError>("nn::BatchNorm2d: expected (N, 3, 2 more), got [2, 4, 1, 1]",
                            [] { nn::BatchNorm2d(3)(zeros({2, 4, 1, 1})); });
-  expect_error<ShapeError>("nn::InstanceNorm1d: expected rank 3",
-                           [] { nn::InstanceNorm1d(3)(zeros({2, 3})); });
+  expect_error<ShapeError>(
+      "nn::InstanceNorm1d: expected (N, 3, 1 more), or one without N, got [2, 3]",
+      [] { nn::InstanceNorm1d(3)(zeros({2, 3})); });
 }
 
 }  // namespace

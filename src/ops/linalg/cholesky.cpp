@@ -73,7 +73,11 @@ struct Cholesky : MatrixOp<CholeskyParams> {
         std::fill(to + i * n + i + 1, to + i * n + n, T(0));
       }
       const int size = static_cast<int>(n);
-      lapack().of<T>().potrf("U", &size, to, &size, out<int32_t>(1, b), 1);
+      int32_t& info = *out<int32_t>(1, b);
+      lapack().of<T>().potrf("U", &size, to, &size, &info, 1);
+      // Not every LAPACK looks for NaN.
+      for (int64_t j = 0; info == 0 && j < n; ++j)
+        if (!(real_part(to[j * n + j]) > 0)) info = static_cast<int32_t>(j + 1);
     };
   }
   template <class T>

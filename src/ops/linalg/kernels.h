@@ -152,10 +152,8 @@ Support supports_lanes(const typename Op::Params& p, const Specs& s) {
 
 template <class Op>
 Support supports_rows(const typename Op::Params&, const Specs& s) {
-  if (largest_size(s) > Op::kLargestByRows)
-    return Support::no(
-        fmt::format("it takes matrices of up to {} rows and columns", Op::kLargestByRows));
-  return row_major(s, Support::yes());
+  const bool fast = largest_size(s) <= Op::kLargestByRows;  // as LAPACK
+  return row_major(s, fast ? Support::yes() : Support::possible());
 }
 
 template <class P>
@@ -177,7 +175,7 @@ void run_lapack(const typename Op::Params& p, const KernelState&, const Call& ca
 
 template <class P>
 Support supports_reference(const P&, const Specs& s) {
-  return row_major(s, Support::yes());
+  return row_major(s, Support::possible());
 }
 
 template <class Op>
