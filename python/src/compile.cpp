@@ -76,7 +76,14 @@ class PythonCompiled {
         compiled_(CompiledFunction::Body([this](std::span<const Tensor> in, const CallForm& form) {
                     return capture(in, form);
                   }),
-                  {.max_plans = max_plans, .buckets = std::move(buckets)}) {}
+                  {.max_plans = max_plans, .buckets = buckets}),
+        max_plans_(max_plans),
+        buckets_(std::move(buckets)) {}
+
+  /// Another function, compiled with the same options.
+  nb::object like(nb::handle function) const {
+    return nb::type<PythonCompiled>()(function, max_plans_, buckets_);
+  }
 
   nb::object call(const nb::args& args, const nb::kwargs& kwargs) { return run(args, kwargs, 1); }
   nb::object call_by_position(const nb::args& args) { return run(args, {}, 1); }
@@ -295,6 +302,8 @@ class PythonCompiled {
   nb::dict numbers_;
   std::vector<std::weak_ptr<PythonCompanion>> companions_;
   CompiledFunction compiled_;
+  int max_plans_;
+  std::vector<int64_t> buckets_;
   mutable LongMutex mutex_;  ///< of `numbers_`, and of calls that have some
 };
 
@@ -315,6 +324,16 @@ void bind_compile(nb::module_& m) {
       .def("repeat", &PythonCompiled::repeat, "times"_a,
            "Calls a function without arguments so many times; on a GPU by one launch.")
       .def_prop_ro("__wrapped__", &PythonCompiled::function)
+      .def("_like", &PythonCompiled::like, "function"_a,
+           "Another function, compiled with the same options.")
+      .def(
+          "__get__",
+          [](nb::object self, nb::handle owner, nb::handle /*type*/) {
+            return owner.is_none()
+                       ? self
+                       : nb::module_::import_("mica._methods").attr("bind")(self, owner);
+          },
+          "owner"_a.none(), "type"_a.none() = nb::none())
       // What else is asked of it is the function's: __name__, __qualname__, __module__.
       .def("__getattr__",
            [](const PythonCompiled& self, nb::handle name) { return self.function().attr(name); })
@@ -360,6 +379,16 @@ void bind_compile(nb::module_& m) {
         });
       },
       nb::arg("value").none(), "apply"_a);
+  using Decorator = nb::typed<nb::callable, PythonCompiled(nb::object)>;
+  m.def(
+      "compile",
+      [](int max_plans, const std::vector<int64_t>& buckets) {
+        const nb::object partial = nb::module_::import_("functools").attr("partial");
+        return nb::cast<Decorator>(partial(nb::module_::import_("mica._mica").attr("compile"),
+                                           "max_plans"_a = max_plans, "buckets"_a = buckets));
+      },
+      nb::kw_only(), "max_plans"_a = 32, "buckets"_a = std::vector<int64_t>(),
+      "The decorator `@mica.compile(max_plans=4)`.");
   m.def(
       "compile",
       [](nb::handle function, int max_plans, const std::vector<int64_t>& buckets) {
@@ -375,7 +404,7 @@ number or text among them; a number that keeps changing is read by each run wher
 computed with. It keeps the plans of the max_plans kinds of arguments that were used last. Where all
 tensors among arguments and results are batches whose rows do not know of each other, buckets names
 numbers of rows to capture for: zeros fill a batch up to the next, and are cut off again. Use it as a
-decorator:
+decorator, of methods too, which each object then has compiled for itself:
 
     @mica.compile
     def step(x, y):

@@ -52,6 +52,18 @@ PyObject* type_named(std::string_view name) {
   return error_type;
 }
 
+/// A message of C++'s with Python's names for what it speaks of.
+std::string in_python(std::string message) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"under NoGrad", "under no_grad()"},
+      {"copy_into: writes", "writes in place"},
+      {"a cotangent", "a gradient"}};
+  for (const auto& [word, other] : kWords)
+    for (size_t at = 0; (at = message.find(word, at)) != std::string::npos; at += other.size())
+      message.replace(at, word.size(), other);
+  return message;
+}
+
 /// What the message quotes (names of files and in files) may hold any byte.
 void set_error(PyObject* type, std::string_view message) {
   PyErr_SetString(type, printable(message).c_str());
@@ -66,7 +78,7 @@ void translate(const std::exception_ptr& exception, void*) {
     for (size_t i = 0; i < kRows; ++i) {
       if (rows[i].matches(e)) type = row_types[i];
     }
-    set_error(type, e.what());
+    set_error(type, in_python(e.what()));
   } catch (const std::bad_alloc&) {
     set_error(type_named("OutOfMemory"), "the process has no memory left");
   } catch (const std::filesystem::filesystem_error& e) {

@@ -1,6 +1,10 @@
 """compile as a decorator: one graph for forward, backward and update."""
 
+import copy
+import gc
+import pickle
 import threading
+import weakref
 
 import mica
 import mica.nn.functional as F
@@ -215,3 +219,56 @@ def test_weights_written_through_numpy_are_seen():
         view[0] = value
         held[1] = value
         np.testing.assert_allclose(f(x).numpy(), np.exp(exported) + np.exp(held), rtol=1e-6)
+
+
+class Scaled(mica.nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+        self.weight = mica.nn.Parameter(mica.ones(3))
+
+    @mica.compile
+    def forward(self, x):
+        return x * self.weight * self.by
+
+
+def test_methods_are_compiled_for_each_object(device):
+    x = mica.ones(3, device=device)
+    double, triple = Scaled(2).to(device), Scaled(3).to(device)
+    for _ in range(2):
+        assert double(x).tolist() == [2] * 3 and triple.forward(x).tolist() == [3] * 3
+    assert double.forward.captures == 1
+    assert double.forward is double.forward is not triple.forward
+    assert Scaled.forward.__name__ == "forward"
+    double.by = 4
+    assert double(x).tolist() == [4] * 3
+
+    for other in (copy.copy(double), copy.deepcopy(double), pickle.loads(pickle.dumps(double))):
+        other.by = 5
+        assert other(x).tolist() == [5] * 3 and double(x).tolist() == [4] * 3
+
+    gone = weakref.ref(triple)
+    del triple
+    gc.collect()
+    assert gone() is None
+
+
+def test_compile_makes_decorators_too():
+    @mica.compile(max_plans=1)
+    def twice(x):
+        return x * 2
+
+    assert twice(mica.ones(2)).tolist() == [2, 2]
+    twice(mica.ones(3))
+    twice(mica.ones(2))
+    assert twice.captures == 3
+
+    class Slotted:
+        __slots__ = ()
+
+        @mica.compile()
+        def step(self, x):
+            return x
+
+    with pytest.raises(TypeError, match=r"Slotted.step is a method, .* have no __dict__"):
+        Slotted().step(mica.ones(1))

@@ -81,3 +81,13 @@ def test_settings():
     mica.set_autotune(False)
     assert mica.devices()[0] == mica.device("cpu")
     assert mica.memory_stats("cpu")["allocated"] >= 0
+
+
+def test_messages_have_names_of_python():
+    w = mica.ones(2).requires_grad_()
+    with pytest.raises(mica.Error, match=r"do it under no_grad\(\), or on a detached tensor"):
+        w.add_(1)
+    with pytest.raises(mica.Error, match=r"writes in place to .* under no_grad\(\)"):
+        w[0] = (w * 2)[0]
+    with pytest.raises(ValueError, match="only a one-element output may go without a gradient"):
+        (w * 2).backward()
