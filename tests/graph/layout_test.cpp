@@ -5,6 +5,7 @@
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/plan.h"
 #include "mica/mica.h"
+#include "mica/runtime/cpu/cpu_features.h"
 #include "tests/graph/ops_of.h"
 
 namespace mica {
@@ -219,6 +220,28 @@ TEST(Layout, TrainingComputesTheSame) {
                 testing::Pointwise(testing::FloatNear(0.02F),
                                    cast(want[i].detach(), DType::f32).to_vector<float>()));
   }
+}
+
+TEST(Layout, OnTheCpuProductsOfBf16RunInChannelsLast) {
+  if (!has_bf16_products()) GTEST_SKIP() << "skipped: this processor has no products of bf16";
+  manual_seed(6);
+  const nn::Sequential net(nn::Conv2d({.in = 8, .out = 32, .kernel = 3, .padding = 1}),
+                           nn::BatchNorm2d(32), nn::ReLU(),
+                           nn::Conv2d({.in = 32, .out = 32, .kernel = 3, .padding = 1}));
+  const Tensors weights = net.parameters();
+  const auto step = compile([&](const Tensor& x) {
+    const Tensor y = [&] {
+      const Autocast low(DeviceKind::cpu, DType::bf16);
+      return net(x);
+    }();
+    return grad({mean(square(y))}, weights);
+  });
+  const Tensor x = uniform({4, 8, 16, 16}, -1, 1);
+  step(x);
+  const Plan& plan = *step.function()->plan();
+  EXPECT_TRUE(in_channels_last(plan.graph(), "conv2d"));
+  EXPECT_THAT(plan.kernels(), Contains("conv2d_wgrad: onednn"));
+  EXPECT_THAT(plan.kernels(), Not(Contains(testing::HasSubstr("conv2d_wgrad: reference"))));
 }
 
 TEST(Layout, TheOtherDevicesKeepTheirs) {

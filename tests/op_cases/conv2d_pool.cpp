@@ -182,8 +182,10 @@ OpCase dgrad_case() {
   };
   for (const Setup& s : setups())
     for (const bool relu : {false, true}) add(s, kFloats, relu);
-  for (const Setup& s : large_setups())
-    for (const bool relu : {false, true}) add(s, {DType::f32}, relu);
+  for (const Setup& s : large_setups()) {
+    add(s, {DType::f32, DType::bf16}, false);
+    add(s, {DType::f32}, true);
+  }
   const auto call = [](Device d, const Shape& dy, DType positions, DType weight) {
     conv2d_pool_dgrad(zeros(dy, {.device = d}), zeros(dy, {positions, d}),
                       zeros({8, 3, 3, 3}, {weight, d}), {{}, {}, {1, 3, 8, 8}});

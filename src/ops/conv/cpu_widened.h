@@ -17,8 +17,8 @@ void run(const OpDef& op, const Kernel& inner, const void* params, const KernelS
 /// A kernel of f32 for f16 and bf16: whole inputs are converted in the workspace, and the results
 /// back.
 template <Kernel (*inner)()>
-Kernel widened_kernel() {
-  return {"widened",
+Kernel widened_kernel(const char* name = "widened") {
+  return {name,
           [](const OpDef& op, const void* p, const Specs& s) {
             return widened::supports(op, inner(), p, s);
           },

@@ -4,6 +4,7 @@
 #include "mica/op/composed.h"
 #include "mica/op/composition.h"
 #include "mica/op/dispatch.h"
+#include "mica/ops/conv/cpu_widened.h"
 #include "mica/ops/conv/flops.h"
 #include "mica/ops/conv/shape.h"
 #include "mica/ops/conv2d_pool/kernels.h"
@@ -203,24 +204,26 @@ const OpDef& conv2d_pool_op() {
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {{0, {1}}, {1, {0}}}, .out = {0, 1}})
-          .cpu({conv2d_pool_direct_kernel(), conv2d_pool_composed_kernel()})
+          .cpu({conv2d_pool_direct_kernel(), widened_kernel<conv2d_pool_direct_kernel>(),
+                conv2d_pool_composed_kernel()})
           .build();
   return def;
 }
 
 const OpDef& conv2d_pool_dgrad_op() {
-  static OpDef def =
-      Op<Conv2dPoolGradParams>("conv2d_pool_dgrad")
-          .inputs({"dy", "positions", "weight", "relu?"})
-          .outputs({"dx"})
-          .flops<dgrad_flops>()
-          .formats({Format::images, Format::images, Format::weight, Format::images},
-                   {Format::images})
-          .dtypes(kFloatDTypes)
-          .infer<infer_dgrad>()
-          .vjp<vjp_by<dgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2, 3}})
-          .cpu({conv2d_pool_dgrad_sparse_kernel(), conv2d_pool_dgrad_composed_kernel()})
-          .build();
+  static OpDef def = Op<Conv2dPoolGradParams>("conv2d_pool_dgrad")
+                         .inputs({"dy", "positions", "weight", "relu?"})
+                         .outputs({"dx"})
+                         .flops<dgrad_flops>()
+                         .formats({Format::images, Format::images, Format::weight, Format::images},
+                                  {Format::images})
+                         .dtypes(kFloatDTypes)
+                         .infer<infer_dgrad>()
+                         .vjp<vjp_by<dgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2, 3}})
+                         .cpu({conv2d_pool_dgrad_sparse_kernel(),
+                               widened_kernel<conv2d_pool_dgrad_sparse_kernel>(),
+                               conv2d_pool_dgrad_composed_kernel()})
+                         .build();
   return def;
 }
 
@@ -234,7 +237,9 @@ const OpDef& conv2d_pool_wgrad_op() {
           .dtypes(kFloatDTypes)
           .infer<infer_wgrad>()
           .vjp<vjp_by<wgrad_composition, Conv2dPoolGradParams>>({.in = {0, 1, 2}})
-          .cpu({conv2d_pool_wgrad_sparse_kernel(), conv2d_pool_wgrad_composed_kernel()})
+          .cpu({conv2d_pool_wgrad_sparse_kernel(),
+                widened_kernel<conv2d_pool_wgrad_sparse_kernel>(),
+                conv2d_pool_wgrad_composed_kernel()})
           .build();
   return def;
 }

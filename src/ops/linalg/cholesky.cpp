@@ -1,3 +1,5 @@
+#include <complex>
+
 #include "mica/op/dispatch.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/linalg/dense.h"
@@ -77,7 +79,7 @@ struct Cholesky : MatrixOp<CholeskyParams> {
       lapack().of<T>().potrf("U", &size, to, &size, &info, 1);
       // Not every LAPACK looks for NaN.
       for (int64_t j = 0; info == 0 && j < n; ++j)
-        if (!(real_part(to[j * n + j]) > 0)) info = static_cast<int32_t>(j + 1);
+        if (!(std::real(to[j * n + j]) > 0)) info = static_cast<int32_t>(j + 1);
     };
   }
   template <class T>

@@ -25,6 +25,11 @@ bool has_avx512() {
   return has;
 }
 
+bool has_bf16_products() {
+  static const bool has = has_avx512() && __builtin_cpu_supports("avx512bf16");
+  return has;
+}
+
 namespace {
 
 bool is_zen5_or_later() {
