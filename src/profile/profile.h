@@ -194,8 +194,8 @@ std::string table(const Profile& profile, By by = By::op, int most = 25);
 std::vector<std::string> advice(const Profile& profile);
 /// Everything for programs.
 std::string to_json(const Profile& profile);
-/// For chrome://tracing and Perfetto: threads, phases, modules and ops as nested slices, memory as
-/// a counter. Replaces the file all or nothing.
+/// For chrome://tracing and Perfetto: phases, modules and ops of a thread as nested slices, its
+/// ranges on a track beside, memory as a counter. Replaces the file all or nothing.
 void export_chrome_trace(const Profile& profile, const std::string& path);
 /// One HTML file that loads nothing from elsewhere: timeline, layers, kernels, memory, advice.
 void write_report(const Profile& profile, const std::string& path);

@@ -97,8 +97,11 @@ class Recorder final : public RunWatcher, public RangeListener {
   Log& log();
   static int kind_of(Log& log, const KernelRun& run);
   static int scope_of(Log& log, const KernelRun& run);
-  /// Time without what was left out.
-  int64_t elapsed(int64_t at) const { return at - start_ - left_out_; }
+  /// Time without what was left out; what ends while nothing is kept ends where that began.
+  int64_t elapsed(int64_t at) const {
+    const int64_t off = off_since_;
+    return (off != 0 ? std::min(at, off) : at) - start_ - left_out_;
+  }
   /// The number of a run or a span. Odd ones are of recorded calls.
   uint64_t next_id() { return 2 * ++last_id_; }
   /// Who sees what devices do, from when there are any.
@@ -114,7 +117,6 @@ class Recorder final : public RunWatcher, public RangeListener {
   std::vector<std::shared_ptr<Log>> logs_;
   std::vector<int64_t> steps_;
   bool active_ = false;
-  int64_t off_since_ = 0;
   std::vector<Stretch> stretches_;
   std::vector<Recorded> recorded_;
   std::map<const Plan*, MemoryUse> plans_;
@@ -137,6 +139,7 @@ class Recorder final : public RunWatcher, public RangeListener {
   std::atomic<uint64_t> last_id_ = 0;
   std::atomic<uint64_t> session_ = 0;
   std::atomic<int64_t> start_ = 0;
+  std::atomic<int64_t> off_since_ = 0;  ///< 0: things are kept
   std::atomic<int64_t> left_out_ = 0;
 };
 
@@ -277,13 +280,13 @@ void Recorder::began(const KernelRun& run) {
     open.id = next_id();
   }
   if (open.tracer) open.tracer->begin(open.id, true);
-  open.begin = now();
+  open.begin = elapsed(now());
   const std::lock_guard lock(l.mutex);
   l.open_runs.push_back(open);
 }
 
 void Recorder::ended(const KernelRun& run) {
-  const int64_t end = now();
+  const int64_t end = elapsed(now());
   Log& l = log();
   MemoryStats memory;
   {
@@ -295,8 +298,8 @@ void Recorder::ended(const KernelRun& run) {
       if (!l.open_runs.empty()) l.open_runs.back().inner += end - was.begin;
       if (was.kept) {
         Run r{.kind = kind_of(l, run), .scope = scope_of(l, run), .thread = l.number};
-        r.begin = elapsed(was.begin);
-        r.end = elapsed(end);
+        r.begin = was.begin;
+        r.end = end;
         r.self = end - was.begin - was.inner;
         memory = memory_on(run.device);
         r.allocated = static_cast<int64_t>(memory.allocated);
@@ -412,7 +415,7 @@ void Recorder::start() {
     peak_bytes_ = 0;
     before_allocations_ = cuda_tracer() ? memory_on(Device::cuda(0)).allocations : 0;
     start_ = now();
-    off_since_ = start_;
+    off_since_ = start_.load();
     left_out_ = 0;
     last_id_ = 0;
     ++session_;
@@ -448,8 +451,8 @@ void Recorder::set_state(Recording to) {
       off_since_ = 0;
       stretches_.push_back({now(), INT64_MAX, left_out_});
     } else if (was == Recording::on) {
-      off_since_ = now();
-      stretches_.back().end = off_since_;
+      stretches_.back().end = now();
+      off_since_ = stretches_.back().end;
     }
     state_ = to;
   }
@@ -459,7 +462,7 @@ void Recorder::set_state(Recording to) {
 
 void Recorder::note_step() {
   const std::lock_guard lock(mutex_);
-  steps_.push_back(elapsed(off_since_ != 0 ? off_since_ : now()));
+  steps_.push_back(elapsed(now()));
 }
 
 /// Work that overlaps other work of its stream goes to another track.
@@ -570,7 +573,7 @@ Profile Recorder::stop() {
   const std::lock_guard lock(mutex_);
   active_ = false;
   Profile p;
-  p.end = elapsed(off_since_);
+  p.end = elapsed(now());
   p.steps = steps_;
   std::map<std::tuple<std::string, Phase, std::string>, int> scope_at;
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, int>

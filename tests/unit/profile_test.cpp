@@ -278,6 +278,79 @@ TEST(Profile, NamesLayoutCopiesAndReferenceKernels) {
       << said(slow);
 }
 
+/// The events of a trace, whose slices of each track lie in one another or side by side.
+nlohmann::json nested_events_of(const Profile& p) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / fmt::format("mica_trace_{}.json", getpid());
+  profiler::export_chrome_trace(p, path);
+  std::ifstream file(path);
+  nlohmann::json events = nlohmann::json::parse(file)["traceEvents"];
+  std::filesystem::remove(path);
+  struct Named {
+    double begin, time;
+    std::string name;
+  };
+  std::map<std::pair<int, int>, std::vector<Named>> tracks;
+  for (const auto& e : events)
+    if (e["ph"] == "X") tracks[{e["pid"], e["tid"]}].push_back({e["ts"], e["dur"], e["name"]});
+  for (auto& [track, slices] : tracks) {
+    std::ranges::sort(slices, {}, [](const Named& s) { return std::pair(s.begin, -s.time); });
+    std::vector<Named> open;
+    for (const Named& s : slices) {
+      while (!open.empty() && open.back().begin + open.back().time <= s.begin + 1e-6)
+        open.pop_back();
+      if (!open.empty()) {
+        EXPECT_LE(s.begin + s.time, open.back().begin + open.back().time + 1e-6)
+            << s.name << " in " << open.back().name << ", process " << track.first;
+      }
+      open.push_back(s);
+    }
+  }
+  return events;
+}
+
+TEST(Profile, SlicesOfATraceNestBesideRangesOverHalfAPass) {
+  Step step;
+  const Profile p = record(
+      [&] {
+        Tensor h;
+        {
+          const Range range("the first layer");
+          h = relu(step.net->first(step.x));
+          const Range wait("a wait", RangeKind::wait);
+          (void)h.to_vector<float>();
+        }
+        mean(step.net->second(h)).backward();
+      },
+      6, {.wait = 1, .active = 1});
+  std::map<std::string, int> categories;
+  for (const auto& e : nested_events_of(p))
+    if (e["ph"] == "X") ++categories[e["cat"].get<std::string>()];
+  EXPECT_EQ(categories["range"], 3);
+  EXPECT_EQ(categories["wait"], 3);
+  EXPECT_GT(categories["module"], 6);
+}
+
+TEST(Profile, ARangeThatLastsOverStepsThatAreLeftOutEndsBeforeTheNext) {
+  const Tensor x = ones({4});
+  Profiler p({.wait = 1, .active = 1});
+  p.start();
+  p.step();
+  {
+    const Range range("long");
+    (void)add(x, 1);
+    p.step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  p.step();
+  (void)add(x, 2);
+  p.stop();
+  ASSERT_EQ(p.profile().runs.size(), 2U);
+  ASSERT_EQ(p.profile().spans.size(), 1U);
+  EXPECT_LE(p.profile().spans[0].end, p.profile().runs[1].begin);
+  nested_events_of(p.profile());
+}
+
 TEST(Profile, WritesATraceAndAPage) {
   const std::string begin =
       std::filesystem::temp_directory_path() / ("mica_profile_" + std::to_string(getpid()) + "_");
@@ -381,43 +454,20 @@ TEST(Profile, AdviceNamesWhyADeviceIsIdle) {
 
 TEST(Profile, ATraceHasTracksOfDevicesAndArrows) {
   const Profile p = sample();
-  const std::string path =
-      std::filesystem::temp_directory_path() / fmt::format("mica_device_{}.json", getpid());
-  profiler::export_chrome_trace(p, path);
-  std::ifstream file(path);
-  const auto trace = nlohmann::json::parse(file);
-  std::filesystem::remove(path);
   std::map<uint64_t, double> sent;
   size_t arrows = 0;
   size_t kernels = 0;
-  using Slices = std::vector<std::pair<double, double>>;
-  std::map<std::pair<int, int>, Slices> tracks;
-  for (const auto& e : trace["traceEvents"]) {
+  for (const auto& e : nested_events_of(p)) {
     if (e["ph"] == "s") sent[e["id"]] = e["ts"];
     if (e["ph"] == "f") {
       ++arrows;
       ASSERT_TRUE(sent.contains(e["id"]));
       EXPECT_EQ(e["bp"], "e");
     }
-    if (e["ph"] != "X") continue;
-    kernels += e["cat"] == "kernel";
-    tracks[{e["pid"], e["tid"]}].emplace_back(e["ts"], e["dur"]);
+    if (e["ph"] == "X") kernels += e["cat"] == "kernel";
   }
   EXPECT_EQ(arrows, 10U);  // of the op, and of copy, launch and loss of each step
   EXPECT_EQ(kernels, 19U);
-  for (auto& [track, slices] : tracks) {
-    std::ranges::sort(slices, [](const auto& a, const auto& b) {
-      return a.first != b.first ? a.first < b.first : a.second > b.second;
-    });
-    std::vector<double> open;
-    for (const auto& [begin, time] : slices) {
-      while (!open.empty() && open.back() <= begin + 1e-6) open.pop_back();
-      if (!open.empty()) {
-        EXPECT_LE(begin + time, open.back() + 1e-6) << track.first;
-      }
-      open.push_back(begin + time);
-    }
-  }
 }
 
 TEST(Profile, OtherProfilersSeeStepsPassesModulesAndOps) {
