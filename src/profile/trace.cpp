@@ -116,6 +116,9 @@ Json holders_json(const std::vector<Holder>& all) {
 }
 
 Json memory_json(const StepMemory& m) {
+  Json levels = Json::array();
+  for (const StepMemory::Level& l : m.levels)
+    levels.push_back({l.call, l.arguments, l.activations, l.gradients, l.updates, l.workspace});
   return {{"weights", m.weights},
           {"optimizer", m.optimizer},
           {"others", m.others},
@@ -130,6 +133,10 @@ Json memory_json(const StepMemory& m) {
             {"gradients", m.gradients},
             {"updates", m.updates},
             {"workspace", m.workspace}}},
+          {"levels",
+           {{"fields", {"call", "arguments", "activations", "gradients", "updates", "workspace"}},
+            {"rows", levels}}},
+          {"outside", holders_json(m.outside)},
           {"holders", holders_json(m.holders)}};
 }
 
@@ -291,7 +298,11 @@ std::string to_json(const Profile& profile) {
       {"peaks", peaks},
       {"memory", memory},
       {"peak",
-       {{"before", profile.peak.before},
+       {{"device", to_string(profile.peak.device)},
+        {"weights", profile.peak.weights},
+        {"optimizer", profile.peak.optimizer},
+        {"data", profile.peak.data},
+        {"before", profile.peak.before},
         {"activations", profile.peak.activations},
         {"gradients", profile.peak.gradients},
         {"updates", profile.peak.updates},

@@ -25,6 +25,10 @@ class Net(nn.Module):
         return self.second(self.first(x).relu())
 
 
+def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(table["fields"], row, strict=True)) for row in table["rows"]]
+
+
 def nested_slices(p: mica.profiler.profile, path: Path) -> list[dict[str, Any]]:
     """Of a trace, whose slices of each track lie in one another or side by side."""
     p.export_chrome_trace(path)
@@ -100,6 +104,42 @@ def test_slices_nest_beside_ranges_over_half_a_pass(tmp_path: Path) -> None:
     assert {"range", "data", "step", "phase", "module", "op"} <= {e["cat"] for e in slices}
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_all_of_a_training_step_has_a_path(compiled: bool) -> None:
+    net = mica.models.make("lenet")
+    optimizer = mica.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    x, y = mica.randn(16, 1, 28, 28), mica.zeros(16, dtype=mica.int64)
+
+    def step() -> mica.Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x * 2), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run: Any = mica.compile(step) if compiled else step
+    run()
+    with mica.profiler.profile() as p:
+        run()
+    recorded = p.json()
+    paths: dict[str, int] = {}
+    for cost in rows(recorded["costs"]):
+        path = recorded["scopes"][cost["scope"]]["module"]
+        paths[path] = paths.get(path, 0) + cost["ns"]
+    assert paths.get("", 0) <= 0.02 * sum(paths.values()), paths
+    assert {"(loss)", "(update)"} <= paths.keys(), paths
+    if compiled:
+        return
+    assert paths["(data)"] > 0
+    peak = recorded["peak"]
+    weights = sum(4 * parameter.numel() for parameter in net.parameters())
+    assert peak["device"] == "cpu"
+    assert weights <= peak["weights"] < 1.01 * weights
+    assert weights <= peak["optimizer"] < 1.01 * weights
+    assert peak["data"] >= 4 * x.numel()
+    assert min(peak["activations"], peak["gradients"]) > 0
+
+
 def test_a_slow_loader_is_named() -> None:
     class Slow:
         def __len__(self) -> int:
@@ -166,10 +206,6 @@ def test_a_decorator_names_a_function_and_nothing_stays_on() -> None:
 
 NO_GPU = "no CUDA device: " + (mica.cuda.unavailable_reason() or "")
 on_a_gpu = pytest.mark.skipif(not mica.cuda.is_available(), reason=NO_GPU)
-
-
-def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
-    return [dict(zip(table["fields"], row, strict=True)) for row in table["rows"]]
 
 
 def train_on_gpu(compiled: bool, steps: int = 4, several: int = 1) -> dict[str, Any]:
@@ -244,8 +280,9 @@ def test_ops_know_their_kernels() -> None:
     runs = {r["id"]: r for r in rows(recorded["runs"])}
     done = rows(device["runs"])
     assert {r["sender"] for r in done if r["sender"] in runs}
-    assert recorded["peak"]["before"] > 0
-    assert recorded["peak"]["total"] > recorded["peak"]["before"]
+    peak = recorded["peak"]
+    assert peak["device"] == "cuda:0"
+    assert min(peak[part] for part in ("weights", "optimizer", "data", "activations")) > 0
     for r in done:
         if r["sender"] in runs:
             assert r["begin_ns"] > runs[r["sender"]]["begin_ns"] - 1e5, "clocks agree"
