@@ -9,7 +9,8 @@
 
 namespace mica {
 
-/// The path of what a module calls itself that has none: the outermost, where its parts have theirs.
+/// The path of what a module calls itself that has none: the outermost, where its parts have
+/// theirs.
 inline constexpr const char* kTopModule = "(top)";
 
 /// Where the calls of a graph that is captured come from. Gradients belong to the module of what
