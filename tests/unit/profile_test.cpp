@@ -16,10 +16,8 @@
 #include "mica/core/range.h"
 #include "mica/graph/plan.h"
 #include "mica/mica.h"
-#include "mica/op/run_watcher.h"
 #include "mica/profile/memory.h"
 #include "mica/profile/slices.h"
-#include "mica/runtime/cuda_library.h"
 #include "tests/sample_profile.h"
 
 namespace mica {
@@ -552,36 +550,6 @@ TEST(Profile, ATraceHasTracksOfDevicesAndArrows) {
   }
   EXPECT_EQ(arrows, 10U);  // of the op, and of copy, launch and loss of each step
   EXPECT_EQ(kernels, 19U);
-}
-
-TEST(Profile, OtherProfilersSeeStepsPassesModulesAndOps) {
-  static std::vector<std::string> open;
-  static std::vector<std::string> seen;
-  CudaLibrary library;
-  library.push_range = [](const char* name) {
-    open.emplace_back(name);
-    std::string path;
-    for (const std::string& part : open) path += (path.empty() ? "" : "/") + part;
-    seen.push_back(path);
-  };
-  library.pop_range = [] { open.pop_back(); };
-  name_ranges_for(library);
-  Step step;
-  step();
-  step();
-  {
-    const Range range("mine");
-    (void)add(step.x, 1);
-  }
-  EXPECT_EQ(open.back().find("mine"), std::string::npos);
-  set_run_watcher(nullptr);
-  set_range_listener(nullptr);
-  for (const char* path : {"step 0/forward/first/linear", "step 0/backward/second/linear_wgrad",
-                           "step 1/forward/second/linear", "mine/forward/add"})
-    EXPECT_TRUE(std::ranges::any_of(seen, [&](const std::string& s) { return s.ends_with(path); }))
-        << path;
-  EXPECT_TRUE(std::ranges::any_of(
-      seen, [](const std::string& s) { return s.starts_with("step 0/update/"); }));
 }
 
 }  // namespace
