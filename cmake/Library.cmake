@@ -42,7 +42,7 @@ endif()
 # that it sees set where it inlines more.
 set(mica_calling_sources ${mica_sources})
 list(FILTER mica_calling_sources INCLUDE REGEX "/src/(distributed|io|models|onnx|profile|train)/|/functions\\.cpp$")
-list(FILTER mica_calling_sources EXCLUDE REGEX "/profile/recorder\\.cpp$")  # called for every op
+list(FILTER mica_calling_sources EXCLUDE REGEX "/profile/(kind|memory_watch|recorder)\\.cpp$")  # called for every op
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT MICA_SANITIZE)
   set_source_files_properties(${mica_calling_sources} PROPERTIES
     COMPILE_OPTIONS "$<IF:$<BOOL:${MICA_WHEEL}>,-Os,-O1>;-Wno-maybe-uninitialized"

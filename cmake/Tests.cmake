@@ -79,7 +79,14 @@ if(TARGET mica_cuda AND MICA_SHARED)
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   target_include_directories(mica_compile_source SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(mica_compile_source PRIVATE mica_cuda)
-  add_dependencies(mica_test_unit mica_failing_launch mica_compile_source)
+  add_library(mica_nvtx_listener MODULE ${PROJECT_SOURCE_DIR}/tests/cuda/nvtx_listener.cpp
+    ${PROJECT_SOURCE_DIR}/src/runtime/cuda/nvtx.cpp)
+  mica_set_flags(mica_nvtx_listener)
+  set_target_properties(mica_nvtx_listener PROPERTIES PREFIX "" OUTPUT_NAME nvtx_listener
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  target_include_directories(mica_nvtx_listener PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(mica_nvtx_listener PRIVATE CUDA::nvtx3 ${CMAKE_DL_LIBS})
+  add_dependencies(mica_test_unit mica_failing_launch mica_compile_source mica_nvtx_listener)
 endif()
 
 # Every example runs, on a small part of its data.

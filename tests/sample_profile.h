@@ -47,8 +47,8 @@ inline Profile sample_profile() {
               {"features.3", Phase::forward, "train.py:31"},
               {"features.3", Phase::backward, "train.py:31"},
               {"features.0", Phase::backward, "train.py:31"},
-              {"", Phase::update, "train.py:33"},
-              {"", Phase::forward, ""}};
+              {kUpdatePath, Phase::update, "train.py:33"},
+              {kDataPath, Phase::forward, ""}};
   uint64_t id = 0;
   const auto span = [&](const char* name, RangeKind what, int64_t begin, int64_t end, int thread) {
     p.spans.push_back({name, what, thread, begin * kMicro, end * kMicro, id += 2});
@@ -110,11 +110,23 @@ inline Profile sample_profile() {
   m.arguments = 802816;
   m.eager = 31 << 20;
   m.at = "conv2d_wgrad, features.3 backward";
+  m.levels = {{"conv2d, features.0 forward", 802816, 11 << 20, 0, 0, 0},
+              {"conv2d, features.3 forward", 0, 14 << 20, 0, 0, 1 << 20},
+              {"conv2d_wgrad, features.3 backward", 802816, 14 << 20, 6 << 20, 0, 2 << 20},
+              {"conv2d_wgrad, features.0 backward", 0, 3 << 20, 6 << 20, 0, 0},
+              {"sgd_update, update", 0, 0, 6 << 20, 1 << 20, 0}};
+  m.outside = {{"state of the optimizer", kUpdatePath, Phase::update, 3448640},
+               {"weights", "features.3", Phase::forward, 1724320},
+               {"data and constants", kDataPath, Phase::forward, 804864}};
   m.holders = {{"conv2d", "features.0", Phase::forward, 11 << 20},
                {"conv2d_dgrad", "features.3", Phase::backward, 6 << 20},
                {"workspace of conv2d_wgrad", "features.3", Phase::backward, 2 << 20}};
   p.memory = {{"a compiled function of 9 calls on cuda:0", m}};
-  p.peak = {.before = 2 << 20,
+  p.peak = {.device = gpu,
+            .weights = 1 << 20,
+            .optimizer = 1 << 19,
+            .data = 1 << 18,
+            .before = 1 << 16,
             .activations = 1 << 20,
             .gradients = 1 << 19,
             .workspace = 1 << 18,

@@ -2,9 +2,13 @@
 
 #include "mica/core/allocation_fault.h"
 #include "mica/core/check.h"
+#include "mica/core/storage_watcher.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
+
+std::atomic<StorageWatcher*> g_storage_watcher{nullptr};
+
 namespace {
 
 std::atomic<int64_t> g_failing{0};  // which allocation is to fail; 0: they are not counted
@@ -19,6 +23,11 @@ std::byte* allocate(size_t bytes, Device device) {
   return static_cast<std::byte*>(runtime(device).allocate(bytes, device.index));
 }
 
+void tell_taken(const std::byte* data, size_t bytes, Device device, bool is_adopted) {
+  if (StorageWatcher* watcher = g_storage_watcher.load(std::memory_order_acquire)) [[unlikely]]
+    watcher->took(data, bytes, device, is_adopted);
+}
+
 }  // namespace
 
 int64_t fail_allocation(int64_t n) {
@@ -27,14 +36,18 @@ int64_t fail_allocation(int64_t n) {
 }
 
 Storage::Storage(size_t bytes, Device device)
-    : data_(allocate(bytes, device)), bytes_(bytes), device_(device) {}
+    : data_(allocate(bytes, device)), bytes_(bytes), device_(device) {
+  tell_taken(data_, bytes_, device_, false);
+}
 
 Storage::Storage(void* data, size_t bytes, Device device, std::shared_ptr<void> owner)
     : data_(static_cast<std::byte*>(data)),
       bytes_(bytes),
       device_(device),
       adopted_(true),
-      owner_(std::move(owner)) {}
+      owner_(std::move(owner)) {
+  tell_taken(data_, bytes_, device_, true);
+}
 
 Ref<Storage> Storage::pinned(size_t bytes) {
   DeviceRuntime& cuda = runtime(DeviceKind::cuda);
@@ -46,6 +59,8 @@ Ref<Storage> Storage::pinned(size_t bytes) {
 }
 
 Storage::~Storage() {
+  if (StorageWatcher* watcher = g_storage_watcher.load(std::memory_order_acquire)) [[unlikely]]
+    watcher->gives_back(data_, bytes_, adopted_);
   if (!adopted_) runtime(device_).deallocate(data_, bytes_, device_.index);
 }
 

@@ -9,6 +9,10 @@
 
 namespace mica {
 
+/// The path of what a module calls itself that has none: the outermost, where its parts have
+/// theirs.
+inline constexpr const char* kTopModule = "(top)";
+
 /// Where the calls of a graph that is captured come from. Gradients belong to the module of what
 /// they are the gradient of, which the numbers of the tape tell.
 class CapturedScopes {
@@ -25,6 +29,7 @@ class CapturedScopes {
         scope.caller = of->caller;
       }
     }
+    if (t_scope.module && scope.module.empty()) scope.module = kTopModule;
     if (from_.empty() || *from_.back().second != scope)
       from_.emplace_back(sequence, std::make_shared<const Scope>(std::move(scope)));
     return from_.back().second;

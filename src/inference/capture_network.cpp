@@ -6,6 +6,7 @@
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
 #include "mica/graph/capture.h"
+#include "mica/graph/captured_scopes.h"
 #include "mica/graph/passes/passes.h"
 #include "mica/inference/network.h"
 
@@ -73,7 +74,7 @@ class Extract {
     Call call{.op = node.op,
               .params = node.params,
               .outputs = static_cast<int>(node.out.size()),
-              .scope = node.scope ? node.scope->module : std::string()};
+              .scope = node.scope && node.scope->module != kTopModule ? node.scope->module : ""};
     for (const ValueId id : node.in) call.in.push_back(number(id));
     const int n = static_cast<int>(node.in.size());
     for (int i = 0; i < n; ++i)

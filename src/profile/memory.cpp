@@ -8,6 +8,7 @@
 
 #include "mica/core/check.h"
 #include "mica/graph/plan.h"
+#include "mica/profile/memory_watch.h"
 #include "mica/profile/slices.h"
 
 namespace mica::profiler {
@@ -20,6 +21,7 @@ struct Use {
   bool by_others = false;  ///< forward or backward
   bool changes = false;    ///< the step writes to it
   bool is_parameter = false;
+  std::string module = {};  ///< the first that uses it
 };
 
 std::map<const Storage*, Use> uses_outside(const Graph& g) {
@@ -36,7 +38,10 @@ std::map<const Storage*, Use> uses_outside(const Graph& g) {
   for (const Node& node : g.nodes) {
     const bool update = node.scope && node.scope->phase == Phase::update;
     for (const ValueId id : node.in)
-      if (Use* use = use_of(id)) (update ? use->by_update : use->by_others) = true;
+      if (Use* use = use_of(id)) {
+        (update ? use->by_update : use->by_others) = true;
+        if (use->module.empty() && node.scope) use->module = node.scope->module;
+      }
     for (const ValueId id : node.out)
       if (Use* use = use_of(id); use && !node.is_view()) {
         use->changes = true;
@@ -48,6 +53,16 @@ std::map<const Storage*, Use> uses_outside(const Graph& g) {
 
 Phase phase_of(const Plan::Held& h) { return h.scope ? h.scope->phase : Phase::forward; }
 
+using Level = StepMemory::Level;
+
+size_t Level::* part_of(const Plan::Held& h) {
+  if (h.is_workspace) return &Level::workspace;
+  if (!h.op) return &Level::arguments;
+  return phase_of(h) == Phase::forward    ? &Level::activations
+         : phase_of(h) == Phase::backward ? &Level::gradients
+                                          : &Level::updates;
+}
+
 std::string size_text(size_t bytes) {
   const auto b = static_cast<double>(bytes);
   if (bytes >= size_t{1} << 30) return fmt::format("{:.2f} GiB", b / (1 << 30));
@@ -57,53 +72,67 @@ std::string size_text(size_t bytes) {
 
 }  // namespace
 
+std::vector<Holder> holders_of(const Held& held) {
+  std::vector<Holder> holders;
+  for (const auto& [who, bytes] : held)
+    holders.push_back({std::get<0>(who), std::get<1>(who), std::get<2>(who), bytes});
+  std::ranges::stable_sort(holders, std::greater(), &Holder::bytes);
+  return holders;
+}
+
 StepMemory memory_of(const Plan& plan) {
   StepMemory m;
-  for (const auto& [storage, use] : uses_outside(plan.graph()))
-    (use.is_parameter                  ? m.weights
-     : use.by_update && !use.by_others ? m.optimizer
-     : use.changes                     ? m.weights
-                                       : m.others) += use.bytes;
+  Held outside;
+  for (const auto& [storage, use] : uses_outside(plan.graph())) {
+    const bool of_update = use.by_update && !use.by_others;
+    const bool is_weight = use.is_parameter || (use.changes && !of_update);
+    (is_weight ? m.weights : of_update ? m.optimizer : m.others) += use.bytes;
+    outside[is_weight   ? std::tuple("weights", use.module, Phase::forward)
+            : of_update ? std::tuple("state of the optimizer", kUpdatePath, Phase::update)
+                        : std::tuple("data and constants", kDataPath, Phase::forward)] += use.bytes;
+  }
+  m.outside = holders_of(outside);
   m.kept = plan.kept_bytes();
   m.arena = plan.planned_bytes();
   m.eager = plan.captured().eager_bytes;
 
-  // Bytes that begin and end to be needed at each step; the fullest one is looked at.
-  const size_t steps = plan.prologue_steps() + plan.steps();
-  std::vector<int64_t> change(steps + 2);
+  // Bytes that begin and end to be needed at each call, and their sums; the fullest is looked at.
+  const size_t steps = plan.steps();
+  const auto call_of = [&](int step) {  // what the prologue makes is kept elsewhere
+    return static_cast<size_t>(std::max(step - static_cast<int>(plan.prologue_steps()), 0));
+  };
+  m.levels.resize(steps + 2);
   for (const Plan::Held& h : plan.held()) {
-    change[static_cast<size_t>(h.first)] += static_cast<int64_t>(h.bytes);
-    change[static_cast<size_t>(h.last) + 1] -= static_cast<int64_t>(h.bytes);
+    m.levels[call_of(h.first)].*part_of(h) += h.bytes;
+    m.levels[call_of(h.last) + 1].*part_of(h) -= h.bytes;
   }
-  int64_t live = 0;
-  int64_t most = 0;
-  size_t fullest = 0;
+  m.levels.resize(steps);
   for (size_t s = 0; s < steps; ++s) {
-    live += change[s];
-    if (live > most) {
-      most = live;
-      fullest = s;
-    }
+    const Plan::StepInfo step = plan.step(s);
+    m.levels[s].call = step.scope.empty() ? step.op : fmt::format("{}, {}", step.op, step.scope);
+    if (s == 0) continue;
+    for (const auto part : {&Level::arguments, &Level::activations, &Level::gradients,
+                            &Level::updates, &Level::workspace})
+      m.levels[s].*part += m.levels[s - 1].*part;
   }
-  if (most == 0) return m;
-  const Plan::StepInfo step = plan.step(fullest);
-  m.at = step.scope.empty() ? step.op : fmt::format("{}, {}", step.op, step.scope);
-  std::map<std::tuple<std::string, std::string, Phase>, size_t> holders;
+  const auto most = std::ranges::max_element(m.levels, {}, &Level::total);
+  if (most == m.levels.end() || most->total() == 0) return m;
+  const auto fullest = static_cast<size_t>(most - m.levels.begin());
+  m.at = most->call;
+  m.arguments = most->arguments;
+  m.activations = most->activations;
+  m.gradients = most->gradients;
+  m.updates = most->updates;
+  m.workspace = most->workspace;
+  Held holders;
   for (const Plan::Held& h : plan.held()) {
-    if (h.first > static_cast<int>(fullest) || h.last < static_cast<int>(fullest)) continue;
-    (h.is_workspace                   ? m.workspace
-     : !h.op                          ? m.arguments
-     : phase_of(h) == Phase::forward  ? m.activations
-     : phase_of(h) == Phase::backward ? m.gradients
-                                      : m.updates) += h.bytes;
+    if (call_of(h.first) > fullest || call_of(h.last) < fullest) continue;
     holders[{h.is_workspace ? fmt::format("workspace of {}", h.op)
              : h.op         ? h.op
                             : "argument",
              h.scope ? h.scope->module : "", phase_of(h)}] += h.bytes;
   }
-  for (const auto& [who, bytes] : holders)
-    m.holders.push_back({std::get<0>(who), std::get<1>(who), std::get<2>(who), bytes});
-  std::ranges::stable_sort(m.holders, std::greater(), &Holder::bytes);
+  m.holders = holders_of(holders);
   return m;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "mica/core/device.h"
 #include "mica/core/scope.h"
 
 namespace mica {
@@ -36,6 +37,14 @@ struct StepMemory {
   size_t gradients = 0;    ///< made by backward
   size_t updates = 0;      ///< made by the optimizer's step
   size_t workspace = 0;
+  /// The same at every call of the step.
+  struct Level {
+    std::string call;  ///< "conv2d_wgrad, features.0 backward"
+    size_t arguments = 0, activations = 0, gradients = 0, updates = 0, workspace = 0;
+    size_t total() const { return arguments + activations + gradients + updates + workspace; }
+  };
+  std::vector<Level> levels;
+  std::vector<Holder> outside;  ///< weights by their modules, the optimizer's, and data
   std::string at;               ///< which call runs then: "conv2d_wgrad, features.0 backward"
   std::vector<Holder> holders;  ///< for whom it lies there, most first
   size_t eager = 0;             ///< what eager execution holds instead of the arena
@@ -51,16 +60,23 @@ struct MemoryUse {
   StepMemory memory;
 };
 
-/// What tensors held on a GPU when they held most in a profile of eager execution.
+/// What tensors held when they held most in a profile of eager execution.
 struct PeakMemory {
-  size_t before = 0;  ///< from before the profile: parameters, their optimizer's, data
+  Device device;         ///< the first GPU, or the CPU where none was used
+  size_t weights = 0;    ///< made before the profile, and what an update uses beside passes
+  size_t optimizer = 0;  ///< what updates write to and nothing else uses
+  size_t data = 0;       ///< made before the profile, and read: data, weights that do not change
+  size_t before = 0;  ///< from before the profile, of which no op is known; the allocator's waste
   size_t activations = 0;
   size_t gradients = 0;
   size_t updates = 0;
   size_t workspace = 0;
-  size_t others = 0;  ///< of no op that was recorded, such as the arena of compiled functions
-  std::vector<Holder> holders = {};  ///< of what was made meanwhile, most first
-  size_t total() const { return before + activations + gradients + updates + workspace + others; }
+  size_t others = 0;                 ///< of no op that was recorded
+  std::vector<Holder> holders = {};  ///< for whom it is there, most first
+  size_t total() const {
+    return weights + optimizer + data + before + activations + gradients + updates + workspace +
+           others;
+  }
 };
 
 /// A block that the caching allocator of a device had.

@@ -30,6 +30,12 @@ struct Kind {
   double bytes = 0;          ///< read and written, each tensor once
 };
 
+// Paths of what a training step calls outside of modules; in a profile without gradients, or
+// without modules, such calls have none.
+inline constexpr const char* kDataPath = "(data)";  ///< before its network, and copies
+inline constexpr const char* kLossPath = "(loss)";  ///< after it, and the gradients of that
+inline constexpr const char* kUpdatePath = "(update)";
+
 /// A kernel that ran, on the host's clock: nanoseconds since the profile began.
 struct Run {
   int kind = 0;
@@ -92,7 +98,7 @@ struct Gap {
 /// What was recorded.
 struct Profile {
   std::vector<Kind> kinds;
-  std::vector<Scope> scopes;
+  std::vector<Scope> scopes;           ///< of calls outside of modules too: see kLossPath
   std::vector<Run> runs;               ///< by thread, and there by time
   std::vector<Span> spans;             ///< the same
   std::vector<DeviceRun> device_runs;  ///< by when they began
@@ -101,7 +107,7 @@ struct Profile {
   std::string device_source;         ///< how devices were seen; empty where none was
   uint64_t dropped = 0;              ///< device runs that did not fit in memory
   std::vector<MemoryUse> memory;     ///< of every compiled function that ran, largest first
-  PeakMemory peak;                   ///< of the first GPU
+  PeakMemory peak;                   ///< of eager execution
   std::vector<HeldBlock> blocks;     ///< of the caching allocator when the profile ended
   std::vector<std::string> threads;  ///< their names
   std::vector<int64_t> steps;        ///< when each step began, and the last one's end
@@ -115,7 +121,7 @@ struct DeviceTime {
   int64_t busy = 0;        ///< with anything
   int64_t work = 0;        ///< of all that was done, also side by side
   int64_t attributed = 0;  ///< of this, what is known to be of an op or a copy of the program
-  int64_t in_modules = 0;  ///< of this, what a module's path is known of
+  int64_t in_modules = 0;  ///< of this, what has a path: of a module, or of what lies around them
   std::vector<std::pair<std::string, int64_t>> gaps;  ///< why it did nothing, longest first
 };
 /// When a device did nothing between its first work and its last.
@@ -194,8 +200,8 @@ std::string table(const Profile& profile, By by = By::op, int most = 25);
 std::vector<std::string> advice(const Profile& profile);
 /// Everything for programs.
 std::string to_json(const Profile& profile);
-/// For chrome://tracing and Perfetto: threads, phases, modules and ops as nested slices, memory as
-/// a counter. Replaces the file all or nothing.
+/// For chrome://tracing and Perfetto: phases, modules and ops of a thread as nested slices, its
+/// ranges on a track beside, memory as a counter. Replaces the file all or nothing.
 void export_chrome_trace(const Profile& profile, const std::string& path);
 /// One HTML file that loads nothing from elsewhere: timeline, layers, kernels, memory, advice.
 void write_report(const Profile& profile, const std::string& path);

@@ -16,9 +16,10 @@
 #include "mica/core/fork.h"
 #include "mica/graph/captured_scopes.h"
 #include "mica/graph/plan.h"
-#include "mica/graph/value_bytes.h"
 #include "mica/op/run_watcher.h"
 #include "mica/op/settings.h"
+#include "mica/profile/kind.h"
+#include "mica/profile/memory_watch.h"
 #include "mica/runtime/cuda_library.h"
 #include "mica/runtime/device_trace.h"
 #include "mica/runtime/runtime.h"
@@ -40,6 +41,7 @@ struct Log {
   std::vector<Scope> scopes;
   std::map<std::tuple<std::string, Phase, std::string>, int> scope_at;
   CapturedScopes where;
+  bool in_network = false;  ///< a module was called since the last update
   std::vector<Run> runs;
   std::vector<Span> spans;
   /// Of what the thread is in: who was told that it began, and whether it is kept.
@@ -72,7 +74,6 @@ class Recorder final : public RunWatcher, public RangeListener {
   void began(std::string_view name, RangeKind kind) override;
   void ended() override;
   void plan_runs(const Plan& plan);
-  void note_memory(const KernelRun& run, const MemoryStats& memory);
 
  private:
   /// A stretch of time in which things were kept, and how much was left out before it.
@@ -88,17 +89,14 @@ class Recorder final : public RunWatcher, public RangeListener {
     int scope;
   };
 
-  /// A call, and how many blocks had been handed out when it ended.
-  struct Maker {
-    uint64_t allocations;
-    Recorded call;
-  };
-
   Log& log();
   static int kind_of(Log& log, const KernelRun& run);
   static int scope_of(Log& log, const KernelRun& run);
-  /// Time without what was left out.
-  int64_t elapsed(int64_t at) const { return at - start_ - left_out_; }
+  /// Time without what was left out; what ends while nothing is kept ends where that began.
+  int64_t elapsed(int64_t at) const {
+    const int64_t off = off_since_;
+    return (off != 0 ? std::min(at, off) : at) - start_ - left_out_;
+  }
   /// The number of a run or a span. Odd ones are of recorded calls.
   uint64_t next_id() { return 2 * ++last_id_; }
   /// Who sees what devices do, from when there are any.
@@ -107,22 +105,15 @@ class Recorder final : public RunWatcher, public RangeListener {
   void take_trace(bool keep);
   void add_device_runs(Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
                        const std::map<const Log*, std::vector<int>>& scopes) const;
-  PeakMemory peak(const Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
-                  const std::map<const Log*, std::vector<int>>& scopes) const;
 
   Mutex mutex_;  // of what follows
   std::vector<std::shared_ptr<Log>> logs_;
   std::vector<int64_t> steps_;
   bool active_ = false;
-  int64_t off_since_ = 0;
   std::vector<Stretch> stretches_;
   std::vector<Recorded> recorded_;
   std::map<const Plan*, MemoryUse> plans_;
-  uint64_t before_allocations_ = 0;  ///< blocks of the first GPU, before anything was recorded
-  std::vector<Maker> makers_;
-  size_t peak_bytes_ = 0;
-  std::vector<MemoryBlock> peak_blocks_;
-  uint64_t peak_workspace_ = 0;  ///< the number of a block that is workspace
+  MemoryWatch memory_;
   RunWatcher* watcher_before_ = nullptr;
   RangeListener* listener_before_ = nullptr;
 
@@ -137,6 +128,7 @@ class Recorder final : public RunWatcher, public RangeListener {
   std::atomic<uint64_t> last_id_ = 0;
   std::atomic<uint64_t> session_ = 0;
   std::atomic<int64_t> start_ = 0;
+  std::atomic<int64_t> off_since_ = 0;  ///< 0: things are kept
   std::atomic<int64_t> left_out_ = 0;
 };
 
@@ -193,71 +185,31 @@ MemoryStats memory_on(Device device) {
   }
 }
 
-std::string shapes_text(const KernelRun& run) {
-  std::string text;
-  const auto add = [&](std::span<const Arg> args) {
-    bool first = true;
-    for (const Arg& a : args) {
-      if (!a.spec->defined) continue;
-      text += fmt::format("{}{}", first ? "" : ", ", *a.spec);
-      first = false;
-    }
-  };
-  add(run.in);
-  text += " → ";
-  add(run.out);
-  return text;
-}
-
 int Recorder::kind_of(Log& log, const KernelRun& run) {
-  const OpDef& op = *run.prepared.op;
-  uint64_t hash =
-      hash_mix(reinterpret_cast<uintptr_t>(&op), reinterpret_cast<uintptr_t>(run.prepared.kernel));
-  hash = hash_mix(hash, op.params_info->hash(run.params));
-  for (const std::span<const Arg> args : {run.in, run.out})
-    for (const Arg& a : args) {
-      hash = hash_mix(hash, a.spec->defined ? static_cast<uint64_t>(a.spec->dtype) + 1 : 0);
-      if (a.spec->defined) hash = hash_field(hash_field(hash, a.spec->shape), a.spec->strides);
-    }
-  const auto [at, is_new] = log.kind_at.try_emplace(hash, static_cast<int>(log.kinds.size()));
-  if (!is_new) return at->second;
-  Kind kind{.op = op.name,
-            .kernel = run.prepared.kernel->name,
-            .params = op.params_info->print(run.params),
-            .shapes = shapes_text(run),
-            .device = run.device};
-  std::vector<TensorSpec> in;
-  std::vector<TensorSpec> out;
-  const auto bytes = [](const TensorSpec& s) {
-    return static_cast<double>(std::min(extent_bytes(s), bytes_of(s)));
-  };
-  bool has_floats = false;
-  for (const Arg& a : run.in) {
-    in.push_back(*a.spec);
-    if (a.spec->defined && is_floating(a.spec->dtype) && !has_floats) {
-      kind.dtype = a.spec->dtype;
-      has_floats = true;
-    }
-    const bool updated =
-        op.writes(run.params, static_cast<int>(in.size()) - 1, static_cast<int>(run.in.size()));
-    if (a.spec->defined) kind.bytes += (updated ? 2 : 1) * bytes(*a.spec);
-  }
-  for (const Arg& a : run.out) {
-    out.push_back(*a.spec);
-    kind.bytes += bytes(*a.spec);
-  }
-  if (op.flops) kind.flops = op.flops(op, run.params, {in, out});
-  log.kinds.push_back(std::move(kind));
+  const auto [at, is_new] =
+      log.kind_at.try_emplace(hash_of(run), static_cast<int>(log.kinds.size()));
+  if (is_new) log.kinds.push_back(profiler::kind_of(run));
   return at->second;
 }
 
+/// Of calls outside of modules too, by where in a training step they are.
+std::string path_of(Log& log, const Scope& scope) {
+  if (scope.phase == Phase::update) {
+    log.in_network = false;
+    return kUpdatePath;
+  }
+  if (scope.module.empty())
+    return log.in_network || scope.phase == Phase::backward ? kLossPath : kDataPath;
+  log.in_network = true;
+  return scope.module;
+}
+
 int Recorder::scope_of(Log& log, const KernelRun& run) {
-  const std::shared_ptr<const Scope> here =
-      run.scope ? nullptr : log.where.now(last_sequence(), nullptr);
-  const Scope& scope = run.scope ? *run.scope : *here;
+  Scope scope = run.scope ? *run.scope : *log.where.now(last_sequence(), nullptr);
+  scope.module = path_of(log, scope);
   const auto [at, is_new] = log.scope_at.try_emplace({scope.module, scope.phase, scope.caller},
                                                      static_cast<int>(log.scopes.size()));
-  if (is_new) log.scopes.push_back(scope);
+  if (is_new) log.scopes.push_back(std::move(scope));
   return at->second;
 }
 
@@ -277,26 +229,29 @@ void Recorder::began(const KernelRun& run) {
     open.id = next_id();
   }
   if (open.tracer) open.tracer->begin(open.id, true);
-  open.begin = now();
+  open.begin = elapsed(now());
   const std::lock_guard lock(l.mutex);
   l.open_runs.push_back(open);
 }
 
 void Recorder::ended(const KernelRun& run) {
-  const int64_t end = now();
+  const int64_t end = elapsed(now());
   Log& l = log();
+  Scope scope;
   MemoryStats memory;
   {
     const std::lock_guard lock(l.mutex);
+    const int where = scope_of(l, run);
+    scope = l.scopes[static_cast<size_t>(where)];
     if (!l.open_runs.empty()) {  // else begun before the profile was
       const Log::OpenRun was = l.open_runs.back();
       l.open_runs.pop_back();
       if (was.tracer) was.tracer->end();
       if (!l.open_runs.empty()) l.open_runs.back().inner += end - was.begin;
       if (was.kept) {
-        Run r{.kind = kind_of(l, run), .scope = scope_of(l, run), .thread = l.number};
-        r.begin = elapsed(was.begin);
-        r.end = elapsed(end);
+        Run r{.kind = kind_of(l, run), .scope = where, .thread = l.number};
+        r.begin = was.begin;
+        r.end = end;
         r.self = end - was.begin - was.inner;
         memory = memory_on(run.device);
         r.allocated = static_cast<int64_t>(memory.allocated);
@@ -305,56 +260,11 @@ void Recorder::ended(const KernelRun& run) {
       }
     }
   }
-  if (memory.allocated > 0 && run.device == Device::cuda(0)) note_memory(run, memory);
-  if (watcher_before_) watcher_before_->ended(run);
-}
-
-void Recorder::note_memory(const KernelRun& run, const MemoryStats& memory) {
-  Log& l = log();
-  const std::lock_guard lock(mutex_);
-  const std::lock_guard log_lock(l.mutex);
-  if (memory.allocations > (makers_.empty() ? before_allocations_ : makers_.back().allocations))
-    makers_.push_back({memory.allocations, {&l, kind_of(l, run), scope_of(l, run)}});
-  // Few of many higher and higher peaks are looked at.
-  if (memory.allocated <= peak_bytes_ + peak_bytes_ / 50) return;
-  peak_bytes_ = memory.allocated;
-  peak_blocks_ = cuda_library().memory_blocks(0);
-  const size_t workspace = run.prepared.state->workspace_bytes;
-  peak_workspace_ = workspace > 0 ? memory.allocations : 0;  // it was taken last
-}
-
-PeakMemory Recorder::peak(const Profile& p, const std::map<const Log*, std::vector<int>>& kinds,
-                          const std::map<const Log*, std::vector<int>>& scopes) const {
-  PeakMemory peak;
-  std::map<std::tuple<std::string, std::string, Phase>, size_t> holders;
-  for (const MemoryBlock& b : peak_blocks_) {
-    if (b.free) continue;
-    const auto maker = std::ranges::lower_bound(makers_, b.number, {}, &Maker::allocations);
-    if (b.number <= before_allocations_) {
-      peak.before += b.bytes;
-    } else if (maker == makers_.end()) {
-      peak.others += b.bytes;
-    } else {
-      const Kind& kind = p.kinds[static_cast<size_t>(
-          kinds.at(maker->call.log)[static_cast<size_t>(maker->call.kind)])];
-      const Scope& scope = p.scopes[static_cast<size_t>(
-          scopes.at(maker->call.log)[static_cast<size_t>(maker->call.scope)])];
-      const bool is_workspace = b.number == peak_workspace_;
-      (is_workspace                     ? peak.workspace
-       : !b.op || b.op != kind.op       ? peak.others
-       : scope.phase == Phase::forward  ? peak.activations
-       : scope.phase == Phase::backward ? peak.gradients
-                                        : peak.updates) += b.bytes;
-      holders[{is_workspace ? fmt::format("workspace of {}", kind.op)
-               : b.op       ? b.op
-                            : "no op",
-               scope.module, scope.phase}] += b.bytes;
-    }
+  if (!run.scope) {  // of eager execution
+    memory_.ran(run, scope);
+    if (memory.allocated > 0) memory_.look(run.device, memory.allocated);
   }
-  for (const auto& [who, bytes] : holders)
-    peak.holders.push_back({std::get<0>(who), std::get<1>(who), std::get<2>(who), bytes});
-  std::ranges::stable_sort(peak.holders, std::greater(), &Holder::bytes);
-  return peak;
+  if (watcher_before_) watcher_before_->ended(run);
 }
 
 void Recorder::began(std::string_view name, RangeKind kind) {
@@ -407,12 +317,9 @@ void Recorder::start() {
     stretches_.clear();
     recorded_.clear();
     plans_.clear();
-    makers_.clear();
-    peak_blocks_.clear();
-    peak_bytes_ = 0;
-    before_allocations_ = cuda_tracer() ? memory_on(Device::cuda(0)).allocations : 0;
+    memory_.clear();
     start_ = now();
-    off_since_ = start_;
+    off_since_ = start_.load();
     left_out_ = 0;
     last_id_ = 0;
     ++session_;
@@ -433,11 +340,13 @@ void Recorder::set_state(Recording to) {
     tracer();
     watcher_before_ = set_run_watcher(this);
     listener_before_ = set_range_listener(this);
+    set_storage_watcher(&memory_);
     Plan::set_watcher([](const Plan& plan) { recorder().plan_runs(plan); });
   }
   if (to == Recording::off) {
     set_run_watcher(watcher_before_);
     set_range_listener(listener_before_);
+    set_storage_watcher(nullptr);
     Plan::set_watcher(nullptr);
   }
   take_trace(was == Recording::on);  // the devices have done what was sent
@@ -448,8 +357,8 @@ void Recorder::set_state(Recording to) {
       off_since_ = 0;
       stretches_.push_back({now(), INT64_MAX, left_out_});
     } else if (was == Recording::on) {
-      off_since_ = now();
-      stretches_.back().end = off_since_;
+      stretches_.back().end = now();
+      off_since_ = stretches_.back().end;
     }
     state_ = to;
   }
@@ -459,7 +368,7 @@ void Recorder::set_state(Recording to) {
 
 void Recorder::note_step() {
   const std::lock_guard lock(mutex_);
-  steps_.push_back(elapsed(off_since_ != 0 ? off_since_ : now()));
+  steps_.push_back(elapsed(now()));
 }
 
 /// Work that overlaps other work of its stream goes to another track.
@@ -503,7 +412,7 @@ void Recorder::add_device_runs(Profile& p, const std::map<const Log*, std::vecto
   for (const Span& s : p.spans) spans.emplace(s.id, &s);
   std::map<std::string, int> names;
   std::map<std::tuple<std::string, std::string, uint64_t>, int> other_kinds;
-  int no_scope = -1;
+  std::map<std::string, int> other_scopes;
   for (size_t i = 0; i < work.size(); ++i) {
     const DeviceWork& w = work[i];
     const Stretch& stretch = *stretch_of(w.begin);
@@ -541,11 +450,11 @@ void Recorder::add_device_runs(Profile& p, const std::map<const Log*, std::vecto
                            .device = Device::cuda(w.device)});
       r.kind = kind->second;
       r.is_first = true;
-      if (no_scope < 0) {
-        no_scope = static_cast<int>(p.scopes.size());
-        p.scopes.emplace_back();
-      }
-      r.scope = no_scope;
+      const std::string path = r.is_known ? kDataPath : "";
+      const auto [scope, is_new_scope] =
+          other_scopes.try_emplace(path, static_cast<int>(p.scopes.size()));
+      if (is_new_scope) p.scopes.push_back({.module = path});
+      r.scope = scope->second;
     }
     p.end = std::max(p.end, r.end);
     p.device_runs.push_back(r);
@@ -565,18 +474,38 @@ std::vector<HeldBlock> held_blocks() {
   return all;
 }
 
+void drop_name(std::string& path) {
+  if (path == kLossPath || path == kDataPath) path.clear();
+}
+
+/// Whether there is a network whose loss is differentiated; else calls outside of modules have no
+/// name.
+bool is_training(const std::vector<std::shared_ptr<Log>>& logs) {
+  bool has_modules = false;
+  bool has_gradients = false;
+  for (const std::shared_ptr<Log>& log : logs) {
+    const std::lock_guard lock(log->mutex);
+    for (const Scope& s : log->scopes) {
+      has_modules = has_modules || !s.module.starts_with('(');
+      has_gradients = has_gradients || s.phase == Phase::backward;
+    }
+  }
+  return has_modules && has_gradients;
+}
+
 Profile Recorder::stop() {
   set_state(Recording::off);
   const std::lock_guard lock(mutex_);
   active_ = false;
   Profile p;
-  p.end = elapsed(off_since_);
+  p.end = elapsed(now());
   p.steps = steps_;
   std::map<std::tuple<std::string, Phase, std::string>, int> scope_at;
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, int>
       kind_at;
   std::map<const Log*, std::vector<int>> kinds;
   std::map<const Log*, std::vector<int>> scopes;
+  const bool trains = is_training(logs_);
   for (const std::shared_ptr<Log>& log : logs_) {
     const std::lock_guard log_lock(log->mutex);
     std::vector<int>& own_kinds = kinds[log.get()];
@@ -589,6 +518,7 @@ Profile Recorder::stop() {
       if (is_new) p.kinds.push_back(std::move(k));
     }
     for (Scope& s : log->scopes) {
+      if (!trains) drop_name(s.module);
       const auto [at, is_new] =
           scope_at.try_emplace({s.module, s.phase, s.caller}, static_cast<int>(p.scopes.size()));
       own_scopes.push_back(at->second);
@@ -626,7 +556,6 @@ Profile Recorder::stop() {
     if (!source_.empty()) {
       add_device_runs(p, kinds, scopes);
       try {
-        p.peak = peak(p, kinds, scopes);
         p.blocks = held_blocks();
         p.facts.emplace_back("GPU", runtime(DeviceKind::cuda).properties(0).name);
       } catch (const DeviceError&) {  // it was lost; what was seen before stays
@@ -634,6 +563,10 @@ Profile Recorder::stop() {
       p.facts.emplace_back("times of the GPU", source_);
     }
   }
+  p.peak = memory_.peak();
+  if (!trains)
+    for (Holder& h : p.peak.holders) drop_name(h.module);
+  memory_.clear();
   for (auto& [plan, use] : plans_) p.memory.push_back(std::move(use));
   std::ranges::stable_sort(p.memory, std::greater(),
                            [](const MemoryUse& m) { return m.memory.total(); });

@@ -19,6 +19,12 @@ constexpr const char* kRangeNames[] = {"range", "data", "wait", "load", "launch"
 constexpr const char* kWorkNames[] = {"kernel", "copy", "fill"};
 constexpr int kDevices = 1;  // the process of the first device in a trace; the host is 0
 
+/// A thread's ranges have a track of their own in a trace: they begin and end where the program
+/// says, and passes and modules with the first and last of their ops, so that these need not nest.
+int range_track(const Profile& p, int thread) {
+  return static_cast<int>(p.threads.size()) + thread;
+}
+
 Json event(const char* category, const std::string& name, int process, int thread, int64_t begin,
            int64_t end) {
   return {{"ph", "X"},
@@ -35,9 +41,9 @@ Json named(const char* what, int process, int thread, const std::string& name) {
       {"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
 }
 
-/// What the host sent, and where on a thread it is.
+/// What the host sent, and where on a track it is.
 struct Sender {
-  int thread;
+  int track;
   int64_t begin;
 };
 
@@ -52,7 +58,7 @@ std::string bound_of(const Kind& k) {
 void add_devices(const Profile& p, Json& events) {
   std::unordered_map<uint64_t, Sender> senders;
   for (const Run& r : p.runs) senders.emplace(r.id, Sender{r.thread, r.begin});
-  for (const Span& s : p.spans) senders.emplace(s.id, Sender{s.thread, s.begin});
+  for (const Span& s : p.spans) senders.emplace(s.id, Sender{range_track(p, s.thread), s.begin});
   for (size_t t = 0; t < p.tracks.size(); ++t) {
     const int process = kDevices + p.tracks[t].device.index;
     events.push_back(named("process_name", process, 0, to_string(p.tracks[t].device)));
@@ -83,7 +89,7 @@ void add_devices(const Profile& p, Json& events) {
                  {"name", "launch"},
                  {"id", r.sender},
                  {"pid", 0},
-                 {"tid", sender->second.thread},
+                 {"tid", sender->second.track},
                  {"ts", static_cast<double>(sender->second.begin) * 1e-3}};
     events.push_back(flow);
     flow["ph"] = "f";
@@ -110,6 +116,9 @@ Json holders_json(const std::vector<Holder>& all) {
 }
 
 Json memory_json(const StepMemory& m) {
+  Json levels = Json::array();
+  for (const StepMemory::Level& l : m.levels)
+    levels.push_back({l.call, l.arguments, l.activations, l.gradients, l.updates, l.workspace});
   return {{"weights", m.weights},
           {"optimizer", m.optimizer},
           {"others", m.others},
@@ -124,6 +133,10 @@ Json memory_json(const StepMemory& m) {
             {"gradients", m.gradients},
             {"updates", m.updates},
             {"workspace", m.workspace}}},
+          {"levels",
+           {{"fields", {"call", "arguments", "activations", "gradients", "updates", "workspace"}},
+            {"rows", levels}}},
+          {"outside", holders_json(m.outside)},
           {"holders", holders_json(m.holders)}};
 }
 
@@ -190,9 +203,15 @@ void export_chrome_trace(const Profile& profile, const std::string& path) {
         event("step", fmt::format("step {}", s), 0, 0, profile.steps[s], profile.steps[s + 1]));
   for (const Slice& s : slices(profile))
     events.push_back(event(s.is_phase ? "phase" : "module", s.name, 0, s.thread, s.begin, s.end));
-  for (const Span& s : profile.spans)
+  std::set<int> with_ranges;
+  for (const Span& s : profile.spans) {
+    const int track = range_track(profile, s.thread);
+    if (with_ranges.insert(s.thread).second)
+      events.push_back(named("thread_name", 0, track,
+                             profile.threads[static_cast<size_t>(s.thread)] + ", ranges"));
     events.push_back(
-        event(kRangeNames[static_cast<int>(s.kind)], s.name, 0, s.thread, s.begin, s.end));
+        event(kRangeNames[static_cast<int>(s.kind)], s.name, 0, track, s.begin, s.end));
+  }
   for (const Run& r : profile.runs) {
     const Kind& k = profile.kinds[static_cast<size_t>(r.kind)];
     const Scope& scope = profile.scopes[static_cast<size_t>(r.scope)];
@@ -279,7 +298,11 @@ std::string to_json(const Profile& profile) {
       {"peaks", peaks},
       {"memory", memory},
       {"peak",
-       {{"before", profile.peak.before},
+       {{"device", to_string(profile.peak.device)},
+        {"weights", profile.peak.weights},
+        {"optimizer", profile.peak.optimizer},
+        {"data", profile.peak.data},
+        {"before", profile.peak.before},
         {"activations", profile.peak.activations},
         {"gradients", profile.peak.gradients},
         {"updates", profile.peak.updates},

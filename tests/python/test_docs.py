@@ -55,6 +55,14 @@ def test_commands_name_what_exists(text):
             assert (ROOT / command[0]).exists(), f"{line}: there is no {command[0]}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pictures_are_there_and_small(page):
+    for name in re.findall(r"^!\[[^\]]+\]\(([^):]+)\)", page.read_text(), re.MULTILINE):
+        picture = page.parent / name
+        assert picture.exists(), f"there is no {name}"
+        assert picture.suffix == ".svg" or picture.stat().st_size <= 150_000, name
+
+
 def test_adding_an_operator_takes_as_many_files_as_is_said():
     words = {
         number: name

@@ -25,6 +25,25 @@ class Net(nn.Module):
         return self.second(self.first(x).relu())
 
 
+def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(table["fields"], row, strict=True)) for row in table["rows"]]
+
+
+def nested_slices(p: mica.profiler.profile, path: Path) -> list[dict[str, Any]]:
+    """Of a trace, whose slices of each track lie in one another or side by side."""
+    p.export_chrome_trace(path)
+    events = json.loads(path.read_text())["traceEvents"]
+    slices = [e for e in events if e["ph"] == "X"]
+    tracks: dict[tuple[int, int], list[float]] = {}
+    for e in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
+        ends = tracks.setdefault((e["pid"], e["tid"]), [])
+        while ends and ends[-1] <= e["ts"] + 1e-6:
+            ends.pop()
+        assert not ends or e["ts"] + e["dur"] <= ends[-1] + 1e-3, f"{e} does not nest"
+        ends.append(e["ts"] + e["dur"])
+    return slices
+
+
 def record(steps: int = 3, **schedule: int) -> mica.profiler.profile:
     net = Net()
     optimizer = mica.optim.SGD(net.parameters(), lr=0.1)
@@ -66,19 +85,59 @@ def test_table_and_files(tmp_path: Path) -> None:
     assert "first" in p.table("module")
     with pytest.raises(mica.Error, match="by op, kernel, module, shape or gpu"):
         p.table("colour")
-    p.export_chrome_trace(tmp_path / "trace.json")
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    open_slices: list[tuple[float, float]] = []
-    for e in sorted(
-        (e for e in events if e["ph"] == "X" and e["cat"] in {"step", "phase", "module", "op"}),
-        key=lambda e: (e["tid"], e["ts"], -e["dur"]),
-    ):
-        while open_slices and open_slices[-1][1] <= e["ts"] + 1e-6:
-            open_slices.pop()
-        assert not open_slices or e["ts"] + e["dur"] <= open_slices[-1][1] + 1e-3, "slices nest"
-        open_slices.append((e["ts"], e["ts"] + e["dur"]))
+    slices = nested_slices(p, tmp_path / "trace.json")
+    assert {e["cat"] for e in slices} == {"step", "phase", "module", "op", "range"}
     p.report(tmp_path / "profile.html")
     assert "Timeline" in (tmp_path / "profile.html").read_text()
+
+
+def test_slices_nest_beside_ranges_over_half_a_pass(tmp_path: Path) -> None:
+    net = Net()
+    loader = mica.data.DataLoader(mica.randn(8, 4), batch_size=4)
+    with mica.profiler.profile() as p:
+        for x in loader:
+            with mica.profiler.record_function("first layer"):
+                h = net.first(x)
+            net.second(h).sum().backward()
+            p.step()
+    slices = nested_slices(p, tmp_path / "trace.json")
+    assert {"range", "data", "step", "phase", "module", "op"} <= {e["cat"] for e in slices}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_all_of_a_training_step_has_a_path(compiled: bool) -> None:
+    net = mica.models.make("lenet")
+    optimizer = mica.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    x, y = mica.randn(16, 1, 28, 28), mica.zeros(16, dtype=mica.int64)
+
+    def step() -> mica.Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x * 2), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run: Any = mica.compile(step) if compiled else step
+    run()
+    with mica.profiler.profile() as p:
+        run()
+    recorded = p.json()
+    paths: dict[str, int] = {}
+    for cost in rows(recorded["costs"]):
+        path = recorded["scopes"][cost["scope"]]["module"]
+        paths[path] = paths.get(path, 0) + cost["ns"]
+    assert paths.get("", 0) <= 0.02 * sum(paths.values()), paths
+    assert {"(loss)", "(update)"} <= paths.keys(), paths
+    if compiled:
+        return
+    assert paths["(data)"] > 0
+    peak = recorded["peak"]
+    weights = sum(4 * parameter.numel() for parameter in net.parameters())
+    assert peak["device"] == "cpu"
+    assert weights <= peak["weights"] < 1.01 * weights
+    assert weights <= peak["optimizer"] < 1.01 * weights
+    assert peak["data"] >= 4 * x.numel()
+    assert min(peak["activations"], peak["gradients"]) > 0
 
 
 def test_a_slow_loader_is_named() -> None:
@@ -147,10 +206,6 @@ def test_a_decorator_names_a_function_and_nothing_stays_on() -> None:
 
 NO_GPU = "no CUDA device: " + (mica.cuda.unavailable_reason() or "")
 on_a_gpu = pytest.mark.skipif(not mica.cuda.is_available(), reason=NO_GPU)
-
-
-def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
-    return [dict(zip(table["fields"], row, strict=True)) for row in table["rows"]]
 
 
 def train_on_gpu(compiled: bool, steps: int = 4, several: int = 1) -> dict[str, Any]:
@@ -225,8 +280,9 @@ def test_ops_know_their_kernels() -> None:
     runs = {r["id"]: r for r in rows(recorded["runs"])}
     done = rows(device["runs"])
     assert {r["sender"] for r in done if r["sender"] in runs}
-    assert recorded["peak"]["before"] > 0
-    assert recorded["peak"]["total"] > recorded["peak"]["before"]
+    peak = recorded["peak"]
+    assert peak["device"] == "cuda:0"
+    assert min(peak[part] for part in ("weights", "optimizer", "data", "activations")) > 0
     for r in done:
         if r["sender"] in runs:
             assert r["begin_ns"] > runs[r["sender"]]["begin_ns"] - 1e5, "clocks agree"
@@ -245,17 +301,10 @@ def test_tracks_nest_and_plans_run_unprofiled_afterwards(tmp_path: Path) -> None
     with mica.profiler.profile() as again:
         run()
     assert by_cupti(again.json())["times"][0]["attributed"] > 0.98
-    p.export_chrome_trace(tmp_path / "trace.json")
+    slices = nested_slices(p, tmp_path / "trace.json")
+    assert {"phase", "module", "kernel"} <= {e["cat"] for e in slices if e["pid"] > 0}
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert {"s", "f", "X", "C", "M"} >= {e["ph"] for e in events} >= {"s", "f", "X", "M"}
-    ends: dict[tuple[int, int], list[float]] = {}
-    slices = [e for e in events if e["ph"] == "X" and e["pid"] > 0]
-    for e in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
-        open_slices = ends.setdefault((e["pid"], e["tid"]), [])
-        while open_slices and open_slices[-1] <= e["ts"] + 1e-6:
-            open_slices.pop()
-        assert not open_slices or e["ts"] + e["dur"] <= open_slices[-1] + 1e-3
-        open_slices.append(e["ts"] + e["dur"])
 
 
 @on_a_gpu

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "mica/core/check.h"
 #include "mica/mica.h"
@@ -78,6 +79,64 @@ TEST(Tool, BenchTellsStepsAndTheFirstCall) {
                         R"("variant":"compiled".*"compile_cold_s":[0-9.e-]+,"compile_warm_s":)"));
 }
 
+/// A page that shows a profile, and the categories in the trace beside it.
+std::set<std::string> profile_in(const std::string& page, const std::string& trace) {
+  EXPECT_THAT(io::read_file(page), HasSubstr("id=\"timeline\""));
+  std::set<std::string> categories;
+  const auto events = nlohmann::json::parse(io::read_file(trace))["traceEvents"];
+  for (const auto& e : events)
+    if (e["ph"] == "X") categories.insert(e["cat"].get<std::string>());
+  return categories;
+}
+
+TEST(Tool, ProfileTellsWhereAStepsTimeGoes) {
+  const std::string profile = "profile simple_cnn --device cpu --batch 4 --steps 2";
+  const TemporaryDirectory directory;
+  const std::string page = directory.file("page.html");
+  const std::string trace = directory.file("trace.json");
+  const std::string table =
+      output_of(profile + " --compile --memory --report " + page + " --trace " + trace);
+  if (table.empty()) GTEST_SKIP() << "the mica command was not built";
+  EXPECT_THAT(table, testing::ContainsRegex("ms +% +calls .*of floor +op\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("  conv2d_pool_wgrad"));
+  EXPECT_THAT(table, testing::ContainsRegex("[0-9.]+ [KM]iB  weights\n"));
+  EXPECT_THAT(table, HasSubstr("Most of what a step makes is in use at"));
+  EXPECT_THAT(profile_in(page, trace), testing::IsSupersetOf({"step", "phase", "module", "op"}));
+  EXPECT_THAT(output_of(profile + " --by module"), testing::ContainsRegex("  \\(update\\)\n"));
+
+  const auto recorded = nlohmann::json::parse(output_of(profile + " --json"));
+  EXPECT_EQ(recorded["steps_ns"].size(), 3U);
+  EXPECT_GT(recorded["peak"]["weights"], 0);
+  double known = 0;
+  double all = 0;
+  for (const auto& cost : recorded["costs"]["rows"]) {
+    const double time = cost[3];
+    all += time;
+    known += recorded["scopes"][cost[1].get<size_t>()]["module"] == "" ? 0 : time;
+  }
+  EXPECT_GE(known, 0.98 * all);
+
+  const auto fits = [](const std::string& bytes) {
+    return nlohmann::json::parse(output_of("profile simple_cnn --json --fits " + bytes))["batch"]
+        .get<int64_t>();
+  };
+  EXPECT_GT(fits("64MiB"), 0);
+  EXPECT_GT(fits("128MiB"), fits("64MiB"));
+  EXPECT_THAT(output_of("profile nonet 2>&1"), HasSubstr("nonet"));
+}
+
+TEST(Tool, BenchWritesProfiles) {
+  const TemporaryDirectory directory;
+  const std::string table = output_of("bench simple_cnn_train --device cpu --batch 4,8 --profile " +
+                                      directory.file("page.html"));
+  if (table.empty()) GTEST_SKIP() << "the mica command was not built";
+  EXPECT_THAT(table, testing::ContainsRegex("  conv2d_pool_wgrad"));
+  for (const char* name : {"page_simple_cnn_train_b4", "page_simple_cnn_train_b8"})
+    EXPECT_THAT(profile_in(directory.file(std::string(name) + ".html"),
+                           directory.file(std::string(name) + ".trace.json")),
+                testing::IsSupersetOf({"step", "phase", "module", "op"}));
+}
+
 TEST(Tool, TrainsEvaluatesPredictsAndResumes) {
   if (output_of("devices").empty()) GTEST_SKIP() << "the mica command was not built";
   const TemporaryDirectory directory;
@@ -146,7 +205,12 @@ TEST(Tool, TrainsOnImagesOfOnesOwn) {
       "train resnet18 --device cpu --epochs 4 --batch 4 --lr 0.05 "
       "--image-size 32 --augment --json --data " +
       images + " --out " + run;
-  EXPECT_THAT(output_of(train + " 2>&1"), HasSubstr(R"("epoch":4,)"));
+  const std::string page = directory.file("page.html");
+  const std::string trained = output_of(train + " --profile " + page + " 2>&1");
+  EXPECT_THAT(trained, HasSubstr(R"("epoch":4,)"));
+  EXPECT_THAT(trained, testing::ContainsRegex("  conv2d_wgrad"));
+  EXPECT_THAT(profile_in(page, directory.file("page.trace.json")),
+              testing::IsSupersetOf({"step", "phase", "module", "op", "data"}));
   EXPECT_THAT(output_of("eval --device cpu --json " + run), HasSubstr(R"("images":12,)"));
   EXPECT_THAT(output_of("train --device cpu --epochs 5 --json --resume " + run),
               HasSubstr(R"("epoch":5,)"));

@@ -202,7 +202,8 @@ void bench_steps(const Options& options, const Workload& workload, int64_t batch
   bench_breakdown(workload.name_at(batch), *step.function()->plan(), seconds, options.json);
 }
 
-/// A page of what a compiled step does; several have their names in those of their files.
+/// What a compiled step does, as a table, a page and a trace; several have their names in those of
+/// their files.
 void bench_profile(const Options& options, const Workload& workload, int64_t batch, Device device) {
   Training training(workload, batch, device);
   const auto step = compile([&] { training.step(); });
@@ -218,8 +219,7 @@ void bench_profile(const Options& options, const Workload& workload, int64_t bat
   if (options.workloads.size() * std::max<size_t>(1, options.batches.size()) != 1)
     path.replace_filename(fmt::format("{}_{}{}", path.stem().string(), workload.name_at(batch),
                                       path.extension().string()));
-  profiler::write_report(profiler.profile(), path.string());
-  note("{}: the profile is in {}\n", workload.name_at(batch), path.string());
+  save_profile(profiler.profile(), path.string(), options.json);
 }
 
 void bench_training(const Options& options, const Workload& workload, int64_t batch,
@@ -284,8 +284,10 @@ void add_bench(CLI::App& app) {
   command->add_flag(
       "--breakdown", o->breakdown,
       "Time each kernel of the compiled step, or of a network, alone, beside its floor");
-  command->add_option("--profile", o->profile,
-                      "Write a page of what a compiled step does to this file, and time nothing");
+  command->add_option(
+      "--profile", o->profile,
+      "Print where the time of a compiled step goes, and time nothing else; a page of it "
+      "goes to this file, a trace beside it");
   command->add_flag(
       "--first-call", o->first_call,
       "Print the seconds that the first call of the compiled step takes, and no more");

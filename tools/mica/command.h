@@ -11,6 +11,10 @@
 
 #include "mica/core/device.h"
 
+namespace mica::profiler {
+struct Profile;
+}
+
 namespace mica::tool {
 
 // Each adds a subcommand, with the function that runs it.
@@ -44,6 +48,10 @@ struct NetworkFlags;
 void bench_network(const std::string& path, const NetworkOptions& options,
                    const std::vector<int64_t>& batches, int64_t steps, bool json);
 void add_network_flags(CLI::App& command, NetworkFlags& flags);
+
+/// Writes the page of a profile to this file and its trace beside it, page.trace.json, and prints
+/// its table; to stderr where stdout is for JSON.
+void save_profile(const profiler::Profile& profile, const std::string& path, bool json);
 
 /// "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any. A CUDA device that cannot be had
 /// raises with the reason.

@@ -2,9 +2,11 @@
 #include "mica/profile/profile.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <ranges>
 
 #include "mica/core/check.h"
+#include "mica/core/text.h"
 #include "mica/graph/compile.h"
 #include "mica/op/settings.h"
 #include "mica/profile/memory.h"
@@ -99,6 +101,15 @@ void run_profile(const Options& o) {
 }
 
 }  // namespace
+
+void save_profile(const profiler::Profile& profile, const std::string& path, bool json) {
+  const std::filesystem::path trace = std::filesystem::path(path).replace_extension(".trace.json");
+  profiler::write_report(profile, path);
+  profiler::export_chrome_trace(profile, trace.string());
+  const std::string table = profiler::table(profile);
+  json ? note("{}", table) : say("{}", table);
+  note("the profile is in {}, its trace in {}\n", printable(path), printable(trace.string()));
+}
 
 void add_profile(CLI::App& app) {
   auto* command = app.add_subcommand("profile", "Show where the time of a training step goes");

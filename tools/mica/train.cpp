@@ -40,20 +40,21 @@ struct Options {
   int max_restarts = 0;
 };
 
-/// Records some steps of a run, those after things are as they stay, for a page.
+/// Records some steps of a run, those after things are as they stay.
 class ProfileSteps : public train::Callback {
  public:
-  explicit ProfileSteps(std::string path) : path_(std::move(path)) {}
+  ProfileSteps(std::string path, bool json) : path_(std::move(path)), json_(json) {}
   bool wants_steps() const override { return true; }
   void on_fit_begin() override { profiler_.start(); }
   void on_step_end(int64_t) override { profiler_.step(); }
   void on_fit_end(const train::Outcome&) override {
     profiler_.stop();
-    profiler::write_report(profiler_.profile(), path_);
+    save_profile(profiler_.profile(), path_, json_);
   }
 
  private:
   std::string path_;
+  bool json_;
   profiler::Profiler profiler_{{.wait = 4, .warmup = 1, .active = 20, .repeat = 1}};
 };
 
@@ -263,7 +264,7 @@ void train(Options o) {
   if (o.out.empty()) o.out = o.resume.empty() ? free_directory(c.model) : o.resume;
   double total_seconds = 0;
   std::vector<std::shared_ptr<train::Callback>> callbacks;
-  if (!o.profile.empty()) callbacks.push_back(std::make_shared<ProfileSteps>(o.profile));
+  if (!o.profile.empty()) callbacks.push_back(std::make_shared<ProfileSteps>(o.profile, o.json));
   train::Trainer trainer(
       model, *optimizer,
       {.epochs = c.epochs,
@@ -502,8 +503,10 @@ void add_train(CLI::App& app) {
       ->add_option("--max-restarts", o->max_restarts,
                    "Start them again from the last checkpoint, so often, when one fails")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--profile", o->profile,
-                      "Write where the time of steps 5 to 25 went to this file, a page");
+  command->add_option(
+      "--profile", o->profile,
+      "Print where the time of steps 6 to 25 went; a page of it goes to this file, a "
+      "trace beside it");
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");
   command->add_flag("--deterministic", c.deterministic, "Same seed, same bits, on CUDA too");
   command
