@@ -133,6 +133,7 @@ class Engine {
   template <bool full>
   struct Between {
     static constexpr bool kSingle = false;
+    static constexpr bool kJoins = full;
     const T* twiddles;
     LineSink<T, false, full> lines;
 

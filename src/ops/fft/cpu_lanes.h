@@ -68,10 +68,13 @@ inline bool is_smooth(int64_t n) { return n == 1 || !small_factors(n).empty(); }
 template <class T>
 inline constexpr int64_t kSquare = simd::Vec<T>::kWidth / 2;
 
-/// Elements in lanes already, from data on.
+/// Elements in lanes already, from data on. It may be part of a pass, as all sources and sinks of
+/// whole blocks (kJoins); those of fewer lines, of which a tensor has one block, are not worth the
+/// code.
 template <class T>
 struct Side {
   static constexpr bool kSingle = true;
+  static constexpr bool kJoins = true;
   T* data;
 
   [[gnu::always_inline]] LanePair<T> one(int64_t i) const {
@@ -153,27 +156,21 @@ class LaneTransform {
   /// From a source to a sink (cpu_squares.h), by way of two buffers.
   template <class Source, class Sink>
   void run(const Source& source, const Sink& sink, T* x, T* other) const {
-    size_t next = 0;
-    size_t end = passes_.size();
-    int64_t stride = 1;
-    if (first_joined_) {
-      const Pass& pass = passes_[next++];
-      first(pass, source, x);
-      stride = pass.radix;
-    } else {
-      move(n_, source, Side<T>{x});
-    }
-    if (last_joined_) --end;
-    for (; next < end; ++next) {
+    const bool brought = Source::kJoins && first_joined_;
+    const bool taken = Sink::kJoins && last_joined_;
+    if constexpr (Source::kJoins)
+      if (brought) first(passes_.front(), source, x);
+    if (!brought) move(n_, source, Side<T>{x});
+    int64_t stride = brought ? passes_.front().radix : 1;
+    const size_t end = passes_.size() - (taken ? 1 : 0);
+    for (size_t next = brought ? 1 : 0; next < end; ++next) {
       middle(passes_[next], stride, x, other);
       std::swap(x, other);
       stride *= passes_[next].radix;
     }
-    if (last_joined_) {
-      last(passes_[end], stride, x, sink);
-    } else {
-      move(n_, Side<T>{x}, sink);
-    }
+    if constexpr (Sink::kJoins)
+      if (taken) last(passes_[end], stride, x, sink);
+    if (!taken) move(n_, Side<T>{x}, sink);
   }
 
  private:

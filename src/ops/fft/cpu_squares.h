@@ -171,6 +171,7 @@ template <class F>
 template <class T, bool exchanged, bool full>
 struct LineSource {
   static constexpr bool kSingle = false;
+  static constexpr bool kJoins = full;
   const T* from;
   int64_t line;
   int64_t count;
@@ -197,6 +198,7 @@ struct LineSource {
 template <class T, bool exchanged, bool full>
 struct LineSink {
   static constexpr bool kSingle = false;
+  static constexpr bool kJoins = full;
   T* to;
   int64_t line;
   int64_t count;
@@ -225,6 +227,7 @@ struct LineSink {
 template <class T, bool exchanged, bool full>
 struct ColumnSource {
   static constexpr bool kSingle = true;
+  static constexpr bool kJoins = full;
   const T* from;
   int64_t step;
   int64_t count;
@@ -237,6 +240,7 @@ struct ColumnSource {
 template <class T, bool exchanged, bool full>
 struct ColumnSink {
   static constexpr bool kSingle = true;
+  static constexpr bool kJoins = full;
   T* to;
   int64_t step;
   int64_t count;
@@ -253,6 +257,7 @@ struct ColumnSink {
 template <class T, bool full>
 struct RealLineSource {
   static constexpr bool kSingle = false;
+  static constexpr bool kJoins = full;
   const T* from;
   int64_t line;
   int64_t count;
@@ -285,6 +290,7 @@ struct RealLineSource {
 template <class T, bool full>
 struct RealLineSink {
   static constexpr bool kSingle = false;
+  static constexpr bool kJoins = full;
   T* to;
   int64_t line;
   int64_t count;
