@@ -192,6 +192,10 @@ if(mica_with_cuda)
   add_library(mica::mica_cuda ALIAS mica_cuda)
   mica_exports(mica_cuda)
   mica_set_flags(mica_cuda)
+  if(MICA_WHEEL)  # where PyPI's packages have CUDA's libraries
+    set_target_properties(mica_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH OFF
+      INSTALL_RPATH "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;$ORIGIN/../nvidia/nccl/lib")
+  endif()
   mica_link_format(mica_cuda)
   mica_precompile(mica_cuda ${mica_precompiled})
   # The front end's templates take half a minute to optimise, and what they make runs once per plan.
