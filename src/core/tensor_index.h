@@ -125,8 +125,12 @@ class IndexedTensor : public Tensor {
 };
 
 // The functions that write to a tensor, on what has no name.
-inline void copy_(IndexedTensor&& part, const Tensor& source) { std::move(part).copy_(source); }
-inline void fill_(IndexedTensor&& part, Number value) { std::move(part).fill_(value); }
-inline void add_(IndexedTensor&& part, const Tensor& other) { std::move(part).add_(other); }
+inline void copy_(IndexedTensor&& destination, const Tensor& source) {
+  std::move(destination).copy_(source);
+}
+inline void fill_(IndexedTensor&& x, Number value) { std::move(x).fill_(value); }
+inline void add_(IndexedTensor&& destination, const Tensor& source) {
+  std::move(destination).add_(source);
+}
 
 }  // namespace mica

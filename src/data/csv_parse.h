@@ -27,7 +27,8 @@ struct CsvTable {
 /// lines are skipped, lines end in a line feed, or a carriage return and one.
 CsvTable parse_csv(io::ByteSpan bytes, const std::string& name, const CsvFormat& format = {});
 
-/// What an error says of a text: quoted, shortened, with control characters by their number, in hexadecimal.
+/// What an error says of a text: quoted, shortened, with control characters by their number in
+/// hexadecimal.
 std::string shown(std::string_view text);
 
 }  // namespace mica::data

@@ -12,15 +12,15 @@
 // tensor is no condition.
 namespace mica {
 
-namespace elementwise {
+namespace detail {
 /// A number as the other operand of an operator, which errors name.
 Tensor number(Number value, const Tensor& like, const char* op);
-}  // namespace elementwise
+}  // namespace detail
 
 inline Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
 inline Tensor operator%(const Tensor& a, Number b) { return remainder(a, b); }
 inline Tensor operator%(Number a, const Tensor& b) {
-  return remainder(elementwise::number(a, b, "remainder"), b);
+  return remainder(detail::number(a, b, "remainder"), b);
 }
 
 inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
@@ -53,34 +53,34 @@ inline Tensor operator~(const Tensor& x) { return bitwise_not(x); }
 inline Tensor operator<<(const Tensor& a, const Tensor& b) { return left_shift(a, b); }
 inline Tensor operator>>(const Tensor& a, const Tensor& b) { return right_shift(a, b); }
 inline Tensor operator&(const Tensor& a, Number b) {
-  return a & elementwise::number(b, a, "bitwise_and");
+  return a & detail::number(b, a, "bitwise_and");
 }
 inline Tensor operator|(const Tensor& a, Number b) {
-  return a | elementwise::number(b, a, "bitwise_or");
+  return a | detail::number(b, a, "bitwise_or");
 }
 inline Tensor operator^(const Tensor& a, Number b) {
-  return a ^ elementwise::number(b, a, "bitwise_xor");
+  return a ^ detail::number(b, a, "bitwise_xor");
 }
 inline Tensor operator<<(const Tensor& a, Number b) {
-  return a << elementwise::number(b, a, "left_shift");
+  return a << detail::number(b, a, "left_shift");
 }
 inline Tensor operator>>(const Tensor& a, Number b) {
-  return a >> elementwise::number(b, a, "right_shift");
+  return a >> detail::number(b, a, "right_shift");
 }
 inline Tensor operator&(Number a, const Tensor& b) {
-  return elementwise::number(a, b, "bitwise_and") & b;
+  return detail::number(a, b, "bitwise_and") & b;
 }
 inline Tensor operator|(Number a, const Tensor& b) {
-  return elementwise::number(a, b, "bitwise_or") | b;
+  return detail::number(a, b, "bitwise_or") | b;
 }
 inline Tensor operator^(Number a, const Tensor& b) {
-  return elementwise::number(a, b, "bitwise_xor") ^ b;
+  return detail::number(a, b, "bitwise_xor") ^ b;
 }
 inline Tensor operator<<(Number a, const Tensor& b) {
-  return elementwise::number(a, b, "left_shift") << b;
+  return detail::number(a, b, "left_shift") << b;
 }
 inline Tensor operator>>(Number a, const Tensor& b) {
-  return elementwise::number(a, b, "right_shift") >> b;
+  return detail::number(a, b, "right_shift") >> b;
 }
 
 // In place: every tensor on the same memory sees it, and the dtype stays. A part that has no name
