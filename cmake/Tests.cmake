@@ -98,6 +98,7 @@ foreach(source ${examples})
   target_link_libraries(example_${name} PRIVATE mica::mica)
   add_test(NAME example_${name} COMMAND example_${name} 1280)
 endforeach()
+add_test(NAME example_server_few COMMAND example_server 4)  # fewer requests than clients
 
 # A program in C11, of c.h alone.
 enable_language(C)

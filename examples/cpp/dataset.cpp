@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 using namespace mica;
 namespace fs = std::filesystem;
@@ -42,9 +43,17 @@ class LabelledFolder final : public data::DatasetImpl {
   std::vector<Entry> entries_;
 };
 
+/// A folder that nobody else has.
+fs::path new_folder() {
+  std::random_device numbers;
+  for (;;) {
+    const fs::path folder = fs::temp_directory_path() / ("mica-bars-" + std::to_string(numbers()));
+    if (fs::create_directory(folder)) return folder;
+  }
+}
+
 /// Bars of 4 by 12 pixels somewhere in 16 by 16, on noise.
 void make_images(const fs::path& folder, int64_t images) {
-  fs::create_directories(folder);
   std::ofstream labels(folder / "labels.csv");
   for (int64_t i = 0; i < images; ++i) {
     const Tensor image = randint(0, 128, {1, 16, 16}).to(DType::u8);
@@ -62,7 +71,7 @@ void make_images(const fs::path& folder, int64_t images) {
 int main(int argc, char** argv) try {
   const int64_t images = std::min<int64_t>(argc > 1 ? std::atoll(argv[1]) : 2000, 400);
   manual_seed(0);
-  const fs::path folder = fs::temp_directory_path() / ("mica-bars-" + std::to_string(std::rand()));
+  const fs::path folder = new_folder();
   make_images(folder, images);
 
   const data::Dataset all(std::make_shared<LabelledFolder>(folder));

@@ -143,6 +143,7 @@ class Server {
 
 int main(int argc, char** argv) try {
   const int requests = argc > 1 ? std::atoi(argv[1]) : 20000;
+  if (requests < 1) throw Error("expected a number of requests, at least 1");
   constexpr int kClients = 8;
   manual_seed(0);
   const nn::Sequential net(nn::Linear(64, 128), nn::ReLU(), nn::Linear(128, 128), nn::ReLU(),
@@ -153,8 +154,8 @@ int main(int argc, char** argv) try {
     Server server(net, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
     std::vector<std::thread> clients;
     for (int c = 0; c < kClients; ++c)
-      clients.emplace_back([&] {
-        for (int i = 0; i < requests / kClients; ++i) {
+      clients.emplace_back([&, c] {
+        for (int i = c; i < requests; i += kClients) {
           const Clock::time_point asked = Clock::now();
           const Tensor answer = server.ask(uniform({64})).get();
           const std::chrono::duration<double, std::micro> took = Clock::now() - asked;

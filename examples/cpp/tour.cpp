@@ -1,10 +1,12 @@
 // What docs/cpp.md shows, as one program that checks what it says.
+#include <mica/inference.h>
 #include <mica/mica.h>
 
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <random>
 #include <thread>
 
 using namespace mica;
@@ -33,6 +35,8 @@ void tensors() {
   m[m > 7] = -1;
   m += 1;
   expect(m.equal(tensor({{1.0F, 8.0F, 1.0F}, {5.0F, 0.0F, 7.0F}})), "assignments");
+  m[m > 4] *= 10;
+  expect(m.equal(tensor({{1.0F, 80.0F, 1.0F}, {50.0F, 0.0F, 70.0F}})), "in place");
 
   std::array<float, 4> samples = {1, 2, 3, 4};
   const Tensor shared = from_blob(samples.data(), {2, 2});  // no copy
@@ -98,6 +102,43 @@ void training() {
   expect(copy->conv->weight.equal(net->conv->weight), "a copy");
 }
 
+/// Steps between 0 and i, made when they are asked for.
+struct Ramps : data::DatasetImpl {
+  int64_t size() const override { return 100; }
+  data::Example get(int64_t i) const override {
+    return data::Example::list({linspace(0, static_cast<double>(i), 8), scalar(i, DType::i64)});
+  }
+};
+
+void own_data() {
+  const data::Dataset ramps(std::make_shared<Ramps>());
+  const data::Loader batches(ramps.first(90), {.batch = 32, .shuffle = 0, .workers = 2});
+  int64_t seen = 0;
+  for (const auto& [x, y] : batches.epoch(0)) {
+    expect(x.index({Slice(), -1}).equal(y.to(DType::f32)), "a ramp ends at its number");
+    seen += x.size(0);
+  }
+  expect(seen == 90, "each comes once");
+}
+
+void embedding() {
+  const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                     ("mica-tour-" + std::to_string(std::random_device()()));
+  const Classifier net;
+  net.eval();
+  const Tensor x = uniform({4, 1, 8, 8});
+  {
+    const inference::Engine engine =
+        inference::optimize(net, x, {.dynamic = {{"input", 0, "batch"}}});
+    engine.save(path);
+  }
+  // Elsewhere, in a program that has no Classifier:
+  const inference::Engine engine = inference::load(path);
+  expect(engine(x).allclose(net(x), 1e-4, 1e-5), "what the network gives");
+  expect(engine(uniform({9, 1, 8, 8})).shape() == Shape{9, 2}, "for batches of any size");
+  std::filesystem::remove(path);
+}
+
 void trainer() {
   manual_seed(0);
   const Classifier net;
@@ -159,8 +200,10 @@ int main() try {
   tensors();
   gradients();
   training();
+  own_data();
   trainer();
   threads();
+  embedding();
   own_gradient();
   errors();
   std::printf("mica %s\n", version());

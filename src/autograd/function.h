@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
@@ -90,7 +91,7 @@ auto apply_function(const Arguments&... arguments) {
   using Result = decltype(F::forward(std::declval<FunctionContext&>(), arguments...));
   Tensors inputs;
   const auto collect = [&](const auto& argument) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(argument)>, Tensor>)
+    if constexpr (std::derived_from<std::remove_cvref_t<decltype(argument)>, Tensor>)
       inputs.push_back(argument);
   };
   (collect(arguments), ...);

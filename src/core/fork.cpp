@@ -95,8 +95,8 @@ void LongMutex::lock() {
   for (int holder = 0; !holder_.compare_exchange_weak(holder, me); holder = 0) {
     check<DeviceError>(holder == 0 || holder == me,
                        "compile: this process was forked while another thread was in this "
-                       "function, which a fork leaves half done: start it by spawn "
-                       "(multiprocessing.get_context(\"spawn\"))");
+                       "function, which a fork leaves half done: start others by exec "
+                       "(in Python by multiprocessing.get_context(\"spawn\"))");
     if (holder != 0) holder_.wait(holder);
   }
   thread_ = &own;

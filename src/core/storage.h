@@ -35,6 +35,11 @@ class Storage : public RefCounted {
   uint32_t histories() const { return histories_.load(std::memory_order_relaxed); }
   void note_history() { histories_.fetch_add(1, std::memory_order_relaxed); }
 
+  /// Counts how often a module's member that lies here gave way to another tensor, or the module
+  /// got other members: a compiled function that read it is captured again.
+  uint32_t replacements() const { return replacements_.load(std::memory_order_relaxed); }
+  void note_replacement() { replacements_.fetch_add(1, std::memory_order_relaxed); }
+
   /// Somebody outside holds a pointer to the memory (a NumPy or DLPack view, data_as) and may write
   /// at any time without a version telling.
   void hand_out() { handed_out_.store(true, std::memory_order_relaxed); }
@@ -49,6 +54,7 @@ class Storage : public RefCounted {
   std::atomic<bool> handed_out_{false};
   std::atomic<uint32_t> version_{0};
   std::atomic<uint32_t> histories_{0};
+  std::atomic<uint32_t> replacements_{0};
   std::shared_ptr<void> owner_;
 };
 

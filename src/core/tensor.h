@@ -132,8 +132,13 @@ class Tensor {
   // Parts; see core/tensor_index.h, which mica/mica.h includes. They can be assigned to.
   /// At an index of the first axis, which may be negative: a view.
   Tensor operator[](int64_t index) const;
+  template <std::floating_point T>
+  Tensor operator[](T) const {
+    static_assert(sizeof(T) == 0, "mica: an index is an integer, a Slice, a mask or integers");
+    return {};
+  }
   /// A part of the first axis, `a[Slice(1, 3)]`: a view unless the step is negative.
-  Tensor operator[](const Slice& slice) const;
+  IndexedTensor operator[](const Slice& slice) const;
   /// Where a mask holds, or at the integers of a tensor.
   IndexedTensor operator[](const Tensor& where) const;
   /// As in NumPy, with integers, Slice, None, Ellipsis, masks and tensors of integers:
@@ -170,10 +175,14 @@ class Tensor {
   /// The same as a T. Raises DTypeError where an integer T, or bool, cannot hold it exactly.
   template <class T>
   T item() const {
-    static_assert(std::is_arithmetic_v<T> || std::is_constructible_v<T, float>,
-                  "mica: item<T>() gives a number or a bool");
+    constexpr bool is_number =
+        std::is_arithmetic_v<T> || kIsComplex<T> ||
+        (std::is_constructible_v<T, float> && !std::is_aggregate_v<T>);  // Half and the like
+    static_assert(is_number, "mica: item<T>() gives a number or a bool");
     const Number value = item_number();
-    if constexpr (kIsComplex<T>) {
+    if constexpr (!is_number) {
+      raise_inexact(value, dtype());
+    } else if constexpr (kIsComplex<T>) {
       return value.as<T>();
     } else if (value.is_complex()) {
       raise_inexact(value, dtype());

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "mica/core/tensor.h"
 
@@ -43,6 +46,11 @@ class TensorIndex {
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   TensorIndex(T at) : TensorIndex(Place{static_cast<int64_t>(at)}) {}
+  template <std::floating_point T>
+  TensorIndex(T) : TensorIndex(Place{}) {
+    static_assert(sizeof(T) == 0,
+                  "mica: a part of a key is an integer, Slice, None, Ellipsis, a mask or integers");
+  }
   TensorIndex(const Slice& slice);
   /// A mask of bool, for as many axes as it has, or integers.
   TensorIndex(const Tensor& where);
@@ -104,9 +112,25 @@ class IndexedTensor : public Tensor {
   }
   void operator=(Number value) &&;
 
+  // In place: what has no name is written back to where it points, `a[mask].clamp_(0, 1)`.
+#include "mica/core/indexed_methods.inc"
+
  private:
+  /// Writes the values to where they are from, unless they lie there.
+  const Tensor& written(const Tensor& values) const;
+
   Tensor of_;
   std::vector<TensorIndex> key_;
+  bool is_view_;
 };
+
+// The functions that write to a tensor, on what has no name.
+inline void copy_(IndexedTensor&& destination, const Tensor& source) {
+  std::move(destination).copy_(source);
+}
+inline void fill_(IndexedTensor&& x, Number value) { std::move(x).fill_(value); }
+inline void add_(IndexedTensor&& destination, const Tensor& source) {
+  std::move(destination).add_(source);
+}
 
 }  // namespace mica

@@ -24,10 +24,11 @@ struct CsvTable {
 
 /// Reads comma-separated numbers from a file's bytes; `name` is the file's, in errors, which give
 /// line, column and text. Fields may be quoted ("" is a quote) and surrounded by spaces; empty
-/// lines are skipped, lines end in \n or \r\n.
+/// lines are skipped, lines end in a line feed, or a carriage return and one.
 CsvTable parse_csv(io::ByteSpan bytes, const std::string& name, const CsvFormat& format = {});
 
-/// What an error says of a text: quoted, shortened, with control characters as \x00.
+/// What an error says of a text: quoted, shortened, with control characters by their number in
+/// hexadecimal.
 std::string shown(std::string_view text);
 
 }  // namespace mica::data

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <list>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -11,6 +12,7 @@
 
 #include "mica/core/check.h"
 #include "mica/core/fork.h"
+#include "mica/graph/compile.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica {
@@ -52,54 +54,64 @@ std::shared_ptr<Arena> new_arena(Device device, size_t bytes) {
 
 /// Of one device; it outlives everything that runs while the program ends.
 struct ArenaSlot::Slots {
+  using Uses = std::span<const MemoryRange>;
+
   std::mutex mutex;
   std::condition_variable slot_free;
-  std::condition_variable writer_done;  ///< those that write wait for each other as well
-  int waiting_writers = 0;
+  std::condition_variable memory_free;
   std::array<bool, kMost> busy{};
-  std::array<std::span<const MemoryRange>, kMost> uses{};
+  std::array<Uses, kMost> uses{};
+  int writers = 0;        ///< of the busy ones
+  std::list<Uses> queue;  ///< those that wait for memory, in the order they came
   std::array<std::weak_ptr<Arena>, kMost> arenas;
 
-  bool is_in_the_way(std::span<const MemoryRange> wanted) const {
-    return std::ranges::any_of(uses, [&](std::span<const MemoryRange> others) {
-      return std::ranges::any_of(others, [&](const MemoryRange& other) {
-        return std::ranges::any_of(wanted, [&](const MemoryRange& range) {
-          return (range.written || other.written) && range.meets(other);
-        });
-      });
+  static bool collide(Uses some, Uses others) {
+    return std::ranges::any_of(some, [&](const MemoryRange& a) {
+      return std::ranges::any_of(
+          others, [&](const MemoryRange& b) { return (a.written || b.written) && a.meets(b); });
     });
   }
 
-  int take(int most, std::span<const MemoryRange> wanted) {
+  /// Whether a run has to wait for memory: those that run use it, or those before it want to.
+  bool must_wait(Uses wanted, bool wants_to_write, std::list<Uses>::const_iterator before) const {
+    if (!wants_to_write && writers == 0 && queue.empty()) return false;
+    const auto collides = [&](Uses others) { return collide(wanted, others); };
+    return std::ranges::any_of(uses, collides) || std::any_of(queue.begin(), before, collides);
+  }
+
+  int take(int most, Uses wanted, bool wants_to_write) {
     std::unique_lock lock(mutex);
+    auto place = queue.cend();
     for (;;) {
       const auto end = busy.begin() + most;
       const auto free = std::find(busy.begin(), end, false);
-      if (free != end && (wanted.empty() || !is_in_the_way(wanted))) {
+      if (must_wait(wanted, wants_to_write, place)) {
+        if (place == queue.cend()) place = queue.insert(queue.cend(), wanted);
+        if (free != end) slot_free.notify_one();  // which another may have
+        memory_free.wait(lock);
+      } else if (free == end) {
+        slot_free.wait(lock);
+      } else {
+        if (place != queue.cend()) queue.erase(place);
         *free = true;
         const auto slot = free - busy.begin();
         uses[static_cast<size_t>(slot)] = wanted;
+        writers += wants_to_write ? 1 : 0;
         return static_cast<int>(slot);
-      }
-      if (wanted.empty()) {
-        slot_free.wait(lock);
-      } else {
-        ++waiting_writers;
-        writer_done.wait(lock);
-        --waiting_writers;
       }
     }
   }
 
-  void give_back(int slot) {
-    bool writers = false;
+  void give_back(int slot, bool wrote) {
+    bool waited_for = false;
     {
       const std::lock_guard lock(mutex);
       busy[static_cast<size_t>(slot)] = false;
       uses[static_cast<size_t>(slot)] = {};
-      writers = waiting_writers > 0;
+      writers -= wrote ? 1 : 0;
+      waited_for = !queue.empty();
     }
-    if (writers) writer_done.notify_all();
+    if (waited_for) memory_free.notify_all();
     slot_free.notify_one();
   }
 };
@@ -122,9 +134,10 @@ ArenaSlot::Slots& ArenaSlot::slots_of(Device device) {
 
 ArenaSlot::ArenaSlot(Device device, std::span<const MemoryRange> uses)
     : slots_(slots_of(device)),
-      index_(slots_.take(device.is_cpu() ? max_concurrent_runs() : 1, uses)) {}
+      writes_(std::ranges::any_of(uses, &MemoryRange::written)),
+      index_(slots_.take(device.is_cpu() ? max_concurrent_runs() : 1, uses, writes_)) {}
 
-ArenaSlot::~ArenaSlot() { slots_.give_back(index_); }
+ArenaSlot::~ArenaSlot() { slots_.give_back(index_, writes_); }
 
 std::shared_ptr<Arena> ArenaSlot::arena(Device device, int slot, size_t bytes) {
   Slots& slots = slots_of(device);

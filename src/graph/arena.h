@@ -37,8 +37,8 @@ class ArenaSlot {
   static constexpr int kMost = 64;
 
   /// Waits for a free one, and until none that writes to what this run uses is taken, nor one that
-  /// uses what it writes to. `uses` is empty where a run writes to nothing outside; else it lives
-  /// as long as this. On CUDA, where a stream is an order anyway, all share the first slot.
+  /// uses what it writes to; those that were there before go first. `uses` lives as long as this.
+  /// On CUDA, where a stream is an order anyway, all share the first slot.
   explicit ArenaSlot(Device device, std::span<const MemoryRange> uses = {});
   ~ArenaSlot();
   ArenaSlot(const ArenaSlot&) = delete;
@@ -55,12 +55,8 @@ class ArenaSlot {
   static Slots& slots_of(Device device);
 
   Slots& slots_;
+  bool writes_;
   int index_;
 };
-
-/// How many calls of compiled functions run at once on the CPU, each in memory of its own; more
-/// wait. As many as there are cores unless something else is set.
-void set_max_concurrent_runs(int runs);
-int max_concurrent_runs();
 
 }  // namespace mica

@@ -434,7 +434,8 @@ class Capture final : public Recorder, public GradWatcher {
     const ValueId id =
         add_value({t.spec(), Value::Kind::external, t.detach(), -1, kNoValue, 0, false});
     known.push_back(id);
-    guards_.leaves.push_back({t, t.storage(), t.requires_grad(), hooks_stamp(t)});
+    guards_.leaves.push_back(
+        {t, t.storage(), t.requires_grad(), hooks_stamp(t), t.storage()->replacements()});
     memory_.meet(t.storage());
     settle(t.storage().get());
     return id;

@@ -22,7 +22,8 @@ struct Guards {
     Tensor tensor;
     Ref<Storage> storage;  ///< Module::to gives a tensor other memory
     bool requires_grad;
-    uint64_t hooks;  ///< which it has
+    uint64_t hooks;         ///< which it has
+    uint32_t replacements;  ///< Storage::replacements()
     bool holds() const;
   };
   struct Flag {

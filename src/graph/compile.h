@@ -26,14 +26,19 @@ struct CompileOptions {
   std::vector<int64_t> buckets = {};
 };
 
+/// How many calls of compiled functions run at once on the CPU, each in memory of its own; more
+/// wait. As many as there are cores unless something else is set.
+void set_max_concurrent_runs(int runs);
+int max_concurrent_runs();
+
 /// A function that is captured at its first call with certain input specs and replayed from then
 /// on. A call does what the function itself would have done, or raises: see docs/compile.md.
 ///
 /// The whole body becomes one graph: forward, backward and update. What it returns is copied out.
 /// Results that require a gradient can be differentiated outside: their gradient is a second plan.
 /// Any number of threads may call one. On the CPU calls run beside each other, each in memory of
-/// its own (set_max_concurrent_runs); those that write outside wait for others of the same function
-/// and for those that use the same memory.
+/// its own (set_max_concurrent_runs). One that writes outside, a training step say, waits for
+/// others of the same function and for all that use the memory that it writes to, and these for it.
 class CompiledFunction {
  public:
   using Body = std::function<CallOutcome(std::span<const Tensor>, const CallForm&)>;
@@ -212,9 +217,12 @@ class Compiled {
  private:
   template <class T>
   using Given = std::conditional_t<std::is_arithmetic_v<T>, Tensor, T>;
+  /// A part of a tensor, x[mask], or a module's parameter is a tensor.
+  template <class T>
+  using Whole = std::conditional_t<std::derived_from<T, Tensor>, Tensor, T>;
   template <class T>
   static void find_device(const T& argument, Device& device) {
-    if constexpr (std::is_same_v<T, Tensor>)
+    if constexpr (std::derived_from<T, Tensor>)
       if (argument.defined()) device = argument.device();
   }
   template <class T>
@@ -231,7 +239,7 @@ class Compiled {
   template <class... Arguments>
   auto run(int times, const Arguments&... arguments) const {
     using Result = std::remove_cvref_t<decltype(shared_->function(arguments...))>;
-    using Way = CompiledCall<Result, Arguments...>;
+    using Way = CompiledCall<Whole<Result>, Whole<Arguments>...>;
     CompiledFunction* compiled = shared_->compiled.get();
     if (!compiled)
       compiled = shared_->compiled.set_first(

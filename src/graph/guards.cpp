@@ -11,7 +11,7 @@ bool Guards::NoGradient::holds() const { return !peek_grad(leaf).defined(); }
 
 bool Guards::Leaf::holds() const {
   return tensor.storage() == storage && tensor.requires_grad() == requires_grad &&
-         hooks_stamp(tensor) == hooks;
+         storage->replacements() == replacements && hooks_stamp(tensor) == hooks;
 }
 
 bool Guards::hold() const {
@@ -29,6 +29,9 @@ std::vector<std::string> Guards::broken() const {
   for (const Leaf& l : leaves) {
     if (l.tensor.storage() != l.storage)
       all.push_back(fmt::format("a tensor {} from outside lies elsewhere", l.tensor.spec()));
+    if (l.storage->replacements() != l.replacements)
+      all.push_back(fmt::format("a module has another tensor in the place of {}, or beside it",
+                                l.tensor.spec()));
     if (l.tensor.requires_grad() != l.requires_grad)
       all.push_back(fmt::format("a tensor {} from outside {} a gradient now", l.tensor.spec(),
                                 l.requires_grad ? "does not require" : "requires"));

@@ -153,8 +153,10 @@ class Plan {
   Tensor in_arena(const Lane& lane, ValueId id) const;
   void find_outside_memory();
   bool overlaps_a_write(const Tensors& inputs) const;
-  /// What no other run may use while this one does; empty where it writes to nothing outside.
-  std::vector<MemoryRange> exclusive(std::span<const Tensor> arguments) const;
+  /// The memory outside that a run with these arguments uses. `own` holds it where it is not what
+  /// all runs use.
+  std::span<const MemoryRange> uses(std::span<const Tensor> arguments,
+                                    std::vector<MemoryRange>& own) const;
 
   Captured captured_;
   Graph graph_;

@@ -217,13 +217,15 @@ void Plan::find_outside_memory() {
             [](const MemoryRange& a, const MemoryRange& b) { return a.begin < b.begin; });
 }
 
-std::vector<MemoryRange> Plan::exclusive(std::span<const Tensor> arguments) const {
-  if (pure_) return {};
-  // The `.grad` that a run reads may be any memory.
+std::span<const MemoryRange> Plan::uses(std::span<const Tensor> arguments,
+                                        std::vector<MemoryRange>& own) const {
+  if (pure_) return outside_;
+  // The `.grad` that a run reads may be any memory that others write to: this stands for it.
+  static constexpr std::byte any_gradient{};
   const auto reads = [](const Input& i) { return i.argument < 0; };
-  if (std::ranges::any_of(captured_.inputs, reads))
-    return {{nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), true}};
-  std::vector<MemoryRange> ranges = outside_;
+  std::vector<MemoryRange>& ranges = own = outside_;
+  ranges.push_back(
+      {&any_gradient, &any_gradient + 1, std::ranges::any_of(captured_.inputs, reads)});
   // Who sets the `.grad` of a tensor does so to none that another run uses.
   const bool sets_grads = !std::ranges::all_of(captured_.effects, &Effect::keeps);
   for (MemoryRange& range : ranges) range.written = range.written || sets_grads;
@@ -231,7 +233,7 @@ std::vector<MemoryRange> Plan::exclusive(std::span<const Tensor> arguments) cons
     if (sets_grads && t.requires_grad()) ranges.push_back(range_of(t, true));
   for (const auto& [input, output] : captured_.write_backs) {
     const int argument = captured_.inputs[static_cast<size_t>(input)].argument;
-    ranges.push_back(range_of(arguments[static_cast<size_t>(argument)], true));
+    if (argument >= 0) ranges.push_back(range_of(arguments[static_cast<size_t>(argument)], true));
   }
   return ranges;
 }
@@ -328,8 +330,8 @@ Tensors Plan::run(std::span<const Tensor> arguments, int times, Tensors* kept) {
   if (const Watcher watcher = g_watcher.load(std::memory_order_acquire)) [[unlikely]]
     watcher(*this);
   adopt_num_threads();
-  const std::vector<MemoryRange> uses = exclusive(arguments);
-  const ArenaSlot slot(captured_.device, uses);
+  std::vector<MemoryRange> own;
+  const ArenaSlot slot(captured_.device, uses(arguments, own));
   Lane& lane = this->lane(slot.index());
   if (!captured_.device.is_cpu()) lane.arena->use_on(current_stream(captured_.device));
   const Tensors inputs = gather(arguments);
@@ -384,7 +386,7 @@ void Plan::get_ready() {
   if (captured_.device.is_null()) return;
   const NoGrad guard;
   adopt_num_threads();
-  const ArenaSlot slot(captured_.device, exclusive({}));
+  const ArenaSlot slot(captured_.device, outside_);
   Lane& lane = this->lane(slot.index());
   if (!captured_.device.is_cpu()) lane.arena->use_on(current_stream(captured_.device));
   refresh(lane);

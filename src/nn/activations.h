@@ -11,24 +11,36 @@
 
 namespace mica::nn {
 
+/// max(x, 0).
 using ReLU = OpLayer<"ReLU", relu>;
+/// ELU, scaled so that values keep mean 0 and deviation 1.
 using SELU = OpLayer<"SELU", selu>;
+/// x * sigmoid(x).
 using SiLU = OpLayer<"SiLU", silu>;
+/// x * tanh(softplus(x)).
 using Mish = OpLayer<"Mish", mish>;
+/// x * clamp(x + 3, 0, 6) / 6.
 using Hardswish = OpLayer<"Hardswish", hardswish>;
+/// clamp(x + 3, 0, 6) / 6.
 using Hardsigmoid = OpLayer<"Hardsigmoid", hardsigmoid>;
+/// 1 / (1 + exp(-x)).
 using Sigmoid = OpLayer<"Sigmoid", sigmoid>;
+/// log(sigmoid(x)).
 using LogSigmoid = OpLayer<"LogSigmoid", log_sigmoid>;
+/// tanh(x).
 using Tanh = OpLayer<"Tanh", tanh>;
 
 /// `LeakyReLU(0.2)` or `LeakyReLU({.slope = 0.2})`.
 using LeakyReLU = OpLayer<"LeakyReLU", leaky_relu, LeakyReluParams>;
+/// x, and below 0 alpha * (exp(x) - 1).
 using ELU = OpLayer<"ELU", elu, EluParams>;
+/// log(1 + exp(beta * x)) / beta.
 using Softplus = OpLayer<"Softplus", softplus, SoftplusParams>;
 /// x in [0, limit]: `ClippedReLU(4)`.
 using ClippedReLU = OpLayer<"ClippedReLU", clipped_relu, double>;
 /// Along an axis: `Softmax(1)`.
 using Softmax = OpLayer<"Softmax", softmax, int64_t>;
+/// log(softmax(x)) along an axis.
 using LogSoftmax = OpLayer<"LogSoftmax", log_softmax, int64_t>;
 
 template <>
@@ -117,19 +129,29 @@ Tensor softmax2d(const Tensor& x);
 
 }  // namespace function
 
+/// clamp(x, 0, 6).
 using ReLU6 = OpLayer<"ReLU6", relu6>;
+/// x / (1 + |x|).
 using Softsign = OpLayer<"Softsign", softsign>;
+/// x - tanh(x).
 using Tanhshrink = OpLayer<"Tanhshrink", tanhshrink>;
+/// softmax(-x) along an axis.
 using Softmin = OpLayer<"Softmin", softmin, int64_t>;
 /// `GELU()` or `GELU(GeluForm::tanh)`.
 using GELU = OpLayer<"GELU", function::gelu, GELUOptions>;
+/// x within two limits.
 using Hardtanh = OpLayer<"Hardtanh", function::hardtanh, HardtanhOptions>;
+/// x, and below 0 alpha * (exp(x / alpha) - 1).
 using CELU = OpLayer<"CELU", function::celu, CELUOptions>;
+/// One half of an axis times the sigmoid of the other.
 using GLU = OpLayer<"GLU", function::glu, GLUOptions>;
+/// x where |x| > lambda, else 0.
 using Hardshrink = OpLayer<"Hardshrink", function::hardshrink, ShrinkOptions>;
+/// x brought nearer to 0 by lambda.
 using Softshrink = OpLayer<"Softshrink", function::softshrink, ShrinkOptions>;
 /// `Threshold({.threshold = 0.1, .value = 20})`.
 using Threshold = OpLayer<"Threshold", function::threshold, ThresholdOptions>;
+/// Over the channels of (N, C, H, W).
 using Softmax2d = OpLayer<"Softmax2d", function::softmax2d>;
 
 /// ReLU: what layers have between their parts unless they are given another.

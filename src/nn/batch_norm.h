@@ -88,10 +88,15 @@ class ChannelNorm : public Handle<Impl> {
 
 /// (N, C) or (N, C, L).
 using BatchNorm1d = ChannelNorm<BatchNormImpl<1>, BatchNormOptions>;
+/// Over (N, C, H, W).
 using BatchNorm2d = ChannelNorm<BatchNormImpl<2>, BatchNormOptions>;
+/// Over (N, C, D, H, W).
 using BatchNorm3d = ChannelNorm<BatchNormImpl<3>, BatchNormOptions>;
+/// Over each channel of each example, (N, C, L).
 using InstanceNorm1d = ChannelNorm<InstanceNormImpl<1>, InstanceNormLayerOptions>;
+/// The same of (N, C, H, W).
 using InstanceNorm2d = ChannelNorm<InstanceNormImpl<2>, InstanceNormLayerOptions>;
+/// The same of (N, C, D, H, W).
 using InstanceNorm3d = ChannelNorm<InstanceNormImpl<3>, InstanceNormLayerOptions>;
 
 }  // namespace mica::nn

@@ -17,6 +17,7 @@ struct LambdaImpl : ModuleImpl {
 
   const std::function<Tensor(const Tensor&)> function;
 };
+/// A function as a layer: `Lambda([](const Tensor& x) { return x * 2; })`.
 using Lambda = Handle<LambdaImpl>;
 
 /// Modules that their owner calls itself; the children are named "0", "1", ….
@@ -53,6 +54,9 @@ class ListOfModules : public Handle<I> {
   template <class... M>
   static constexpr bool kIsCopy =
       sizeof...(M) == 1 && (std::same_as<std::remove_cvref_t<M>, ListOfModules> && ...);
+  template <class... M>
+  static constexpr bool kIsNothing =
+      sizeof...(M) == 1 && (std::same_as<std::remove_cvref_t<M>, std::nullptr_t> && ...);
 
  public:
   template <class... Modules>
@@ -65,6 +69,13 @@ class ListOfModules : public Handle<I> {
     };
     (adopt(as_module(std::forward<Modules>(modules)), !std::is_lvalue_reference_v<Modules>), ...);
     draw_in_order(fresh);
+  }
+  template <class... Others>
+    requires(!((kIsModule<Others> || kIsFunction<Others>) && ...) && !kIsNothing<Others...> &&
+             !(std::convertible_to<Others, NamedModules> && ...))
+  explicit ListOfModules(Others&&...) {
+    static_assert(sizeof...(Others) == 0,
+                  "mica: expected layers, and functions that make a tensor of a tensor");
   }
   template <std::same_as<std::nullptr_t> Nothing>
   ListOfModules(Nothing) : Handle<I>(nullptr) {}
@@ -89,7 +100,9 @@ class ListOfModules : public Handle<I> {
 extern template class ListOfModules<SequentialImpl>;
 extern template class ListOfModules<ModuleListImpl>;
 
+/// One module after the other.
 using Sequential = ListOfModules<SequentialImpl>;
+/// Modules that their owner calls itself.
 using ModuleList = ListOfModules<ModuleListImpl>;
 
 /// Modules by name that their owner calls itself.

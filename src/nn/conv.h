@@ -92,11 +92,17 @@ using ConvTranspose1dOptions = ConvTransposeLayerOptions<int64_t>;
 using ConvTranspose2dOptions = ConvTransposeLayerOptions<Size2>;
 using ConvTranspose3dOptions = ConvTransposeLayerOptions<Size3>;
 
+/// Over (N, C, L).
 using Conv1d = ConvLayer<Conv1dOptions>;
+/// Over (N, C, H, W): `Conv2d(1, 8, 3)`, or with names.
 using Conv2d = ConvLayer<Conv2dOptions>;
+/// Over (N, C, D, H, W).
 using Conv3d = ConvLayer<Conv3dOptions>;
+/// The transpose of Conv1d, which makes its input larger.
 using ConvTranspose1d = ConvLayer<ConvTranspose1dOptions>;
+/// The transpose of Conv2d.
 using ConvTranspose2d = ConvLayer<ConvTranspose2dOptions>;
+/// The transpose of Conv3d.
 using ConvTranspose3d = ConvLayer<ConvTranspose3dOptions>;
 
 }  // namespace mica::nn

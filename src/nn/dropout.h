@@ -14,6 +14,7 @@ struct DropoutImpl : ModuleImpl {
 
   double p;
 };
+/// Zeros elements in training: `Dropout(0.5)`.
 using Dropout = Handle<DropoutImpl>;
 
 /// The same for whole channels of x (N, C, …) with `kAxes` axes of space.
@@ -25,8 +26,11 @@ struct ChannelDropoutImpl : ModuleImpl {
 
   double p;
 };
+/// Zeros whole channels in training, of (N, C, L).
 using Dropout1d = Handle<ChannelDropoutImpl<1>>;
+/// The same of (N, C, H, W).
 using Dropout2d = Handle<ChannelDropoutImpl<2>>;
+/// The same of (N, C, D, H, W).
 using Dropout3d = Handle<ChannelDropoutImpl<3>>;
 
 /// What StochasticDepth drops together: the whole batch, or each row of it by itself.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mica/core/fork.h"
+#include "mica/core/sanitizers.h"
 
 namespace mica::nn {
 
@@ -70,11 +71,7 @@ class Members {
   }
 
  private:
-#if defined(__SANITIZE_THREAD__)  // which knows no fences
-  static constexpr bool kCopies = true;
-#else
-  static constexpr bool kCopies = false;
-#endif
+  static constexpr bool kCopies = kThreadSanitizer;  ///< which knows no fences
   mutable Mutex mutex_;
   std::shared_ptr<List> list_;  ///< null while there are none
 };

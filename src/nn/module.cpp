@@ -193,7 +193,6 @@ bool Module::is_empty() const { return impl_->stands_for_none; }
 Values Module::operator()(const Values& inputs) const {
   check_call_depth();
   const ModuleScope scope(impl_->registered_name());
-  if (current_recorder()) impl_->depend_on_parts();
   if (!impl_->is_watched()) return impl_->call(inputs);
   if (t_watcher) t_watcher->enter(*impl_);
   Values result = call_with_hooks(*this, inputs);
@@ -222,7 +221,7 @@ HookHandle Module::register_forward_hook(ForwardHook hook) const {
   return add_hook(*impl_, &ForwardHooks::after, std::move(hook));
 }
 
-void ModuleImpl::depend_on_parts() {
+void ModuleImpl::depend_on_parts() const {
   const std::lock_guard lock(mutex_);
   if (!unchanged_) unchanged_ = std::make_shared<bool>(true);
   current_recorder()->depends_on(unchanged_);
@@ -234,9 +233,23 @@ void ModuleImpl::note_change() {
   unchanged_ = nullptr;
 }
 
+void ModuleImpl::note_left(const Module& module) {
+  walk(module, [](const std::string&, const Module& m) { m.impl()->change_tensors([] {}); });
+}
+
+void ModuleImpl::change_tensors(const std::function<void()>& change) {
+  const auto before = {own_parameters(), own_buffers()};
+  change();
+  for (const auto& own : before)
+    for (const auto& [name, tensor] : own)
+      if (tensor.impl()->storage) tensor.impl()->storage->note_replacement();
+  note_change();
+}
+
 ModuleImpl::~ModuleImpl() { let_go(children_.take_all()); }
 
 bool ModuleImpl::is_watched() const {
+  if (current_recorder()) depend_on_parts();
   return t_watcher || has_hooks_.load(std::memory_order_acquire);
 }
 
@@ -433,8 +446,7 @@ void ModuleImpl::register_parameter(const std::string& name, const Tensor& value
   check_name(name);
   check(value.defined(), "nn::Module: the parameter '{}' is undefined", name);
   value.set_requires_grad(true);
-  parameters_.edit([&](auto& list) { list.emplace_back(name, value); });
-  note_change();
+  change_tensors([&] { parameters_.edit([&](auto& list) { list.emplace_back(name, value); }); });
 }
 
 void ModuleImpl::register_buffer(const std::string& name, const Tensor& value, bool persistent) {
@@ -445,7 +457,7 @@ void ModuleImpl::register_buffer(const std::string& name, const Tensor& value, b
     std::erase(transient_, name);  // one of that name may have been there before
     if (!persistent) transient_.push_back(name);
   }
-  buffers_.edit([&](auto& list) { list.emplace_back(name, value); });
+  change_tensors([&] { buffers_.edit([&](auto& list) { list.emplace_back(name, value); }); });
 }
 
 bool ModuleImpl::is_persistent(const std::string& buffer) const {
@@ -463,7 +475,7 @@ Tensor ModuleImpl::parameter(const std::string& name, const Shape& shape, Initia
 
 void ModuleImpl::replace_module(const std::string& name, const Module& module) {
   check_not_inside(name, module);
-  replace(children_, name, module);
+  note_left(replace(children_, name, module));
   module.impl()->registered_name_ = kept_name(name);
   note_change();
 }
@@ -472,14 +484,12 @@ void ModuleImpl::replace_parameter(const std::string& name, const Tensor& value)
   check(value.defined(), "nn::Module: the parameter '{}' is undefined", name);
   check(own_parameters().find(name), "nn::Module: there is no such member '{}' to replace", name);
   value.set_requires_grad(true);
-  forget_initial(replace(parameters_, name, value));
-  note_change();
+  change_tensors([&] { forget_initial(replace(parameters_, name, value)); });
 }
 
 void ModuleImpl::replace_buffer(const std::string& name, const Tensor& value) {
   check(value.defined(), "nn::Module: the buffer '{}' is undefined", name);
-  replace(buffers_, name, value);
-  note_change();
+  change_tensors([&] { replace(buffers_, name, value); });
 }
 
 void ModuleImpl::bind_buffer(const std::string& name, const Tensor& value) {
@@ -504,10 +514,11 @@ template class Member<false>;
 template class Member<true>;
 
 void ModuleImpl::unregister(const std::string& name) {
-  take_out(children_, name);
-  for (const auto& [own, tensor] : take_out(parameters_, name)) forget_initial(tensor);
-  take_out(buffers_, name);
-  note_change();
+  for (const auto& [own, module] : take_out(children_, name)) note_left(module);
+  change_tensors([&] {
+    for (const auto& [own, tensor] : take_out(parameters_, name)) forget_initial(tensor);
+    take_out(buffers_, name);
+  });
 }
 
 std::vector<std::shared_ptr<ModuleImpl::Initial>> ModuleImpl::own_initials() const {

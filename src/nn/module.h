@@ -256,15 +256,14 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   /// Null where there never was one.
   std::shared_ptr<ForwardHooks> forward_hooks() const;
   ForwardHooks& make_forward_hooks();
-  /// Whether anybody is told of a call of this module in this thread: hooks or a watcher.
+  /// Whether anybody is told of a call of this module in this thread: hooks or a watcher. What
+  /// begins a call asks, so that a compiled function is captured again when the module changes.
   bool is_watched() const;
 
   /// A compiled function that asked is captured again when the answer changes.
   bool training() const;
   /// Tells compiled functions that called this module that it has other parts, or hooks.
   void note_change();
-  /// What is captured now holds until this module changes.
-  void depend_on_parts();
   /// Of this module alone; Module::train reaches the children too.
   void set_training(bool on) { *training_ = on; }
 
@@ -285,6 +284,13 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   Tensor buffer(const std::string& name, Tensor value);
 
  private:
+  /// What is captured now holds until this module changes.
+  void depend_on_parts() const;
+  /// Changes which tensors the module has, and tells compiled functions that read one of those it
+  /// had, in whichever way.
+  void change_tensors(const std::function<void()>& change);
+  /// Tells those that read something of a module that is a part no longer.
+  static void note_left(const Module& module);
   void check_name(const std::string& name) const;
   void check_not_inside(const std::string& name, const Module& module) const;
   void forget_initial(const Tensor& parameter);
@@ -300,13 +306,13 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   std::atomic<bool> has_hooks_ = false;  ///< hooks_ is set, and stays
   std::atomic<bool> is_part_ = false;    ///< of another module, or was once
   std::shared_ptr<bool> training_;
-  std::shared_ptr<bool> unchanged_;  ///< null until a compiled function asks; under mutex_
+  mutable std::shared_ptr<bool> unchanged_;  ///< null until a compiled function asks; under mutex_
 };
 
 /// A tensor that a module keeps as a member beside its list of them: `Parameter weight{this,
 /// "weight"}`. Another one assigned to it takes its place under that name, so that parameters(),
-/// the state and compiled functions, which are captured again, see it; an undefined one takes it
-/// out. A copy is the tensor alone.
+/// the state and compiled functions that read it, in whichever way, see it: they are captured
+/// again. An undefined one takes it out. A copy is the tensor alone.
 template <bool is_buffer>
 class Member : public Tensor {
  public:
@@ -326,7 +332,9 @@ class Member : public Tensor {
   ModuleImpl* module_ = nullptr;  ///< null for copies
   const char* name_ = nullptr;
 };
+/// Trained: see Member.
 using Parameter = Member<false>;
+/// Part of the state, and not trained: see Member.
 using Buffer = Member<true>;
 
 /// A class with a `forward` as the module it is: call() takes its arguments from Values.

@@ -39,15 +39,19 @@ using PadLayer = OpLayer<type, function::pad<mode, Size>, Padding<Size>>;
 // `ReflectionPad2d(1)`, `ReflectionPad2d({1, 2})` by axis, or
 // `ReflectionPad2d(Padding<Size2>::sides({0, 1}, {2, 1}))`.
 using ZeroPad1d = PadLayer<"ZeroPad1d", PadMode::constant, int64_t>;
+/// Zeros around (N, C, H, W).
 using ZeroPad2d = PadLayer<"ZeroPad2d", PadMode::constant, Size2>;
 using ZeroPad3d = PadLayer<"ZeroPad3d", PadMode::constant, Size3>;
 using ReflectionPad1d = PadLayer<"ReflectionPad1d", PadMode::reflect, int64_t>;
+/// Mirrored at the border, which is not repeated.
 using ReflectionPad2d = PadLayer<"ReflectionPad2d", PadMode::reflect, Size2>;
 using ReflectionPad3d = PadLayer<"ReflectionPad3d", PadMode::reflect, Size3>;
 using ReplicationPad1d = PadLayer<"ReplicationPad1d", PadMode::replicate, int64_t>;
+/// The border repeated.
 using ReplicationPad2d = PadLayer<"ReplicationPad2d", PadMode::replicate, Size2>;
 using ReplicationPad3d = PadLayer<"ReplicationPad3d", PadMode::replicate, Size3>;
 using CircularPad1d = PadLayer<"CircularPad1d", PadMode::circular, int64_t>;
+/// From the other side.
 using CircularPad2d = PadLayer<"CircularPad2d", PadMode::circular, Size2>;
 using CircularPad3d = PadLayer<"CircularPad3d", PadMode::circular, Size3>;
 /// `ConstantPad2d({.padding = 1, .value = 3.5})`.

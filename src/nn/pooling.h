@@ -72,22 +72,33 @@ class MaxPoolLayer : public Handle<Impl> {
   template <std::same_as<std::nullptr_t> Nothing>
   MaxPoolLayer(Nothing) : Handle<Impl>(nullptr) {}
 };
+/// The largest of each window of (N, C, L).
 using MaxPool1d =
     MaxPoolLayer<MaxPoolImpl<"MaxPool1d", int64_t, max_pool1d, max_pool1d_with_indices>>;
+/// The same of (N, C, H, W).
 using MaxPool2d =
     MaxPoolLayer<MaxPoolImpl<"MaxPool2d", Size2, max_pool2d, max_pool2d_with_indices>>;
+/// The same of (N, C, D, H, W).
 using MaxPool3d =
     MaxPoolLayer<MaxPoolImpl<"MaxPool3d", Size3, max_pool3d, max_pool3d_with_indices>>;
+/// The mean of each window of (N, C, L).
 using AvgPool1d = OpLayer<"AvgPool1d", avg_pool1d, AvgPoolOptions<int64_t>>;
+/// The same of (N, C, H, W).
 using AvgPool2d = OpLayer<"AvgPool2d", avg_pool2d, AvgPool2dParams>;
+/// The same of (N, C, D, H, W).
 using AvgPool3d = OpLayer<"AvgPool3d", avg_pool3d, AvgPoolOptions<Size3>>;
 
 /// To an output of this size: `AdaptiveAvgPool2d(7)` or `AdaptiveAvgPool2d({7, 5})`.
 using AdaptiveAvgPool1d = OpLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d, int64_t>;
+/// The same of (N, C, H, W).
 using AdaptiveAvgPool2d = OpLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d, Size2>;
+/// The same of (N, C, D, H, W).
 using AdaptiveAvgPool3d = OpLayer<"AdaptiveAvgPool3d", adaptive_avg_pool3d, Size3>;
+/// Maxima, to an output of this size.
 using AdaptiveMaxPool1d = OpLayer<"AdaptiveMaxPool1d", adaptive_max_pool1d, int64_t>;
+/// The same of (N, C, H, W).
 using AdaptiveMaxPool2d = OpLayer<"AdaptiveMaxPool2d", adaptive_max_pool2d, Size2>;
+/// The same of (N, C, D, H, W).
 using AdaptiveMaxPool3d = OpLayer<"AdaptiveMaxPool3d", adaptive_max_pool3d, Size3>;
 
 /// The p-norm of each window: `LPPool2d({.p = 2, .kernel = 3})`.
@@ -121,8 +132,11 @@ inline Tensor lp_pool3d(const Tensor& x, const LPPoolOptions<Size3>& o) {
 
 }  // namespace function
 
+/// The p-norm of each window of (N, C, L).
 using LPPool1d = OpLayer<"LPPool1d", function::lp_pool1d, LPPoolOptions<int64_t>>;
+/// The same of (N, C, H, W).
 using LPPool2d = OpLayer<"LPPool2d", function::lp_pool2d, LPPoolOptions<Size2>>;
+/// The same of (N, C, D, H, W).
 using LPPool3d = OpLayer<"LPPool3d", function::lp_pool3d, LPPoolOptions<Size3>>;
 
 }  // namespace mica::nn

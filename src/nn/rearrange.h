@@ -20,7 +20,9 @@ inline std::string text_of(const Scale& s) {
 
 /// (N, C * r², H, W) to (N, C, H * r, W * r), and back: `PixelShuffle(2)`.
 using PixelShuffle = OpLayer<"PixelShuffle", pixel_shuffle, int64_t>;
+/// (N, C, H * r, W * r) to (N, C * r², H, W).
 using PixelUnshuffle = OpLayer<"PixelUnshuffle", pixel_unshuffle, int64_t>;
+/// The channels of groups in turn: `ChannelShuffle(2)`.
 using ChannelShuffle = OpLayer<"ChannelShuffle", channel_shuffle, int64_t>;
 /// `Upsample({.scale = 2, .mode = UpsampleMode::bilinear})`.
 using Upsample = OpLayer<"Upsample", upsample, UpsampleOptions>;
@@ -105,6 +107,7 @@ using UpsamplingNearest2d =
     OpLayer<"UpsamplingNearest2d", function::upsample_nearest, UpsamplingOptions>;
 using UpsamplingBilinear2d =
     OpLayer<"UpsamplingBilinear2d", function::upsample_bilinear, UpsamplingOptions>;
+/// x.
 using Identity = OpLayer<"Identity", function::identity>;
 /// The axes in another order: `Permute({0, 2, 3, 1})`.
 using Permute = OpLayer<"Permute", permute, Dims>;

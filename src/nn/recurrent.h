@@ -173,8 +173,11 @@ struct RNNCellImpl : PlainCellImpl {
                                                            : RecurrentMode::rnn_relu,
                       "RNNCell", o.cell) {}
 };
+/// One step of an LSTM.
 using LSTMCell = Handle<LSTMCellImpl>;
+/// One step of a GRU.
 using GRUCell = Handle<GRUCellImpl>;
+/// One step of an RNN.
 using RNNCell = Handle<RNNCellImpl>;
 
 }  // namespace mica::nn

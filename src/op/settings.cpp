@@ -48,8 +48,8 @@ int threads_to_be_had(int wanted) {
 void check_not_forked() {
   check<DeviceError>(g_threads.load(std::memory_order_relaxed) != kForked,
                      "mica: this process was forked from one that had computed with several "
-                     "threads, which a fork leaves behind: start it by spawn "
-                     "(multiprocessing.get_context(\"spawn\")), or call set_num_threads(1) before "
+                     "threads, which a fork leaves behind: start others by exec (in Python by "
+                     "multiprocessing.get_context(\"spawn\")), or call set_num_threads(1) before "
                      "anything is computed and forked");
 }
 

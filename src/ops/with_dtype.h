@@ -1,7 +1,10 @@
 #pragma once
 
 #include <concepts>
+#include <utility>
 
+#include "mica/core/make_tensor.h"
+#include "mica/ops/fft/fft.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/random/random.h"
 
@@ -46,6 +49,22 @@ Tensor eye(int64_t rows, int64_t columns, T dtype, Device device = {}) {
   return eye(rows, columns, TensorOptions{dtype, device});
 }
 template <std::same_as<DType> T>
+Tensor eye(int64_t rows, T dtype, Device device = {}) {
+  return eye(rows, -1, TensorOptions{dtype, device});
+}
+template <std::same_as<DType> T>
+Tensor rand(const Shape& shape, T dtype, Device device = {}) {
+  return rand(shape, TensorOptions{dtype, device});
+}
+template <std::same_as<DType> T>
+Tensor randn(const Shape& shape, T dtype, Device device = {}) {
+  return randn(shape, TensorOptions{dtype, device});
+}
+template <std::same_as<DType> T>
+Tensor randint(int64_t low, int64_t high, const Shape& shape, T dtype, Device device = {}) {
+  return randint(low, high, shape, TensorOptions{dtype, device});
+}
+template <std::same_as<DType> T>
 Tensor uniform(const Shape& shape, double low, double high, T dtype, Device device = {}) {
   return uniform(shape, low, high, TensorOptions{dtype, device});
 }
@@ -57,5 +76,27 @@ template <std::same_as<DType> T>
 Tensor bernoulli(const Shape& shape, double p, T dtype, Device device = {}) {
   return bernoulli(shape, p, TensorOptions{dtype, device});
 }
+template <std::same_as<DType> T>
+Tensor from_blob(void* data, const Shape& shape, T dtype, Device device = {}) {
+  return from_blob(data, shape, {}, TensorOptions{dtype, device});
+}
+template <std::same_as<DType> T>
+Tensor from_blob(void* data, const Shape& shape, const Strides& strides, T dtype,
+                 Deleter deleter = {}, Device device = {}) {
+  return from_blob(data, shape, strides, TensorOptions{dtype, device}, std::move(deleter));
+}
+
+namespace fft {
+
+template <std::same_as<DType> T>
+Tensor fftfreq(int64_t n, double d, T dtype, Device device = {}) {
+  return fftfreq(n, d, TensorOptions{dtype, device});
+}
+template <std::same_as<DType> T>
+Tensor rfftfreq(int64_t n, double d, T dtype, Device device = {}) {
+  return rfftfreq(n, d, TensorOptions{dtype, device});
+}
+
+}  // namespace fft
 
 }  // namespace mica

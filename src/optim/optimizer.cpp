@@ -125,10 +125,7 @@ void Optimizer::start() {
   curve_ = to_tensor(schedule_.pieces(), device());
 }
 
-void Optimizer::options_changed() {
-  *same_ = false;
-  same_ = std::make_shared<bool>(true);
-}
+void Optimizer::options_changed() { same_ = Same(); }
 
 void Optimizer::add_state(std::string name, Tensor state) {
   more_states_.emplace_back(std::move(name), std::move(state));
@@ -139,7 +136,7 @@ void Optimizer::count_step() { schedule_lr(curve_, base_lr_, count_, lr_); }
 void Optimizer::step(const Tensor& where) {
   const NoGrad guard;
   const PhaseScope scope(Phase::update);
-  if (Recorder* recorder = current_recorder()) recorder->depends_on(same_);
+  if (Recorder* recorder = current_recorder()) recorder->depends_on(same_.flag);
   schedule_lr(curve_, base_lr_, count_, lr_, where);
   std::optional<WriteRegion> region;
   if (where.defined()) region.emplace(where, count_.number);
@@ -285,5 +282,6 @@ void Optimizer::load_state_dict(const StateDict& state) {
 
 Optimizer::~Optimizer() = default;
 Optimizer::Optimizer(Optimizer&&) = default;
+Optimizer& Optimizer::operator=(Optimizer&&) = default;
 
 }  // namespace mica::optim

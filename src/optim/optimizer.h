@@ -83,6 +83,9 @@ class Optimizer {
   virtual void load_state_dict(const StateDict& state);
 
  protected:
+  /// Of one kind of optimizer. A compiled step that refers to this one is captured again.
+  Optimizer& operator=(Optimizer&& other);
+
   /// A tensor that the optimizer keeps for each parameter.
   struct State {
     std::string name;
@@ -162,7 +165,19 @@ class Optimizer {
   Tensor initial_lr_;  ///< f64 [groups], where somebody claimed the rates
   Tensor momenta_;     ///< f64 [groups], likewise
   const void* rates_writer_ = nullptr;
-  std::shared_ptr<bool> same_ = std::make_shared<bool>(true);  ///< false when options changed
+  /// What compiled steps depend on: false when options changed, or it is another optimizer's.
+  struct Same {
+    std::shared_ptr<bool> flag = std::make_shared<bool>(true);
+    Same() = default;
+    Same(Same&&) = default;
+    Same& operator=(Same&& other) noexcept {
+      if (flag) *flag = false;
+      flag = std::move(other.flag);
+      return *this;
+    }
+    ~Same() = default;
+  };
+  Same same_;
 };
 
 /// An optimizer whose groups have options of one type, which has a field `lr`.

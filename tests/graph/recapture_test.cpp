@@ -115,6 +115,111 @@ TEST(Recapture, AWeightThatIsAssignedIsSeen) {
   EXPECT_EQ(layer->weight.impl(), twos.impl());
 }
 
+struct WrapperImpl : nn::ModuleImpl {
+  nn::Linear fc = add("fc", nn::Linear({.in = 2, .out = 2, .bias = false}));
+  Tensor forward(const Tensor& x) { return fc(x); }
+};
+using Wrapper = nn::Handle<WrapperImpl>;
+
+/// A compiled function of x that reads `layer`, against the same run eagerly, while the layer gets
+/// another weight, a bias or a hook.
+template <class F>
+void expect_seen(const char* how, const nn::Linear& layer, F function, bool by_call) {
+  SCOPED_TRACE(how);
+  const Tensor x = tensor({1.0F, 2.0F}, {1, 2});
+  const auto f = compile(function);
+  int captures = 0;
+  const auto same = [&] {
+    ++captures;
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(f(x).template to_vector<float>(), function(x).template to_vector<float>());
+    EXPECT_EQ(f.function()->captures(), captures);
+  };
+  same();
+  layer->weight = full({2, 2}, 2.0);
+  same();
+  layer->bias = ones({2});  // which it had not
+  same();
+  layer->bias = full({2}, 3.0);
+  same();
+  layer->bias = Tensor();
+  same();
+  if (!by_call) return;
+  HookHandle hook = layer.register_forward_hook(
+      [](const nn::Module&, const Tensor&, const Tensor& y) { return mul(y, 2.0); });
+  same();
+  hook.remove();
+  same();
+}
+
+TEST(Recapture, AWeightIsSeenInWhicheverWayItIsRead) {
+  const auto layer = [] { return nn::Linear({.in = 2, .out = 2, .bias = false}); };
+  const nn::Linear called = layer();
+  expect_seen("the layer", called, [=](const Tensor& x) { return called(x); }, true);
+  const nn::Linear values = layer();
+  expect_seen(
+      "with Values", values,
+      [=](const Tensor& x) { return nn::Module(values)(Values(x)).tensor(); }, true);
+  const nn::Linear plain = layer();
+  const nn::Module any = plain;
+  expect_seen("any module", plain, [=](const Tensor& x) { return any(x); }, true);
+  const Wrapper wrapper;
+  expect_seen("a part", wrapper->fc, [=](const Tensor& x) { return wrapper(x); }, true);
+  const nn::Linear read = layer();
+  expect_seen(
+      "its tensors", read, [=](const Tensor& x) { return linear(x, read->weight, read->bias); },
+      false);
+  const nn::Linear detached = layer();
+  expect_seen(
+      "under another name", detached,
+      [=](const Tensor& x) {
+        return linear(x, detached->weight.detach(),
+                      detached->bias.defined() ? detached->bias.detach() : Tensor());
+      },
+      false);
+}
+
+TEST(Recapture, SeesBuffersAndPartsThatAreReadDirectly) {
+  const nn::BatchNorm1d norm(2);
+  norm.eval();
+  const Tensor x = tensor({1.0F, 2.0F}, {1, 2});
+  const auto mean = compile([&](const Tensor& t) { return t - norm->running_mean; });
+  EXPECT_EQ(mean(x).sum().item(), 3);
+  norm->running_mean = full({2}, 1.0);
+  EXPECT_EQ(mean(x).sum().item(), 1);
+  norm->replace_buffer("running_mean", full({2}, 5.0));  // the member stays, as it is said to
+  EXPECT_EQ(mean(x).sum().item(), 1);
+  EXPECT_EQ(mean.function()->captures(), 3);
+
+  const Wrapper net;
+  const auto call = compile([&](const Tensor& t) { return net->fc(t); });
+  const auto read = compile([&](const Tensor& t) { return matmul(t, net->fc->weight); });
+  call(x), read(x);
+  const nn::Linear other({.in = 2, .out = 2, .bias = false});
+  net->replace_module("fc", other);
+  net->fc = other;
+  EXPECT_EQ(call(x).to_vector<float>(), other(x).to_vector<float>());
+  EXPECT_EQ(read(x).to_vector<float>(), matmul(x, other->weight).to_vector<float>());
+
+  // Nor is a function disturbed by what becomes of others' modules.
+  const nn::Linear elsewhere(2, 2);
+  elsewhere->weight = ones({2, 2});
+  call(x), read(x), mean(x);
+  EXPECT_EQ(call.function()->captures(), 2);
+  EXPECT_EQ(read.function()->captures(), 2);
+  EXPECT_EQ(mean.function()->captures(), 3);
+}
+
+TEST(Recapture, NamesATensorThatWasReplaced) {
+  const nn::Linear layer({.in = 2, .out = 2, .bias = false});
+  const auto f = compile([&](const Tensor& x) { return matmul(x, layer->weight); });
+  f(ones({1, 2}));
+  layer->weight = ones({2, 2});
+  EXPECT_THAT(said([&] { f(ones({1, 2})); }),
+              HasSubstr("captured again: a module has another tensor in the place of f32[2, 2], "
+                        "or beside it"));
+}
+
 TEST(Recapture, NamesModesAndGradients) {
   nn::Dropout layer(0.5);
   auto f = compile([&](const Tensor& x) { return layer(x); });

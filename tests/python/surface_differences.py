@@ -116,6 +116,7 @@ CPP_ONLY = {
             "GeluForm GridMode GridPadding MeshIndexing PadMode SparseLayout UpsampleMode"
         ),
         "the inside of compile": "FirstCompiled",
+        "calls of Python take turns": "max_concurrent_runs set_max_concurrent_runs",
         "parts of operators of complex numbers": "as_pairs by_parts complex_abs truth_of",
         "tuples and lists in Python": "DTypeConstant DTypeOf Scale Tensors Unique dtype_of scalar",
         "operators that compiled functions use where they fit": (

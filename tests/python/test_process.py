@@ -98,7 +98,7 @@ print((x @ x).sum().item())
 
 def test_fork_after_several_threads():
     out = run(FORK.format(threads=2))
-    assert "start it by spawn" in out[0]
+    assert "start others by exec" in out[0]
     assert out[1] == "27000000.0"
 
 

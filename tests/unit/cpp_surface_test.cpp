@@ -117,6 +117,21 @@ TEST(CppSurface, OptimizersMove) {
   all[0].step();
   EXPECT_FLOAT_EQ(net->bias.to_vector<float>()[0], before - 0.5F);
   EXPECT_EQ(all[0].steps(), 1);
+  // One takes another's place, and a compiled step sees it.
+  optim::SGD own(net.parameters(), {.lr = 0.5});
+  const auto step = compile([&] {
+    net->bias.set_grad(ones({1}));
+    own.step();
+  });
+  step();
+  own = optim::SGD(net.parameters(), {.lr = 2});
+  const float then = net->bias.to_vector<float>()[0];
+  step();
+  EXPECT_FLOAT_EQ(net->bias.to_vector<float>()[0], then - 2);
+  EXPECT_EQ(own.steps(), 1);
+  optim::Adam adam(net.parameters());
+  adam = optim::Adam(net.parameters(), {.lr = 0.25});
+  EXPECT_EQ(adam.lr(), 0.25);
 }
 
 }  // namespace

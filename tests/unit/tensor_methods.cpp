@@ -79,6 +79,14 @@ const char* result_of(ResultKind kind) {
   }
 }
 
+/// A method in place of an IndexedTensor, of one with a name and of one without.
+std::string write_back(std::string_view name, std::string_view declared, std::string_view passed) {
+  return fmt::format(
+      "  const Tensor& {0}({1}) const& {{ return Tensor::{0}({2}); }}\n"
+      "  const Tensor& {0}({1}) && {{ return written(Tensor::{0}({2})); }}\n",
+      name, declared, passed);
+}
+
 /// A comment of lines of at most 100 characters.
 std::string comment(std::string_view doc) {
   std::string text;
@@ -103,9 +111,15 @@ MethodText tensor_methods() {
   constexpr std::string_view kOrigin =
       "// Made from what rooms say of their functions by mica_test_unit, which holds it to that:\n"
       "// MICA_UPDATE=1 mica_test_unit --gtest_filter='TensorMethods.*' writes it anew.\n";
-  MethodText text{
-      std::string(kOrigin),
-      fmt::format("{}#include \"mica/ops/method.h\"\n\nnamespace mica {{\n\n", kOrigin)};
+  MethodText text{std::string(kOrigin),
+                  fmt::format("{}#include \"mica/ops/method.h\"\n\nnamespace mica {{\n\n", kOrigin),
+                  std::string(kOrigin)};
+  text.indexed += write_back("copy_", "const Tensor& source", "source");
+  text.indexed += write_back("fill_", "Number value", "value");
+  text.indexed += write_back("zero_", "", "");
+  for (const char* name : {"add_", "sub_", "mul_", "div_"})
+    for (const char* type : {"const Tensor&", "Number"})
+      text.indexed += write_back(name, fmt::format("{} other", type), "other");
   for (const Function& f : all_functions()) {
     if (!f.offer.method || kByHand.contains(f.name)) continue;
     bool described = false;
@@ -137,10 +151,12 @@ MethodText tensor_methods() {
           "  return method({4});\n}}\n",
           result, f.name, defined, s, passed);
       if (!f.offer.in_place || signature.result != ResultKind::tensor) continue;
+      const std::string others = passed.size() > 7 ? passed.substr(7) : "";
       text.declarations += fmt::format("  const Tensor& {}_({}) const;\n", f.name, declared);
       text.definitions += fmt::format(
           "const Tensor& Tensor::{0}_({1}) const {{\n  return overwrite(*this, {0}({2}));\n}}\n",
-          f.name, defined, passed.size() > 7 ? passed.substr(7) : "");
+          f.name, defined, others);
+      text.indexed += write_back(fmt::format("{}_", f.name), declared, others);
     }
   }
   text.definitions += "\n}  // namespace mica\n";

@@ -36,9 +36,11 @@ TEST(TensorMethods, AreThoseThatRoomsDescribe) {
   if (std::getenv("MICA_UPDATE")) {
     std::ofstream(source + "core/tensor_methods.inc") << now.declarations;
     std::ofstream(source + "ops/tensor_methods.cpp") << now.definitions;
+    std::ofstream(source + "core/indexed_methods.inc") << now.indexed;
   }
   EXPECT_EQ(letters(read(source + "core/tensor_methods.inc")), letters(now.declarations));
   EXPECT_EQ(letters(read(source + "ops/tensor_methods.cpp")), letters(now.definitions));
+  EXPECT_EQ(letters(read(source + "core/indexed_methods.inc")), letters(now.indexed));
 }
 
 Tensor counted(const Shape& shape) {
@@ -102,10 +104,34 @@ TEST(TensorOperators, CompareAndCombine) {
   EXPECT_EQ(bools((!(a >= 2)) | (a == 3)), (std::vector<bool>{true, true, false, true}));
   EXPECT_EQ(bools((a <= 2) & ~(a < 1)), (std::vector<bool>{false, true, true, false}));
   EXPECT_EQ((a % 3).to_vector<float>(), (Floats{0, 1, 2, 0}));
+  EXPECT_EQ((2 % (a + 1)).to_vector<float>(), (Floats{0, 0, 2, 2}));
   const Tensor i = arange(int64_t{4});
   EXPECT_EQ((i << i).to_vector<int64_t>(), (Ints{0, 2, 8, 24}));
   EXPECT_EQ(((i << i) >> i).to_vector<int64_t>(), (Ints{0, 1, 2, 3}));
   EXPECT_EQ((i ^ i).sum().item(), 0);
+  EXPECT_EQ((i & 1).to_vector<int64_t>(), (Ints{0, 1, 0, 1}));
+  EXPECT_EQ((4 | i).to_vector<int64_t>(), (Ints{4, 5, 6, 7}));
+  EXPECT_EQ((i ^ 3).to_vector<int64_t>(), (Ints{3, 2, 1, 0}));
+  EXPECT_EQ((i << 1).to_vector<int64_t>(), (Ints{0, 2, 4, 6}));
+  EXPECT_EQ((1 << i).to_vector<int64_t>(), (Ints{1, 2, 4, 8}));
+  EXPECT_EQ((i >> 1).to_vector<int64_t>(), (Ints{0, 0, 1, 1}));
+  EXPECT_EQ((5 % (i + 1)).to_vector<int64_t>(), (Ints{0, 1, 2, 1}));
+  const Tensor j = i.clone();
+  j <<= 2;
+  j |= i;
+  j ^= 1;
+  EXPECT_EQ(j.to_vector<int64_t>(), (Ints{1, 4, 11, 14}));
+  j &= 7;
+  j >>= 1;
+  EXPECT_EQ(j.to_vector<int64_t>(), (Ints{0, 2, 1, 3}));
+  j[j > 1] &= 1;
+  EXPECT_EQ(j.to_vector<int64_t>(), (Ints{0, 0, 1, 1}));
+  Tensor mask = a > 0;
+  mask &= a < 3;
+  EXPECT_EQ(bools(mask), (std::vector<bool>{false, true, true, false}));
+  expect_error<DTypeError>("left_shift: 300 does not fit u8",
+                           [&] { (void)(cast(i, DType::u8) << 300); });
+  expect_error<DTypeError>("bitwise_and", [&] { (void)(a & 1); });
   Tensor b = a.clone();
   const Tensor view = b[Slice(1, 3)];
   b += 1;
@@ -161,6 +187,67 @@ TEST(TensorIndexing, Assigns) {
   EXPECT_EQ(a[0].to_vector<float>(), (Floats{3, 2, 20}));
 }
 
+TEST(TensorIndexing, WritesBackWhatIsDoneInPlace) {
+  const Tensor a = counted({5});
+  a[a > 2] *= 10;
+  EXPECT_EQ(a.to_vector<float>(), (Floats{0, 1, 2, 30, 40}));
+  a.index({std::vector<int>{0, 3}}) += 5;
+  EXPECT_EQ(a.to_vector<float>(), (Floats{5, 1, 2, 35, 40}));
+  a[a > 30].fill_(3);
+  EXPECT_EQ(a.to_vector<float>(), (Floats{5, 1, 2, 3, 3}));
+  a.index({Slice(None, None, -1)}) += counted({5});
+  EXPECT_EQ(a.to_vector<float>(), (Floats{9, 4, 4, 4, 3}));
+  a[Slice(None, None, -2)] = tensor({7.0F, 8.0F, 9.0F});
+  EXPECT_EQ(a.to_vector<float>(), (Floats{9, 4, 8, 4, 7}));
+  a[Slice(None, None, -1)] = 7;
+  EXPECT_EQ(a.to_vector<float>(), Floats(5, 7));
+  a[Slice(1, 3)] -= 2;  // a view
+  a[Slice(0, 1)].zero_();
+  EXPECT_EQ(a.to_vector<float>(), (Floats{0, 5, 5, 7, 7}));
+  a[a == 5].sub_(1).mul_(2);  // the second is of what the first gave: a tensor by itself
+  EXPECT_EQ(a.to_vector<float>(), (Floats{0, 4, 4, 7, 7}));
+  a[a == 7].clamp_({}, 6);
+  a[a == 4].pow_(2).neg_();
+  EXPECT_EQ(a.to_vector<float>(), (Floats{0, 16, 16, 6, 6}));
+  fill_(a[a == 16], 1);
+  copy_(a[a == 6], ones({1}));
+  add_(a[a == 1], full({4}, 2.0));
+  EXPECT_EQ(a.to_vector<float>(), (Floats{0, 3, 3, 3, 3}));
+  a[a == 3] /= 2;
+  a[a == 1.5] -= tensor({1.0F, 2.0F, 3.0F, 4.0F});
+  a[a < 0] %= 2;
+  EXPECT_EQ(a.to_vector<float>(), (Floats{0, 0.5, 1.5, 0.5, 1.5}));
+  // What was read stays what it was, and so does what it was read from.
+  Tensor part = a[a > 1];
+  part += 1;
+  auto named = a[a > 1];
+  named.fill_(9);
+  EXPECT_EQ(part.to_vector<float>(), Floats(2, 2.5));
+  EXPECT_EQ(a.to_vector<float>(), (Floats{0, 0.5, 1.5, 0.5, 1.5}));
+  const Tensor grid = counted({2, 3});
+  grid.index({Slice(), Slice(None, None, -1)}).add_(grid);
+  EXPECT_EQ(grid.to_vector<float>(), (Floats{2, 2, 2, 8, 8, 8}));
+}
+
+TEST(TensorIndexing, WhatIsDoneInPlaceHasAGradient) {
+  const Tensor w = ones({3}).set_requires_grad();
+  const Tensor a = w * 2;
+  a[tensor({true, false, true})] *= 3;
+  a.index({Slice(None, None, -1)}) += w;
+  sum(a).backward();
+  EXPECT_EQ(w.grad().to_vector<float>(), (Floats{7, 3, 7}));
+}
+
+TEST(TensorIndexing, PartsAreTensorsForWhoTakesThem) {
+  const Tensor a = counted({4});
+  const auto reversed = compile([](const Tensor& x) { return x[Slice(None, None, -1)]; });
+  const Tensor back = reversed(a[Slice(1, 4)]);
+  EXPECT_EQ(back.to_vector<float>(), (Floats{3, 2, 1}));
+  const auto scaled = compile([](const Tensor& x, double k) { return x * k; });
+  EXPECT_EQ(scaled(a[a > 1], 2.0).to_vector<float>(), (Floats{4, 6}));
+  EXPECT_EQ(nn::L1Loss()(a[Slice(0, 2)], ones({2})).item(), 0.5);
+}
+
 TEST(TensorIndexing, AssignsInCompiledFunctionsToo) {
   const auto f = compile([](const Tensor& x) {
     const Tensor y = x.clone();
@@ -205,6 +292,12 @@ TEST(MakeTensor, OfListsArraysAndSpans) {
   EXPECT_EQ(full({2}, 3, DType::f64).dtype(), DType::f64);
   EXPECT_EQ(arange(3, DType::f32).dtype(), DType::f32);
   EXPECT_EQ(uniform({2}, 0, 1, DType::f64).dtype(), DType::f64);
+  EXPECT_EQ(rand({2}, DType::f64).dtype(), DType::f64);
+  EXPECT_EQ(randn({2}, DType::f64).dtype(), DType::f64);
+  EXPECT_EQ(randint(0, 9, {2}, DType::i32).dtype(), DType::i32);
+  EXPECT_EQ(eye(2, DType::i64).to_vector<int64_t>(), (Ints{1, 0, 0, 1}));
+  EXPECT_EQ(fft::fftfreq(4, 1, DType::f64).dtype(), DType::f64);
+  EXPECT_EQ(fft::rfftfreq(4, 1, DType::f64).dtype(), DType::f64);
   expect_error<ShapeError>("rows of a list must have the same length, got 2 and 1",
                            [] { tensor({{1, 2}, {3}}); });
 }
@@ -218,6 +311,9 @@ TEST(MakeTensor, FromBlobUsesMemoryWhereItLies) {
   EXPECT_EQ(memory[0], 7);
   EXPECT_EQ(from_blob(memory.data(), {3, 2}, {1, 3}).to_vector<float>(),
             (Floats{7, 4, 2, 5, 3, 9}));
+  void* const bytes = memory.data();
+  EXPECT_EQ(from_blob(bytes, {6}, DType::f32)[5].item(), 9);
+  EXPECT_EQ(from_blob(bytes, {3}, {2}, DType::f32).to_vector<float>(), (Floats{7, 3, 5}));
   int gone = 0;
   {
     const Tensor owned = from_blob(new int64_t[2]{3, 4}, {2}, {}, [&](void* p) {

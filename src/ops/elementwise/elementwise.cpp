@@ -13,6 +13,7 @@
 #include "mica/ops/elementwise/functors.h"
 #include "mica/ops/elementwise/known_number.h"
 #include "mica/ops/math/math_ops.h"
+#include "mica/ops/operators.h"
 #include "mica/ops/where/where.h"
 
 namespace mica {
@@ -305,6 +306,9 @@ Tensor floor_divide(const Tensor& a, Number b) {
 Tensor remainder(const Tensor& a, Number b) { return remainder(a, number(b, a, "remainder")); }
 Tensor minimum(const Tensor& a, Number b) { return minimum(a, number(b, a, "minimum")); }
 Tensor maximum(const Tensor& a, Number b) { return maximum(a, number(b, a, "maximum")); }
+Tensor detail::number(Number value, const Tensor& like, const char* op) {
+  return elementwise::number(value, like, op);
+}
 Tensor sub(Number a, const Tensor& b) { return sub(number(a, b, "sub"), b); }
 Tensor div(Number a, const Tensor& b) { return div(number(a, as_float(b), "div"), b); }
 Tensor pow(Number a, const Tensor& b) { return pow(number(a, b, "pow"), b); }

@@ -209,7 +209,11 @@ TensorIndex::TensorIndex(const char* text) : TensorIndex(Ellipsis) {
 }
 
 IndexedTensor::IndexedTensor(const Tensor& of, std::vector<TensorIndex> key)
-    : Tensor(locate(of, key).read()), of_(of), key_(std::move(key)) {}
+    : of_(of), key_(std::move(key)) {
+  const KeyPlace place = locate(of_, key_);
+  is_view_ = place.is_view();
+  Tensor::operator=(place.read());
+}
 
 void IndexedTensor::operator=(const Tensor& values) && { locate(of_, key_).write(values); }
 
@@ -217,15 +221,17 @@ void IndexedTensor::operator=(Number value) && {
   locate(of_, key_).write(scalar(value, {of_.dtype(), of_.device()}));
 }
 
+const Tensor& IndexedTensor::written(const Tensor& values) const {
+  if (!is_view_) locate(of_, key_).write(values);
+  return *this;
+}
+
 Tensor Tensor::operator[](int64_t index) const {
   check<IndexError>(rank() > 0, "index: a 0-d tensor has no axis to index");
   return mica::select(*this, 0, index);
 }
 
-Tensor Tensor::operator[](const Slice& slice) const {
-  const TensorIndex key = slice;
-  return locate(*this, {&key, 1}).read();
-}
+IndexedTensor Tensor::operator[](const Slice& slice) const { return {*this, {slice}}; }
 
 IndexedTensor Tensor::operator[](const Tensor& where) const { return {*this, {where}}; }
 
