@@ -28,6 +28,7 @@ const std::vector<Scenario>& scenarios() {
                                             {"batch_norm", batch_norm},
                                             {"loader", loader},
                                             {"trainer", trainer},
+                                            {"buffers", buffers},
                                             {"hang", hang},
                                             {"die", die},
                                             {"raise", raise},

@@ -33,6 +33,7 @@ void checkpoints(const Words&);
 void batch_norm(const Words&);
 void loader(const Words&);
 void trainer(const Words&);
+void buffers(const Words&);
 void hang(const Words&);
 void die(const Words&);
 void raise(const Words&);
