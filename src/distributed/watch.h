@@ -32,6 +32,10 @@ class Watch {
   /// different ones.
   void compare(int64_t group, int64_t number, const std::string& words,
                const std::vector<int>& members);
+  /// The same for the n-th message from one rank to another, "f32[1024]": the sender says what it
+  /// is and goes on, the receiver waits for that and raises where it expects something else.
+  void compare_message(int64_t group, int64_t number, const std::string& what, int from, int to,
+                       bool sends);
   /// Says to the others what this process is at.
   void note(int64_t group, int64_t number, const std::string& words);
   /// Raises where a process failed or left, or the wait takes too long: who, and what was waited

@@ -33,6 +33,7 @@ const std::vector<Scenario>& scenarios() {
                                             {"die", die},
                                             {"raise", raise},
                                             {"mismatch", mismatch},
+                                            {"mismatches", mismatches},
                                             {"bandwidth", bandwidth}};
   return all;
 }

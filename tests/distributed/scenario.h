@@ -38,6 +38,7 @@ void hang(const Words&);
 void die(const Words&);
 void raise(const Words&);
 void mismatch(const Words&);
+void mismatches(const Words&);
 void bandwidth(const Words&);
 
 /// Where the tensors of a scenario are: MICA_TEST_DEVICE, or the CPU.
