@@ -161,8 +161,9 @@ void loader(const Words&) {
   for (const data::Batch& batch : part.epoch(0)) got += flatten(batch)[1].size(0);
   check(made - got <= 1 && got <= 103 / world_size() + 11, "{} of 103 were made for {}", made, got);
 
-  expect_error(fmt::format("a batch of 1 has no part for each of {} ranks", world_size()),
-               [&] { data::Loader(set, {.batch = 1, .shard = {rank(), world_size()}}); });
+  expect_error(fmt::format("a batch of 1 has no part for each of {} ranks", world_size()), [&] {
+    data::Loader(set, {.batch = 1, .shard = {rank(), world_size()}});
+  });
   data::LoaderOptions small{.shard = {rank(), world_size()}};
   small.batch_sampler = data::batch_sampler(data::random_sampler(31, {.seed = 1}), 10);
   expect_error("batch 3 of the batch_sampler has 1 examples, and no part for each of",
@@ -197,9 +198,16 @@ void trainer(const Words& words) {
   for (const Kind& kind : kinds) {
     const nn::Module net = make_net(false);
     optim::SGD optimizer(net.parameters(), {.lr = 0.05, .momentum = 0.9});
+    int64_t own = 0;
+    const auto counted = [&](const Values& output, const Values& y) {
+      if (net.training()) own += y.tensor().size(0);
+      return Values(cross_entropy(output.tensor(), y.tensor()));
+    };
+    const bool compiles = words.at(1) == "compiled";
     train::Trainer run(net, optimizer,
                        {.epochs = 3,
-                        .compile = words.at(1) == "compiled",
+                        .compile = compiles,
+                        .loss = counted,
                         .out = (std::filesystem::path(words.at(0)) / kind.name).string()});
     const train::Outcome outcome = run.fit(kind.train, kind.test);
     if (rank() == 0)
@@ -210,6 +218,9 @@ void trainer(const Words& words) {
                   static_cast<long long>(outcome.epochs.back().steps));
     for (const auto& [name, t] : net.state_dict())
       expect_same(t, distributed::broadcast(t), "the ranks' " + name);
+    // Each example was one rank's.
+    const auto all = all_reduce(full({}, static_cast<double>(own), {DType::f64})).item<double>();
+    check(compiles || all == 3 * 203, "the ranks trained on {} examples, not on {}", all, 3 * 203);
   }
   if (world_size() == 1) return;
   const nn::Module net = make_net(false);

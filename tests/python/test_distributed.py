@@ -208,6 +208,15 @@ def test_a_program_in_python(tmp_path):
                 assert np.allclose(got, value.numpy(), atol=1e-5), name
         with parallel.no_sync():
             pass
+
+        # Batch norms that see other batches begin each pass with rank 0's buffers.
+        norm = mica.nn.BatchNorm1d(6)
+        parallel = dist.DataParallel(norm)
+        for _ in range(2):
+            parallel(mica.tensor(data[0, part]))
+        parallel.broadcast_buffers()
+        mean = norm.running_mean
+        assert np.array_equal(dist.all_reduce(mean, op="max").numpy(), mean.numpy())
         print("passed")
         """,
     )
@@ -366,4 +375,4 @@ def test_mica_train_after_kills():
 
 
 def test_a_checkpoint_is_whole_after_kills():
-    assert "3 kills while checkpoints are saved" in ranks_script("--kills", 0, "--saves", 3)
+    assert "2 kills while checkpoints are saved" in ranks_script("--kills", 0, "--saves", 2)

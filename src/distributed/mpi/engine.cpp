@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <map>
 
 #include "mica/core/check.h"
 #include "mica/distributed/mpi/reduce.h"
@@ -45,7 +44,13 @@ class MpiEngine final : public Engine {
                       {}};
     watch_->note(group_, begun.number, begun.words);
     auto task = thread_->post(call.out, [this, call, pair, n = begun.number] {
-      pair ? compare_message(call) : watch_->compare(group_, n, call.words(), members_);
+      if (pair) {
+        watch_->compare_message(group_, fmt::format("{}[{}]", call.dtype, call.count),
+                                members_[static_cast<size_t>(call.peer)],
+                                call.kind == CollectiveKind::send);
+      } else {
+        watch_->compare(group_, n, call.words(), members_);
+      }
       run(call);
     });
     const std::lock_guard lock(mutex_);
@@ -85,15 +90,6 @@ class MpiEngine final : public Engine {
     std::vector<int> members;  ///< who takes part
     std::shared_ptr<MpiThread::Task> task;
   };
-
-  void compare_message(const CollectiveCall& c) {
-    const bool sends = c.kind == CollectiveKind::send;
-    const int64_t n = ++(sends ? sent_ : received_)[c.peer];
-    const int own = members_[static_cast<size_t>(rank_)];
-    const int other = members_[static_cast<size_t>(c.peer)];
-    watch_->compare_message(group_, n, fmt::format("{}[{}]", c.dtype, c.count), sends ? own : other,
-                            sends ? other : own, sends);
-  }
 
   MpiLibrary& mpi() { return thread_->library(); }
   void finish(MpiLibrary::Request request) { thread_->finish(request); }
@@ -240,9 +236,7 @@ class MpiEngine final : public Engine {
   int rank_;
   int ranks_;
   std::atomic<int64_t> number_ = 0;
-  // Of the thread:
-  std::vector<char> scratch_;
-  std::map<int, int64_t> sent_, received_;  ///< messages, by peer
+  std::vector<char> scratch_;  ///< of the thread
   std::mutex mutex_;
   std::vector<Begun> open_;
 };
