@@ -161,9 +161,8 @@ void loader(const Words&) {
   for (const data::Batch& batch : part.epoch(0)) got += flatten(batch)[1].size(0);
   check(made - got <= 1 && got <= 103 / world_size() + 11, "{} of 103 were made for {}", made, got);
 
-  expect_error(fmt::format("a batch of 1 has no part for each of {} ranks", world_size()), [&] {
-    data::Loader(set, {.batch = 1, .shard = {rank(), world_size()}});
-  });
+  expect_error(fmt::format("a batch of 1 has no part for each of {} ranks", world_size()),
+               [&] { data::Loader(set, {.batch = 1, .shard = {rank(), world_size()}}); });
   data::LoaderOptions small{.shard = {rank(), world_size()}};
   small.batch_sampler = data::batch_sampler(data::random_sampler(31, {.seed = 1}), 10);
   expect_error("batch 3 of the batch_sampler has 1 examples, and no part for each of",
@@ -206,8 +205,8 @@ void trainer(const Words& words) {
     const bool compiles = words.at(1) == "compiled";
     train::Trainer run(net, optimizer,
                        {.epochs = 3,
-                        .compile = compiles,
                         .loss = counted,
+                        .compile = compiles,
                         .out = (std::filesystem::path(words.at(0)) / kind.name).string()});
     const train::Outcome outcome = run.fit(kind.train, kind.test);
     if (rank() == 0)
