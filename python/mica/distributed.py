@@ -58,7 +58,8 @@ class DataParallel:
     of the ranks. bf16: they travel as bfloat16. allow_unused: parameters that got no gradient count
     as if it were zero; without it they are named in an error. sharding: "states" divides the
     optimizer's states among the ranks (ZeRO-1), "gradients" the gradients too (ZeRO-2). Make the
-    optimizer of parameters(), and call step(optimizer).
+    optimizer of parameters(), and call step(optimizer). broadcast_buffers: a forward pass in
+    training begins with rank 0's buffers in all ranks.
     """
 
     def __init__(
@@ -70,13 +71,15 @@ class DataParallel:
         bf16: bool = False,
         allow_unused: bool = False,
         sharding: str = "none",
+        broadcast_buffers: bool = True,
     ) -> None:
         self.module = module
         self._impl = _mica.distributed._DataParallel(
-            module, group, bucket_bytes, bf16, allow_unused, sharding
+            module, group, bucket_bytes, bf16, allow_unused, sharding, broadcast_buffers
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._impl.before_forward()
         return self.module(*args, **kwargs)
 
     def parameters(self) -> "list[_mica.Tensor]":
@@ -94,6 +97,10 @@ class DataParallel:
     def clip_grad_norm_(self, max_norm: float) -> "_mica.Tensor":
         """Scales all gradients down to this norm together, sharded or not; gives the norm."""
         return self._impl.clip_grad_norm_(max_norm)
+
+    def broadcast_buffers(self) -> None:
+        """Rank 0's buffers to all, as before an evaluation that ranks share; all call it."""
+        self._impl.broadcast_buffers()
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -32,16 +32,18 @@ void bind_data_parallel(nb::module_& m) {
       .def(
           "__init__",
           [](DataParallel* self, nb::handle module, int64_t group, int64_t bucket_bytes, bool bf16,
-             bool allow_unused, const std::string& sharding) {
+             bool allow_unused, const std::string& sharding, bool broadcast_buffers) {
             const nn::Module handle = module_from(module);
             const DataParallelOptions options{.group = group,
                                               .bucket_bytes = bucket_bytes,
                                               .bf16 = bf16,
                                               .allow_unused = allow_unused,
-                                              .sharding = parse_sharding(sharding)};
+                                              .sharding = parse_sharding(sharding),
+                                              .broadcast_buffers = broadcast_buffers};
             without_gil([&] { new (self) DataParallel(handle, options); });
           },
-          "module"_a, "group"_a, "bucket_bytes"_a, "bf16"_a, "allow_unused"_a, "sharding"_a)
+          "module"_a, "group"_a, "bucket_bytes"_a, "bf16"_a, "allow_unused"_a, "sharding"_a,
+          "broadcast_buffers"_a)
       .def("parameters", &DataParallel::parameters)
       .def("bucket_sizes", &DataParallel::bucket_sizes)
       .def(
@@ -52,6 +54,8 @@ void bind_data_parallel(nb::module_& m) {
           "optimizer"_a)
       .def("zero_grad", &DataParallel::zero_grad)
       .def("clip_grad_norm_", &DataParallel::clip_grad_norm_, "max_norm"_a, ReleaseGil())
+      .def("before_forward", &DataParallel::before_forward, ReleaseGil())
+      .def("broadcast_buffers", &DataParallel::broadcast_buffers, ReleaseGil())
       .def("take_parameters", &DataParallel::take_parameters, ReleaseGil())
       .def("set_sync", &DataParallel::set_sync, "on"_a);
 }

@@ -65,6 +65,8 @@ class DatasetWalk final : public BatchWalk {
     started_ = true;
   }
 
+  int64_t whole() const override { return order_.whole_of(at_); }
+
   Batch batch() const override {
     const int64_t per_piece = state_->batches_per_piece;
     if (per_piece == 1) return piece_;

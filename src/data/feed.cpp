@@ -48,12 +48,15 @@ void Feed::start(int64_t epoch, int64_t first_batch) {
   check(first_batch >= 0 && first_batch <= order.batches(),
         "data::Feed: expected a batch up to {}, got {}", order.batches(), first_batch);
   std::vector<int64_t> sizes;
+  std::vector<int64_t> wholes;
   for (int64_t b = 0; b < order.batches(); ++b) {
-    sizes.push_back(order.begin_of(b + 1) - order.begin_of(b));
+    sizes.push_back(order.size_of(b));
+    wholes.push_back(order.whole_of(b));
     check(sizes.back() <= largest_, "data::Feed: batch {} has {} examples, more than {}", b,
           sizes.back(), largest_);
   }
   sizes_ = std::move(sizes);
+  wholes_ = std::move(wholes);
   // In place: a function captured before knows where they lie.
   const int64_t n = order.examples();
   copy_(slice(order_, 0, 0, n), order.indices);

@@ -37,15 +37,11 @@ void check_options(const LoaderOptions& options) {
   const int orders =
       (options.shuffle ? 1 : 0) + (options.sampler ? 1 : 0) + (options.batch_sampler ? 1 : 0);
   check(orders <= 1, "data::Loader: shuffle, sampler and batch_sampler exclude each other");
-  const auto [rank, ranks] = options.shard;
+  const auto& [rank, ranks, every] = options.shard;
   check(ranks >= 1 && rank >= 0 && rank < ranks,
         "data::Loader: a shard has a rank below the number of ranks, got {} of {}", rank, ranks);
-  check(options.batch >= ranks, "data::Loader: a batch of {} has no part for each of {} ranks",
-        options.batch, ranks);
-  check<Unsupported>(
-      ranks == 1 || !options.batch_sampler,
-      "data::Loader: a batch_sampler gives each rank its own batches; it cannot have "
-      "a shard too");
+  check(options.batch >= ranks || options.batch_sampler,
+        "data::Loader: a batch of {} has no part for each of {} ranks", options.batch, ranks);
 }
 
 /// Batches of so many examples; of kUnknownSize the same.
@@ -63,16 +59,40 @@ int64_t examples_of(int64_t examples, const LoaderOptions& options) {
 
 /// What of an order comes in a shard.
 EpochOrder shard_of(const EpochOrder& all, const LoaderState& state, Device device) {
+  const auto& [rank, ranks, every] = state.options.shard;
   EpochOrder part = {.indices = {}, .batch = all.batch};
-  for (int64_t i = 0; i < state.batches; ++i) {
+  for (int64_t i = 0; i < all.batches(); ++i) {
+    const int64_t whole = all.size_of(i);
+    check(whole >= ranks || every || !state.options.batch_sampler,
+          "data::Loader: batch {} of the batch_sampler has {} examples, and no part for each of {} "
+          "ranks",
+          i, whole, ranks);
     const auto [begin, end] = state.part_of(all.begin_of(i), all.begin_of(i + 1));
+    if (begin == end || (whole < ranks && !every)) continue;
     for (int64_t place = begin; place < end; ++place) part.places.push_back(place);
     part.ends.push_back(static_cast<int64_t>(part.places.size()));
+    part.wholes.push_back(whole);
   }
   const std::span<const int64_t> places(part.places);
   const Tensor where = tensor(places, {static_cast<int64_t>(places.size())});
   part.indices = index_select(all.indices, 0, to(where, device));
   return part;
+}
+
+/// The batches and examples of a shard, where those of all of them are known.
+void count_part(LoaderState& state) {
+  const auto& [rank, ranks, every] = state.options.shard;
+  if (ranks == 1 || state.examples == kUnknownSize) return;
+  const int64_t all = std::exchange(state.examples, 0);
+  state.batches = 0;
+  for (int64_t at = 0; at < all; at += state.options.batch) {
+    const int64_t n = std::min(state.options.batch, all - at);
+    const auto [begin, end] = state.part_of(0, n);
+    const int64_t own = state.stream ? (n + ranks - 1 - rank) / ranks : end - begin;
+    if (own == 0 || (n < ranks && !every)) continue;
+    state.batches += 1;
+    state.examples += own;
+  }
 }
 
 Tensor checked(const std::vector<int64_t>& chosen, int64_t expected, int64_t size) {
@@ -177,6 +197,7 @@ std::optional<Batch> Epoch::next() {
   return walk_->batch();
 }
 
+int64_t Epoch::whole_batch() const { return walk_->whole(); }
 bool Epoch::stop() { return walk_->stop(); }
 bool Epoch::is_making(const void* id) { return Making::is_making(id); }
 
@@ -201,25 +222,13 @@ Loader::Loader(Dataset dataset, LoaderOptions options) {
   const LoaderOptions& o = state->options;
   state->dataset_size = state->dataset.size();
   if (o.batch_sampler) {
-    state->batches = o.batch_sampler->size;
+    state->batches = o.shard.every ? kUnknownSize : o.batch_sampler->size;
     state->examples = kUnknownSize;
   } else {
     const int64_t all = o.sampler ? o.sampler->size : state->dataset_size;
     state->batches = batches_of(all, o);
     state->examples = examples_of(all, o);
-    check<Unsupported>(!state->is_part() || all != kUnknownSize,
-                       "data::Loader: a shard needs a sampler whose size is known");
-    if (state->is_part()) {
-      const int64_t last = state->examples % o.batch;
-      if (last > 0 && last < o.shard.ranks) state->batches -= 1;
-      int64_t own = 0;
-      for (int64_t i = 0; i < state->batches; ++i) {
-        const auto [begin, end] =
-            state->part_of(i * o.batch, std::min((i + 1) * o.batch, state->examples));
-        own += end - begin;
-      }
-      state->examples = own;
-    }
+    count_part(*state);
   }
   const Values* tensors = state->dataset.impl()->tensors();
   const bool only_gathered =
@@ -238,27 +247,17 @@ Loader::Loader(Stream stream, LoaderOptions options) {
   check(!options.shuffle && !options.sampler && !options.batch_sampler,
         "data::Loader: a stream has its own order, without shuffle and samplers; Stream::shuffle "
         "changes it within a buffer");
-  check<Unsupported>(options.shard.ranks == 1,
-                     "data::Loader: a stream is not divided into shards: give each rank a stream "
-                     "of its own");
   auto state = std::make_shared<LoaderState>(Dataset(nullptr), std::move(stream));
   state->options = std::move(options);
   const int64_t size = state->stream->size();
   state->batches = batches_of(size, state->options);
   state->examples = examples_of(size, state->options);
+  count_part(*state);
   state_ = std::move(state);
 }
 
 int64_t Loader::size() const { return state_->batches; }
 int64_t Loader::examples() const { return state_->examples; }
-
-int64_t Loader::whole_batch(int64_t number) const {
-  const LoaderOptions& o = options();
-  check<Unsupported>(!is_stream() && !o.batch_sampler,
-                     "data::Loader::whole_batch: only the walk tells how large its batches are");
-  const int64_t all = o.sampler ? o.sampler->size : state_->dataset_size;
-  return std::min(o.batch, all - number * o.batch);
-}
 
 bool Loader::is_stream() const { return state_->stream.has_value(); }
 const LoaderOptions& Loader::options() const { return state_->options; }

@@ -21,6 +21,9 @@ struct LoaderState;
 struct Shard {
   int64_t rank = 0;
   int64_t ranks = 1;
+  /// Also of batches with fewer examples than ranks, which come to some of them alone: for what is
+  /// only added up, as in an evaluation.
+  bool every = false;
 };
 
 struct LoaderOptions {
@@ -45,7 +48,9 @@ struct LoaderOptions {
   bool resident = false;
   /// Of several processes that load alike, each gets its part of every batch: all parts together,
   /// in the order of the ranks, are the batch of one process, to the bit. They differ by at most
-  /// one example; a last batch with fewer examples than ranks does not come.
+  /// one example; a last batch with fewer examples than ranks does not come, one of a batch sampler
+  /// is an error. Of a stream, example i of a batch is rank i % ranks's: each process reads all of
+  /// it and makes batches of its own.
   Shard shard = {};
 };
 
@@ -79,6 +84,8 @@ class Epoch {
   std::default_sentinel_t end() const { return {}; }
   /// The next batch, or none at the end: for a walk that is left and gone on with.
   std::optional<Batch> next();
+  /// Examples of the batch that the walk is at, in all shards together.
+  int64_t whole_batch() const;
 
   /// Workers begin no more batches. Whether none is in progress: the destructor does not wait then.
   bool stop();
@@ -126,9 +133,6 @@ class Loader {
   /// Raises Unsupported where it is none.
   const Stream& stream() const;
   const std::vector<std::string>& class_names() const;
-  /// Examples of a batch in all shards together; of a data set in the order of `shuffle` or a
-  /// sampler.
-  int64_t whole_batch(int64_t number) const;
   /// The numbers of the examples of an epoch, as they come.
   std::vector<int64_t> order(int64_t epoch) const;
   const LoaderOptions& options() const;
@@ -163,6 +167,8 @@ class Feed {
   /// How many batches the epoch has that was started, and examples each of them.
   int64_t batches() const { return static_cast<int64_t>(sizes_.size()); }
   int64_t size_of(int64_t batch) const { return sizes_.at(static_cast<size_t>(batch)); }
+  /// The same in all shards together.
+  int64_t whole_batch(int64_t batch) const { return wholes_.at(static_cast<size_t>(batch)); }
   /// The next n examples, at most a batch; the caller knows how many are left.
   Batch next(int64_t n) const;
 
@@ -170,10 +176,11 @@ class Feed {
   std::shared_ptr<const LoaderState> state_;
   int64_t largest_;             ///< examples in a batch
   std::vector<int64_t> sizes_;  ///< of each batch
-  Tensor order_;                ///< (N) i64
-  Tensors parameters_;          ///< of each transform, in that order
-  Tensor ramp_;                 ///< i64: 0, 1, … up to a batch
-  Tensor at_;                   ///< i64 []: examples behind
+  std::vector<int64_t> wholes_;
+  Tensor order_;        ///< (N) i64
+  Tensors parameters_;  ///< of each transform, in that order
+  Tensor ramp_;         ///< i64: 0, 1, … up to a batch
+  Tensor at_;           ///< i64 []: examples behind
 };
 
 }  // namespace mica::data

@@ -16,6 +16,7 @@ struct EpochOrder {
   std::vector<int64_t> ends =
       {};  ///< of each batch of a batch sampler or a shard: its examples and those before
   std::vector<int64_t> places = {};  ///< of a shard's examples in the order of all shards
+  std::vector<int64_t> wholes = {};  ///< of a shard's batches: their examples in all shards
 
   int64_t examples() const { return indices.numel(); }
   int64_t batches() const {
@@ -25,6 +26,10 @@ struct EpochOrder {
   int64_t begin_of(int64_t number) const {
     if (ends.empty()) return std::min(number * batch, examples());
     return number == 0 ? 0 : ends[static_cast<size_t>(number) - 1];
+  }
+  int64_t size_of(int64_t number) const { return begin_of(number + 1) - begin_of(number); }
+  int64_t whole_of(int64_t number) const {
+    return wholes.empty() ? size_of(number) : wholes[static_cast<size_t>(number)];
   }
 };
 
@@ -41,7 +46,7 @@ struct LoaderState {
 
   /// This process's part of [begin, end), a batch of all of them.
   std::pair<int64_t, int64_t> part_of(int64_t begin, int64_t end) const {
-    const auto [rank, ranks] = options.shard;
+    const auto& [rank, ranks, every] = options.shard;
     return {begin + (end - begin) * rank / ranks, begin + (end - begin) * (rank + 1) / ranks};
   }
   bool is_part() const { return options.shard.ranks > 1; }

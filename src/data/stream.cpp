@@ -58,6 +58,7 @@ class Mapped : public Derived {
         const std::optional<Example> example = base_->next();
         return example ? std::optional(f_(*example)) : std::nullopt;
       }
+      bool skip() override { return base_->skip(); }
       int64_t parts() const override { return base_->parts(); }
 
      private:
@@ -151,16 +152,25 @@ class Chained : public StreamImpl {
       Reader(std::vector<Stream> streams, const StreamPart& part)
           : streams_(std::move(streams)), part_(part) {}
       std::optional<Example> next() override {
-        for (; at_ < streams_.size(); ++at_, now_.reset()) {
-          if (!now_) now_ = streams_[at_].open(part_);
-          if (part_.index >= now_->parts()) continue;  // it is in part 0
-          if (std::optional<Example> example = now_->next()) return example;
-        }
-        return {};
+        std::optional<Example> example;
+        advance([&] { return (example = now_->next()).has_value(); });
+        return example;
+      }
+      bool skip() override {
+        return advance([&] { return now_->skip(); });
       }
       int64_t parts() const override { return part_.count; }
 
      private:
+      bool advance(const std::function<bool()>& came) {
+        for (; at_ < streams_.size(); ++at_, now_.reset()) {
+          if (!now_) now_ = streams_[at_].open(part_);
+          if (part_.index >= now_->parts()) continue;  // it is in part 0
+          if (came()) return true;
+        }
+        return false;
+      }
+
       std::vector<Stream> streams_;
       StreamPart part_;
       size_t at_ = 0;

@@ -26,6 +26,8 @@ class StreamReader {
   virtual ~StreamReader() = default;
   /// The next example, or none at the end.
   virtual std::optional<Example> next() = 0;
+  /// Passes the next one over; false at the end.
+  virtual bool skip() { return next().has_value(); }
   /// How many parts there are: those that were asked for, or 1 where the stream is not split and
   /// the reader of part 0 gives all of it.
   virtual int64_t parts() const { return 1; }

@@ -23,24 +23,32 @@ class PartBatches {
   }
 
   /// None at the end. What raises has taken the examples of its batch with it.
-  std::optional<Batch> next() {
+  std::optional<StreamBatch> next() {
     const int64_t parts = this->parts();
     const Making making(walk_);
     const NoGrad guard;
+    const LoaderOptions& o = state_->options;
+    const auto& [rank, ranks, every] = o.shard;
     std::vector<Example> examples;
     std::vector<int64_t> numbers;
-    while (static_cast<int64_t>(examples.size()) < state_->options.batch) {
-      numbers.push_back(read_++ * parts + part_.index);
+    int64_t whole = 0;
+    for (; whole < o.batch; ++whole) {
+      const int64_t number = read_++ * parts + part_.index;
+      if (whole % ranks != rank) {
+        if (!reader_->skip()) break;
+        continue;
+      }
       std::optional<Example> example = reader_->next();
       if (!example) break;
       examples.push_back(std::move(*example));
+      numbers.push_back(number);
     }
-    const auto count = static_cast<int64_t>(examples.size());
-    const bool dropped = count < state_->options.batch && state_->options.drop_last;
-    if (count == 0 || dropped) return {};
-    numbers.resize(examples.size());
-    return state_->finished(state_->stream->impl()->collate(std::move(examples), numbers), numbers,
-                            part_.epoch);
+    const bool dropped = whole < o.batch && (o.drop_last || (whole < ranks && !every));
+    if (examples.empty() || dropped) return {};
+    return StreamBatch{
+        state_->finished(state_->stream->impl()->collate(std::move(examples), numbers), numbers,
+                         part_.epoch),
+        whole};
   }
 
  private:
@@ -88,20 +96,24 @@ class StreamWalk final : public BatchWalk {
       ended_ = !take();
     }
     if (ended_) return;
-    std::optional<Batch> made = take();
+    const std::optional<StreamBatch> made = take();
     ended_ = !made;
-    if (made) batch_ = moved(*made, state_->options.device);
+    if (!made) return;
+    batch_ = moved(made->batch, state_->options.device);
+    whole_ = made->whole;
   }
 
   Batch batch() const override { return *batch_; }
+  int64_t whole() const override { return whole_; }
 
  private:
-  std::optional<Batch> take() { return workers_ ? workers_->take() : alone_->next(); }
+  std::optional<StreamBatch> take() { return workers_ ? workers_->take() : alone_->next(); }
 
   std::shared_ptr<const LoaderState> state_;
   int64_t skip_;  ///< batches that are still to be read and dropped
   std::optional<PartBatches> alone_;
   std::optional<Batch> batch_;
+  int64_t whole_ = 0;
   bool ended_ = false;
   std::unique_ptr<StreamWorkers> workers_;  ///< last: its threads use the rest
 };

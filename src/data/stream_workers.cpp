@@ -46,7 +46,7 @@ bool StreamWorkers::stop() {
 
 bool StreamWorkers::forked() const { return getpid() != process_; }
 
-std::optional<Batch> StreamWorkers::take() {
+std::optional<StreamBatch> StreamWorkers::take() {
   check<DeviceError>(!forked(),
                      "data::Loader: this walk began before the process was forked, and its workers "
                      "are not in this one: begin another");
@@ -123,7 +123,7 @@ void StreamWorkers::make_all(int64_t index, const Lane& lane, std::unique_lock<s
     bool ended = false;
     try {
       const Range range("making a batch", RangeKind::load);
-      if (std::optional<Batch> batch = lane.next()) {
+      if (std::optional<StreamBatch> batch = lane.next()) {
         made.batch = std::move(*batch);
       } else {
         ended = true;

@@ -14,13 +14,18 @@
 
 namespace mica::data {
 
+struct StreamBatch {
+  Batch batch;
+  int64_t whole = 0;  ///< examples in all shards together
+};
+
 /// Threads that each make the batches of a part of a stream ahead of who takes them: one of each
 /// part in turn, without those that have ended.
 class StreamWorkers {
  public:
   struct Lane {
     int64_t parts = 1;  ///< how many there are
-    std::function<std::optional<Batch>()> next;
+    std::function<std::optional<StreamBatch>()> next;
   };
   /// Opens a part in the thread that calls it.
   using Open = std::function<Lane(int64_t index, int64_t count)>;
@@ -33,7 +38,7 @@ class StreamWorkers {
   StreamWorkers& operator=(const StreamWorkers&) = delete;
 
   /// None at the end of all parts; raises what making the batch raised.
-  std::optional<Batch> take();
+  std::optional<StreamBatch> take();
   /// No more are begun. Whether none is in progress: the destructor does not wait then.
   bool stop();
   /// Its threads are in the process that this one was forked from: it can only be left alone.
@@ -41,7 +46,7 @@ class StreamWorkers {
 
  private:
   struct Made {
-    Batch batch;
+    StreamBatch batch;
     std::exception_ptr error;
   };
   struct Queue {

@@ -20,6 +20,8 @@ class BatchWalk {
   /// Has the batch that the walk is at, if it has not yet. What raises leads past that batch.
   virtual void prepare() = 0;
   virtual Batch batch() const = 0;
+  /// See Epoch::whole_batch().
+  virtual int64_t whole() const = 0;
 };
 
 /// While it lives its thread makes a batch of that walk; a data set may walk over another.

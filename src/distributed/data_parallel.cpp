@@ -1,6 +1,7 @@
 #include "mica/distributed/data_parallel.h"
 
 #include <algorithm>
+#include <map>
 
 #include "mica/autograd/after_backward.h"
 #include "mica/autograd/autograd.h"
@@ -75,6 +76,29 @@ class DataParallel::Impl : public std::enable_shared_from_this<Impl> {
     if (!sharded()) return;
     const NoGrad guard;
     for (Bucket& b : buckets_) copy_(b.shard, part(flat(b, [](const Tensor& p) { return p; }), b));
+  }
+
+  /// Those of a dtype travel together.
+  void broadcast_buffers() {
+    if (ranks_ == 1) return;
+    const NoGrad guard;
+    std::map<DType, Tensors> kinds;
+    for (const auto& [name, t] : module_.named_buffers()) kinds[t.dtype()].push_back(t);
+    for (const auto& [dtype, buffers] : kinds) {
+      Tensors rows;
+      for (const Tensor& t : buffers) rows.push_back(reshape(t, {-1}));
+      const Tensor all = broadcast(concat(rows, 0), 0, options.group);
+      if (rank_ == 0) continue;
+      int64_t at = 0;
+      for (const Tensor& t : buffers) {
+        copy_(t, reshape(slice(all, 0, at, at + t.numel()), t.shape()));
+        at += t.numel();
+      }
+    }
+  }
+  void before_forward() {
+    if (Recorder* recorder = current_recorder()) recorder->depends_on(syncs);
+    if (options.broadcast_buffers && *syncs && module_.training()) broadcast_buffers();
   }
 
   void gather() {
@@ -246,8 +270,16 @@ DataParallel::DataParallel(nn::Module module, const DataParallelOptions& options
 }
 DataParallel::~DataParallel() = default;
 
-Tensor DataParallel::operator()(const Tensor& x) const { return impl_->module_(x); }
-Values DataParallel::operator()(const Values& inputs) const { return impl_->module_(inputs); }
+Tensor DataParallel::operator()(const Tensor& x) const {
+  impl_->before_forward();
+  return impl_->module_(x);
+}
+Values DataParallel::operator()(const Values& inputs) const {
+  impl_->before_forward();
+  return impl_->module_(inputs);
+}
+void DataParallel::before_forward() const { impl_->before_forward(); }
+void DataParallel::broadcast_buffers() const { impl_->broadcast_buffers(); }
 const nn::Module& DataParallel::module() const { return impl_->module_; }
 const DataParallelOptions& DataParallel::options() const { return impl_->options; }
 DataParallel::NoSync DataParallel::no_sync() const { return NoSync(impl_->syncs); }

@@ -22,13 +22,16 @@ struct DataParallelOptions {
   bool bf16 = false;          ///< gradients travel as bf16: half the bytes
   bool allow_unused = false;  ///< parameters that got no gradient count as if it were zero
   Sharding sharding = Sharding::none;
+  /// A forward pass in training begins with rank 0's buffers in all ranks: what batch norms have
+  /// seen so far is one thing.
+  bool broadcast_buffers = true;
 };
 
 /// A network that several processes train, each on its part of the batch:
 ///
 ///     distributed::DataParallel parallel(net);
 ///     optim::Adam optimizer(parallel.parameters());
-///     cross_entropy(net(x), y).backward();    // gradients are now those of all ranks, averaged
+///     cross_entropy(parallel(x), y).backward();  // gradients are now those of all ranks, averaged
 ///     parallel.step(optimizer);
 ///
 /// Parameters and buffers are rank 0's to begin with. While backward still runs, gradients go out
@@ -59,6 +62,10 @@ class DataParallel {
   void zero_grad() const;
   /// As optim::clip_grad_norm_ does of all gradients, sharded or not.
   Tensor clip_grad_norm_(double max_norm) const;
+  /// What a call does first, for who calls the module itself: see broadcast_buffers.
+  void before_forward() const;
+  /// Rank 0's buffers to all, as before an evaluation that ranks share; all call it.
+  void broadcast_buffers() const;
   /// After the module's parameters were written to, as by load_state_dict: the shards follow.
   void take_parameters() const;
 

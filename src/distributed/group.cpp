@@ -13,6 +13,7 @@
 #include "mica/core/fork.h"
 #include "mica/distributed/mpi/engine.h"
 #include "mica/distributed/nccl/engine.h"
+#include "mica/runtime/devices.h"
 #include "mica/runtime/runtime.h"
 
 namespace mica::distributed {
@@ -66,7 +67,9 @@ std::string choose_backend(const std::string& asked, const Environment& e) {
         asked);
   if (asked == "self" || (asked.empty() && e.world_size == 1 && !e.by_mpi())) return "self";
   if (!asked.empty()) return asked;
-  return e.by_mpi() ? "mpi" : "nccl";
+  // srun starts MPI's processes too.
+  const bool by_mpi = e.by_mpi() || (e.launcher == "slurm" && !cuda_available());
+  return by_mpi ? "mpi" : "nccl";
 }
 
 /// Where rank 0 listens and the name of the job, told by MPI.
@@ -181,18 +184,25 @@ void init(const InitOptions& options) {
     const Environment& e = p->environment;
     const double timeout = timeout_from(options);
     p->self = {e.rank, host_name(), ::getpid()};
-    if (p->backend == "mpi") {
-      p->mpi = std::make_shared<MpiThread>(e.launcher);
-      const auto [rank, size] =
-          p->mpi->run([](MpiLibrary& m) { return std::pair(m.rank(), m.size()); });
-      check(rank == e.rank && size == e.world_size,
-            "distributed::init: the environment says rank {} of {} ({}), MPI rank {} of {}: start "
-            "the program with this MPI's mpirun, or with `mica launch`",
-            e.rank, e.world_size, e.launcher, rank, size);
-    } else {
-      check<Unsupported>(nccl_available(), "distributed::init: {}", nccl_unavailable_reason());
-    }
     try {
+      if (p->backend == "mpi") {
+        p->mpi = std::make_shared<MpiThread>();
+        p->mpi->open(e.launcher);
+        const auto [rank, size] =
+            p->mpi->run([](MpiLibrary& m) { return std::pair(m.rank(), m.size()); });
+        check(
+            rank == e.rank && size == e.world_size,
+            "distributed::init: the environment says rank {} of {} ({}), MPI rank {} of {}: start "
+            "the program with this MPI's mpirun, with `mica launch`, or with srun --mpi=pmix",
+            e.rank, e.world_size, e.launcher, rank, size);
+      } else {
+        check<Unsupported>(
+            cuda_available() && nccl_available(),
+            "distributed::init: there is no backend nccl (launcher: {}): {}; processes on the CPU "
+            "are "
+            "started by mpirun or `mica launch`",
+            e.launcher, cuda_available() ? nccl_unavailable_reason() : cuda_unavailable_reason());
+      }
       open_store(*p);
       p->watch = std::make_shared<Watch>(p->store, p->self, timeout, compares());
       open_world(*p);

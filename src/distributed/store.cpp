@@ -282,7 +282,12 @@ void Store::note(int64_t group, int64_t number, std::string words) {
   begun_[group] = number;
 }
 
-void Store::report(const std::string& error) { send({"fail", error}); }
+void Store::report(const std::string& error) {
+  send({"fail", error});
+  std::unique_lock lock(mutex_);
+  // This process is told after the others, rank 0 last of all.
+  arrived_.wait_for(lock, std::chrono::seconds(1), [&] { return failure_.has_value(); });
+}
 void Store::leave() {
   Message bye = {"bye"};
   {

@@ -75,7 +75,8 @@ class Store {
 
   /// What this process does now.
   void note(int64_t group, int64_t number, std::string words);
-  /// Says that this process ends because of an error.
+  /// Says that this process ends because of an error; returns when the others have been told, or
+  /// after a second. Rank 0 would take the store with it.
   void report(const std::string& error);
   /// Says that it is done.
   void leave();

@@ -28,6 +28,30 @@ void Watch::compare(int64_t group, int64_t number, const std::string& words,
   check(same, "distributed: the ranks of group {} make different calls: {}", group, all);
 }
 
+void Watch::compare_message(int64_t group, const std::string& what, int other, bool sends) {
+  if (!compares_) return;
+  const int from = sends ? self_.rank : other;
+  const int to = sends ? other : self_.rank;
+  std::string key = fmt::format("message:{}:{}:{}", group, from, to);
+  int64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = ++messages_[key + (sends ? ":sent" : ":received")];
+  }
+  key += fmt::format(":{}", number);
+  if (sends) return store_->set(key, what);
+  std::string theirs;
+  try {
+    theirs = store_->get(key, timeout_);
+  } catch (const Error&) {
+    raise({group, number, fmt::format("recv {} from rank {}", what, from), {from}},
+          store_->failure().value_or(fmt::format("rank {} did not send", from)));
+  }
+  check(theirs == what,
+        "distributed: rank {} sends {} to rank {}, which expects {} (message {} of group {})", from,
+        theirs, to, what, number, group);
+}
+
 void Watch::note(int64_t group, int64_t number, const std::string& words) {
   store_->note(group, number, words);
 }

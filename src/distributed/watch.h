@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,9 @@ class Watch {
   /// different ones.
   void compare(int64_t group, int64_t number, const std::string& words,
                const std::vector<int>& members);
+  /// The same for a message, "f32[1024]", to another rank or from there: the sender says what it is
+  /// and goes on, the receiver waits for that and raises where it expects something else.
+  void compare_message(int64_t group, const std::string& what, int other, bool sends);
   /// Says to the others what this process is at.
   void note(int64_t group, int64_t number, const std::string& words);
   /// Raises where a process failed or left, or the wait takes too long: who, and what was waited
@@ -50,6 +55,8 @@ class Watch {
   double timeout_;
   bool compares_;
   std::atomic<bool> broken_ = false;
+  std::mutex mutex_;
+  std::map<std::string, int64_t> messages_;  ///< by group, sender and receiver
 };
 
 }  // namespace mica::distributed

@@ -120,7 +120,12 @@ class Evaluator::Impl {
     examples_ = 0;
     if (loader_.size() != 0)
       options_.compile&& data::Feed::is_possible(loader_) ? replay() : walk();
-    if (divided() && sums_.defined()) {
+    if (divided()) {
+      const auto& [rank, ranks, every] = loader_.options().shard;
+      check(examples_ > 0,
+            "evaluate: the data have no example for rank {} of {}: give them in larger batches, or "
+            "train in fewer processes",
+            rank, ranks);
       // What batches add, ranks add.
       const Tensor count = full({}, examples_, {.dtype = DType::i64, .device = sums_.device()});
       examples_ = distributed::all_reduce(count).item<int64_t>();

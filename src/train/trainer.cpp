@@ -52,6 +52,7 @@ TrainerLoop::TrainerLoop(nn::Module model, optim::Optimizer& optimizer, TrainerO
 
 void TrainerLoop::take_step(const Values& batch) {
   optimizer_.zero_grad();
+  if (parallel_) parallel_->broadcast_buffers();
   const auto [inputs, target] = options_.split(batch);
   Tensor loss;
   {
@@ -100,7 +101,7 @@ int64_t TrainerLoop::replay() {
   int64_t alike = 1;
   while (alike < steps && at_.batch + alike < feed_->batches() &&
          feed_->size_of(at_.batch + alike) == n &&
-         (!divided_ || train_->whole_batch(at_.batch + alike) == train_->whole_batch(at_.batch)))
+         feed_->whole_batch(at_.batch + alike) == feed_->whole_batch(at_.batch))
     ++alike;
   if (steps > std::min(room, alike) || wants_steps_) steps = 1;
   step.repeat(static_cast<int>(steps));
@@ -121,14 +122,22 @@ bool TrainerLoop::is_to_end() {
   return end_ != kGoesOn;
 }
 
-data::Loader TrainerLoop::part_of(const data::Loader& loader, bool every_example) const {
-  const data::LoaderOptions& o = loader.options();
-  if (ranks_ == 1 || loader.is_stream() || o.batch_sampler || o.shard.ranks > 1) return loader;
-  const int64_t last = loader.examples() % o.batch;
-  if (o.batch < ranks_ || (every_example && last > 0 && last < ranks_)) return loader;
-  data::LoaderOptions part = o;
-  part.shard = {distributed::rank(), ranks_};
-  return data::Loader(loader.dataset(), part);
+data::Loader TrainerLoop::part_of(const data::Loader& loader, bool every) const {
+  data::LoaderOptions part = loader.options();
+  if (ranks_ == 1) return loader;
+  if (part.shard.ranks > 1) {
+    check(part.shard.ranks == ranks_ && part.shard.rank == distributed::rank(),
+          "Trainer: this is rank {} of {}, but its data are the part of rank {} of {}",
+          distributed::rank(), ranks_, part.shard.rank, part.shard.ranks);
+    return loader;
+  }
+  // What is smaller than the ranks is evaluated by each of them.
+  const int64_t examples = loader.examples();
+  const bool small = (examples >= 0 && examples < ranks_) || part.batch < ranks_;
+  if (every && small && !part.batch_sampler) return loader;
+  part.shard = {distributed::rank(), ranks_, every};
+  return loader.is_stream() ? data::Loader(loader.stream(), part)
+                            : data::Loader(loader.dataset(), part);
 }
 
 bool TrainerLoop::advance(int64_t steps, int64_t images) {
@@ -208,7 +217,7 @@ bool TrainerLoop::train_epoch(const data::Loader& train) {
     batches_ = feed_->batches();
     do {
       const int64_t own = feed_->size_of(at_.batch);
-      const int64_t n = batch_examples(own);
+      const int64_t n = parallel_ ? feed_->whole_batch(at_.batch) : own;
       weigh(own, n);
       const Range range("step", RangeKind::step);
       const int64_t steps = replay();
@@ -219,8 +228,9 @@ bool TrainerLoop::train_epoch(const data::Loader& train) {
       const std::optional<Values> batch = next_batch(train);
       ended = !batch;
       if (ended) break;
-      const int64_t n = batch_examples(examples_in(*batch));
-      weigh(examples_in(*batch), n);
+      const int64_t own = examples_in(*batch);
+      const int64_t n = parallel_ ? walk_->whole_batch() : own;
+      weigh(own, n);
       const Range range("step", RangeKind::step);
       options_.compile ? compiled_(*batch) : take_step(*batch);
       ended = advance(1, n);
@@ -250,6 +260,7 @@ void TrainerLoop::log_steps() {
 }
 
 Evaluation TrainerLoop::evaluation() {
+  if (parallel_) parallel_->broadcast_buffers();  // one network for all
   const ForwardRegion region(options_.precision, device_);
   return evaluator_->run();
 }
@@ -328,17 +339,14 @@ EpochResult TrainerLoop::finish_epoch(const data::Loader& test) {
 Outcome TrainerLoop::fit(const data::Loader& all, const data::Loader& all_test) {
   check(all.size() != 0 && all_test.size() != 0,
         "Trainer: expected data, got {} training and {} test batches", all.size(), all_test.size());
-  train_.emplace(part_of(all, false));
-  const data::Loader& train = *train_;
+  const data::Loader train = part_of(all, false);
   const data::Loader test = part_of(all_test, true);
-  divided_ = train.options().shard.ranks > 1;
   // Also where something raises: another run may begin there then.
   const struct Close {
     TrainerLoop& self;
     ~Close() {
       self.evaluator_.reset();  // and with it the test data
       self.walk_.reset();
-      self.train_.reset();
       self.metrics_.reset();
       self.events_.reset();
       self.lock_.reset();

@@ -64,11 +64,7 @@ class TrainerLoop {
   /// so.
   bool is_to_end();
   /// This process's part of the data, where it is one of several.
-  data::Loader part_of(const data::Loader& loader, bool every_example) const;
-  /// Examples of the batch that comes, in all processes.
-  int64_t batch_examples(int64_t own) const {
-    return divided_ ? train_->whole_batch(at_.batch) : own * ranks_;
-  }
+  data::Loader part_of(const data::Loader& loader, bool every) const;
   bool due(int64_t every) const { return every > 0 && at_.steps % every == 0; }
   template <class... Args, class... Given>
   void tell(void (Callback::*event)(Args...), const Given&... given) const {
@@ -113,9 +109,7 @@ class TrainerLoop {
   // Of several processes:
   std::optional<distributed::DataParallel> parallel_;
   int64_t ranks_ = 1;
-  std::optional<data::Loader> train_;  ///< this one's part
-  bool divided_ = false;               ///< by the trainer, which knows how large whole batches are
-  Tensor weight_;                      ///< f32 []: of this process's mean loss in that of the batch
+  Tensor weight_;    ///< f32 []: of this process's mean loss in that of the batch
   Tensor loss_sum_;  ///< of the epoch, over images; on the device, so that steps need not wait
   Compiled<std::function<void(const Values&)>> compiled_{
       [this](const Values& batch) { take_step(batch); }};

@@ -28,10 +28,12 @@ const std::vector<Scenario>& scenarios() {
                                             {"batch_norm", batch_norm},
                                             {"loader", loader},
                                             {"trainer", trainer},
+                                            {"buffers", buffers},
                                             {"hang", hang},
                                             {"die", die},
                                             {"raise", raise},
                                             {"mismatch", mismatch},
+                                            {"mismatches", mismatches},
                                             {"bandwidth", bandwidth}};
   return all;
 }

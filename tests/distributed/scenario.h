@@ -33,10 +33,12 @@ void checkpoints(const Words&);
 void batch_norm(const Words&);
 void loader(const Words&);
 void trainer(const Words&);
+void buffers(const Words&);
 void hang(const Words&);
 void die(const Words&);
 void raise(const Words&);
 void mismatch(const Words&);
+void mismatches(const Words&);
 void bandwidth(const Words&);
 
 /// Where the tensors of a scenario are: MICA_TEST_DEVICE, or the CPU.

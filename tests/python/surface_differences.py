@@ -412,13 +412,12 @@ MEMBERS_CPP_ONLY = {
         "device.type says it": "is_cpu is_cuda is_null",
     },
     "FunctionContext": {"attributes of the context": "get set"},
-    "Feed": {"the Trainer asks it": "is_possible"},
+    "Feed": {"the Trainer asks it": "is_possible whole_batch"},
     "Loader": {
         "what the garbage collector asks": "is_alone",
         "`dataset` is the one or the other": "is_stream stream",
         "of its data set": "class_names",
         "the numbers that its sampler gives": "order",
-        "the Trainer asks it": "whole_batch",
     },
     "WorkerInfo": {"PyTorch's names: id and num_workers": "count index"},
     "Module": {

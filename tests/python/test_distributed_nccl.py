@@ -1,7 +1,10 @@
 """Ranks that share one GPU by NCCL: what nccl_ranks.py and the scenarios of tests/distributed check
 there, and ranks that are lost."""
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -42,6 +45,27 @@ def test_training_equals_one_process_on_the_joined_batch():
 def test_a_program_alone_needs_no_other():
     done = Ranks(1, [sys.executable, HERE / "nccl_ranks.py", "alone"], 60)
     assert done.statuses == [0], done.text()
+
+
+def test_launchers():
+    words = [sys.executable, HERE / "nccl_ranks.py", "launched"]
+    done = Ranks(2, words, 60)
+    assert done.statuses == [0, 0] and done.text().count("by nccl") == 2, done.text()
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="there is no mpirun")
+@pytest.mark.skipif(not RANKS.exists(), reason="not built here")
+def test_mpi_and_nccl_side_by_side():
+    words = [RANKS.parent / "mica", "launch", "-n", 2]
+    words += [sys.executable, HERE / "nccl_ranks.py", "launched"]
+    done = subprocess.run(
+        [str(word) for word in words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "NCCL_SOCKET_IFNAME": "lo"},
+    )
+    assert done.returncode == 0 and done.stdout.count("by mpi") == 2, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(not RANKS.exists(), reason="not built here")

@@ -87,14 +87,6 @@ int run(const std::vector<std::string>& words, bool launcher = false) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-struct LaunchOptions {
-  int ranks = 1;
-  std::string hosts;
-  std::string logs;
-  int max_restarts = 0;
-  std::vector<std::string> program;
-};
-
 constexpr const char* kLogs = "MICA_LAUNCH_LOGS";
 
 /// What a rank says goes to a file of its own, where a folder is given.
@@ -108,6 +100,34 @@ void open_log(int rank) {
   check<IoError>(file >= 0, "{}: cannot be written: {}", path, std::strerror(errno));
   for (const int number : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(file, number);
   ::close(file);
+}
+
+/// What ranks on other machines are given of this process's environment.
+std::vector<std::string> handed_on() {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : distributed::process_variables())
+    if (name.starts_with("MICA_") || name.starts_with("NCCL_") || name == "OMP_NUM_THREADS" ||
+        name == "PYTHONPATH")
+      names.push_back(name);
+  return names;
+}
+
+/// Whether mpirun is OpenMPI's; MPICH's has other options.
+bool is_open_mpi() {
+  const std::unique_ptr<FILE, int (*)(FILE*)> out(::popen("mpirun --version 2> /dev/null", "r"),
+                                                  ::pclose);
+  char line[256] = "";
+  return out && std::fgets(line, sizeof line, out.get()) && std::strstr(line, "Open MPI");
+}
+
+/// mpirun with its options. MPICH's hands on the whole environment by itself.
+std::vector<std::string> launcher(const Launch& how) {
+  std::vector<std::string> words = {"mpirun", "-n", std::to_string(how.ranks)};
+  const bool open = is_open_mpi();
+  if (open)
+    for (const std::string& name : handed_on()) words.insert(words.end(), {"-x", name});
+  if (!how.hosts.empty()) words.insert(words.end(), {open ? "--host" : "-hosts", how.hosts});
+  return words;
 }
 
 /// One rank: the program beside a process that outlives it by a moment. MPI's launcher ends all
@@ -140,51 +160,54 @@ std::vector<std::string> own_arguments() {
   return words;
 }
 
-int launch(int ranks, const std::string& hosts, int max_restarts,
-           const std::function<std::vector<std::string>(int attempt)>& program) {
+int launch(const Launch& how, const std::function<std::vector<std::string>(int attempt)>& program) {
+  if (!how.logs.empty()) ::setenv(kLogs, std::filesystem::absolute(how.logs).c_str(), 1);
   // As root OpenMPI wants to be told twice; in a container everybody is root.
   if (::geteuid() == 0)
     for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       ::setenv(name, "1", 0);
   for (int attempt = 0;; ++attempt) {
-    std::vector<std::string> words = {"mpirun", "-n", std::to_string(ranks)};
     ::setenv("MICA_RESTART", std::to_string(attempt).c_str(), 1);
     // More ranks than processors are asked for, or it is a mistake that costs time alone.
     ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
-    if (!hosts.empty()) words.insert(words.end(), {"--host", hosts});
+    std::vector<std::string> words = launcher(how);
     words.insert(words.end(), {own_path(), "launch", "--rank"});
     for (const std::string& word : program(attempt)) words.push_back(word);
     const int status = run(words, true);
     if (status == 0) return 0;
     const bool asked = status == 128 + SIGINT || status == 128 + SIGTERM || status == 130;
-    if (asked || attempt >= max_restarts) return status;
-    note("mica launch: status {}; restart {} of {}\n", status, attempt + 1, max_restarts);
+    if (asked || attempt >= how.max_restarts) return status;
+    note("mica launch: status {}; restart {} of {}\n", status, attempt + 1, how.max_restarts);
   }
+}
+
+void add_launch_options(CLI::App& command, Launch& how) {
+  command.add_option("--hosts", how.hosts, "Where these run: a:4,b:4; else here");
+  command.add_option("--logs", how.logs,
+                     "A folder where each process writes what it says: rank-0.log");
+  command
+      .add_option("--max-restarts", how.max_restarts,
+                  "Start all of them again, so often, when one fails; MICA_RESTART tells them how "
+                  "often that happened, and `mica train` goes on from its last checkpoint")
+      ->check(CLI::NonNegativeNumber);
 }
 
 void add_launch(CLI::App& app) {
   auto* command = app.add_subcommand("launch", "Runs a program as several processes by mpirun");
-  auto o = std::make_shared<LaunchOptions>();
+  auto how = std::make_shared<Launch>();
+  auto words = std::make_shared<std::vector<std::string>>();
   auto rank = std::make_shared<bool>(false);
-  command->add_option("-n,--nproc", o->ranks, "How many")->check(at_least_one());
-  command->add_option("--hosts", o->hosts, "Where: a:4,b:4; as mpirun's --host");
-  command->add_option("--logs", o->logs,
-                      "A folder where each rank writes what it says: rank-0.log");
-  command
-      ->add_option("--max-restarts", o->max_restarts,
-                   "Starts all of them again, so often, when one fails; MICA_RESTART tells the "
-                   "program how often that happened")
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("-n,--nproc", how->ranks, "How many")->check(at_least_one());
+  add_launch_options(*command, *how);
   command->add_flag("--rank", *rank, "One of them, as mpirun runs it")->group("");
-  command->add_option("program", o->program, "The program and its arguments")->required();
+  command->add_option("program", *words, "The program and its arguments")->required();
   command->prefix_command();
   command->positionals_at_end();
-  command->callback([command, o, rank] {
-    std::vector<std::string> program = o->program;
+  command->callback([command, how, words, rank] {
+    std::vector<std::string> program = *words;
     for (const std::string& more : command->remaining()) program.push_back(more);
     if (*rank) return run_rank(program);
-    if (!o->logs.empty()) ::setenv(kLogs, std::filesystem::absolute(o->logs).c_str(), 1);
-    const int status = launch(o->ranks, o->hosts, o->max_restarts, [&](int) { return program; });
+    const int status = launch(*how, [&](int) { return program; });
     if (status != 0) throw CLI::RuntimeError(status);
   });
 }

@@ -34,10 +34,7 @@ struct Options {
   std::string profile;
   int64_t save_every = 0;
   bool json = false;
-  // Of several processes:
-  int ranks = 1;
-  std::string hosts;
-  int max_restarts = 0;
+  Launch processes;
 };
 
 /// Records some steps of a run, those after things are as they stay.
@@ -199,8 +196,8 @@ std::vector<std::string> command_of_rank(const Options& o, bool resumes) {
   const std::vector<std::string> given = own_arguments();
   for (size_t i = 1; i < given.size(); ++i) {
     const std::string name = given[i].substr(0, given[i].find('='));
-    const bool dropped = name == "--nproc" || name == "--hosts" || name == "--max-restarts" ||
-                         name == "--out" ||
+    const bool dropped = name == "--nproc" || name == "--hosts" || name == "--logs" ||
+                         name == "--max-restarts" || name == "--out" ||
                          (resumes && (name == "--resume" || std::ranges::count(kFixed, name) > 0));
     if (!dropped) {
       words.push_back(given[i]);
@@ -211,17 +208,27 @@ std::vector<std::string> command_of_rank(const Options& o, bool resumes) {
   words.insert(words.end(), {"--out", o.out});
   if (resumes) words.insert(words.end(), {"--resume", o.out});
   // Ranks on one machine share its processors.
-  if (o.config.threads == 0 && o.hosts.empty())
-    words.insert(words.end(), {"--threads", std::to_string(std::max(1, num_threads() / o.ranks))});
+  if (o.config.threads == 0 && o.processes.hosts.empty())
+    words.insert(words.end(),
+                 {"--threads", std::to_string(std::max(1, num_threads() / o.processes.ranks))});
   return words;
 }
 
 void launch_training(Options o) {
   if (o.out.empty()) o.out = o.resume.empty() ? free_directory(o.config.model) : o.resume;
-  const int status = launch(o.ranks, o.hosts, o.max_restarts, [&](int attempt) {
+  const int status = launch(o.processes, [&](int attempt) {
     return command_of_rank(o, attempt > 0 && fs::exists(fs::path(o.out) / "last.safetensors"));
   });
   if (status != 0) throw CLI::RuntimeError(status);
+}
+
+/// Rank 0 writes where it is asked to, "steps.html", rank 1 beside it, "steps-rank-1.html".
+std::string own_profile(const std::string& path) {
+  if (distributed::rank() == 0) return path;
+  const fs::path given(path);
+  const std::string name = fmt::format("{}-rank-{}{}", given.stem().string(), distributed::rank(),
+                                       given.extension().string());
+  return (given.parent_path() / name).string();
 }
 
 void train(Options o) {
@@ -264,7 +271,8 @@ void train(Options o) {
   if (o.out.empty()) o.out = o.resume.empty() ? free_directory(c.model) : o.resume;
   double total_seconds = 0;
   std::vector<std::shared_ptr<train::Callback>> callbacks;
-  if (!o.profile.empty()) callbacks.push_back(std::make_shared<ProfileSteps>(o.profile, o.json));
+  if (!o.profile.empty())
+    callbacks.push_back(std::make_shared<ProfileSteps>(own_profile(o.profile), o.json));
   train::Trainer trainer(
       model, *optimizer,
       {.epochs = c.epochs,
@@ -495,18 +503,14 @@ void add_train(CLI::App& app) {
                    "Steps between checkpoints, beside those at the end of each epoch")
       ->check(at_least_one());
   command
-      ->add_option("--nproc", o->ranks,
+      ->add_option("--nproc", o->processes.ranks,
                    "Train in so many processes, each on its part of every batch, by mpirun")
       ->check(at_least_one());
-  command->add_option("--hosts", o->hosts, "Where these run: a:4,b:4; else here");
-  command
-      ->add_option("--max-restarts", o->max_restarts,
-                   "Start them again from the last checkpoint, so often, when one fails")
-      ->check(CLI::NonNegativeNumber);
+  add_launch_options(*command, o->processes);
   command->add_option(
       "--profile", o->profile,
       "Print where the time of steps 6 to 25 went; a page of it goes to this file, a "
-      "trace beside it");
+      "trace beside it; of several processes each writes its own");
   command->add_flag("--json", o->json, "Print one JSON object per epoch and nothing else");
   command->add_flag("--deterministic", c.deterministic, "Same seed, same bits, on CUDA too");
   command
@@ -537,12 +541,15 @@ void add_train(CLI::App& app) {
       if (run) model = run->config.value("model", "");
     }
     const bool language = model == kCharLm || model == kGpt;
-    check<Unsupported>(!language || o->ranks == 1, "mica train: {} trains in one process", model);
+    check<Unsupported>(!language || o->processes.ranks == 1, "mica train: {} trains in one process",
+                       model);
     if (model == kCharLm) return run_charlm(*command, *o, *text);
     if (model == kGpt) return run_gpt(*command, *o, *text, *gpt);
     if (o->resume.empty() && command->count("model") == 0) throw CLI::RequiredError("model");
     if (!o->resume.empty()) apply_resume(*command, *o);
-    if (o->ranks > 1 || o->max_restarts > 0) return launch_training(*o);
+    const Launch& processes = o->processes;
+    if (processes.ranks > 1 || processes.max_restarts > 0 || !processes.logs.empty())
+      return launch_training(*o);
     train(*o);
   });
 }

@@ -44,7 +44,13 @@ class MpiEngine final : public Engine {
                       {}};
     watch_->note(group_, begun.number, begun.words);
     auto task = thread_->post(call.out, [this, call, pair, n = begun.number] {
-      if (!pair) watch_->compare(group_, n, call.words(), members_);
+      if (pair) {
+        watch_->compare_message(group_, fmt::format("{}[{}]", call.dtype, call.count),
+                                members_[static_cast<size_t>(call.peer)],
+                                call.kind == CollectiveKind::send);
+      } else {
+        watch_->compare(group_, n, call.words(), members_);
+      }
       run(call);
     });
     const std::lock_guard lock(mutex_);
@@ -237,8 +243,11 @@ class MpiEngine final : public Engine {
 
 }  // namespace
 
-MpiThread::MpiThread(const std::string& launcher) {
+MpiThread::MpiThread() {
   std::thread([this] { loop(); }).detach();  // MPI may hold it for good where others are gone
+}
+
+void MpiThread::open(const std::string& launcher) {
   const auto task = post(nullptr, [this, launcher] { library_ = open_mpi(launcher); });
   wait(task, [] {});
 }

@@ -20,8 +20,10 @@ namespace mica::distributed {
 /// The one thread that calls MPI, for all groups, in the order the calls were made.
 class MpiThread {
  public:
+  /// Lives as long as the process: its thread does.
+  MpiThread();
   /// Opens the library and starts it.
-  explicit MpiThread(const std::string& launcher);
+  void open(const std::string& launcher);
 
   /// Something that is done there; `key` names it.
   struct Task {

@@ -88,7 +88,13 @@ class NcclEngine final : public Engine {
     const int type = reduces ? nccl_type(c.dtype) : kNcclBytes;
     const int op = reduces ? nccl_op(c.reduce, c.dtype) : kNcclMax;
     const bool numbered = c.kind != CollectiveKind::send && c.kind != CollectiveKind::recv;
-    if (numbered) watch_->compare(group_, ++made_, c.words(), members_);
+    if (numbered) {
+      watch_->compare(group_, ++made_, c.words(), members_);
+    } else {
+      watch_->compare_message(group_, fmt::format("{}[{}]", c.dtype, c.count),
+                              members_[static_cast<size_t>(c.peer)],
+                              c.kind == CollectiveKind::send);
+    }
     auto* const callers = static_cast<cudaStream_t>(c.stream);
     const bool aside = c.deferred && !is_recorded(callers);  // the caller's goes on meanwhile
     cudaStream_t stream = aside ? own_ : callers;
