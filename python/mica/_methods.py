@@ -31,5 +31,6 @@ def bind(compiled: CompiledFunction, owner: Any) -> CompiledFunction:
     key = (compiled, id(owner))  # a shallow copy has the same dictionary
     method = methods.get(key)
     if method is None or method.__wrapped__.__self__ is not owner:
-        method = methods[key] = compiled._like(MethodType(compiled.__wrapped__, owner))
+        like: CompiledFunction = compiled._like(MethodType(compiled.__wrapped__, owner))
+        method = methods[key] = like
     return method

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-
 #include "mica/core/check.h"
 #include "mica/ops/linalg/triangular.h"
 #include "tests/op_cases/complex_pairs.h"

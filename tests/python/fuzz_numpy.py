@@ -15,7 +15,7 @@ def words(text):
 ELEMENTWISE = words(
     "abs absolute acos acosh arccos arccosh add asin asinh arcsin arcsinh atan atan2 atanh arctan "
     "arctan2 arctanh bitwise_and bitwise_or bitwise_xor bitwise_not ceil copysign cos cosh deg2rad "
-    "eq exp exp2 expm1 floor fmax fmin fmod ge gt heaviside hypot isfinite isinf isnan le log "
+    "eq exp exp2 expm1 floor fmax fmin fmod ge gt hypot isfinite isinf isnan le log "
     "log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor lt "
     "maximum minimum mul multiply ne neg negative pow rad2deg remainder sin sinh sign signbit sqrt "
     "square sub subtract tan tanh true_divide trunc divide floor_divide positive sinc reciprocal"
@@ -62,6 +62,8 @@ def expected_by_numpy(case, arguments, keywords):
     if name in ELEMENTWISE and not plain:
         return None
     tensors = [a for a in arguments if is_tensor(a)]
+    if name in ("cumsum", "cumprod") and tensors[0].dim() == 0:
+        return None  # NumPy's results have an axis then
     if not tensors or not set(keywords) <= set(KEYWORDS):
         return None
     dtypes = {str(t.dtype).split(".")[-1] for t in tensors}

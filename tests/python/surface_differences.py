@@ -435,7 +435,7 @@ MEMBERS_CPP_ONLY = {
         "the inside of reset_parameters": "Initial add_initial own_initials",
         "the inside of register_forward_hook": "forward_hooks is_watched make_forward_hooks",
         "the inside of captured scopes": "registered_name",
-        "the inside of compile's guards": "bind_buffer depend_on_parts note_change",
+        "the inside of compile's guards": "bind_buffer note_change",
         "forward in Python": "Tensor call",
         "a Python object knows its class": "class_type",
         "the inside of empty handles": "stands_for_none",
