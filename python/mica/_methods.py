@@ -27,10 +27,10 @@ def bind(compiled: CompiledFunction, owner: Any) -> CompiledFunction:
             f"compile: {compiled.__qualname__} is a method, and objects of "
             f"{type(owner).__name__} have no __dict__ in which the compiled method could be kept"
         ) from None
-    methods = kept.setdefault("_compiled_methods", Methods())
+    methods: Methods = kept.setdefault("_compiled_methods", Methods())
     key = (compiled, id(owner))  # a shallow copy has the same dictionary
     method = methods.get(key)
     if method is None or method.__wrapped__.__self__ is not owner:
-        like: CompiledFunction = compiled._like(MethodType(compiled.__wrapped__, owner))
-        method = methods[key] = like
+        method = compiled._like(MethodType(compiled.__wrapped__, owner))
+        methods[key] = method
     return method
