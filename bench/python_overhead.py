@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What Python adds to the same work in C++; where PyTorch is installed, what it takes beside it.
 
-    python3 bench/python_overhead.py                        add, step and train
+    python3 bench/python_overhead.py                        add, launch, step and train
     python3 bench/python_overhead.py add --device cpu --json
     OMP_NUM_THREADS=1 python3 bench/python_overhead.py step train --device cpu --batch 64
 
 add    `a + b` of one-element tensors, eager, in microseconds per call
+launch a kernel from source on two tensors and two numbers, in microseconds of the host per launch
 step   a compiled training step of LeNet, called from Python and by `mica bench`
 train  an epoch of LeNet by mica.train.Trainer, and by `mica train`; needs Fashion-MNIST (MICA_DATA)
 
@@ -77,6 +78,31 @@ def measure_add_on(device):
             others += [1.0] if device == "cpu" else []
             limit = min(others) if name == "mica" and not grad and others else None
             yield row(what, name, times[name], "µs", limit)
+
+
+LOOP = "for (long i = 0; i < n; ++i) y[i] = a * x[i];"
+CPU_KERNEL = f"void scale(const float* x, float* y, float a, long n) {{ {LOOP} }}"
+CUDA_KERNEL = (
+    'extern "C" __global__ void scale(const float* x, float* y, float a, long n) {'
+    " if (threadIdx.x < n) y[threadIdx.x] = a * x[threadIdx.x]; }"
+)
+
+
+def measure_launch(args):
+    """From Python, with the loop around it."""
+    for device in dict.fromkeys(("cpu", args.device)):
+        x, y = (mica.ones(64, device=device) for _ in range(2))
+        if device == "cpu":
+            launch = mica.cpu.kernel(CPU_KERNEL, "scale")
+        else:
+            launch = mica.cuda.kernel(CUDA_KERNEL, "scale")[1, 64]
+        names = {"launch": launch, "x": x, "y": y}
+        times = []
+        for _ in range(TURNS + 1):
+            times.append(timeit.timeit("launch(x, y, 2.0, 64)", globals=names, number=5000) * 200)
+            synchronize()
+        # The first turn warms up; 5000 calls in seconds times 200 are microseconds of one.
+        yield row(f"a launch on {device}", "mica", times[1:], "µs", 5.0)
 
 
 def json_lines(command):
@@ -184,7 +210,12 @@ def measure_train(args):
         yield row("an epoch of LeNet", who, values, "ms", limit if who == "Python" else None)
 
 
-MEASURES = {"add": measure_add, "step": measure_step, "train": measure_train}
+MEASURES = {
+    "add": measure_add,
+    "launch": measure_launch,
+    "step": measure_step,
+    "train": measure_train,
+}
 
 
 def main():

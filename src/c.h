@@ -102,6 +102,7 @@ mica_status mica_tensor_from_memory(void* memory, const int64_t* shape, const in
 mica_status mica_tensor_share(const mica_tensor* tensor, mica_tensor** other);
 void mica_tensor_free(mica_tensor* tensor);
 
+/* Of NULL, as a result that is none comes, these are 0, NULL, MICA_F64 and the CPU. */
 int mica_tensor_rank(const mica_tensor* tensor);
 /* rank sizes, and strides in elements; valid as long as the handle. */
 const int64_t* mica_tensor_shape(const mica_tensor* tensor);
@@ -177,6 +178,7 @@ mica_status mica_load_ops(const char* path);
 /* Gradients */
 
 mica_status mica_tensor_set_requires_grad(mica_tensor* tensor, bool on);
+/* false of NULL. */
 bool mica_tensor_requires_grad(const mica_tensor* tensor);
 /* What backward has accumulated; NULL where there is none. */
 mica_status mica_tensor_grad(const mica_tensor* tensor, mica_tensor** grad);
@@ -209,7 +211,7 @@ mica_status mica_model_train(mica_model* model, bool on);
 /* Handles to its parameters; `*count` as in mica_call. `results` may be NULL to ask for the count.
  */
 mica_status mica_model_parameters(const mica_model* model, mica_tensor** results, size_t* count);
-/* The name of one, valid as long as the model; NULL behind the last. */
+/* The name of one, valid as long as the model; NULL behind the last, and of NULL. */
 const char* mica_model_parameter_name(const mica_model* model, size_t number);
 /* Its result for an input, recorded where gradients are on. */
 mica_status mica_model_call(const mica_model* model, const mica_tensor* input,

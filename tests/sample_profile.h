@@ -9,7 +9,8 @@ namespace mica::profiler {
 
 /// A profile of a machine with a GPU, made by hand: three steps of a small network as a CUDA graph
 /// with two branches. Each step waits for its batch, copies it, launches, and waits for its loss;
-/// before the first, an op of its own runs by its reference kernel.
+/// before the first, an op of its own runs by its reference kernel. Of what advice is given for a
+/// GPU it has all: a slow loader, waits of the host, copies to other layouts, that kernel.
 inline Profile sample_profile() {
   constexpr int64_t kMicro = 1000;
   constexpr int kSteps = 3;
@@ -24,7 +25,8 @@ inline Profile sample_profile() {
                     "void reference_kernel<1>(double*)",
                     "fill",
                     "copy to the host",
-                    "void sgd_update<float>(Updates)"};
+                    "void sgd_update<float>(Updates)",
+                    "void copy_strided<float>(Layouts)"};
   const auto kind = [&](const char* op, const char* kernel, double flops, double bytes) {
     p.kinds.push_back({.op = op,
                        .kernel = kernel,
@@ -40,6 +42,7 @@ inline Profile sample_profile() {
   const int wgrad = kind("conv2d_wgrad", "implicit_gemm", 3e9, 4e7);
   const int update = kind("sgd_update", "vectorized", 0, 5e6);
   const int slow = kind("sort", "reference", 0, 1e6);
+  const int layout = kind("copy", "strided", 0, 2e7);
   const int arguments =
       kind("copying arguments of a compiled function", "copy from the host", 0, 0);
   const int loss = kind("copy to the host", "copy to the host", 0, 0);
@@ -88,12 +91,13 @@ inline Profile sample_profile() {
         span("launching a compiled function", RangeKind::launch, at + 172, at + 180, 0);
     done(0, conv, 0, 0, at + 182, at + 230, launch, true);
     done(0, conv, 1, 0, at + 231, at + 280, launch, true);
+    done(6, layout, 1, 1, at + 231, at + 279, launch, true);
     done(0, wgrad, 2, 0, at + 282, at + 350, launch, true);
     done(0, dgrad, 2, 1, at + 283, at + 340, launch, true);
     done(0, wgrad, 3, 1, at + 341, at + 400, launch, true);
     done(5, update, 4, 0, at + 402, at + 410, launch, true);
-    const uint64_t wait = span("copy to the host", RangeKind::wait, at + 185, at + 425, 0);
-    done(4, loss, 5, 0, at + 412, at + 415, wait, false);
+    const uint64_t wait = span("copy to the host", RangeKind::wait, at + 185, at + 465, 0);
+    done(4, loss, 5, 0, at + 452, at + 455, wait, false);
     p.device_runs.back().what = DeviceWork::What::copy;
     p.device_runs.back().bytes = 4;
   }

@@ -52,14 +52,16 @@ def _is_floating(tensor: Any) -> bool:
 
 @functools.cache
 def _bridge() -> Any:
-    """The torch.autograd.Function that runs a mica function and its gradient."""
+    """What runs a mica function, and its gradient, as a torch.autograd.Function."""
     import torch
 
     class Bridge(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
-        def forward(ctx: Any, call: Any, inside: Any, count: int, *tensors: Any) -> Any:
+        def forward(
+            ctx: Any, recorded: bool, call: Any, inside: Any, count: int, *tensors: Any
+        ) -> Any:
             # `count` inputs, then torch's side of the tensors `inside`, which call reads.
-            wanted = ctx.needs_input_grad[3:]
+            wanted = [recorded and needed for needed in ctx.needs_input_grad[4:]]
             given = [from_torch(t) for t in tensors[:count]]
             inputs = [*given, *inside]
             with mica.set_grad_enabled(any(wanted)):
@@ -94,9 +96,10 @@ def _bridge() -> Any:
                 )
                 for i, g in zip(places, found, strict=True):
                     gradients[i] = None if g is None else to_torch(g)
-            return (None, None, None, *gradients)
+            return (None, None, None, None, *gradients)
 
-    return Bridge
+    # In forward torch's gradients are off, and needs_input_grad knows nothing of no_grad().
+    return lambda *args: Bridge.apply(torch.is_grad_enabled(), *args)
 
 
 def torch_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,7 +118,7 @@ def torch_function(function: Callable[..., Any]) -> Callable[..., Any]:
                 filled[i] = t
             return function(*filled)
 
-        return _bridge().apply(inner, [], len(places), *[args[i] for i in places])
+        return _bridge()(inner, [], len(places), *[args[i] for i in places])
 
     return call
 
@@ -150,7 +153,7 @@ def _module_class() -> Any:
             inside = list(self.net.named_parameters())
             for name, p in inside:
                 p.requires_grad_(own[name].requires_grad)
-            return _bridge().apply(
+            return _bridge()(
                 self._call,
                 [p for _, p in inside],
                 len(inputs),

@@ -151,6 +151,18 @@ class _Check:
                 if got.cpu().tolist() != want.cpu().tolist() and _difference(got, want):
                     self.expect(_difference(got, want), f"{self.name}, compiled, output {i}")
 
+    def specs(self) -> None:
+        """Shapes, dtypes and strides on the null device, where nothing is computed."""
+
+        def of(t: Any) -> tuple[Any, ...]:
+            return tuple(t.shape), t.dtype, tuple(t.strides)
+
+        want = _tensors(self.op(*_fresh(self.args)))
+        got = _tensors(self.op(*_fresh(self.args, lambda t: t.to("null"))))
+        for i, (there, here) in enumerate(zip(got, want, strict=True)):
+            different = "" if of(there) == of(here) else f"is {of(there)}, expected {of(here)}"
+            self.expect(different, f"{self.name}, on the null device, output {i}")
+
     def empty(self) -> None:
         """Without elements it computes or refuses, and writes nowhere."""
 
@@ -180,8 +192,12 @@ class _Check:
             self._against_reference(floats, str(refusal))
 
     def _differences(self, floats: list[int]) -> None:
-        """By differences in f64, along a random cotangent."""
-        inputs = [self.args[i].detach().double().requires_grad_() for i in floats]
+        """By differences in f64, along a random cotangent: of all inputs, of each alone, and of
+        the gradient itself."""
+
+        def inputs(wanted: list[int]) -> tuple[Any, ...]:
+            wide = {i: self.args[i].detach().double() for i in floats}
+            return tuple(t.requires_grad_(i in wanted) for i, t in wide.items())
 
         def call(*given: Any) -> Any:
             args = _fresh(self.args)
@@ -189,9 +205,18 @@ class _Check:
                 args[i] = t
             return self.op(*args)
 
-        result = _mica.autograd.gradcheck(call, tuple(inputs))
-        if not result:
-            self.expect(str(result), f"{self.name}, gradient")
+        def expect(check: Callable[..., Any], wanted: list[int], what: str) -> None:
+            result = check(call, inputs(wanted))
+            self.expect("" if result else str(result), f"{self.name}, {what}")
+
+        expect(_mica.autograd.gradcheck, floats, "gradient")
+        for i in floats if len(floats) > 1 else []:
+            expect(_mica.autograd.gradcheck, [i], f"gradient of argument {i} alone")
+        try:
+            expect(_mica.autograd.gradgradcheck, floats, "second order")
+        except _mica.Unsupported as refusal:
+            if "has no gradient" not in str(refusal):
+                raise
 
     def _against_reference(self, floats: list[int], why: str) -> None:
         """Where no kernel takes f64: against the reference's gradient for one cotangent."""
@@ -232,15 +257,17 @@ def check_op(
     function of the same arguments; without one, what the last kernel of the list computes), from
     dense, strided and channels_last inputs, into outputs between guard zones that it must not
     write to, and it leaves inputs alone that it does not say it writes to. Compiled it gives what
-    it gives eagerly, twice. Without elements it computes or raises. Its gradient is checked by
-    differences in f64 along a random cotangent, or against the reference's where no kernel takes
-    f64. Raises AssertionError with all that was found, and gives the kernels that took the
-    arguments.
+    it gives eagerly, twice. On the null device its results have the same shapes, dtypes and
+    strides. Without elements it computes or raises. Its gradient, of all arguments and of each
+    alone, and that gradient's own are checked by differences in f64 along a random cotangent, or
+    the first against the reference's where no kernel takes f64. Raises AssertionError with all
+    that was found, and gives the kernels that took the arguments.
     """
     check = _Check(op, args, reference)
     check.values(check.wanted())
     check.finish()  # what writes where it must not is not run without guard zones
     check.compiled()
+    check.specs()
     check.empty()
     if gradient:
         check.gradient()

@@ -1,4 +1,5 @@
 // mica.cuda: kernels from source, one-line elementwise kernels and reductions.
+#include "mica/core/inline_vector.h"
 #include "mica/custom/elementwise.h"
 #include "mica/custom/kernel.h"
 #include "mica/runtime/stream.h"
@@ -37,21 +38,23 @@ GridSize grid_size_from(nb::handle value, const char* what) {
   return size;
 }
 
+using KernelArguments = InlineVector<KernelArgument, 12>;
+
 /// Tensors, numbers, and None for a null pointer.
-std::vector<KernelArgument> arguments_from(const nb::args& args, const std::string& name) {
-  std::vector<KernelArgument> all;
-  all.reserve(args.size());
+KernelArguments arguments_from(const nb::args& args, const std::string& name) {
+  KernelArguments all;
   for (const nb::handle a : args) {
     if (a.is_none()) {
-      all.emplace_back(Tensor());
+      all.emplace(Tensor());
       continue;
     }
-    Argument argument;
-    read_argument(a, argument);
-    if (const Tensor* t = argument.get<Tensor>()) {
-      all.emplace_back(*t);
-    } else if (const Number* n = argument.get<Number>()) {
-      all.emplace_back(*n);
+    if (const Tensor* t = tensor_or_null(a)) {
+      all.emplace(*t);
+      continue;
+    }
+    const Argument argument = to_argument(a);
+    if (const Number* n = argument.get<Number>()) {
+      all.emplace(*n);
     } else {
       raise_type_error("{}: argument {} must be a tensor or a number, got {}", name, all.size(),
                        class_name(a));
@@ -67,11 +70,11 @@ struct Launcher {
   std::optional<Stream> stream;
 
   void call(const nb::args& args) const {
-    const std::vector<KernelArgument> all = arguments_from(args, kernel.name());
+    const KernelArguments all = arguments_from(args, kernel.name());
     without_gil([&] {
       std::optional<StreamGuard> guard;
       if (stream) guard.emplace(*stream);
-      kernel.launch(grid, all);
+      kernel.launch(grid, all.span());
     });
   }
 };
@@ -141,14 +144,14 @@ void bind_one_liners(nb::module_& m) {
           "__call__",
           [](const Elementwise& self, const nb::args& args) {
             const auto all = arguments_from(args, "elementwise");
-            const Tensors results = without_gil([&] { return self.apply(all); });
+            const Tensors results = without_gil([&] { return self.apply(all.span()); });
             return results.size() == 1 ? nb::cast(results[0]) : nb::object(to_tuple(results));
           },
           "args"_a, "One result, or a tuple of several.")
       .def(
           "source",
           [](const Elementwise& self, const nb::args& args) {
-            return self.source(arguments_from(args, "elementwise"));
+            return self.source(arguments_from(args, "elementwise").span());
           },
           "args"_a, "The CUDA source that is compiled for such arguments.");
   m.def(
@@ -208,8 +211,8 @@ void bind_cpu_kernel(nb::module_& m) {
       .def(
           "__call__",
           [](const cpu::Kernel& k, const nb::args& args) {
-            const std::vector<KernelArgument> all = arguments_from(args, k.name());
-            without_gil([&] { k.launch(all); });
+            const KernelArguments all = arguments_from(args, k.name());
+            without_gil([&] { k.launch(all.span()); });
           },
           "args"_a, "Calls it with tensors and numbers, one for each of its parameters.")
       .def("__repr__", [](const cpu::Kernel& k) { return describe(k); });

@@ -114,7 +114,9 @@ mica_status mica_load_ops(const char* path) {
 mica_status mica_tensor_set_requires_grad(mica_tensor* tensor, bool on) {
   return guarded([&] { tensor_of(tensor).set_requires_grad(on); });
 }
-bool mica_tensor_requires_grad(const mica_tensor* tensor) { return tensor->tensor.requires_grad(); }
+bool mica_tensor_requires_grad(const mica_tensor* tensor) {
+  return tensor && tensor->tensor.requires_grad();
+}
 mica_status mica_tensor_grad(const mica_tensor* tensor, mica_tensor** grad) {
   return guarded([&] {
     mica::Tensor g = tensor_of(tensor).grad();

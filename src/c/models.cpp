@@ -117,7 +117,8 @@ mica_status mica_model_parameters(const mica_model* model, mica_tensor** results
   });
 }
 const char* mica_model_parameter_name(const mica_model* model, size_t number) {
-  return number < model->parameters.size() ? model->parameters[number].first.c_str() : nullptr;
+  return model && number < model->parameters.size() ? model->parameters[number].first.c_str()
+                                                    : nullptr;
 }
 mica_status mica_model_call(const mica_model* model, const mica_tensor* input,
                             mica_tensor** output) {

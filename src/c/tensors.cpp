@@ -127,19 +127,19 @@ mica_status mica_tensor_share(const mica_tensor* tensor, mica_tensor** other) {
 }
 void mica_tensor_free(mica_tensor* tensor) { delete tensor; }
 
-int mica_tensor_rank(const mica_tensor* tensor) { return tensor->tensor.rank(); }
+int mica_tensor_rank(const mica_tensor* tensor) { return tensor ? tensor->tensor.rank() : 0; }
 const int64_t* mica_tensor_shape(const mica_tensor* tensor) {
-  return tensor->tensor.shape().begin();
+  return tensor ? tensor->tensor.shape().begin() : nullptr;
 }
 const int64_t* mica_tensor_strides(const mica_tensor* tensor) {
-  return tensor->tensor.strides().begin();
+  return tensor ? tensor->tensor.strides().begin() : nullptr;
 }
-int64_t mica_tensor_numel(const mica_tensor* tensor) { return tensor->tensor.numel(); }
+int64_t mica_tensor_numel(const mica_tensor* tensor) { return tensor ? tensor->tensor.numel() : 0; }
 mica_dtype mica_tensor_dtype(const mica_tensor* tensor) {
-  return static_cast<mica_dtype>(tensor->tensor.dtype());
+  return tensor ? static_cast<mica_dtype>(tensor->tensor.dtype()) : mica_dtype{};
 }
 mica_device mica_tensor_device(const mica_tensor* tensor) {
-  return device_of(tensor->tensor.device());
+  return tensor ? device_of(tensor->tensor.device()) : mica_device{};
 }
 size_t mica_dtype_size(mica_dtype dtype) {
   return dtype >= 0 && static_cast<int>(dtype) < mica::kDTypes

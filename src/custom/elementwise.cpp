@@ -259,13 +259,17 @@ Tensors ElementwiseOp::tensors_of(std::span<const KernelArgument> arguments,
   bool any = false;
   for (const KernelArgument& argument : arguments) {
     const Tensor* t = std::get_if<Tensor>(&argument);
+    const std::string& input = inputs_[tensors.size()];
     any = any || t;
     tensors.push_back(t ? *t : Tensor());
-    params.values.add(t ? Number(0) : std::get<Number>(argument));
+    const Number number = t ? Number(0) : std::get<Number>(argument);
+    check<DTypeError>(!number.is_complex(), "{}: {} is {}; a kernel takes no complex numbers",
+                      name_, input, number);
+    params.values.add(number);
     check(!t || t->defined(), "{}: an argument is an undefined tensor", name_);
     check<DeviceError>(!t || !t->device().is_cpu(),
                        "{}: {} is on the CPU; a kernel takes tensors on CUDA devices", name_,
-                       inputs_[tensors.size() - 1]);
+                       input);
   }
   check(any, "{}: one argument must be a tensor", name_);
   return tensors;

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -45,22 +46,35 @@ extern "C" void mica_call(const void* const* a) {{ mica_enter(&{0}, a); }}
 extern "C" const char* mica_type() {{ return typeid(decltype({0})).name(); }}
 )";
 
-std::string find_compiler() {
-  const char* const wanted = std::getenv("CXX");
-  std::vector<std::string> names = {"c++", "g++", "clang++"};
-  if (wanted && *wanted) names = {wanted};
+/// The program with its first arguments: CXX may be "ccache g++".
+using Command = std::vector<std::string>;
+
+Command words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+Command find_compiler() {
+  const char* const cxx = std::getenv("CXX");
+  Command command = words_of(cxx ? cxx : "");
+  Command names = {"c++", "g++", "clang++"};
+  if (command.empty()) {
+    command = {""};
+  } else {
+    names = {command[0]};
+  }
   const char* const path = std::getenv("PATH");
   for (const std::string& name : names) {
-    if (name.find('/') != std::string::npos && access(name.c_str(), X_OK) == 0) return name;
+    if (name.find('/') != std::string::npos && access(name.c_str(), X_OK) == 0) return command;
     std::istringstream folders(path ? path : "");
     for (std::string folder; std::getline(folders, folder, ':');) {
-      const std::string file = fmt::format("{}/{}", folder, name);
-      if (!folder.empty() && access(file.c_str(), X_OK) == 0) return file;
+      command[0] = fmt::format("{}/{}", folder, name);
+      if (!folder.empty() && access(command[0].c_str(), X_OK) == 0) return command;
     }
   }
   fail<Unsupported>("cpu.kernel: {}; kernels from source for the CPU need a C++ compiler",
-                    wanted && *wanted ? fmt::format("there is no '{}', which CXX names", wanted)
-                                      : "neither c++ nor g++ nor clang++ is on PATH");
+                    names.size() > 1 ? "neither c++ nor g++ nor clang++ is on PATH"
+                                     : fmt::format("there is no '{}', which CXX names", names[0]));
 }
 
 /// A folder that is removed with what is in it.
@@ -88,7 +102,7 @@ std::string read_all(const std::string& file) {
 }
 
 /// Runs a program with its messages in a file; whether it ended well.
-bool run(const std::vector<std::string>& command, const std::string& messages) {
+bool run(const Command& command, const std::string& messages) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -108,20 +122,39 @@ bool run(const std::vector<std::string>& command, const std::string& messages) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-std::string compile(const KernelSource& source, const std::string& compiler) {
+/// What the compiler says of its version; it may have been replaced since a kernel was kept.
+std::string version_of(Command compiler) {
+  const TemporaryFolder folder;
+  compiler.emplace_back("--version");
+  run(compiler, folder / "version");
+  return read_all(folder / "version");
+}
+
+struct HostCode {
+  std::string library;
+  bool may_be_kept;
+};
+
+HostCode compile(const KernelSource& source, const Command& compiler) {
   const TemporaryFolder folder;
   const std::string file = folder / "kernel.cpp";
   const std::string shown = source.name.substr(0, source.name.find('<')) + ".c";
   std::ofstream(file) << fmt::format("#line 1 \"{}\"\n", shown) << source.source
                       << fmt::format(fmt::runtime(kEntry), source.name);
-  std::vector<std::string> command = {
-      compiler, "-std=c++17", "-O3", "-shared", "-fPIC", "-w", "-Drestrict=__restrict__"};
+  Command command = compiler;
+  command.insert(command.end(),
+                 {"-std=c++17", "-O3", "-shared", "-fPIC", "-w", "-Drestrict=__restrict__"});
   command.insert(command.end(), source.options.begin(), source.options.end());
-  command.insert(command.end(), {file, "-o", folder / "kernel.so"});
+  command.insert(command.end(), {"-MMD", "-MF", folder / "read", file, "-o", folder / "kernel.so"});
   const bool ended = run(command, folder / "messages");
-  check(ended, "cpu.kernel: {} does not take the source:\n{}", compiler,
+  check(ended, "cpu.kernel: {} does not take the source:\n{}", compiler[0],
         read_all(folder / "messages"));
-  return read_all(folder / "kernel.so");
+  // "kernel.so: kernel.cpp" and the headers but the system's. Those may change, and nothing here
+  // would know; nor on which other processors a cache in a shared folder is read.
+  const bool alone = words_of(read_all(folder / "read")).size() == 2;
+  const bool native = std::ranges::any_of(
+      source.options, [](const std::string& option) { return option.ends_with("=native"); });
+  return {read_all(folder / "kernel.so"), alone && !native};
 }
 
 /// From memory, so that nobody can have put another file in its place. The file stays open: the
@@ -156,22 +189,24 @@ std::string parameters_in(const char* mangled, const std::string& name) {
 class HostProvider : public KernelProvider {
  public:
   explicit HostProvider(const KernelSource& source) {
-    const std::string compiler = find_compiler();
+    const Command compiler = find_compiler();
     std::string key = fmt::format("host {} {} {} {}", source.name, checksum(source.source),
-                                  source.source.size(), compiler);
-    for (const std::string& option : source.options) key += " " + option;
+                                  source.source.size(), checksum(version_of(compiler)));
+    for (const Command& words : {compiler, source.options})
+      for (const std::string& word : words) key += " " + word;
     const std::string file = "kernels/" + checksum(key) + ".host";
     std::string code;
     if (auto kept = read_cached(file, key)) {
       code = std::move(*kept);
     } else {
-      code = compile(source, compiler);
-      write_cached(file, key, code);
+      HostCode made = compile(source, compiler);
+      code = std::move(made.library);
+      if (made.may_be_kept) write_cached(file, key, code);
     }
     void* const library = open_library(code);
     call_ = dlsym(library, "mica_call");
     const auto type = reinterpret_cast<const char* (*)()>(dlsym(library, "mica_type"));
-    check(call_ && type, "{}: what {} made has no entry", source.name, compiler);
+    check(call_ && type, "{}: what {} made has no entry", source.name, compiler[0]);
     signature_ = parameters_in(type(), source.name);
   }
   std::string signature() override { return signature_; }

@@ -75,7 +75,7 @@ class Kernel {
 namespace mica::cpu {
 
 /// A function of C or C++ source, compiled by the system's compiler ($CXX, else c++, g++ or
-/// clang++) and kept on disk:
+/// clang++) and kept on disk unless it includes headers of one's own:
 ///
 ///     cpu::Kernel scale("void scale(float* x, float a, long n) { for (…) x[i] *= a; }", "scale");
 ///     scale(x, 2.0, x.numel());

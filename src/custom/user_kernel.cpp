@@ -5,7 +5,9 @@
 #include <tuple>
 
 #include "mica/core/check.h"
+#include "mica/core/inline_vector.h"
 #include "mica/op/dispatch.h"
+#include "mica/op/run_watcher.h"
 #include "mica/op/settings.h"
 #include "mica/op/write_region.h"
 #include "mica/runtime/op_scope.h"
@@ -82,25 +84,24 @@ namespace {
 /// Arguments as a launch wants them: a word for each, and where it is.
 class PackedArguments {
  public:
-  explicit PackedArguments(size_t n) : words_(n), pointers_(n) {}
-  void add(uint64_t word) {
-    words_[count_] = word;
-    pointers_[count_] = &words_[count_];
-    ++count_;
+  void add(uint64_t word) { words_.add(word); }
+  /// When all have been added.
+  const void* const* pointers() {
+    for (const uint64_t& word : words_.span()) pointers_.add(&word);
+    return pointers_.span().data();
   }
-  const void* const* pointers() const { return pointers_.data(); }
 
  private:
-  std::vector<uint64_t> words_;
-  std::vector<const void*> pointers_;
-  size_t count_ = 0;
+  static constexpr int kUsual = 12;
+  InlineVector<uint64_t, kUsual> words_;
+  InlineVector<const void*, kUsual> pointers_;
 };
 
 }  // namespace
 
 void UserKernel::run(const OpDef& op, const LaunchParams& p, const State& state, const Call& call) {
   const UserKernel& self = of(op);
-  PackedArguments packed(self.parameters_.size());
+  PackedArguments packed;
   size_t tensor = 0;
   size_t value = 0;
   for (const KernelParameter& parameter : self.parameters_)
@@ -110,12 +111,14 @@ void UserKernel::run(const OpDef& op, const LaunchParams& p, const State& state,
 }
 
 /// The launch itself, where nobody watches, records or differentiates: half a microsecond less than
-/// a call of the operator, which does the same. False where it is not for it to do.
+/// a call of the operator, which does the same. False where it is not for it to do. A launch by the
+/// kernel of another operator belongs to that one in a profile.
 bool UserKernel::launch_now(const LaunchParams& params,
                             std::span<const KernelArgument> arguments) const {
-  if (current_recorder() || WriteRegion::current() || verbose_dispatch() || detect_anomaly())
+  if (current_recorder() || WriteRegion::current() || verbose_dispatch() || detect_anomaly() ||
+      (g_run_watcher.load(std::memory_order_acquire) && !current_op()))
     return false;
-  PackedArguments packed(arguments.size());
+  PackedArguments packed;
   const Tensor* first = nullptr;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!parameters_[i].pointer) {

@@ -8,6 +8,7 @@
 #include "mica/core/range.h"
 #include "mica/graph/captured_scopes.h"
 #include "mica/op/run_watcher.h"
+#include "mica/profile/recorder.h"
 #include "mica/profile/slices.h"
 #include "mica/runtime/cuda_library.h"
 
@@ -86,9 +87,7 @@ class NamedRanges final : public RunWatcher, public RangeListener {
 
 void name_ranges_for(const CudaLibrary& library) {
   static auto& ranges = *new NamedRanges(library);
-  // A profile that is being taken goes before them.
-  if (RunWatcher* before = set_run_watcher(&ranges)) set_run_watcher(before);
-  if (RangeListener* before = set_range_listener(&ranges)) set_range_listener(before);
+  profiler::watch_besides(&ranges, &ranges);
 }
 
 }  // namespace mica

@@ -226,8 +226,7 @@ std::string table(const Profile& profile, By by, int most) {
     };
     text += fmt::format(
         "\n{} (times by {}): busy for {:.3f} ms; of its work {:.1f} % is known to be of an op, "
-        "{:.1f} "
-        "% of a module\n",
+        "{:.1f} % of a module or of the data, loss or update around them\n",
         t.device, profile.device_source, ms(t.busy), percent(t.attributed), percent(t.in_modules));
     for (const auto& [why, time] : t.gaps)
       text += fmt::format("{:>9.3f} ms of nothing: {}\n", ms(time), why);

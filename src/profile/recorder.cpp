@@ -66,6 +66,7 @@ class Recorder final : public RunWatcher, public RangeListener {
  public:
   void start();
   void set_state(Recording to);
+  void watch_besides(RunWatcher* watcher, RangeListener* listener);
   void note_step();
   Profile stop();
 
@@ -99,6 +100,9 @@ class Recorder final : public RunWatcher, public RangeListener {
   }
   /// The number of a run or a span. Odd ones are of recorded calls.
   uint64_t next_id() { return 2 * ++last_id_; }
+  /// Is told of runs and ranges, or leaves it to the others.
+  void watch(bool on);
+  void be_told();
   /// Who sees what devices do, from when there are any.
   DeviceTracer* tracer();
   /// Keeps what devices did until now, or not.
@@ -114,8 +118,6 @@ class Recorder final : public RunWatcher, public RangeListener {
   std::vector<Recorded> recorded_;
   std::map<const Plan*, MemoryUse> plans_;
   MemoryWatch memory_;
-  RunWatcher* watcher_before_ = nullptr;
-  RangeListener* listener_before_ = nullptr;
 
   std::mutex trace_mutex_;  // of what follows; whoever needs both takes the other first
   std::string source_;
@@ -123,6 +125,11 @@ class Recorder final : public RunWatcher, public RangeListener {
   std::vector<std::string> work_names_;
   uint64_t dropped_ = 0;
   std::atomic<DeviceTracer*> tracer_{nullptr};
+
+  std::mutex watchers_mutex_;  // of what follows
+  bool watching_ = false;
+  std::atomic<RunWatcher*> other_watcher_{nullptr};
+  std::atomic<RangeListener*> other_listener_{nullptr};
 
   std::atomic<Recording> state_{Recording::off};
   std::atomic<uint64_t> last_id_ = 0;
@@ -214,7 +221,7 @@ int Recorder::scope_of(Log& log, const KernelRun& run) {
 }
 
 void Recorder::began(const KernelRun& run) {
-  if (watcher_before_) watcher_before_->began(run);
+  if (RunWatcher* other = other_watcher_) other->began(run);
   Log& l = log();
   Log::OpenRun open;
   open.tracer = run.device.is_cuda() ? tracer() : nullptr;
@@ -264,11 +271,11 @@ void Recorder::ended(const KernelRun& run) {
     memory_.ran(run, scope);
     if (memory.allocated > 0) memory_.look(run.device, memory.allocated);
   }
-  if (watcher_before_) watcher_before_->ended(run);
+  if (RunWatcher* other = other_watcher_) other->ended(run);
 }
 
 void Recorder::began(std::string_view name, RangeKind kind) {
-  if (listener_before_) listener_before_->began(name, kind);
+  if (RangeListener* other = other_listener_) other->began(name, kind);
   const int64_t begin = elapsed(now());
   Log& l = log();
   Log::OpenSpan open;
@@ -294,7 +301,7 @@ void Recorder::ended() {
       if (was.kept) l.spans[was.at].end = end;
     }
   }
-  if (listener_before_) listener_before_->ended();
+  if (RangeListener* other = other_listener_) other->ended();
 }
 
 void Recorder::plan_runs(const Plan& plan) {
@@ -338,14 +345,12 @@ void Recorder::set_state(Recording to) {
   if (was == Recording::off) {
     state_ = Recording::warming;
     tracer();
-    watcher_before_ = set_run_watcher(this);
-    listener_before_ = set_range_listener(this);
+    watch(true);
     set_storage_watcher(&memory_);
     Plan::set_watcher([](const Plan& plan) { recorder().plan_runs(plan); });
   }
   if (to == Recording::off) {
-    set_run_watcher(watcher_before_);
-    set_range_listener(listener_before_);
+    watch(false);
     set_storage_watcher(nullptr);
     Plan::set_watcher(nullptr);
   }
@@ -364,6 +369,24 @@ void Recorder::set_state(Recording to) {
   }
   const std::lock_guard lock(trace_mutex_);
   if (to == Recording::off && tracer_) tracer_.exchange(nullptr)->stop();
+}
+
+void Recorder::watch(bool on) {
+  const std::lock_guard lock(watchers_mutex_);
+  watching_ = on;
+  be_told();
+}
+
+void Recorder::watch_besides(RunWatcher* watcher, RangeListener* listener) {
+  const std::lock_guard lock(watchers_mutex_);
+  other_watcher_ = watcher;
+  other_listener_ = listener;
+  be_told();
+}
+
+void Recorder::be_told() {
+  set_run_watcher(watching_ ? this : other_watcher_.load());
+  set_range_listener(watching_ ? this : other_listener_.load());
 }
 
 void Recorder::note_step() {
@@ -582,6 +605,9 @@ Profile Recorder::stop() {
 
 void start_recording() { recorder().start(); }
 void set_recording(Recording to) { recorder().set_state(to); }
+void watch_besides(RunWatcher* watcher, RangeListener* listener) {
+  recorder().watch_besides(watcher, listener);
+}
 void note_step() { recorder().note_step(); }
 Profile stop_recording() { return recorder().stop(); }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "mica/core/range.h"
+#include "mica/op/run_watcher.h"
 #include "mica/profile/profile.h"
 
 namespace mica::profiler {
@@ -10,6 +12,9 @@ void start_recording();
 /// warms up with are traced, but not kept.
 enum class Recording { off, warming, on };
 void set_recording(Recording to);
+/// Who else is told of runs and ranges from now on, whether something is recorded or not; null:
+/// nobody.
+void watch_besides(RunWatcher* watcher, RangeListener* listener);
 /// Notes that a step begins or ends now.
 void note_step();
 /// Ends it and gives what was noted; the times are from the first start on, without the stretches

@@ -17,7 +17,16 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kRangeNames[] = {"range", "data", "wait", "load", "launch", "step"};
 constexpr const char* kWorkNames[] = {"kernel", "copy", "fill"};
-constexpr int kDevices = 1;  // the process of the first device in a trace; the host is 0
+// The processes of a trace, whose readers take process 0 and thread 0 for the idle one of the
+// system.
+constexpr int kHost = 1;
+constexpr int kDevices = 2;  // the first of them
+
+int thread_of(int track) { return track + 1; }
+
+/// The format's microseconds. Perfetto cuts off what is less than a nanosecond, be it rounding
+/// alone, and drops a slice that then ends behind the one it lies in.
+double microseconds(int64_t ns) { return (static_cast<double>(ns) + 0.0005) * 1e-3; }
 
 /// A thread's ranges have a track of their own in a trace: they begin and end where the program
 /// says, and passes and modules with the first and last of their ops, so that these need not nest.
@@ -25,20 +34,23 @@ int range_track(const Profile& p, int thread) {
   return static_cast<int>(p.threads.size()) + thread;
 }
 
-Json event(const char* category, const std::string& name, int process, int thread, int64_t begin,
+Json event(const char* category, const std::string& name, int process, int track, int64_t begin,
            int64_t end) {
   return {{"ph", "X"},
           {"cat", category},
           {"name", name},
           {"pid", process},
-          {"tid", thread},
-          {"ts", static_cast<double>(begin) * 1e-3},
-          {"dur", static_cast<double>(end - begin) * 1e-3}};
+          {"tid", thread_of(track)},
+          {"ts", microseconds(begin)},
+          {"dur", microseconds(end - begin)}};
 }
 
-Json named(const char* what, int process, int thread, const std::string& name) {
-  return {
-      {"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
+Json named(const char* what, int process, int track, const std::string& name) {
+  return {{"ph", "M"},
+          {"name", what},
+          {"pid", process},
+          {"tid", thread_of(track)},
+          {"args", {{"name", name}}}};
 }
 
 /// What the host sent, and where on a track it is.
@@ -88,15 +100,15 @@ void add_devices(const Profile& p, Json& events) {
                  {"cat", "launch"},
                  {"name", "launch"},
                  {"id", r.sender},
-                 {"pid", 0},
-                 {"tid", sender->second.track},
-                 {"ts", static_cast<double>(sender->second.begin) * 1e-3}};
+                 {"pid", kHost},
+                 {"tid", thread_of(sender->second.track)},
+                 {"ts", microseconds(sender->second.begin)}};
     events.push_back(flow);
     flow["ph"] = "f";
     flow["bp"] = "e";
     flow["pid"] = process;
-    flow["tid"] = r.track;
-    flow["ts"] = static_cast<double>(r.begin) * 1e-3;
+    flow["tid"] = thread_of(r.track);
+    flow["ts"] = microseconds(r.begin);
     events.push_back(std::move(flow));
   }
   for (const Gap& g : gaps(p)) {
@@ -195,35 +207,36 @@ Json device_json(const Profile& p) {
 
 void export_chrome_trace(const Profile& profile, const std::string& path) {
   Json events = Json::array();
-  events.push_back(named("process_name", 0, 0, "mica"));
+  events.push_back(named("process_name", kHost, 0, "mica"));
   for (size_t t = 0; t < profile.threads.size(); ++t)
-    events.push_back(named("thread_name", 0, static_cast<int>(t), profile.threads[t]));
+    events.push_back(named("thread_name", kHost, static_cast<int>(t), profile.threads[t]));
   for (size_t s = 0; s + 1 < profile.steps.size(); ++s)
     events.push_back(
-        event("step", fmt::format("step {}", s), 0, 0, profile.steps[s], profile.steps[s + 1]));
+        event("step", fmt::format("step {}", s), kHost, 0, profile.steps[s], profile.steps[s + 1]));
   for (const Slice& s : slices(profile))
-    events.push_back(event(s.is_phase ? "phase" : "module", s.name, 0, s.thread, s.begin, s.end));
+    events.push_back(
+        event(s.is_phase ? "phase" : "module", s.name, kHost, s.thread, s.begin, s.end));
   std::set<int> with_ranges;
   for (const Span& s : profile.spans) {
     const int track = range_track(profile, s.thread);
     if (with_ranges.insert(s.thread).second)
-      events.push_back(named("thread_name", 0, track,
+      events.push_back(named("thread_name", kHost, track,
                              profile.threads[static_cast<size_t>(s.thread)] + ", ranges"));
     events.push_back(
-        event(kRangeNames[static_cast<int>(s.kind)], s.name, 0, track, s.begin, s.end));
+        event(kRangeNames[static_cast<int>(s.kind)], s.name, kHost, track, s.begin, s.end));
   }
   for (const Run& r : profile.runs) {
     const Kind& k = profile.kinds[static_cast<size_t>(r.kind)];
     const Scope& scope = profile.scopes[static_cast<size_t>(r.scope)];
-    Json e = event("op", k.op, 0, r.thread, r.begin, r.end);
+    Json e = event("op", k.op, kHost, r.thread, r.begin, r.end);
     e["args"] = {{"kernel", k.kernel},     {"shapes", k.shapes},     {"params", k.params},
                  {"module", scope.module}, {"caller", scope.caller}, {"flops", k.flops},
                  {"bytes", k.bytes}};
     events.push_back(std::move(e));
     events.push_back({{"ph", "C"},
                       {"name", "bytes of tensors"},
-                      {"pid", 0},
-                      {"ts", static_cast<double>(r.end) * 1e-3},
+                      {"pid", kHost},
+                      {"ts", microseconds(r.end)},
                       {"args", {{to_string(k.device), r.allocated}}}});
   }
   add_devices(profile, events);

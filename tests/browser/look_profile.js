@@ -53,6 +53,12 @@
     if (traced && chosen.length !== 1) problems.push(`a click on a kernel draws ${chosen.length} lines`);
     counts.said = said.slice(0, 40);
   }
+  // The profile that is made by hand has a fault of each kind.
+  if (P.facts.GPU === "a <GPU>") {
+    const said = all("#advice li").map((line) => line.textContent);
+    for (const text of ["Waiting for data: cuda:0 is idle", "The host waits for the device", "Copies to another layout", "sort runs by its reference kernel"])
+      if (!said.some((line) => line.includes(text))) problems.push(`no advice says "${text}": ${said.join(" / ")}`);
+  }
   if (traced) {
     const share = parseFloat([...document.querySelectorAll("#numbers dt")].find((e) => e.textContent.includes("known")).nextSibling.textContent);
     if (!(share > 98)) problems.push(`known: ${share} %`);

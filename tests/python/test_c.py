@@ -1,6 +1,7 @@
 """The C interface: through ctypes, and the list of its symbols."""
 
 import ctypes
+import math
 import re
 import shutil
 import subprocess
@@ -130,6 +131,40 @@ def test_errors_through_ctypes(c):
     status = c.mica_call(b"matmul", array, ctypes.c_size_t(2), results, ctypes.byref(count))
     assert status == 2 and b"matmul" in c.mica_last_error()
     for t in (x, a, b):
+        c.mica_tensor_free(t)
+
+
+def test_null_for_a_tensor(c):
+    """As `mica_call` gives it for a result that is none."""
+    c.mica_tensor_numel.restype = ctypes.c_int64
+    c.mica_tensor_device.restype = Device
+    c.mica_tensor_requires_grad.restype = ctypes.c_bool
+    for pointer in ("tensor_shape", "tensor_strides", "model_parameter_name"):
+        getattr(c, f"mica_{pointer}").restype = ctypes.c_void_p
+    assert c.mica_tensor_rank(None) == 0 and c.mica_tensor_numel(None) == 0
+    assert c.mica_tensor_shape(None) is None and c.mica_tensor_strides(None) is None
+    assert c.mica_tensor_dtype(None) == F64
+    at = c.mica_tensor_device(None)
+    assert (at.kind, at.index) == (0, 0)
+    assert not c.mica_tensor_requires_grad(None)
+    assert c.mica_model_parameter_name(None, ctypes.c_size_t(0)) is None
+    assert c.mica_tensor_to_host(None, None, ctypes.c_size_t(0)) == 1
+    assert b"the tensor is NULL" in c.mica_last_error()
+
+
+def test_a_library_of_operators(c):
+    plugin = library_path().parent.parent / "bin" / "mish.so"
+    if not plugin.exists():
+        pytest.skip("the example's plugin is not built")
+    must(c, c.mica_load_ops(str(plugin).encode()))
+    x = tensor_of(c, [0.5, -1.0, 2.0], [3])
+    must(c, c.mica_tensor_set_requires_grad(x, True))
+    (y,) = call(c, "mish_beta", (None, x), ("beta", 2.0))
+    want = [v * math.tanh(math.log1p(math.exp(2 * v)) / 2) for v in (0.5, -1.0, 2.0)]
+    assert values_of(c, y, 3) == pytest.approx(want, rel=1e-12)
+    c.mica_function_doc.restype = ctypes.c_char_p
+    assert b"tanh(softplus" in c.mica_function_doc(b"mish_beta")
+    for t in (x, y):
         c.mica_tensor_free(t)
 
 

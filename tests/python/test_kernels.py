@@ -1,5 +1,6 @@
 """Kernels from source. They compile without a GPU, and launch on tensors without memory there."""
 
+import os
 import subprocess
 import sys
 import time
@@ -70,6 +71,7 @@ def test_wrong_arguments(where):
         ((x.double(), y, 2.0, 8), mica.DTypeError, "argument 0 must be a tensor of f32"),
         ((x, 3, 2.0, 8), mica.DTypeError, "argument 1 must be a tensor for the parameter float*"),
         ((x, y, x, 8), mica.DTypeError, "argument 2 must be a number"),
+        ((x, y, 2j, 8), mica.DTypeError, "argument 2 is 0+2j, which the parameter float cannot"),
         ((x, y, 2.0, 8.5), mica.DTypeError, "argument 3 must be an integer"),
         ((x, y, 2.0, 2**63), mica.DTypeError, "which the parameter long cannot hold"),
         ((x[::2], y, 2.0, 4), mica.ShapeError, "not dense in row-major order"),
@@ -144,12 +146,39 @@ def test_one_line_errors():
         f(x)
     with pytest.raises(mica.Error, match="one argument must be a tensor"):
         f(1, 2)
+    with pytest.raises(mica.DTypeError, match="a is 1\\+2j; a kernel takes no complex numbers"):
+        f(1 + 2j, x)
     with pytest.raises(mica.DeviceError, match="x is on the CPU"):
         f(1, mica.ones(3))
     with pytest.raises(mica.Error, match="expected a last statement"):
         mica.cuda.elementwise("a * x", "a, x")
     with pytest.raises(mica.Error, match="expected names"):
         mica.cuda.elementwise("y = x", "x,, y")
+
+
+def run(code, **environment):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_machine_code_is_kept_on_disk(tmp_path):
+    kernel = "'extern \"C\" __global__ void kept(float* x) {}', 'kept'"
+    code = f"import mica; print(mica.cuda.kernel({kernel}, options=OPTIONS).parameters)"
+
+    def files(options):
+        said = run(code.replace("OPTIONS", repr(options)), MICA_CACHE=str(tmp_path))
+        assert said == "['float*']\n"
+        return {f.name: f.stat().st_ino for f in tmp_path.glob("kernels/*.cubin")}
+
+    first = files([])
+    assert len(first) == 1
+    assert files([]) == first  # read, not written again
+    assert files(["-DTILE=2"]).keys() > first.keys()
+    assert len(files([f"-I{tmp_path}"])) == 2  # a header there may change
 
 
 @on_gpu

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -30,17 +31,21 @@ def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def nested_slices(p: mica.profiler.profile, path: Path) -> list[dict[str, Any]]:
-    """Of a trace, whose slices of each track lie in one another or side by side."""
+    """Of a trace, whose slices of each track lie in one another or side by side as Perfetto reads
+    them: it cuts times off after nanoseconds."""
     p.export_chrome_trace(path)
     events = json.loads(path.read_text())["traceEvents"]
+    assert all(e["pid"] > 0 and e.get("tid", 1) > 0 for e in events)  # 0 is the system's
     slices = [e for e in events if e["ph"] == "X"]
-    tracks: dict[tuple[int, int], list[float]] = {}
-    for e in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
+    tracks: dict[tuple[int, int], list[int]] = {}
+    for e in sorted(slices, key=lambda e: (int(e["ts"] * 1000), -int(e["dur"] * 1000))):
         ends = tracks.setdefault((e["pid"], e["tid"]), [])
-        while ends and ends[-1] <= e["ts"] + 1e-6:
+        begin = int(e["ts"] * 1000)
+        end = begin + int(e["dur"] * 1000)
+        while ends and ends[-1] <= begin:
             ends.pop()
-        assert not ends or e["ts"] + e["dur"] <= ends[-1] + 1e-3, f"{e} does not nest"
-        ends.append(e["ts"] + e["dur"])
+        assert not ends or end <= ends[-1], f"{e} does not nest"
+        ends.append(end)
     return slices
 
 
@@ -104,15 +109,38 @@ def test_slices_nest_beside_ranges_over_half_a_pass(tmp_path: Path) -> None:
     assert {"range", "data", "step", "phase", "module", "op"} <= {e["cat"] for e in slices}
 
 
+def test_a_trace_loads_in_perfetto(tmp_path: Path) -> None:
+    program = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
+    if not program:
+        pytest.skip("Perfetto's trace_processor_shell is not on PATH")
+    path, query = tmp_path / "trace.json", tmp_path / "query.sql"
+    slices = nested_slices(record(), path)
+    query.write_text(
+        "select (select count(*) from slice) as slices,"
+        " (select count(*) from thread_track join thread using (utid) where thread.name = 'main')"
+        " as tracks, (select count(*) from process where name = 'mica' and pid = 1) as processes,"
+        " (select ifnull(sum(value), 0) from stats where severity = 'error') as errors;"
+    )
+    done = subprocess.run([program, "-q", query, path], capture_output=True, text=True, check=True)
+    header, *found = [line.split(",") for line in done.stdout.split() if "," in line]
+    assert [name.strip('"') for name in header] == ["slices", "tracks", "processes", "errors"]
+    assert found == [[str(len(slices)), "1", "1", "0"]], done.stderr
+
+
+@pytest.mark.parametrize("model", ["lenet", "gpt2"])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_all_of_a_training_step_has_a_path(compiled: bool) -> None:
-    net = mica.models.make("lenet")
+def test_all_of_a_training_step_has_a_path(compiled: bool, model: str) -> None:
+    if model == "lenet":
+        net = mica.models.make("lenet")
+        x, y = mica.randn(16, 1, 28, 28), mica.zeros(16, dtype=mica.int64)
+    else:
+        net = mica.models.gpt2(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2)
+        x = y = mica.randint(0, 64, (4, 16))
     optimizer = mica.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    x, y = mica.randn(16, 1, 28, 28), mica.zeros(16, dtype=mica.int64)
 
     def step() -> mica.Tensor:
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(net(x * 2), y)
+        loss = nn.functional.cross_entropy(net(x * 1).reshape(y.numel(), -1), y.reshape(-1))
         loss.backward()
         optimizer.step()
         return loss.detach()
@@ -140,19 +168,35 @@ def test_all_of_a_training_step_has_a_path(compiled: bool) -> None:
     assert min(peak["activations"], peak["gradients"]) > 0
 
 
+class Slow:
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, i: int) -> mica.Tensor:
+        time.sleep(0.002)
+        return mica.ones(2)
+
+
 def test_a_slow_loader_is_named() -> None:
-    class Slow:
-        def __len__(self) -> int:
-            return 8
-
-        def __getitem__(self, i: int) -> mica.Tensor:
-            time.sleep(0.002)
-            return mica.ones(2)
-
     with mica.profiler.profile() as p:
         for batch in mica.data.DataLoader(Slow(), batch_size=4):
             batch + 1
     assert any("Waiting for data" in line for line in p.advice())
+
+
+def test_the_loaders_workers_are_seen() -> None:
+    with mica.profiler.profile() as p:
+        for batch in mica.data.DataLoader(Slow(), batch_size=2, num_workers=2):
+            batch + 1
+    recorded = p.json()
+    ranges = rows(recorded["ranges"])
+    loads = [r for r in ranges if r["kind"] == "load"]
+    waits = [r for r in ranges if r["kind"] == "data"]
+    assert len(loads) == 4
+    assert {r["thread"] for r in waits} == {0}
+    assert 0 not in {r["thread"] for r in loads}, "workers are other threads"
+    assert len(recorded["threads"]) > max(r["thread"] for r in loads)
+    assert all(r["end_ns"] - r["begin_ns"] > 3e6 for r in loads), "two examples of 2 ms"
 
 
 def test_memory_of_a_compiled_step_and_the_largest_batch() -> None:
@@ -248,6 +292,7 @@ def test_a_cuda_graph_is_seen_inside(several: int) -> None:
     device = by_cupti(recorded)
     (times,) = device["times"]
     assert times["attributed"] > 0.98
+    assert times["in_modules"] > 0.98
     done = rows(device["runs"])
     assert times["busy_and_gaps_ns"] == max(r["end_ns"] for r in done) - done[0]["begin_ns"]
     in_graph = [r for r in done if r["in_graph"]]
@@ -277,6 +322,7 @@ def test_ops_know_their_kernels() -> None:
     recorded = train_on_gpu(False)
     device = by_cupti(recorded)
     assert device["times"][0]["attributed"] > 0.98
+    assert device["times"][0]["in_modules"] > 0.98
     runs = {r["id"]: r for r in rows(recorded["runs"])}
     done = rows(device["runs"])
     assert {r["sender"] for r in done if r["sender"] in runs}
@@ -302,9 +348,52 @@ def test_tracks_nest_and_plans_run_unprofiled_afterwards(tmp_path: Path) -> None
         run()
     assert by_cupti(again.json())["times"][0]["attributed"] > 0.98
     slices = nested_slices(p, tmp_path / "trace.json")
-    assert {"phase", "module", "kernel"} <= {e["cat"] for e in slices if e["pid"] > 0}
+    assert {"phase", "module", "kernel"} <= {e["cat"] for e in slices if e["pid"] > 1}
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert {"s", "f", "X", "C", "M"} >= {e["ph"] for e in events} >= {"s", "f", "X", "M"}
+
+
+@on_a_gpu
+def test_advice_names_what_makes_a_gpu_slow() -> None:
+    def said(step: Any, times: int = 20) -> str:
+        step(), mica.cuda.synchronize()
+        with mica.profiler.profile() as p:
+            for _ in range(times):
+                step()
+        return "\n".join(p.advice())
+
+    x = mica.randn(512, 512, device="cuda")
+
+    def loads() -> None:
+        for batch in mica.data.DataLoader(Slow(), batch_size=4):
+            batch.to("cuda") + 1
+
+    def waits() -> None:
+        total = x.sum()
+        for _ in range(10):
+            total.item()
+
+    def copies() -> None:
+        x.t().contiguous() + 1
+
+    one_thread = mica.cuda.kernel(
+        'extern "C" __global__ void one_thread(const float* x, float* y, int n) {'
+        " for (int i = 0; i < n; ++i) y[i] = x[i]; }",
+        "one_thread",
+    )
+
+    @mica.op(name="one_by_one")
+    def one_by_one(x: Any) -> Any:
+        return x
+
+    @one_by_one.kernel("cuda", name="reference")
+    def _(x: Any, y: Any) -> None:
+        one_thread[1, 1](x, y, x.numel())
+
+    assert "Waiting for data: cuda:0 is idle" in said(loads, 2)
+    assert "The host waits for the device" in said(waits)
+    assert "Copies to another layout" in said(copies)
+    assert "one_by_one runs by its reference kernel" in said(lambda: one_by_one(x))
 
 
 @on_a_gpu

@@ -141,6 +141,70 @@ def test_gradcheck(where):
         slope.sum().backward()
 
 
+def test_nothing_is_recorded_where_torch_records_nothing(where):
+    layer = mica.nn.Linear(3, 2).to(where)
+    seen = []
+
+    class Watched(mica.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            y = self.layer(x)
+            seen.append(y.requires_grad)
+            return y
+
+    wrapped = interop.TorchModule(Watched())
+    x = torch.ones(1, 3, device=where, requires_grad=True)
+    own = interop.torch_function(lambda x: (seen.append(mica.is_grad_enabled()), x * 2)[1])
+    with torch.no_grad():
+        assert not wrapped(x).requires_grad and not own(x).requires_grad
+    with torch.inference_mode():
+        wrapped(x)
+    assert wrapped(x).requires_grad and own(x).requires_grad
+    assert seen == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "silu"])
+def test_the_fused_layer_is_torchs_three_with_a_residual(where, activation):
+    """In f64: values, gradients of the images, the residual and all parameters, statistics."""
+    mica.manual_seed(5)
+    torch.manual_seed(5)
+    net = mica.nn.ConvBnAct2d(3, 6, 3, padding=1, stride=2, bias=True, activation=activation)
+    fused = interop.TorchModule(net).to(device=where, dtype=torch.float64)
+    conv = torch.nn.Conv2d(3, 6, 3, padding=1, stride=2)
+    theirs = torch.nn.ModuleDict({"conv": conv, "bn": torch.nn.BatchNorm2d(6)})
+    theirs.to(device=where, dtype=torch.float64)
+    with torch.no_grad():
+        theirs["bn"].weight.uniform_(0.5, 1.5)
+        theirs["bn"].bias.normal_()
+        for key, t in fused.state_dict().items():
+            t.copy_(theirs.state_dict()[key])
+    act = {None: lambda y: y, "relu": torch.relu, "silu": torch.nn.functional.silu}[activation]
+
+    def separate(x, residual):
+        return act(theirs["bn"](theirs["conv"](x)) + residual)
+
+    def random(*shape):
+        return torch.randn(*shape, dtype=torch.float64, device=where)
+
+    x, residual, cotangent = random(2, 3, 8, 8), random(2, 6, 4, 4), random(2, 6, 4, 4)
+    for training in (True, False):
+        fused.train(training), theirs.train(training)
+        found = []
+        for layer, net in ((fused, fused), (separate, theirs)):
+            given = [x.clone().requires_grad_(), residual.clone().requires_grad_()]
+            names, parameters = zip(*sorted(net.named_parameters()), strict=True)
+            y = layer(*given)
+            found.append([y, *torch.autograd.grad(y, [*given, *parameters], cotangent)])
+        assert names == ("bn.bias", "bn.weight", "conv.bias", "conv.weight")
+        for mine, want in zip(*found, strict=True):
+            torch.testing.assert_close(mine, want, rtol=1e-11, atol=1e-11)
+    for key in ("running_mean", "running_var"):
+        torch.testing.assert_close(fused.state_dict()[f"bn.{key}"], getattr(theirs["bn"], key))
+
+
 def test_functions(where):
     both = interop.torch_function(lambda x, k, y: (mica.tanh(x) * k + y, (x > 0)))
     x = torch.randn(5, dtype=torch.float64, device=where, requires_grad=True)

@@ -112,6 +112,17 @@ def test_it_is_like_any_other(capfd):
         assert softsign(mica.ones(2)).dtype == mica.float32
 
 
+@needs_compiler
+def test_a_profile_has_its_calls_and_launches_that_are_no_operators():
+    x, y = mica.ones(5), mica.zeros(5)
+    with mica.profiler.profile() as p:
+        softsign(x, 3.0)
+        compiled_c(x, y, 3.0, 5)
+    kinds = [(k["op"], k["kernel"]) for k in p.json()["kinds"]]
+    assert kinds == [("softsign", "c"), ("kernel softsign", "source")]
+    assert "kernel softsign" in p.table()
+
+
 def test_an_operator_with_two_outputs_that_writes():
     @mica.op(outputs="low, high", mutates=["count"], precision="low")
     def limits(x, count, keep: bool = False):
@@ -202,6 +213,22 @@ def test_faults_are_found():
     mica.testing.check_op(none, mica.ones(3))
     with pytest.raises(mica.Unsupported, match=r"op\.gradient was not given one"):
         none(mica.ones(3, requires_grad=True))
+    curve = make("wrong_curve", lambda x, y: y.copy_(x * x), lambda grad, x: grad * 2 * x.detach())
+    with pytest.raises(AssertionError, match="wrong_curve, second order"):
+        mica.testing.check_op(curve, mica.tensor([1.0, 2.0]), reference=lambda x: x * x)
+    elsewhere = mica.op(name="elsewhere")(
+        lambda x: x if str(x.device) == "cpu" else (x.shape, mica.float16)
+    )
+    elsewhere.kernel("cpu", name="only")(lambda x, y: y.copy_(x))
+    with pytest.raises(AssertionError, match=r"elsewhere, on the null device.*float16"):
+        mica.testing.check_op(elsewhere, mica.ones(3))
+
+    product = mica.op(name="wrong_alone")(lambda a, b: a)
+    product.kernel("cpu", name="only")(lambda a, b, y: y.copy_(a * b))
+    product.gradient(lambda grad, a, b, needs: (grad * b, grad * (a if needs["a"] else 1)))
+    with pytest.raises(AssertionError, match="wrong_alone, gradient of argument 1 alone"):
+        mica.testing.check_op(product, mica.tensor([2.0, 3.0]), mica.tensor([4.0, 5.0]))
+
     bare = mica.op(name="without_kernel")(lambda x: x)
     with pytest.raises(AssertionError, match="without_kernel has no kernel on cpu"):
         mica.testing.check_op(bare, mica.ones(3))
@@ -243,6 +270,66 @@ def test_without_a_compiler_it_says_so(tmp_path):
     env.pop("CXX", None)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert "neither c++ nor g++ nor clang++ is on PATH" in done.stdout, done.stderr
+
+
+def test_without_cuda_it_says_so_and_the_cpu_goes_on():
+    code = """
+import mica
+for make in (
+    lambda: mica.cuda.kernel("__global__ void f(float* x) {}", "f"),
+    lambda: mica.ones(2, device="cuda"),
+):
+    try:
+        make()
+    except mica.DeviceError as e:
+        print(e)
+x = mica.ones(2, requires_grad=True)
+(x * 3).sum().backward()
+print(mica.cuda.is_available(), x.grad.tolist())
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    env["MICA_CUDA_LIBRARY"] = "/nonexistent/libmica_cuda.so"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    *reasons, end = done.stdout.splitlines()
+    assert end == "False [3.0, 3.0]" and len(reasons) == 2, done.stderr
+    for reason in reasons:
+        assert reason.startswith("cuda: ") and "/nonexistent/libmica_cuda.so" in reason
+
+
+@needs_compiler
+def test_what_is_compiled_is_kept_until_something_changes(tmp_path):
+    """Headers, the compiler's version and the words of CXX."""
+    (tmp_path / "cxx").write_text(
+        "#!/bin/sh\n"
+        f'[ "$2" = --version ] && exec cat {tmp_path}/version\n'
+        f'echo "$*" >> {tmp_path}/log\n'
+        f'shift; exec c++ -DVERSION=$(cat {tmp_path}/version) "$@"\n'
+    )
+    (tmp_path / "cxx").chmod(0o755)
+    code = f"""
+import mica
+x = mica.zeros(2)
+mica.cpu.kernel("void f(float* x) {{ x[0] = VERSION; }}", "f")(x)
+mica.cpu.kernel('#include "value.h"\\nvoid g(float* x) {{ x[1] = VALUE; }}', "g",
+                options=["-I{tmp_path}"])(x)
+print(x.tolist())
+"""
+    cxx = f"{tmp_path}/cxx word"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    env |= {"CXX": cxx, "MICA_CACHE": str(tmp_path / "cache")}
+
+    def run(version, value):
+        (tmp_path / "version").write_text(str(version))
+        (tmp_path / "value.h").write_text(f"#define VALUE {value}")
+        (tmp_path / "log").write_text("")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+        compiled = (tmp_path / "log").read_text().splitlines()
+        assert all(line.startswith("word -std=") for line in compiled), done.stderr
+        return done.stdout, len(compiled)
+
+    assert run(1, 1) == ("[1.0, 1.0]\n", 2)
+    assert run(1, 2) == ("[1.0, 2.0]\n", 1)
+    assert run(2, 2) == ("[2.0, 2.0]\n", 2)
 
 
 def test_libraries_that_are_none(tmp_path):

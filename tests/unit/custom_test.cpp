@@ -1,4 +1,5 @@
 // Kernels from source, and libraries of operators.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "mica/custom/load_ops.h"
@@ -6,6 +7,7 @@
 #include "mica/kernels.h"
 #include "mica/mica.h"
 #include "mica/op/dispatch.h"
+#include "mica/profile/profile.h"
 #include "tests/unit/expect_error.h"
 
 namespace mica {
@@ -66,6 +68,46 @@ TEST(HostKernel, HoldsArgumentsToItsParameters) {
                            [&] { (*scale)(x.cast(DType::f64), 2.0, 4); });
   const Tensor leaf = ones({4}).set_requires_grad();
   expect_error<Error>("requires a gradient", [&] { (*scale)(leaf, 2.0, 4); });
+}
+
+TEST(HostKernel, IsInAProfileAndInTimelines) {
+  const auto scale = scale_kernel();
+  if (!scale) GTEST_SKIP() << "no C++ compiler";
+  const Tensor x = ones({4});
+  profiler::Profiler profiler;
+  profiler.start();
+  (*scale)(x, 2.0, 4);
+  profiler.stop();
+  const profiler::Profile& p = profiler.profile();
+  ASSERT_EQ(p.runs.size(), 1U);
+  EXPECT_EQ(p.kinds[static_cast<size_t>(p.runs[0].kind)].op, "kernel scale");
+  EXPECT_EQ(x.to_vector<float>()[0], 2);
+}
+
+TEST(HostKernel, TakesAnyNumberOfArguments) {
+  std::string parameters = "float* y";
+  std::string sum;
+  std::vector<KernelArgument> arguments = {zeros({1})};
+  for (int i = 0; i < 20; ++i) {
+    parameters += fmt::format(", long a{}", i);
+    sum += fmt::format(" + {} * a{}", i + 1, i);
+    arguments.emplace_back(i);
+  }
+  try {
+    const cpu::Kernel k(fmt::format("void many({}) {{ y[0] = 0{}; }}", parameters, sum), "many");
+    k.launch(arguments);
+  } catch (const Unsupported&) {
+    GTEST_SKIP() << "no C++ compiler";
+  }
+  EXPECT_EQ(std::get<Tensor>(arguments[0]).item(), 2660);  // the sum of i * (i + 1)
+}
+
+TEST(Elementwise, TakesNoComplexNumbers) {
+  const cuda::Elementwise f("y = a * x", "a, x");
+  const Tensor x = ones({3}, {.device = Device::null()});
+  EXPECT_EQ(f(2.0, x)[0].shape(), Shape({3}));
+  expect_error<DTypeError>("elementwise: a is 0+2j; a kernel takes no complex numbers",
+                           [&] { f(Complex<double>(0, 2), x); });
 }
 
 TEST(LoadOps, NamesTheFile) {

@@ -8,24 +8,35 @@
 
 #include "mica/core/range.h"
 #include "mica/mica.h"
-#include "mica/op/run_watcher.h"
+#include "mica/profile/profile.h"
+#include "mica/profile/recorder.h"
 #include "mica/runtime/cuda_library.h"
 
 namespace mica {
 namespace {
 
-TEST(NamedRanges, AreOfStepsPassesModulesAndOps) {
-  static std::vector<std::string> open;
-  static std::vector<std::string> seen;
+std::vector<std::string> open_ranges;
+std::vector<std::string> seen_paths;
+
+/// One whose tool keeps the paths of its ranges.
+CudaLibrary watched_library() {
   CudaLibrary library;
   library.push_range = [](const char* name) {
-    open.emplace_back(name);
+    open_ranges.emplace_back(name);
     std::string path;
-    for (const std::string& part : open) path += (path.empty() ? "" : "/") + part;
-    seen.push_back(path);
+    for (const std::string& part : open_ranges) path += (path.empty() ? "" : "/") + part;
+    seen_paths.push_back(path);
   };
-  library.pop_range = [] { open.pop_back(); };
-  name_ranges_for(library);
+  library.pop_range = [] { open_ranges.pop_back(); };
+  return library;
+}
+
+bool saw(const std::string& end) {
+  return std::ranges::any_of(seen_paths, [&](const std::string& s) { return s.ends_with(end); });
+}
+
+TEST(NamedRanges, AreOfStepsPassesModulesAndOps) {
+  name_ranges_for(watched_library());
   const nn::Sequential net(nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 4));
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   const Tensor x = ones({32, 8});
@@ -38,15 +49,37 @@ TEST(NamedRanges, AreOfStepsPassesModulesAndOps) {
     const Range range("mine");
     (void)add(x, 1);
   }
-  EXPECT_EQ(open.back().find("mine"), std::string::npos);
-  set_run_watcher(nullptr);
-  set_range_listener(nullptr);
+  EXPECT_EQ(open_ranges.back().find("mine"), std::string::npos);
+  profiler::watch_besides(nullptr, nullptr);
   for (const char* path : {"step 0/forward/0/linear", "step 0/backward/2/linear_wgrad",
                            "step 1/forward/2/linear", "mine/forward/add"})
-    EXPECT_TRUE(std::ranges::any_of(seen, [&](const std::string& s) { return s.ends_with(path); }))
-        << path;
+    EXPECT_TRUE(saw(path)) << path;
   EXPECT_TRUE(std::ranges::any_of(
-      seen, [](const std::string& s) { return s.starts_with("step 0/update/"); }));
+      seen_paths, [](const std::string& s) { return s.starts_with("step 0/update/"); }));
+}
+
+TEST(NamedRanges, OfALibraryThatIsOpenedInAProfileStay) {
+  const Tensor x = ones({4});
+  profiler::Profiler p;
+  p.start();
+  (void)add(x, 1);
+  name_ranges_for(watched_library());
+  seen_paths.clear();
+  (void)mul(x, 2);
+  {
+    const Range range("inside");
+  }
+  p.stop();
+  EXPECT_TRUE(saw("/mul") && saw("inside"));
+  EXPECT_EQ(p.profile().runs.size(), 2U);
+  EXPECT_EQ(p.profile().spans.size(), 1U);
+  (void)sub(x, 2);
+  p.start();
+  (void)div(x, 2);
+  p.stop();
+  EXPECT_TRUE(saw("/sub") && saw("/div"));
+  EXPECT_EQ(p.profile().runs.size(), 1U);
+  profiler::watch_besides(nullptr, nullptr);
 }
 
 TEST(NamedRanges, GoToAToolThatReadsNvtxInADomainOfTheirOwn) {
