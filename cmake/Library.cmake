@@ -134,6 +134,9 @@ if(MICA_SHARED)
   target_link_options(mica PRIVATE LINKER:-Bsymbolic-functions)
   target_link_options(mica PRIVATE LINKER:--gc-sections)  # what nobody calls of a static oneDNN
   mica_exports(mica)
+else()
+  # Nor does a program's own shared library that holds a static mica export it.
+  target_link_options(mica INTERFACE LINKER:--exclude-libs,libmica.a:libmica_cuda.a)
 endif()
 if(MICA_SANITIZE)
   # The library alone: scripts/test runs a release build's test programs with it. It keeps to its own copies of inline

@@ -6,8 +6,8 @@
 
 namespace mica {
 
-/// std::complex<float> and <double>, known by their shape: <complex> would take a tenth of the time
-/// in which a program compiles that includes mica.h.
+/// `std::complex<float>` and `<double>`, known by their shape: `<complex>` would take a tenth of
+/// the time in which a program compiles that includes mica.h.
 template <class C>
 concept StdComplex = std::floating_point<typename C::value_type> &&
                      sizeof(C) == 2 * sizeof(typename C::value_type) && requires(const C& c) {

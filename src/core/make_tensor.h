@@ -26,10 +26,22 @@ Tensor from_blob(T* data, const Shape& shape, const Strides& strides = {}, Delet
                    std::move(deleter));
 }
 
-// One axis of values.
+/// One value, without axes, of the dtype that holds its type; scalar() is of the dtype it is told.
 template <class T>
-Tensor tensor(std::span<T> values) {
-  return tensor(std::span<const T>(values), {static_cast<int64_t>(values.size())});
+  requires std::is_arithmetic_v<T>
+Tensor tensor(T value) {
+  return tensor({value}, Shape());
+}
+
+// One axis of values.
+template <class T, size_t n>
+Tensor tensor(std::span<T, n> values) {
+  return tensor(std::span<const std::remove_const_t<T>>(values),
+                {static_cast<int64_t>(values.size())});
+}
+template <class T, size_t n>
+Tensor tensor(const T (&values)[n]) {
+  return tensor(std::span<const T>(values));
 }
 template <class T>
 Tensor tensor(const std::vector<T>& values) {

@@ -46,7 +46,8 @@ class TensorIndex {
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   TensorIndex(T at) : TensorIndex(Place{static_cast<int64_t>(at)}) {}
-  template <std::floating_point T>
+  template <class T>
+    requires(std::floating_point<T> || std::same_as<T, bool>)
   TensorIndex(T) : TensorIndex(Place{}) {
     static_assert(sizeof(T) == 0,
                   "mica: a part of a key is an integer, Slice, None, Ellipsis, a mask or integers");

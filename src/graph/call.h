@@ -46,7 +46,11 @@ using Constant = std::variant<std::monostate, bool, int64_t, double, std::string
 /// How the arguments of a call, whose tensors stand in one flat list, were structured. Empty where
 /// they are tensors, one beside the other.
 struct CallForm {
+  /// Calls a function of C++ with arguments of certain types, which stand in the list and the form.
+  using Capture = CallOutcome(void* function, std::span<const Tensor> arguments, const CallForm&);
+
   CallForm();
+  explicit CallForm(Capture* capture);
   CallForm(const CallForm& other);
   CallForm(CallForm&& other) noexcept;
   CallForm& operator=(const CallForm& other);
@@ -55,6 +59,7 @@ struct CallForm {
 
   Values arguments;
   std::vector<Constant> constants;
+  Capture* capture = nullptr;  ///< null where a body takes arguments of any types
   /// The tensors themselves do not count.
   bool operator==(const CallForm& other) const;
 };

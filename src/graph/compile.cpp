@@ -79,6 +79,7 @@ void compare(const CallForm& before, const CallForm& now, std::vector<std::strin
         fmt::format("arguments are {}, were {}", now.arguments, before.arguments));
     return;
   }
+  if (before.capture != now.capture) differences.emplace_back("arguments of other types of C++");
   for (size_t i = 0; i < now.constants.size(); ++i)
     if (!same(before.constants[i], now.constants[i]))
       differences.push_back(
@@ -88,6 +89,7 @@ void compare(const CallForm& before, const CallForm& now, std::vector<std::strin
 }  // namespace
 
 CallForm::CallForm() = default;
+CallForm::CallForm(Capture* c) : capture(c) {}
 CallForm::CallForm(const CallForm& other) = default;
 CallForm::CallForm(CallForm&& other) noexcept = default;
 CallForm& CallForm::operator=(const CallForm& other) = default;
@@ -95,7 +97,8 @@ CallForm& CallForm::operator=(CallForm&& other) noexcept = default;
 CallForm::~CallForm() = default;
 
 bool CallForm::operator==(const CallForm& other) const {
-  return constants.size() == other.constants.size() && same_structure(arguments, other.arguments) &&
+  return capture == other.capture && constants.size() == other.constants.size() &&
+         same_structure(arguments, other.arguments) &&
          std::ranges::equal(constants, other.constants, same);
 }
 

@@ -88,6 +88,12 @@ struct CompiledCall {
   using NumberOf = std::conditional_t<std::is_same_v<T, bool>, bool,
                                       std::conditional_t<std::is_integral_v<T>, int64_t, double>>;
 
+  /// As CallForm says: other calls of the same function may have arguments of other types.
+  template <class F>
+  static CallOutcome capture(void* f, std::span<const Tensor> in, const CallForm& form) {
+    return capture(*static_cast<F*>(f), in, form, std::index_sequence_for<Arguments...>());
+  }
+
   static Tensors take_apart(CallForm& form, const Arguments&... arguments) {
     const auto part = [&]<class T>(const T& argument) -> Values {
       if constexpr (std::is_arithmetic_v<T>) {
@@ -100,11 +106,6 @@ struct CompiledCall {
     const Values all = Values::list({part(arguments)...});
     form.arguments = structure_of(all);
     return flatten(all);
-  }
-
-  template <class F>
-  static CallOutcome capture(F& f, std::span<const Tensor> in, const CallForm& form) {
-    return capture(f, in, form, std::index_sequence_for<Arguments...>());
   }
 
   static auto result(CallOutcome outcome) {
@@ -199,7 +200,7 @@ class Compiled {
       return run(1, arguments...);
     } else {
       static_assert(std::is_invocable_v<F&, const Given<Arguments>&...>,
-                    "compile: the function does not take arguments of these types");
+                    "mica: the compiled function does not take arguments of these types");
       Device device;
       (find_device(arguments, device), ...);
       return run(1, given(arguments, device)...);
@@ -244,14 +245,15 @@ class Compiled {
     if (!compiled)
       compiled = shared_->compiled.set_first(
           [f = &shared_->function](std::span<const Tensor> in, const CallForm& form) {
-            return Way::capture(*f, in, form);
+            return form.capture(f, in, form);
           },
           shared_->options);
     if constexpr (Way::kPlain) {
+      static const CallForm form(&Way::template capture<F>);
       const std::array<Tensor, sizeof...(Arguments)> in = {arguments...};
-      return Way::result(compiled->call({in.data(), in.size()}, times));
+      return Way::result(compiled->call({in.data(), in.size()}, times, form));
     } else {
-      CallForm form;
+      CallForm form(&Way::template capture<F>);
       const Tensors in = Way::take_apart(form, arguments...);
       return Way::result(compiled->call({in.data(), in.size()}, times, form));
     }

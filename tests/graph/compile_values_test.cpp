@@ -80,6 +80,22 @@ TEST(CompileValues, IsCapturedForEachNumber) {
   EXPECT_EQ(count(Values::list({numbers({1}), numbers({1})})), 2);
 }
 
+TEST(CompileValues, ArgumentsMayHaveOtherTypesThanInTheFirstCall) {
+  const auto f = compile([](const Tensor& x, double factor) { return mul(x, factor); });
+  EXPECT_THAT(of(f(numbers({1}), 2)), ElementsAre(2));
+  EXPECT_THAT(of(f(numbers({1}), 2.5)), ElementsAre(2.5));
+  EXPECT_THAT(of(f(numbers({1}), true)), ElementsAre(1));
+  EXPECT_THAT(of(f(numbers({3}), 2)), ElementsAre(6));
+  EXPECT_EQ(f.function()->captures(), 3);
+
+  const auto product =
+      compile([](const auto& x, const auto&... factors) { return (x * ... * factors); });
+  EXPECT_THAT(of(product(numbers({3}), 0.5)), ElementsAre(1.5));
+  EXPECT_THAT(of(product(numbers({3}), numbers({4}))), ElementsAre(12));
+  EXPECT_THAT(of(product(numbers({3}))), ElementsAre(3));
+  EXPECT_THAT(of(product(numbers({3}), numbers({4}), numbers({5}))), ElementsAre(60));
+}
+
 TEST(CompileValues, GradientsFlowThroughTrees) {
   auto f = compile([](const Values& v) -> Values {
     return Values::list({mul(v["a"].tensor(), v["b"].tensor())});

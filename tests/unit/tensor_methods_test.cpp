@@ -285,6 +285,12 @@ TEST(MakeTensor, OfListsArraysAndSpans) {
   EXPECT_EQ(tensor(std::vector<long long>{1, 2}).dtype(), DType::i64);
   std::vector<float> values = {1, 2};
   EXPECT_EQ(tensor(std::span(values)).to_vector<float>(), values);
+  const float two[] = {1, 2};
+  EXPECT_EQ(tensor(two).to_vector<float>(), values);
+  EXPECT_EQ(tensor(std::span(two)).to_vector<float>(), values);
+  EXPECT_EQ(tensor(2.5).shape(), Shape());
+  EXPECT_EQ(tensor(int64_t{1} << 60).item<int64_t>(), int64_t{1} << 60);
+  EXPECT_EQ(tensor(true).dtype(), DType::boolean);
   EXPECT_EQ(zeros(std::vector<int>{2, 3}).shape(), (Shape{2, 3}));
   EXPECT_EQ(zeros(std::array<int64_t, 2>{2, 3}).shape(), (Shape{2, 3}));
   EXPECT_EQ(zeros(4).shape(), (Shape{4}));
