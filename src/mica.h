@@ -1,7 +1,7 @@
 #pragma once
 
 // What most programs need: tensors and operators, gradients, layers, optimizers, data, files,
-// training, compiled functions. Beside it stand models.h, inference.h, text.h, kernels.h,
+// training, compiled functions. Beside it stand models.h, inference.h, text.h, io.h, kernels.h,
 // distributed.h and profiler.h.
 #include "mica/amp/amp.h"
 #include "mica/autograd/anomaly.h"
@@ -33,9 +33,7 @@
 #include "mica/io/file.h"
 #include "mica/io/image.h"
 #include "mica/io/metrics_log.h"
-#include "mica/io/report.h"
 #include "mica/io/safetensors.h"
-#include "mica/io/tree.h"
 #include "mica/models/models.h"
 #include "mica/nn/nn.h"
 #include "mica/op/settings.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "mica/nn/forward_hooks.h"
 #include "python/src/module_handle.h"
 
 namespace mica::python {

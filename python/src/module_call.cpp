@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "mica/core/scope.h"
+#include "mica/nn/forward_hooks.h"
 #include "python/src/callback.h"
 #include "python/src/module_handle.h"
 #include "python/src/values.h"

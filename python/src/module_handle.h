@@ -3,6 +3,7 @@
 // How modules cross between Python and C++.
 #include <nanobind/trampoline.h>
 
+#include <map>
 #include <typeindex>
 
 #include "mica/nn/module.h"

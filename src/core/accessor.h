@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <concepts>
+#include <type_traits>
 
 #include "mica/core/tensor.h"
 
@@ -30,11 +32,13 @@ class Accessor {
   int64_t stride(int axis) const { return strides_[static_cast<size_t>(axis)]; }
   T* data() const { return data_; }
 
-  decltype(auto) operator[](int64_t i) const {
+  template <std::integral Index>
+  decltype(auto) operator[](Index i) const {
+    T* at = data_ + static_cast<int64_t>(i) * strides_[0];
     if constexpr (n == 1) {
-      return (data_[i * strides_[0]]);
+      return (*at);
     } else {
-      return Accessor<T, n - 1>(data_ + i * strides_[0], shape_.data() + 1, strides_.data() + 1);
+      return Accessor<T, n - 1>(at, shape_.data() + 1, strides_.data() + 1);
     }
   }
 
@@ -60,7 +64,7 @@ class Accessor {
 template <class T, int rank>
 Accessor<T, rank> Tensor::accessor() const {
   detail::check_accessible(*this, rank);
-  return {data_as<T>(), shape().begin(), strides().begin()};
+  return {data_as<std::remove_const_t<T>>(), shape().begin(), strides().begin()};
 }
 
 }  // namespace mica

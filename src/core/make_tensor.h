@@ -25,6 +25,11 @@ Tensor from_blob(T* data, const Shape& shape, const Strides& strides = {}, Delet
   return from_blob(static_cast<void*>(data), shape, strides, {dtype_of<T>, device},
                    std::move(deleter));
 }
+template <class T, std::invocable<void*> D>
+  requires(!std::is_void_v<T>)
+Tensor from_blob(T* data, const Shape& shape, D deleter, Device device = {}) {
+  return from_blob(data, shape, Strides(), Deleter(std::move(deleter)), device);
+}
 
 /// One value, without axes, of the dtype that holds its type; scalar() is of the dtype it is told.
 template <class T>

@@ -132,7 +132,13 @@ class Tensor {
   // Parts; see core/tensor_index.h, which mica/mica.h includes. They can be assigned to.
   /// At an index of the first axis, which may be negative: a view.
   Tensor operator[](int64_t index) const;
-  template <std::floating_point T>
+  template <std::unsigned_integral T>
+    requires(!std::same_as<T, bool>)
+  Tensor operator[](T index) const {
+    return (*this)[static_cast<int64_t>(index)];
+  }
+  template <class T>
+    requires(std::floating_point<T> || std::same_as<T, bool>)
   Tensor operator[](T) const {
     static_assert(sizeof(T) == 0, "mica: an index is an integer, a Slice, a mask or integers");
     return {};
@@ -149,8 +155,8 @@ class Tensor {
   void index_put_(std::initializer_list<TensorIndex> key, const Tensor& values) const;
   void index_put_(std::initializer_list<TensorIndex> key, Number value) const;
 
-  /// The elements of a CPU tensor of this dtype and rank, by index: `a.accessor<float, 2>()`; see
-  /// core/accessor.h.
+  /// The elements of a CPU tensor of this dtype and rank, by index: `a.accessor<float, 2>()`, or
+  /// `<const float, 2>` for who only reads; see core/accessor.h.
   template <class T, int rank>
   Accessor<T, rank> accessor() const;
 

@@ -188,8 +188,8 @@ class FirstCompiled {
 template <class F>
 class Compiled {
  public:
-  explicit Compiled(F function, CompileOptions options = {})
-      : shared_(std::make_shared<Shared>(std::move(function), std::move(options))) {}
+  explicit Compiled(F f, CompileOptions options = {})
+      : shared_(std::make_shared<Shared>(std::move(f), std::move(options))) {}
 
   /// Where the function takes a tensor, a number stands for one of no axes (f32, i64 or bool, where
   /// the tensors among the arguments lie): that one may change from call to call. For each value of

@@ -63,7 +63,7 @@ class ListOfModules : public Handle<I> {
     requires(((kIsModule<Modules> || kIsFunction<Modules>) && ...) && !kIsCopy<Modules...>)
   explicit ListOfModules(Modules&&... modules) {
     std::vector<Module> fresh;  // that nobody can have seen yet
-    const auto adopt = [&](const Module& module, bool temporary) {
+    [[maybe_unused]] const auto adopt = [&](const Module& module, bool temporary) {
       if (temporary && module.impl().use_count() == 1) fresh.push_back(module);
       (*this)->push_back(module);
     };

@@ -14,6 +14,7 @@
 #include "mica/core/scope.h"
 #include "mica/core/stack.h"
 #include "mica/core/values_check.h"
+#include "mica/nn/forward_hooks.h"
 #include "mica/op/dispatch.h"
 #include "mica/ops/copy/copy.h"
 

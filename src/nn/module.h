@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +25,7 @@ namespace mica::nn {
 
 class Module;
 class ModuleImpl;
+struct ForwardHooks;  // nn/forward_hooks.h
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 /// Parameters and buffers by dotted name, as in PyTorch: "0.weight".
@@ -155,21 +155,6 @@ class Module {
 
 /// Raises: an empty handle was used.
 [[noreturn]] void raise_empty_handle();
-
-/// The hooks of one module by number, in the order they were added. Who calls them takes a copy of
-/// a list, since a hook may take itself away, and another thread any of them.
-struct ForwardHooks {
-  std::map<uint64_t, ForwardPreHook> before;
-  std::map<uint64_t, ForwardHook> after;
-  uint64_t next = 0;
-  mutable Mutex mutex;  ///< nothing is called or let go while it is held
-
-  template <class Hook>
-  std::map<uint64_t, Hook> copy_of(std::map<uint64_t, Hook> ForwardHooks::* list) const {
-    const Holding lock(mutex);
-    return this->*list;
-  }
-};
 
 /// The module and what is in it, one line each.
 std::string to_string(const Module& module);

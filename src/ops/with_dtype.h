@@ -86,6 +86,20 @@ Tensor from_blob(void* data, const Shape& shape, const Strides& strides, T dtype
   return from_blob(data, shape, strides, TensorOptions{dtype, device}, std::move(deleter));
 }
 
+template <class Values, std::same_as<DType> T>
+Tensor tensor(const Values& values, T dtype, Device device = {}) {
+  return tensor(values).to(dtype).to(device);
+}
+// Lists in braces are no argument that Values could be.
+template <class V, std::same_as<DType> T>
+Tensor tensor(std::initializer_list<V> values, T dtype, Device device = {}) {
+  return tensor(values).to(dtype).to(device);
+}
+template <class V, std::same_as<DType> T>
+Tensor tensor(std::initializer_list<std::initializer_list<V>> values, T dtype, Device device = {}) {
+  return tensor(values).to(dtype).to(device);
+}
+
 namespace fft {
 
 template <std::same_as<DType> T>

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "mica/io.h"
 #include "mica/mica.h"
 
 namespace {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 
 #include "mica/graph/plan.h"
 #include "mica/mica.h"

@@ -33,7 +33,7 @@ OPTIONS = re.compile(r"\w+(Options|Params)|RandomStream")
 
 
 # Headers that only include others, and folders that a program uses as a whole.
-PROGRAMS = {f"mica/{name}.h" for name in ("mica", "models", "inference", "text")}
+PROGRAMS = {f"mica/{name}.h" for name in ("mica", "models", "inference", "text", "io")}
 GATHERING = PROGRAMS | {
     "mica/amp/amp.h",
     "mica/ops/ops.h",

@@ -928,7 +928,6 @@ PARAMETERS_PYTHON_ONLY = {
         "empty_like.device empty_like.dtype full_like.device full_like.dtype ones_like.device "
         "ones_like.dtype zeros_like.device zeros_like.dtype"
     ),
-    "of the C++ type of the values": "tensor.dtype",
     "an optimizer in Python is made of them": (
         "optim.Optimizer.defaults optim.Optimizer.params optim.Optimizer.state"
     ),

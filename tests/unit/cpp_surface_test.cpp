@@ -59,6 +59,16 @@ TEST(CppSurface, FunctionsStandBetweenLayers) {
   EXPECT_EQ(net.state_dict().begin()->first, "0.weight");
 }
 
+Tensor doubled(const Tensor& x) { return x * 2; }
+
+/// Warnings are errors here: a pointer to a function, and a list of nothing, give none.
+TEST(CppSurface, FunctionsByNameAndEmptyLists) {
+  const nn::Sequential net;
+  net.push_back(doubled);
+  EXPECT_EQ(net(ones({2})).sum().item(), 4);
+  EXPECT_EQ(compile(doubled)(ones({2})).sum().item(), 4);
+}
+
 struct TwoStageImpl : nn::ModuleImpl {
   nn::Linear fc = nullptr;
   nn::Sequential more = nullptr;

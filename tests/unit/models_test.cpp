@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "mica/nn/summary.h"
 #include "mica/ops/fill/fill.h"
 #include "tests/unit/expect_error.h"

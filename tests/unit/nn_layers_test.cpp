@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 #include "mica/core/error.h"
 #include "mica/nn/nn.h"

@@ -10,6 +10,7 @@
 #include "mica/core/error.h"
 #include "mica/graph/compile.h"
 #include "mica/models/models.h"
+#include "mica/nn/forward_hooks.h"
 #include "mica/ops/ops.h"
 #include "mica/optim/sgd.h"
 

@@ -304,6 +304,11 @@ TEST(MakeTensor, OfListsArraysAndSpans) {
   EXPECT_EQ(eye(2, DType::i64).to_vector<int64_t>(), (Ints{1, 0, 0, 1}));
   EXPECT_EQ(fft::fftfreq(4, 1, DType::f64).dtype(), DType::f64);
   EXPECT_EQ(fft::rfftfreq(4, 1, DType::f64).dtype(), DType::f64);
+  EXPECT_EQ(tensor({1, 2}, DType::f64).to_vector<double>(), (std::vector<double>{1, 2}));
+  EXPECT_EQ(tensor({{1.0F}, {2.0F}}, DType::i64).to_vector<int64_t>(), (Ints{1, 2}));
+  EXPECT_EQ(tensor(std::vector<int>{1, 2}, DType::f32).to_vector<float>(), (Floats{1, 2}));
+  EXPECT_EQ(tensor(3, DType::f32).to_vector<float>(), (Floats{3}));
+  EXPECT_EQ(tensor({1}, DType::f32, Device::null()).device(), Device::null());
   expect_error<ShapeError>("rows of a list must have the same length, got 2 and 1",
                            [] { tensor({{1, 2}, {3}}); });
 }
@@ -331,6 +336,11 @@ TEST(MakeTensor, FromBlobUsesMemoryWhereItLies) {
     EXPECT_EQ(gone, 0);
   }
   EXPECT_EQ(gone, 1);
+  // Without strides.
+  {
+    const Tensor whole = from_blob(memory.data(), {6}, [&](void*) { ++gone; });
+  }
+  EXPECT_EQ(gone, 2);
   // What the program writes is seen by what was compiled.
   const Tensor w = from_blob(memory.data(), {6});
   const auto f = compile([&](const Tensor& x) { return mul(x, cast(w, DType::f64)).sum(); });
@@ -384,6 +394,14 @@ TEST(Values, AccessorsReachElements) {
   expect_error<ShapeError>("expected 1 axes, the tensor has shape [3, 2]",
                            [&] { a.accessor<float, 1>(); });
   expect_error<DTypeError>("f32", [&] { a.accessor<double, 2>(); });
+  // Indices of any integer type; one that only reads.
+  const auto read = a.accessor<const float, 2>();
+  static_assert(std::is_same_v<decltype(read[0][0]), const float&>);
+  double total = 0;
+  for (size_t i = 0; i < 3; ++i)
+    for (uint8_t j = 0; j < 2; ++j) total += static_cast<double>(read[i][j]);
+  EXPECT_EQ(total, 16);
+  EXPECT_EQ(a[size_t{2}][uint8_t{1}].item(), 7);
 }
 
 TEST(Values, AreWrittenToStreams) {
