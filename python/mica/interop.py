@@ -75,10 +75,12 @@ def _autocast(tensors: Sequence[Any]) -> AbstractContextManager[Any]:
     return mica.autocast(kind, dtype=getattr(mica, dtype))
 
 
-def _lies_in(part: mica.Tensor, whole: mica.Tensor) -> bool:
-    steps = sum((n - 1) * abs(by) for n, by in zip(whole.shape, whole.strides, strict=True))
-    begin = whole.data_ptr()
-    return whole.numel() > 0 and begin <= part.data_ptr() <= begin + steps * whole.itemsize
+def _lies_in(at: int, whole: mica.Tensor) -> bool:
+    begin, end = whole.data_ptr(), whole.nbytes
+    if not whole.is_contiguous():
+        steps = sum((n - 1) * by for n, by in zip(whole.shape, whole.strides, strict=True))
+        end = (steps + 1) * whole.itemsize
+    return begin <= at < begin + end
 
 
 @functools.cache
@@ -104,9 +106,10 @@ def _bridge() -> Any:
         ) -> Any:
             # `count` inputs, then torch's side of the tensors `inside`, which call reads.
             wanted = [recorded and needed for needed in ctx.needs_input_grad[6:]]
+            recorded = any(wanted)
             given = [from_torch(t) for t in tensors[:count]]
             inputs = [*given, *inside]
-            with mica.set_grad_enabled(any(wanted)), _autocast(tensors):
+            with mica.set_grad_enabled(recorded), _autocast(tensors):
                 for t, wants in zip(given, wanted, strict=False):
                     t.requires_grad_(wants)
                 result = call(*given)
@@ -118,11 +121,12 @@ def _bridge() -> Any:
                         f"mica.interop: expected tensors as results, got {type(r).__name__}"
                     )
                 # torch would not know that writing to one is writing to the other.
-                if any(wanted) and any(_lies_in(r, t) for t in inputs):
+                at = r.data_ptr()
+                if recorded and any(_lies_in(at, t) for t in inputs):
                     results[i] = r.clone()
             out = tuple(to_torch(r) for r in results)
             ctx.mark_non_differentiable(*[t for t in out if not _is_differentiable(t)])
-            if any(wanted):
+            if recorded:
                 ctx.results, ctx.inputs, ctx.wanted = results, inputs, wanted
                 ctx.shared = shared  # its history is that of another node too
                 pairs = [*zip(tensors, given, strict=False), *zip(out, results, strict=True)]
@@ -215,9 +219,11 @@ def _module_class() -> Any:
             self.__dict__["_places"] = {}
             for name, p in net.named_parameters():
                 own = torch.nn.Parameter(to_torch(p), requires_grad=p.requires_grad)
-                self._place(name).register_parameter(name.rsplit(".", 1)[-1], own)
+                part, last = self._place(name)
+                part.register_parameter(last, own)
             for name, b in net.named_buffers():
-                self._place(name).register_buffer(name.rsplit(".", 1)[-1], to_torch(b))
+                part, last = self._place(name)
+                part.register_buffer(last, to_torch(b))
             super().train(net.training)  # parts of the net stay in the mode that they are in
 
         def __reduce__(self) -> Any:
@@ -225,28 +231,32 @@ def _module_class() -> Any:
             self._match()
             return _torch_module, (self.net, self._compiled)
 
-        def _place(self, name: str) -> Any:
+        def _place(self, name: str) -> tuple[Any, str]:
             """The part that a name's last word belongs to, so that keys are those of the net."""
             part: Any = self
-            for word in name.split(".")[:-1]:
+            *words, last = name.split(".")
+            for word in words:
                 if word not in part._modules:
                     part.add_module(word, torch.nn.Module())
                 part = part._modules[word]
-            self._places[name] = part
-            return part
+            self._places[name] = part, last
+            return part, last
 
-        def _theirs(self, name: str) -> Any:
-            return getattr(self._places[name], name.rsplit(".", 1)[-1])
-
-        def _match(self) -> list[tuple[Any, mica.Tensor]]:
+        def _match(self) -> tuple[list[Any], list[mica.Tensor]]:
             """The parameters on both sides, which lie in the same memory: where one side was given
             other memory (`p.data = …`, load_state_dict(assign=True)), the other follows."""
-            parameters = dict(self.net.named_parameters())
-            for name, ours in (*parameters.items(), *self.net.named_buffers()):
-                theirs, watch = self._theirs(name), self._watches.get(name)
-                if name in parameters:
-                    ours.requires_grad_(theirs.requires_grad)
-                at = ours.data_ptr()
+            parameters = self.net.named_parameters()
+            both: tuple[list[Any], list[mica.Tensor]] = ([], [p for _, p in parameters])
+            for name, ours in [*parameters, *self.net.named_buffers()]:
+                theirs, watch, at = (
+                    getattr(*self._places[name]),
+                    self._watches.get(name),
+                    ours.data_ptr(),
+                )
+                if len(both[0]) < len(both[1]):
+                    both[0].append(theirs)
+                    if ours.requires_grad != theirs.requires_grad:
+                        ours.requires_grad_(theirs.requires_grad)
                 if at != theirs.data_ptr():
                     if watch is None or watch.at == at:
                         ours.data = from_torch(theirs)
@@ -256,20 +266,13 @@ def _module_class() -> Any:
                     watch.look()
                     continue
                 self._watches[name] = _Watch(theirs, ours)
-            return [(self._theirs(name), p) for name, p in parameters.items()]
+            return both
 
         @torch.compiler.disable  # type: ignore[untyped-decorator]
         def forward(self, *inputs: Any) -> Any:
-            both = self._match()
-            return _bridge()(
-                self._call,
-                [ours for _, ours in both],
-                list(self._watches.values()),
-                False,
-                len(inputs),
-                *inputs,
-                *[theirs for theirs, _ in both],
-            )
+            theirs, ours = self._match()
+            watches = list(self._watches.values())
+            return _bridge()(self._call, ours, watches, False, len(inputs), *inputs, *theirs)
 
         def train(self, mode: bool = True) -> Any:
             super().train(mode)
@@ -302,5 +305,5 @@ def TorchModule(net: mica.nn.Module, *, compiled: bool = False) -> Any:  # noqa:
     """A mica module as a torch.nn.Module whose parameters and buffers are the same memory, under
     the same names: torch's optimizers, state_dict, train() and to() work on it. Gradients flow to
     its parameters and inputs, derivatives of gradients too. torch's autocast is mica's inside.
-    `compiled` runs mica.compile(net)."""
+    `compiled` runs mica.compile(net), whose gradients have none."""
     return _torch_module(net, compiled)
