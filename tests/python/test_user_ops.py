@@ -187,6 +187,17 @@ def test_an_overrun_is_found():
     with pytest.raises(AssertionError, match="kernel careless: writes behind output 0"):
         mica.testing.check_op(one_more, mica.ones(16))
 
+    @mica.op(outputs="", mutates=["y"])
+    def one_more_in_place(x, y):
+        return None
+
+    @one_more_in_place.kernel("cpu", name="careless")
+    def _(x, y):
+        overrun(x, y, y.numel())
+
+    with pytest.raises(AssertionError, match="kernel careless: writes behind input 1"):
+        mica.testing.check_op(one_more_in_place, mica.ones(16), mica.ones(16))
+
 
 def test_faults_are_found():
     def make(name, run, gradient=None):
