@@ -61,6 +61,7 @@ class Op:
         self.inputs = [p.name for p, t in zip(self._parameters, types, strict=True) if t is None]
         self.values = [p.name for p, t in zip(self._parameters, types, strict=True) if t]
         self.outputs = _output_names(outputs)
+        self.written = [i for i, p in enumerate(self._parameters) if p.name in mutates]
         for group, known in ((mutates, self.inputs), (images, self.inputs + self.outputs)):
             for each in group:
                 if each not in known:

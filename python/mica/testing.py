@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mica import _mica
+from mica._generator import Generator
 from mica._grad_mode import no_grad
 from mica._op import Op
 
@@ -41,17 +42,29 @@ def _fresh(args: tuple[Any, ...], change: Callable[[Any], Any] = lambda t: t) ->
 
 
 def _strided(t: Any) -> Any:
-    """The same values with gaps between them."""
+    """The same values with gaps of NaN between them, off 16-byte boundaries, and with the first two
+    axes exchanged."""
     if t.ndim == 0:
         return t
-    wide = _mica.zeros((*t.shape[:-1], 2 * t.shape[-1]), dtype=t.dtype, device=t.device)
-    view = wide[..., ::2]
+    sizes = list(t.shape)
+    sizes[:2] = sizes[:2][::-1]
+    gap = float("nan") if t.is_floating_point() else 1
+    wide = _mica.full((1 + 2 * t.numel(),), gap, dtype=t.dtype, device=t.device)[1:]
+    view = wide.reshape(*sizes[:-1], 2 * sizes[-1])[..., ::2]
+    view = view if t.ndim == 1 else view.transpose(0, 1)
     view.copy_(t)
     return view
 
 
 def _channels_last(t: Any) -> Any:
     return t.contiguous(memory_format=_mica.channels_last) if t.ndim == 4 else t
+
+
+def _on_cpu(a: Any, wide: bool = False) -> Any:
+    if not isinstance(a, _mica.Tensor):
+        return a
+    here = a.detach().cpu()
+    return here.double() if wide and here.is_floating_point() else here
 
 
 def _difference(got: Any, want: Any) -> str:
@@ -81,10 +94,20 @@ class _Check:
         self.op, self.args, self.reference = op, args, reference
         self.name = op.name if isinstance(op, Op) else op.__name__
         tensors = [a for a in args if isinstance(a, _mica.Tensor)]
+        written = op.written if isinstance(op, Op) else []
         if not tensors:
             raise ValueError(f"check_op: {self.name} is given no tensor")
         self.device = str(tensors[0].device).split(":")[0]
         self.kernels = _mica._kernel_names(self.name, self.device)
+        self.floats = [
+            i
+            for i, a in enumerate(args)
+            if isinstance(a, _mica.Tensor) and a.is_floating_point() and i not in written
+        ]
+        self.layouts = {"dense": lambda t: t, "strided": _strided, "channels_last": _channels_last}
+        if not any(t.ndim == 4 for t in tensors):
+            del self.layouts["channels_last"]
+        self.cotangents: dict[int, Any] = {}  # of the results that have a gradient
         self.faults: list[str] = []
         self.ran: list[str] = []
         if not self.kernels:
@@ -101,24 +124,16 @@ class _Check:
     def wanted(self) -> list[Any]:
         """The reference in f64 on the CPU, else what the last kernel computes."""
         if self.reference is not None:
-            wide = [
-                (a.detach().cpu().double() if a.is_floating_point() else a.detach().cpu())
-                if isinstance(a, _mica.Tensor)
-                else a
-                for a in self.args
-            ]
+            wide = [_on_cpu(a, wide=True) for a in self.args]
             return _tensors(self.reference(*wide))
         with _forced(self.name, self.kernels[-1]), no_grad():
             result, _ = _mica._guarded(lambda: self.op(*_fresh(self.args)))
             return _tensors(result)
 
     def values(self, want: list[Any]) -> None:
-        layouts = {"dense": lambda t: t, "strided": _strided, "channels_last": _channels_last}
-        if not any(isinstance(a, _mica.Tensor) and a.ndim == 4 for a in self.args):
-            del layouts["channels_last"]
         refusals: list[str] = []
         for kernel in self.kernels:
-            for layout, change in layouts.items():
+            for layout, change in self.layouts.items():
                 args = _fresh(self.args, change)
                 where = f"{self.name}, kernel {kernel}, {layout} inputs"
                 with _forced(self.name, kernel):
@@ -136,20 +151,51 @@ class _Check:
         if not self.ran:
             self.expect("no kernel takes the arguments: " + "\n".join(refusals), self.name)
 
+    def derivatives(self, call: Callable[..., Any], args: list[Any]) -> list[Any]:
+        """Of the results of a call along random cotangents, the same at each call: one for each of
+        the arguments in `floats`. Raises Unsupported where there are none."""
+        for i in self.floats:
+            args[i] = args[i].detach().requires_grad_()
+        results = dict(enumerate(_tensors(call(*args))))
+        if not self.cotangents:
+            random = Generator().manual_seed(20)
+            self.cotangents = {
+                i: _mica.randn(r.shape, generator=random).to(r.dtype).double()  # type: ignore[call-overload]
+                for i, r in results.items()
+                if r.requires_grad
+            }
+        roots = {i: results[i] for i in self.cotangents if results[i].requires_grad}
+        along = [self.cotangents[i].to(device=r.device, dtype=r.dtype) for i, r in roots.items()]
+        inputs = [args[i] for i in self.floats]
+        found = _mica.grad(list(roots.values()), inputs, along) if roots else [None] * len(inputs)
+        return [_mica.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=True)]
+
     def compiled(self) -> None:
-        eager = _tensors(self.op(*_fresh(self.args)))
-        tensors = [a for a in self.args if isinstance(a, _mica.Tensor)]
+        """The call, and its gradient, as one graph gives what the eager calls give, twice."""
+        places = [i for i, a in enumerate(self.args) if isinstance(a, _mica.Tensor)]
+
+        def filled(given: Any) -> list[Any]:
+            args = list(self.args)
+            for i, t in zip(places, given, strict=True):
+                args[i] = t
+            return args
 
         def call(*given: Any) -> Any:
-            left = iter(given)
-            return self.op(*[next(left) if isinstance(a, _mica.Tensor) else a for a in self.args])
+            return self.op(*filled(given))
 
-        step = _mica.compile(call)
-        for _ in range(2):
-            result = _tensors(step(*_fresh(tuple(tensors))))
-            for i, (got, want) in enumerate(zip(result, eager, strict=True)):
-                if got.cpu().tolist() != want.cpu().tolist() and _difference(got, want):
-                    self.expect(_difference(got, want), f"{self.name}, compiled, output {i}")
+        def gradient(*given: Any) -> Any:
+            return self.derivatives(self.op, filled(given))
+
+        given = [self.args[i] for i in places]
+        for what, run in (("output", call), ("gradient", gradient)):
+            if what == "gradient" and not self.cotangents:
+                continue
+            eager, step = _tensors(run(*_fresh(tuple(given)))), _mica.compile(run)
+            for _ in range(2):
+                for i, (got, want) in enumerate(
+                    zip(_tensors(step(*_fresh(tuple(given)))), eager, strict=True)
+                ):
+                    self.expect(_difference(got, want), f"{self.name}, compiled, {what} {i}")
 
     def specs(self) -> None:
         """Shapes, dtypes and strides on the null device, where nothing is computed."""
@@ -176,76 +222,84 @@ class _Check:
         for fault in faults:
             self.expect(fault, f"{self.name}, empty inputs")
 
-    def gradient(self) -> None:
-        floats = [
-            i
-            for i, a in enumerate(self.args)
-            if isinstance(a, _mica.Tensor) and a.is_floating_point()
-        ]
-        if not floats:
-            return
+    def find_gradient(self) -> None:
+        """Whether there is one."""
         try:
-            self._differences(floats)
+            if self.floats:
+                self.derivatives(self.op, _fresh(self.args))
         except _mica.Unsupported as refusal:
-            if "has no gradient" in str(refusal):
-                return
-            self._against_reference(floats, str(refusal))
+            if "has no gradient" not in str(refusal):
+                raise
 
-    def _differences(self, floats: list[int]) -> None:
+    def gradient(self) -> None:
+        """Of every kernel that takes f64 by differences; of every kernel, from every layout, in the
+        dtype of the arguments against that in f64."""
+        if not self.cotangents:
+            return
+        refusals = []
+        for kernel in self.kernels:
+            with _forced(self.name, kernel):
+                try:
+                    self._differences(kernel)
+                except _mica.Unsupported as refusal:
+                    refusals.append(str(refusal))
+        wide = self._wide()
+        if len(refusals) < len(self.kernels):
+            want = self.derivatives(self.op, wide)
+        elif self.reference is not None:
+            want = self.derivatives(self.reference, [_on_cpu(a) for a in wide])
+        else:
+            self.expect(
+                "is not checked, since no kernel takes f64 and no reference is given "
+                f"({refusals[0]})",
+                f"{self.name}, gradient",
+            )
+            return
+        for kernel in self.ran:
+            for layout, change in self.layouts.items():
+                with _forced(self.name, kernel):
+                    try:
+                        found = self.derivatives(self.op, _fresh(self.args, change))
+                    except _mica.Unsupported:  # of this layout, or another shape in the gradient
+                        continue
+                for i, got, expected in zip(self.floats, found, want, strict=True):
+                    self.expect(
+                        _difference(got, expected),
+                        f"{self.name}, kernel {kernel}, {layout} inputs, gradient of argument {i}",
+                    )
+
+    def _wide(self) -> list[Any]:
+        args = _fresh(self.args)
+        for i in self.floats:
+            args[i] = args[i].double()
+        return args
+
+    def _differences(self, kernel: str) -> None:
         """By differences in f64, along a random cotangent: of all inputs, of each alone, and of
         the gradient itself."""
 
         def inputs(wanted: list[int]) -> tuple[Any, ...]:
-            wide = {i: self.args[i].detach().double() for i in floats}
-            return tuple(t.requires_grad_(i in wanted) for i, t in wide.items())
+            wide = self._wide()
+            return tuple(wide[i].requires_grad_(i in wanted) for i in self.floats)
 
         def call(*given: Any) -> Any:
             args = _fresh(self.args)
-            for i, t in zip(floats, given, strict=True):
+            for i, t in zip(self.floats, given, strict=True):
                 args[i] = t
             return self.op(*args)
 
         def expect(check: Callable[..., Any], wanted: list[int], what: str) -> None:
             result = check(call, inputs(wanted))
-            self.expect("" if result else str(result), f"{self.name}, {what}")
+            self.expect("" if result else str(result), f"{self.name}, kernel {kernel}, {what}")
 
-        expect(_mica.autograd.gradcheck, floats, "gradient")
-        for i in floats if len(floats) > 1 else []:
+        expect(_mica.autograd.gradcheck, self.floats, "gradient")
+        for i in self.floats if len(self.floats) > 1 else []:
             expect(_mica.autograd.gradcheck, [i], f"gradient of argument {i} alone")
         try:
-            expect(_mica.autograd.gradgradcheck, floats, "second order")
+            expect(_mica.autograd.gradgradcheck, self.floats, "second order")
         except _mica.Unsupported as refusal:
             if "has no gradient" not in str(refusal):
                 raise
-
-    def _against_reference(self, floats: list[int], why: str) -> None:
-        """Where no kernel takes f64: against the reference's gradient for one cotangent."""
-        if self.reference is None:
-            self.expect(
-                f"is not checked, since no kernel takes f64 and no reference is given ({why})",
-                f"{self.name}, gradient",
-            )
-            return
-        args, wide = _fresh(self.args), _fresh(self.args)
-        for i in floats:
-            args[i] = args[i].requires_grad_()
-            wide[i] = wide[i].cpu().double().requires_grad_()
-        results = _tensors(self.op(*args))
-        expected = _tensors(self.reference(*wide))
-        for got, want in zip(results, expected, strict=True):
-            if not got.is_floating_point() or not got.requires_grad:
-                continue
-            cotangent = _mica.randn(got.shape).to(got.dtype)
-            got.backward(cotangent.to(got.device))
-            want.backward(cotangent.double())
-        for i in floats:
-            if wide[i].grad is None:
-                continue
-            if args[i].grad is None:
-                self.expect("is missing", f"{self.name}, gradient of argument {i}")
-            else:
-                different = _difference(args[i].grad, wide[i].grad)
-                self.expect(different, f"{self.name}, gradient of argument {i}")
 
 
 def check_op(
@@ -257,19 +311,21 @@ def check_op(
     function of the same arguments; without one, what the last kernel of the list computes), from
     dense, strided and channels_last inputs, into outputs between guard zones that it must not
     write to, and it leaves inputs alone that it does not say it writes to. Compiled it gives what
-    it gives eagerly, twice. On the null device its results have the same shapes, dtypes and
-    strides. Without elements it computes or raises. Its gradient, of all arguments and of each
-    alone, and that gradient's own are checked by differences in f64 along a random cotangent, or
-    the first against the reference's where no kernel takes f64. Raises AssertionError with all
-    that was found, and gives the kernels that took the arguments.
+    it gives eagerly, twice, and so does its gradient. On the null device its results have the same
+    shapes, dtypes and strides. Without elements it computes or raises. Its gradient, of all
+    arguments and of each alone, and that gradient's own are checked by differences in f64 along a
+    random cotangent, with every kernel that takes f64, and in the arguments' dtype with every
+    kernel and layout against that, or against the reference's where none takes f64. Raises
+    AssertionError with all that was found, and gives the kernels that took the arguments.
     """
     check = _Check(op, args, reference)
     check.values(check.wanted())
     check.finish()  # what writes where it must not is not run without guard zones
+    if gradient:
+        check.find_gradient()
     check.compiled()
     check.specs()
     check.empty()
-    if gradient:
-        check.gradient()
+    check.gradient()
     check.finish()
     return check.ran

@@ -272,6 +272,9 @@ void check_shareable(const Tensor& t, const char* what) {
 }
 
 void bind_dlpack(nb::class_<Tensor>& tensor) {
+  tensor.def(
+      "_note_write", [](const Tensor& t) { t.storage()->bump_version(); },
+      "Another library wrote to its memory.");
   tensor.def("__dlpack__", to_dlpack, nb::kw_only(), "stream"_a = nb::none(),
              "max_version"_a = nb::none(), "dl_device"_a = nb::none(), "copy"_a = nb::none());
   tensor.def("__dlpack_device__", [](const Tensor& t) {

@@ -8,6 +8,7 @@
 #include "mica/custom/user_op.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/guarded_run.h"
+#include "mica/op/op_table.h"
 #include "mica/op/settings.h"
 #include "python/src/callback.h"
 #include "python/src/custom.h"
@@ -189,6 +190,9 @@ void bind_user_ops(nb::module_& m) {
   m.def("_kernel_names", kernel_names, "op"_a, "device"_a);
   m.def("_guarded", guarded, "function"_a);
   m.def("_load_ops", load, "path"_a);
+  m.def(
+      "_describe_ops",
+      [](bool json) { return describe_ops(json ? OpsFormat::json : OpsFormat::table); }, "json"_a);
 }
 
 }  // namespace mica::python

@@ -33,7 +33,7 @@ mica_model* model_of(nn::Module module) {
 std::unique_ptr<optim::Optimizer> optimizer_of(const mica_trainer_options& o,
                                                const Tensors& parameters) {
   const std::string name = o.optimizer ? o.optimizer : "sgd";
-  const double lr = o.lr > 0 ? o.lr : name == "sgd" ? 0.01 : 0.001;
+  const double lr = o.lr != 0 ? o.lr : name == "sgd" ? 0.01 : 0.001;
   if (name == "sgd")
     return std::make_unique<optim::SGD>(
         parameters,

@@ -13,6 +13,8 @@ namespace mica::c {
 Device device_of(mica_device device) {
   check<DeviceError>(device.kind == MICA_CPU || device.kind == MICA_CUDA,
                      "there is no device of kind {}", device.kind);
+  check<DeviceError>(device.index >= 0 && (device.kind == MICA_CUDA || device.index == 0),
+                     "there is no device {} of kind {}", device.index, device.kind);
   return device.kind == MICA_CPU ? Device::cpu() : Device::cuda(device.index);
 }
 
@@ -73,10 +75,10 @@ extern "C" {
 
 mica_status mica_device_count(mica_device_kind kind, int* count) {
   return guarded([&] {
-    checked(count, "count") = kind == MICA_CPU ? 1
-                              : mica::cuda_available()
-                                  ? mica::runtime(mica::DeviceKind::cuda).device_count()
-                                  : 0;
+    const mica::DeviceKind own = device_of(mica_device{kind, 0}).kind;
+    int& found = checked(count, "count");
+    const bool there = own == mica::DeviceKind::cpu || mica::cuda_available();
+    found = there ? mica::runtime(own).device_count() : 0;
   });
 }
 mica_status mica_synchronize(mica_device device) {

@@ -17,14 +17,18 @@ constexpr auto kPoison = std::byte{0xFF};  // NaN in every floating dtype
 /// Memory with a guard zone on both sides.
 class Guarded {
  public:
-  Guarded(size_t bytes, Device device) : bytes_(bytes) {
-    std::vector<std::byte> content(bytes + 2 * kGuard, kPattern);
-    std::fill_n(content.begin() + kGuard, bytes, kPoison);
+  Guarded(size_t bytes, Device device) : Guarded(std::vector<std::byte>(bytes, kPoison), device) {}
+  Guarded(const std::vector<std::byte>& values, Device device) : bytes_(values.size()) {
+    std::vector<std::byte> content(bytes_ + 2 * kGuard, kPattern);
+    std::ranges::copy(values, content.begin() + kGuard);
     base_ = tensor_from_bytes(content.data(), {static_cast<int64_t>(content.size())},
                               {DType::u8, device});
   }
   std::byte* data() const { return base_.storage()->data() + kGuard; }
   const Ref<Storage>& storage() const { return base_.storage(); }
+  void copy_to(std::byte* memory) const {
+    runtime(base_.device()).copy(memory, data(), bytes_, base_.device().index);
+  }
   /// Which guard zone was written to, if one was.
   std::string damage() const {
     std::vector<std::byte> now(bytes_ + 2 * kGuard);
@@ -50,6 +54,15 @@ std::vector<std::byte> bytes_in(const Tensor& t) {
     runtime(t.device())
         .copy_to_host(bytes.data(), t.storage()->data(), bytes.size(), t.device().index);
   return bytes;
+}
+
+/// Whether a tensor has the whole of its memory, from the beginning, and no other input lies there.
+bool is_alone(const Tensors& in, size_t i) {
+  const Tensor& t = in[i];
+  if (!t.defined() || t.numel() == 0 || t.offset() != 0) return false;
+  for (size_t k = 0; k < in.size(); ++k)
+    if (k != i && in[k].defined() && in[k].storage() == t.storage()) return false;
+  return true;
 }
 
 }  // namespace
@@ -98,9 +111,16 @@ Tensors GuardedRun::run(const OpDef& op, ParamsRef params, std::span<const Tenso
   std::vector<Arg> out_args;
   out_args.reserve(out.size());
   std::vector<std::vector<std::byte>> before;
-  for (const Tensor& t : in) {
+  std::vector<std::pair<size_t, Guarded>> written;  // inputs, between guard zones meanwhile
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Tensor& t = in[i];
     in_args.push_back(t.defined() ? Arg{t.data(), &t.spec()} : Arg{nullptr, &undefined});
     before.push_back(t.defined() ? bytes_in(t) : std::vector<std::byte>());
+    if (!op.writes(params.data, static_cast<int>(i), static_cast<int>(in.size())) ||
+        !is_alone(in, i))
+      continue;
+    written.emplace_back(i, Guarded(before[i], device));
+    in_args[i].data = written.back().second.data();
   }
   for (size_t i = 0; i < out.size(); ++i)
     out_args.push_back({out[i].numel() > 0 ? memory[i].data() : nullptr, &out[i]});
@@ -114,6 +134,11 @@ Tensors GuardedRun::run(const OpDef& op, ParamsRef params, std::span<const Tenso
   if (const std::string where = workspace.damage(); !where.empty())
     faults.push_back(
         fmt::format("{}writes {} its workspace of {} bytes", who, where, workspace_bytes));
+  for (const auto& [i, values] : written) {
+    if (const std::string where = values.damage(); !where.empty())
+      faults.push_back(fmt::format("{}writes {} input {}", who, where, i));
+    values.copy_to(in[i].storage()->data());
+  }
   for (size_t i = 0; i < in.size(); ++i)
     if (in[i].defined() &&
         !op.writes(params.data, static_cast<int>(i), static_cast<int>(in.size())) &&

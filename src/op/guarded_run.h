@@ -8,9 +8,9 @@
 
 namespace mica {
 
-/// While it lives, ops of this thread run with a guard zone before and after every output and
-/// workspace, and outputs start out as NaN. What a kernel did that it must not do is kept in
-/// `faults`.
+/// While it lives, ops of this thread run with a guard zone before and after every output,
+/// workspace and input that they write to, and outputs start out as NaN. What a kernel did that it
+/// must not do is kept in `faults`.
 class GuardedRun : public Recorder {
  public:
   GuardedRun() : before_(exchange_recorder(this)) {}

@@ -134,6 +134,57 @@ def test_errors_through_ctypes(c):
         c.mica_tensor_free(t)
 
 
+def test_devices_that_are_none(c):
+    t, count = ctypes.c_void_p(), ctypes.c_int(-1)
+    sizes = (ctypes.c_int64 * 1)(2)
+    for device in (Device(0, 1), Device(0, -1), Device(1, -1), Device(2, 0)):
+        assert c.mica_tensor_new(sizes, 1, F64, device, ctypes.byref(t)) == 4
+        assert b"there is no device" in c.mica_last_error()
+        assert c.mica_synchronize(device) == 4
+    assert c.mica_device_count(9, ctypes.byref(count)) == 4 and count.value == -1
+    must(c, c.mica_device_count(0, ctypes.byref(count)))
+    assert count.value == 1 and t.value is None
+
+
+class TrainerOptions(ctypes.Structure):
+    _fields_ = [
+        ("optimizer", ctypes.c_char_p),
+        ("loss", ctypes.c_char_p),
+        ("lr", ctypes.c_double),
+        ("momentum", ctypes.c_double),
+        ("weight_decay", ctypes.c_double),
+    ]
+
+
+def test_trainers_that_cannot_be(c):
+    model, trainer = ctypes.c_void_p(), ctypes.c_void_p()
+    must(c, c.mica_model_new(b"lenet", ctypes.c_int64(0), ctypes.c_int64(0), ctypes.byref(model)))
+    wrong = [
+        ((b"none", None, 0, 0, 0), 8, b"expected sgd, adam or adamw"),
+        ((b"sgd", b"no_loss", 0, 0, 0), 8, b"no function 'no_loss'"),
+        ((b"sgd", None, -1, 0, 0), 1, b"lr"),
+        ((b"adam", None, math.nan, 0, 0), 1, b"lr"),
+        ((b"adamw", None, 0, 0, -1), 1, b"weight_decay"),
+    ]
+    for given, code, text in wrong:
+        options = TrainerOptions(*given)
+        assert c.mica_trainer_new(model, ctypes.byref(options), ctypes.byref(trainer)) == code
+        assert text in c.mica_last_error() and trainer.value is None
+    must(c, c.mica_trainer_new(model, None, ctypes.byref(trainer)))
+    c.mica_model_free(model)  # the trainer goes on
+    shapes = [(ctypes.c_int64 * 4)(2, 1, 28, 28), (ctypes.c_int64 * 1)(2)]
+    batch = [ctypes.c_void_p(), ctypes.c_void_p()]
+    for t, shape, dtype in zip(batch, shapes, (1, 6), strict=True):
+        must(c, c.mica_tensor_new(shape, len(shape), dtype, CPU, ctypes.byref(t)))
+    loss = ctypes.c_double()
+    must(c, c.mica_trainer_step(trainer, *batch, ctypes.byref(loss)))
+    assert 1 < loss.value < 4
+    assert c.mica_trainer_step(trainer, batch[1], batch[1], None) != 0
+    for t in batch:
+        c.mica_tensor_free(t)
+    c.mica_trainer_free(trainer)
+
+
 def test_null_for_a_tensor(c):
     """As `mica_call` gives it for a result that is none."""
     c.mica_tensor_numel.restype = ctypes.c_int64

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import mica
 import numpy as np
@@ -277,3 +278,24 @@ print("ended")
 def test_an_illegal_address_is_named():
     done = subprocess.run([sys.executable, "-c", LOSE], capture_output=True, text=True, timeout=60)
     assert done.stdout == "ended\n", done.stderr
+
+
+def test_without_nvrtc_it_says_so(tmp_path):
+    """A libmica_cuda whose NVRTC is nowhere to be found; the CPU goes on."""
+    library = Path(mica._mica.__file__).parents[2] / "lib" / "libmica_cuda.so"
+    if not library.exists():
+        pytest.skip("libmica_cuda is not where a build has it")
+    content = library.read_bytes()
+    assert b"libnvrtc.so" in content
+    (tmp_path / library.name).write_bytes(content.replace(b"libnvrtc.so", b"libabsent.s"))
+    code = f"""
+import mica
+try:
+    mica.cuda.kernel({SCALE!r}, "scale")
+except mica.DeviceError as e:
+    print(e)
+print(mica.ones(3).sum().item())
+"""
+    reason, end = run(code, MICA_CUDA_LIBRARY=str(tmp_path / library.name)).splitlines()
+    assert "libabsent.s" in reason and "cannot open shared object file" in reason
+    assert end == "3.0"

@@ -1,6 +1,8 @@
 """Operators from Python, their tests, kernels in C source, operators from libraries."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -185,6 +187,17 @@ def test_an_overrun_is_found():
     with pytest.raises(AssertionError, match="kernel careless: writes behind output 0"):
         mica.testing.check_op(one_more, mica.ones(16))
 
+    @mica.op(outputs="", mutates=["y"])
+    def one_more_in_place(x, y):
+        return None
+
+    @one_more_in_place.kernel("cpu", name="careless")
+    def _(x, y):
+        overrun(x, y, y.numel())
+
+    with pytest.raises(AssertionError, match="kernel careless: writes behind input 1"):
+        mica.testing.check_op(one_more_in_place, mica.ones(16), mica.ones(16))
+
 
 def test_faults_are_found():
     def make(name, run, gradient=None):
@@ -207,14 +220,14 @@ def test_faults_are_found():
     with pytest.raises(AssertionError, match="is NaN at element 1"):
         mica.testing.check_op(forgets, mica.ones(3), reference=lambda x: x)
     slope = make("wrong_slope", lambda x, y: y.copy_(x * x), lambda grad, x: grad * x)
-    with pytest.raises(AssertionError, match="wrong_slope, gradient"):
+    with pytest.raises(AssertionError, match="wrong_slope, kernel only, gradient"):
         mica.testing.check_op(slope, mica.tensor([1.0, 2.0]), reference=lambda x: x * x)
     none = make("without_gradient", lambda x, y: y.copy_(x))
     mica.testing.check_op(none, mica.ones(3))
     with pytest.raises(mica.Unsupported, match=r"op\.gradient was not given one"):
         none(mica.ones(3, requires_grad=True))
     curve = make("wrong_curve", lambda x, y: y.copy_(x * x), lambda grad, x: grad * 2 * x.detach())
-    with pytest.raises(AssertionError, match="wrong_curve, second order"):
+    with pytest.raises(AssertionError, match="wrong_curve, kernel only, second order"):
         mica.testing.check_op(curve, mica.tensor([1.0, 2.0]), reference=lambda x: x * x)
     elsewhere = mica.op(name="elsewhere")(
         lambda x: x if str(x.device) == "cpu" else (x.shape, mica.float16)
@@ -226,12 +239,66 @@ def test_faults_are_found():
     product = mica.op(name="wrong_alone")(lambda a, b: a)
     product.kernel("cpu", name="only")(lambda a, b, y: y.copy_(a * b))
     product.gradient(lambda grad, a, b, needs: (grad * b, grad * (a if needs["a"] else 1)))
-    with pytest.raises(AssertionError, match="wrong_alone, gradient of argument 1 alone"):
+    with pytest.raises(
+        AssertionError, match="wrong_alone, kernel only, gradient of argument 1 alone"
+    ):
         mica.testing.check_op(product, mica.tensor([2.0, 3.0]), mica.tensor([4.0, 5.0]))
 
     bare = mica.op(name="without_kernel")(lambda x: x)
     with pytest.raises(AssertionError, match="without_kernel has no kernel on cpu"):
         mica.testing.check_op(bare, mica.ones(3))
+
+
+@needs_compiler
+def test_faults_of_some_layouts_dtypes_and_graphs_are_found():
+    @mica.op(images=["x"])
+    def as_if_dense(x):
+        return x
+
+    @as_if_dense.kernel("cpu", name="careless")
+    def _(x, y):
+        mica.cpu.kernel(C, "softsign", strided=True)(x, y, 1.0, x.numel())
+
+    with pytest.raises(AssertionError, match=r"strided inputs, output 0: is NaN"):
+        mica.testing.check_op(as_if_dense, mica.ones(1, 2, 3, 4), reference=reference)
+
+    def square(name, gradient):
+        @mica.op(name=name)
+        def made(x):
+            return x
+
+        made.kernel("cpu", name="only")(lambda x, y: y.copy_(x * x))
+        made.gradient(gradient)
+        return made
+
+    single = square(
+        "wrong_in_single", lambda grad, x: grad * x * (2 if x.dtype == mica.float64 else 1)
+    )
+    with pytest.raises(AssertionError, match="only, dense inputs, gradient of argument 0"):
+        mica.testing.check_op(single, mica.tensor([1.0, 2.0]))
+    calls = []
+    counts = square("counts", lambda grad, x: (calls.append(0), grad * x * len(calls))[1])
+    with pytest.raises(AssertionError, match="counts, compiled, gradient 0"):
+        mica.testing.check_op(counts, mica.tensor([1.0, 2.0]))
+
+
+def test_it_is_in_mica_ops(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "import mica\n\n@mica.op(precision='low')\ndef listed(x, bias=None):\n    return x\n\n"
+        "@listed.kernel('cpu', name='plain')\ndef _(x, y):\n    y.copy_(x)\n"
+    )
+
+    def listed(*words):
+        command = [sys.executable, "-m", "mica", "ops", "--load", tmp_path / "own.py", *words]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    (own,) = [op for op in json.loads(listed("--json")) if op["name"] == "listed"]
+    assert own["kernels"]["cpu"] == ["plain"] and own["inputs"] == ["x", "bias?"]
+    assert own["precision"] == "low" and own["gradient"] == "op.gradient was not given one"
+    assert re.search(r"^listed +plain .* low +no: op\.gradient", listed(), re.MULTILINE)
 
 
 @needs_compiler
