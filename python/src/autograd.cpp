@@ -224,21 +224,32 @@ void bind_autograd(nb::module_& m) {
   m.def("_set_grad_enabled", set_grad_enabled, "mode"_a);
   m.def(
       "grad",
-      [](nb::handle outputs, nb::handle inputs, nb::handle grad_outputs, bool retain_graph,
-         bool create_graph) {
+      [](nb::handle outputs, nb::handle inputs, nb::handle grad_outputs,
+         std::optional<bool> retain_graph, bool create_graph, bool /*only_inputs*/,
+         std::optional<bool> allow_unused, bool materialize_grads) {
         const Tensors of = parse_tensors(outputs, "grad");
         const Tensors for_inputs = parse_tensors(inputs, "grad");
         const Tensors cotangents =
             grad_outputs.is_none() ? Tensors() : parse_tensors(grad_outputs, "grad");
         return to_tuple(without_gil([&] {
-          return grad(of, for_inputs, cotangents,
-                      {.retain_graph = retain_graph, .create_graph = create_graph});
+          Tensors grads = grad(
+              of, for_inputs, cotangents,
+              {.retain_graph = retain_graph.value_or(create_graph), .create_graph = create_graph});
+          for (size_t i = 0; i < grads.size(); ++i) {
+            if (grads[i].defined()) continue;
+            check(allow_unused.value_or(true),
+                  "grad: outputs do not depend on input {}, and allow_unused is False", i);
+            if (materialize_grads) grads[i] = zeros_like(for_inputs[i]);
+          }
+          return grads;
         }));
       },
-      "outputs"_a, "inputs"_a, "grad_outputs"_a = nb::none(), "retain_graph"_a = false,
-      "create_graph"_a = false,
-      "The gradients of outputs for inputs as a tuple, without touching any .grad; None where "
-      "there is no dependence.");
+      "outputs"_a, "inputs"_a, "grad_outputs"_a = nb::none(), "retain_graph"_a = nb::none(),
+      "create_graph"_a = false, "only_inputs"_a = true, "allow_unused"_a = nb::none(),
+      "materialize_grads"_a = false,
+      "The gradients of outputs for inputs as a tuple, without touching any .grad. Where there is "
+      "no dependence None, zeros if materialize_grads is set, and an error if allow_unused is "
+      "False. retain_graph is create_graph unless said.");
 
   nb::module_ scope = add_submodule(m, "autograd");
   scope.def(

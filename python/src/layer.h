@@ -77,8 +77,8 @@ inline Dims size_of_axes(int64_t size) { return {size}; }
 inline Dims size_of_axes(Size2 size) { return {size.h, size.w}; }
 inline Dims size_of_axes(Size3 size) { return {size.d, size.h, size.w}; }
 
-/// A parameter or a buffer that may be missing is None then. Another one
-/// of its shape can take its place: so two layers share a weight. Where the parameter was taken out
+/// A parameter or a buffer that may be missing is None then, and is taken out by None. Another one
+/// can take its place: so two layers share a weight. Where the parameter was taken out
 /// (`del layer.weight`), any tensor of its shape can, one that is computed for each call as well.
 template <class Impl, bool is_buffer, std::derived_from<nn::ModuleImpl> Owner>
 void def_member(Layer<Impl>& layer, const char* name, nn::Member<is_buffer> Owner::* member,
@@ -93,14 +93,19 @@ void def_member(Layer<Impl>& layer, const char* name, nn::Member<is_buffer> Owne
       },
       [name, member](Impl& self, nb::handle object) {
         nn::Member<is_buffer>& t = self.*member;
+        if (object.is_none()) {
+          if (t.defined()) self.unregister(name);
+          return t.hold(Tensor());
+        }
         const auto value = nb::cast<Tensor>(object);
-        check<ShapeError>(t.defined() && t.shape() == value.shape(),
+        const bool of_any_shape = !is_buffer && nb::isinstance<Parameter>(object);
+        check<ShapeError>(of_any_shape || (t.defined() && t.shape() == value.shape()),
                           "nn.{}: '{}' must have shape {}, got {}", self.type_name(), name,
                           t.defined() ? t.shape() : Shape(), value.shape());
         is_buffer ? self.replace_buffer(name, value) : set_parameter(self, name, object);
         t.hold(value);
       },
-      doc);
+      nb::for_setter(nb::arg("value").none()), doc);
 }
 
 // One file per family.

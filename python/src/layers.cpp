@@ -34,6 +34,17 @@ void def_sizes(Layer<Impl>& conv) {
   def_option(conv, "groups", [](const auto& o) { return o.groups; }, "Of channels.");
 }
 
+/// What PyTorch's convolutions say of themselves whatever they are made with.
+template <class Size>
+void say_not_transposed(nb::object conv) {
+  conv.attr("transposed") = false;
+  conv.attr("output_padding") = nb::tuple(nb::cast(size_of_axes(Size(0))));
+}
+void say_transposed(nb::object conv) {
+  conv.attr("transposed") = true;
+  conv.attr("padding_mode") = "zeros";
+}
+
 template <class Size>
 void def_conv(nb::module_& nn, const char* name, const char* doc) {
   using Impl = ConvImpl<ConvLayerOptions<Size>>;
@@ -75,6 +86,7 @@ void def_conv(nb::module_& nn, const char* name, const char* doc) {
                    : names_of(o.padding_mode)[size_t(o.padding_mode)];
       },
       "What lies outside.");
+  say_not_transposed<Size>(conv);
   def_member(conv, "weight", &Impl::weight, "(out_channels, in_channels / groups, kernel…).");
   def_member(conv, "bias", &Impl::bias, "(out_channels), or None.");
 }
@@ -111,6 +123,7 @@ void def_conv_transpose(nb::module_& nn, const char* name, const char* doc) {
   def_option(
       conv, "output_padding", [](const auto& o) { return size_of_axes(o.output_padding); },
       "What is added at the end of each axis.");
+  say_transposed(conv);
   def_member(conv, "weight", &Impl::weight, "(in_channels, out_channels / groups, kernel…).");
   def_member(conv, "bias", &Impl::bias, "(out_channels), or None.");
 }
@@ -132,6 +145,9 @@ void bind_bilinear(nb::module_& nn) {
       "forward",
       [](const BilinearImpl& self, const Tensor& a, const Tensor& b) { return self.forward(a, b); },
       "input1"_a, "input2"_a, ReleaseGil(), kDoc);
+  def_option(layer, "in1_features", [](const auto& o) { return o.in1; }, "Of the first input.");
+  def_option(layer, "in2_features", [](const auto& o) { return o.in2; }, "Of the second input.");
+  def_option(layer, "out_features", [](const auto& o) { return o.out; }, "Of the result.");
   def_member(layer, "weight", &BilinearImpl::weight, "(out_features, in1_features, in2_features).");
   def_member(layer, "bias", &BilinearImpl::bias, "(out_features), or None.");
 }
@@ -164,12 +180,17 @@ void bind_linear_layers(nb::module_& nn) {
   embedding.def(
       "__init__",
       [](EmbeddingImpl* self, int64_t rows, int64_t dim, std::optional<int64_t> padding_idx,
-         nb::handle device, nb::handle dtype) {
+         std::optional<double> max_norm, double /*norm_type*/, bool scale_grad_by_freq,
+         bool /*sparse*/, nb::handle device, nb::handle dtype) {
+        check<Unsupported>(!max_norm && !scale_grad_by_freq,
+                           "nn.Embedding: max_norm and scale_grad_by_freq are not there");
         construct(self, EmbeddingOptions{.rows = rows, .dim = dim, .padding_idx = padding_idx});
         place(self, device, dtype);
       },
-      "num_embeddings"_a, "embedding_dim"_a, "padding_idx"_a = nb::none(), nb::kw_only(),
-      "device"_a = nb::none(), "dtype"_a = nb::none());
+      "num_embeddings"_a, "embedding_dim"_a, "padding_idx"_a = nb::none(),
+      "max_norm"_a = nb::none(), "norm_type"_a = 2.0, "scale_grad_by_freq"_a = false,
+      "sparse"_a = false, nb::kw_only(), "device"_a = nb::none(), "dtype"_a = nb::none(),
+      "sparse is taken without effect: gradients are dense, with the same values.");
   def_option(embedding, "num_embeddings", [](const auto& o) { return o.rows; }, "Rows.");
   def_option(embedding, "embedding_dim", [](const auto& o) { return o.dim; }, "Of a row.");
   def_option(

@@ -38,7 +38,8 @@ void def_shrink(nb::module_& nn, const char* name, const char* doc) {
   add_layer<Impl>(nn, name, doc)
       .def(
           "__init__", [](Impl* self, double lambd) { construct(self, ShrinkOptions{lambd}); },
-          "lambd"_a = 0.5);
+          "lambd"_a = 0.5)
+      .def_prop_ro("lambd", [](const Impl& self) { return self.options.lambd; }, "The border.");
 }
 
 void bind_plain(nb::module_& nn) {
@@ -73,25 +74,35 @@ void bind_activation_layers(nb::module_& nn) {
                       [](LeakyReLU::Impl* self, double slope, bool) {
                         construct(self, LeakyReluParams{slope});
                       },
-                      "negative_slope"_a = 0.01, inplace()));
+                      "negative_slope"_a = 0.01, inplace())
+                  .def_prop_ro(
+                      "negative_slope",
+                      [](const LeakyReLU::Impl& self) { return self.options.slope; }, "Below 0."));
   say_inplace(
       add_layer<ELU::Impl>(nn, "ELU", "x where it is positive, else alpha · (exp(x) - 1).")
           .def(
               "__init__",
               [](ELU::Impl* self, double alpha, bool) { construct(self, EluParams{alpha}); },
-              "alpha"_a = 1.0, inplace()));
+              "alpha"_a = 1.0, inplace())
+          .def_prop_ro(
+              "alpha", [](const ELU::Impl& self) { return self.options.alpha; },
+              "The limit at minus infinity is -alpha."));
   say_inplace(
       add_layer<CELU::Impl>(nn, "CELU",
                             "x where it is positive, else alpha · (exp(x / alpha) - 1).")
           .def(
               "__init__",
               [](CELU::Impl* self, double alpha, bool) { construct(self, CELUOptions{alpha}); },
-              "alpha"_a = 1.0, inplace()));
+              "alpha"_a = 1.0, inplace())
+          .def_prop_ro(
+              "alpha", [](const CELU::Impl& self) { return self.options.alpha; },
+              "The limit at minus infinity is -alpha."));
   add_layer<GLU::Impl>(nn, "GLU",
                        "a · sigmoid(b) of the halves of (…, 2 n, …) along dim: (…, n, …).")
       .def(
           "__init__", [](GLU::Impl* self, int64_t dim) { construct(self, GLUOptions{dim}); },
-          "dim"_a = -1);
+          "dim"_a = -1)
+      .def_prop_ro("dim", [](const GLU::Impl& self) { return self.options.axis; }, "The axis.");
   def_shrink<Hardshrink>(nn, "Hardshrink", "0 in [-lambd, lambd], else x.");
   def_shrink<Softshrink>(nn, "Softshrink", "x moved by lambd towards 0, and no further.");
   say_inplace(
@@ -101,21 +112,39 @@ void bind_activation_layers(nb::module_& nn) {
               [](Threshold::Impl* self, double threshold, double value, bool) {
                 construct(self, ThresholdOptions{threshold, value});
               },
-              "threshold"_a, "value"_a, inplace()));
+              "threshold"_a, "value"_a, inplace())
+          .def_prop_ro(
+              "threshold", [](const Threshold::Impl& self) { return self.options.threshold; },
+              "What is above it stays.")
+          .def_prop_ro(
+              "value", [](const Threshold::Impl& self) { return self.options.value; },
+              "Of the rest."));
   add_layer<Softplus::Impl>(nn, "Softplus", "log(1 + exp(beta · x)) / beta.")
       .def(
           "__init__",
           [](Softplus::Impl* self, double beta, double threshold) {
             construct(self, SoftplusParams{beta, threshold});
           },
-          "beta"_a = 1.0, "threshold"_a = 20.0);
+          "beta"_a = 1.0, "threshold"_a = 20.0)
+      .def_prop_ro(
+          "beta", [](const Softplus::Impl& self) { return self.options.beta; },
+          "How sharp the bend is.")
+      .def_prop_ro(
+          "threshold", [](const Softplus::Impl& self) { return self.options.threshold; },
+          "Where beta · x is above it, the result is x.");
   say_inplace(add_layer<Hardtanh::Impl>(nn, "Hardtanh", "x in [min_val, max_val].")
                   .def(
                       "__init__",
                       [](Hardtanh::Impl* self, double low, double high, bool) {
                         construct(self, HardtanhOptions{low, high});
                       },
-                      "min_val"_a = -1.0, "max_val"_a = 1.0, inplace()));
+                      "min_val"_a = -1.0, "max_val"_a = 1.0, inplace())
+                  .def_prop_ro(
+                      "min_val", [](const Hardtanh::Impl& self) { return self.options.low; },
+                      "The least result.")
+                  .def_prop_ro(
+                      "max_val", [](const Hardtanh::Impl& self) { return self.options.high; },
+                      "The largest result."));
   add_layer<ClippedReLU::Impl>(nn, "ClippedReLU", "x in [0, limit].")
       .def(
           "__init__", [](ClippedReLU::Impl* self, double limit) { construct(self, limit); },
@@ -129,7 +158,13 @@ void bind_activation_layers(nb::module_& nn) {
                                      {{"none", GeluForm::erf}, {"tanh", GeluForm::tanh}});
             construct(self, GELUOptions{form});
           },
-          "approximate"_a = "none");
+          "approximate"_a = "none")
+      .def_prop_ro(
+          "approximate",
+          [](const GELU::Impl& self) {
+            return self.options.form == GeluForm::tanh ? "tanh" : "none";
+          },
+          "How Φ is computed.");
   auto prelu = add_layer<PReLUImpl>(nn, "PReLU", "x where it is positive, else weight · x.");
   prelu.def(
       "__init__",
@@ -138,6 +173,10 @@ void bind_activation_layers(nb::module_& nn) {
         place(self, device, dtype);
       },
       "num_parameters"_a = 1, "init"_a = 0.25, "device"_a = nb::none(), "dtype"_a = nb::none());
+  def_option(
+      prelu, "num_parameters", [](const auto& o) { return o.parameters; },
+      "One, or one for each channel.");
+  def_option(prelu, "init", [](const auto& o) { return o.init; }, "What weight begins with.");
   def_member(prelu, "weight", &PReLUImpl::weight, "(num_parameters).");
 }
 

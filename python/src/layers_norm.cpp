@@ -151,7 +151,14 @@ void bind_norm_layers(nb::module_& nn) {
           [](LocalImpl* self, int64_t size, double alpha, double beta, double k) {
             construct(self, LocalResponseNormOptions{size, alpha, beta, k});
           },
-          "size"_a, "alpha"_a = 1e-4, "beta"_a = 0.75, "k"_a = 1.0);
+          "size"_a, "alpha"_a = 1e-4, "beta"_a = 0.75, "k"_a = 1.0)
+      .def_prop_ro(
+          "size", [](const LocalImpl& self) { return self.options.size; }, "Channels that count.")
+      .def_prop_ro(
+          "alpha", [](const LocalImpl& self) { return self.options.alpha; }, "Their factor.")
+      .def_prop_ro(
+          "beta", [](const LocalImpl& self) { return self.options.beta; }, "The power.")
+      .def_prop_ro("k", [](const LocalImpl& self) { return self.options.k; }, "What is added.");
 
   def_dropout<DropoutImpl>(nn, "Dropout", "Zeroes elements with probability p in training.");
   constexpr const char* kChannels =

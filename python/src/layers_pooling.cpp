@@ -11,14 +11,18 @@ namespace {
 using namespace mica::nn;
 
 template <class Impl>
-void def_window(Layer<Impl>& pool) {
+void def_sizes(Layer<Impl>& pool) {
   def_option(pool, "kernel_size", [](const auto& o) { return o.kernel; }, "Of a window.");
   def_option(
       pool, "stride",
       [](const auto& o) { return o.stride == decltype(o.stride)(0) ? o.kernel : o.stride; },
       "From one window to the next.");
-  def_option(pool, "padding", [](const auto& o) { return o.padding; }, "On both sides.");
   def_option(pool, "ceil_mode", [](const auto& o) { return o.ceil_mode; }, "Rounds up.");
+}
+template <class Impl>
+void def_window(Layer<Impl>& pool) {
+  def_sizes(pool);
+  def_option(pool, "padding", [](const auto& o) { return o.padding; }, "On both sides.");
 }
 
 using Pooled = std::variant<Tensor, std::pair<Tensor, Tensor>>;
@@ -63,6 +67,15 @@ void def_avg_pool(nb::module_& nn, const char* name) {
   using Impl = typename L::Impl;
   auto pool = add_layer<Impl>(nn, name, "Mean of each window.");
   def_window(pool);
+  def_option(
+      pool, "count_include_pad", [](const auto& o) { return o.count_include_pad; },
+      "Padding counts.");
+  def_option(
+      pool, "divisor_override",
+      [](const auto& o) {
+        return o.divisor_override ? std::optional(o.divisor_override) : std::nullopt;
+      },
+      "Divides in the place of a window's size, or None.");
   pool.def(
       "__init__",
       [](Impl* self, SizeArgument<Size> kernel, std::optional<SizeArgument<Size>> stride,
@@ -96,7 +109,9 @@ void def_adaptive_avg(nb::module_& nn, const char* name) {
 template <class L, class Size>
 void def_adaptive_max(nb::module_& nn, const char* name) {
   using Impl = typename L::Impl;
-  def_adaptive<L, Size>(nn, name).def(
+  auto pool = def_adaptive<L, Size>(nn, name);
+  pool.attr("return_indices") = false;
+  pool.def(
       "__init__",
       [name](Impl* self, SizeArgument<Size> size, bool return_indices) {
         check<Unsupported>(!return_indices,
@@ -111,17 +126,19 @@ void def_adaptive_max(nb::module_& nn, const char* name) {
 template <class L, class Size>
 void def_lp_pool(nb::module_& nn, const char* name) {
   using Impl = typename L::Impl;
-  add_layer<Impl>(nn, name, "The norm of each window.")
-      .def(
-          "__init__",
-          [](Impl* self, double p, SizeArgument<Size> kernel,
-             std::optional<SizeArgument<Size>> stride, bool ceil_mode) {
-            construct(self, LPPoolOptions<Size>{.p = p,
-                                                .kernel = kernel,
-                                                .stride = stride.value_or(0),
-                                                .ceil_mode = ceil_mode});
-          },
-          "norm_type"_a, "kernel_size"_a, "stride"_a = nb::none(), "ceil_mode"_a = false);
+  auto pool = add_layer<Impl>(nn, name, "The norm of each window.");
+  def_sizes(pool);
+  def_option(pool, "norm_type", [](const auto& o) { return o.p; }, "Which norm.");
+  pool.def(
+      "__init__",
+      [](Impl* self, double p, SizeArgument<Size> kernel, std::optional<SizeArgument<Size>> stride,
+         bool ceil_mode) {
+        construct(
+            self,
+            LPPoolOptions<Size>{
+                .p = p, .kernel = kernel, .stride = stride.value_or(0), .ceil_mode = ceil_mode});
+      },
+      "norm_type"_a, "kernel_size"_a, "stride"_a = nb::none(), "ceil_mode"_a = false);
 }
 
 }  // namespace

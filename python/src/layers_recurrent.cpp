@@ -36,6 +36,57 @@ Nonlinearity parse_nonlinearity(const char* name, const std::string& word) {
                                   {{"tanh", Nonlinearity::tanh}, {"relu", Nonlinearity::relu}});
 }
 
+const char* word_of(RecurrentMode mode) {
+  return mode == RecurrentMode::rnn_relu ? "relu" : "tanh";
+}
+
+/// As PyTorch's layers call it.
+const char* mode_of(RecurrentMode mode) {
+  switch (mode) {
+    case RecurrentMode::lstm:
+      return "LSTM";
+    case RecurrentMode::gru:
+      return "GRU";
+    case RecurrentMode::rnn_tanh:
+      return "RNN_TANH";
+    case RecurrentMode::rnn_relu:
+      return "RNN_RELU";
+  }
+  return "";
+}
+
+/// For pickle, of a plain network, whose kind is no part of its options.
+template <class Impl, class Options>
+Remake remake_plain() {
+  return {[](nb::handle self) {
+            const Impl& impl = *nb::inst_ptr<Impl>(self);
+            return nb::object(nb::make_tuple(option_to_python(impl.options),
+                                             impl.mode == RecurrentMode::rnn_relu));
+          },
+          [](nb::handle object, nb::handle made_with) {
+            Options o{};
+            auto& [layer, nonlinearity] = o;
+            option_from_python(made_with[0], layer);
+            nonlinearity = nb::cast<bool>(made_with[1]) ? Nonlinearity::relu : Nonlinearity::tanh;
+            new (nb::inst_ptr<Impl>(object)) Overridable<Impl>(WithoutGil(), o);
+          }};
+}
+
+/// The names of the parameters, by layer and direction.
+std::vector<std::vector<std::string>> names_by_layer(const RecurrentLayerImpl& layer) {
+  std::vector<std::vector<std::string>> all;
+  for (int64_t i = 0; i < layer.options.layers; ++i)
+    for (int direction = 0; direction < (layer.options.bidirectional ? 2 : 1); ++direction) {
+      std::vector<const char*> kinds = {"weight_ih", "weight_hh"};
+      if (layer.options.bias) kinds.insert(kinds.end(), {"bias_ih", "bias_hh"});
+      if (layer.options.projection) kinds.push_back("weight_hr");
+      auto& names = all.emplace_back();
+      for (const char* kind : kinds)
+        names.push_back(fmt::format("{}_l{}{}", kind, i, direction ? "_reverse" : ""));
+    }
+  return all;
+}
+
 /// What layers of all kinds have beside forward, and forward itself.
 template <class Impl, class State>
 Layer<Impl> add_recurrent(nb::module_& nn, const char* name) {
@@ -66,6 +117,21 @@ Layer<Impl> add_recurrent(nb::module_& nn, const char* name) {
   option("dropout", &RecurrentLayerOptions::dropout, "Between layers, in training.");
   option("bidirectional", &RecurrentLayerOptions::bidirectional, "Also from the last step.");
   option("proj_size", &RecurrentLayerOptions::projection, "What an LSTM's state is projected to.");
+  layer.def_prop_ro(
+      "mode", [](const Impl& self) { return mode_of(self.mode); },
+      "LSTM, GRU, RNN_TANH, RNN_RELU.");
+  layer.def_prop_ro(
+      "all_weights",
+      [](nb::handle self) {
+        nb::list all;
+        for (const std::vector<std::string>& names : names_by_layer(*nb::inst_ptr<Impl>(self))) {
+          nb::list one;
+          for (const std::string& each : names) one.append(self.attr(each.c_str()));
+          all.append(one);
+        }
+        return all;
+      },
+      "The parameters of each layer and direction.");
   return layer;
 }
 
@@ -181,19 +247,22 @@ void bind_recurrent_layers(nb::module_& nn) {
       "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "bias"_a = true, "batch_first"_a = false,
       "dropout"_a = 0.0, "bidirectional"_a = false, "device"_a = nb::none(),
       "dtype"_a = nb::none());
-  add_recurrent<RNNImpl, Tensor>(nn, "RNN").def(
-      "__init__",
-      [](RNNImpl* self, int64_t in, int64_t hidden, int64_t layers, const std::string& word,
-         bool bias, bool batch_first, double dropout, bool bidirectional, nb::handle device,
-         nb::handle dtype) {
-        construct(self, RNNOptions{options_of(in, hidden, layers, bias, batch_first, dropout,
-                                              bidirectional, 0),
-                                   parse_nonlinearity("RNN: nonlinearity", word)});
-        place(self, device, dtype);
-      },
-      "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "nonlinearity"_a = "tanh",
-      "bias"_a = true, "batch_first"_a = false, "dropout"_a = 0.0, "bidirectional"_a = false,
-      "device"_a = nb::none(), "dtype"_a = nb::none());
+  add_recurrent<RNNImpl, Tensor>(nn, "RNN")
+      .def_prop_ro(
+          "nonlinearity", [](const RNNImpl& self) { return word_of(self.mode); }, "tanh or relu.")
+      .def(
+          "__init__",
+          [](RNNImpl* self, int64_t in, int64_t hidden, int64_t layers, const std::string& word,
+             bool bias, bool batch_first, double dropout, bool bidirectional, nb::handle device,
+             nb::handle dtype) {
+            construct(self, RNNOptions{options_of(in, hidden, layers, bias, batch_first, dropout,
+                                                  bidirectional, 0),
+                                       parse_nonlinearity("RNN: nonlinearity", word)});
+            place(self, device, dtype);
+          },
+          "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "nonlinearity"_a = "tanh",
+          "bias"_a = true, "batch_first"_a = false, "dropout"_a = 0.0, "bidirectional"_a = false,
+          "device"_a = nb::none(), "dtype"_a = nb::none());
 
   add_cell<LSTMCellImpl, LstmState>(nn, "LSTMCell",
                                     "One step: (N, input_size) and (h, c) to the next (h, c).")
@@ -217,6 +286,9 @@ void bind_recurrent_layers(nb::module_& nn) {
           "input_size"_a, "hidden_size"_a, "bias"_a = true, "device"_a = nb::none(),
           "dtype"_a = nb::none());
   add_cell<RNNCellImpl, Tensor>(nn, "RNNCell", "One step: (N, input_size) and h to the next h.")
+      .def_prop_ro(
+          "nonlinearity", [](const RNNCellImpl& self) { return word_of(self.mode); },
+          "tanh or relu.")
       .def(
           "__init__",
           [](RNNCellImpl* self, int64_t in, int64_t hidden, bool bias, const std::string& word,
@@ -227,6 +299,8 @@ void bind_recurrent_layers(nb::module_& nn) {
           },
           "input_size"_a, "hidden_size"_a, "bias"_a = true, "nonlinearity"_a = "tanh",
           "device"_a = nb::none(), "dtype"_a = nb::none());
+  set_remake(nb::type<RNNImpl>(), remake_plain<RNNImpl, RNNOptions>());
+  set_remake(nb::type<RNNCellImpl>(), remake_plain<RNNCellImpl, RNNCellOptions>());
 }
 
 }  // namespace mica::python

@@ -72,7 +72,7 @@ void bind_attention(nb::module_& nn) {
       "__init__",
       [](Impl* self, int64_t width, int64_t heads, double dropout, bool bias, bool add_bias_kv,
          bool add_zero_attn, std::optional<int64_t> kdim, std::optional<int64_t> vdim,
-         bool batch_first) {
+         bool batch_first, nb::handle device, nb::handle dtype) {
         check<Unsupported>(!add_bias_kv && !add_zero_attn,
                            "MultiheadAttention: keys that no input has (add_bias_kv, "
                            "add_zero_attn) are not there");
@@ -83,10 +83,11 @@ void bind_attention(nb::module_& nn) {
                                                   .key_width = kdim.value_or(width),
                                                   .value_width = vdim.value_or(width),
                                                   .batch_first = batch_first});
+        place(self, device, dtype);
       },
       "embed_dim"_a, "num_heads"_a, "dropout"_a = 0.0, "bias"_a = true, "add_bias_kv"_a = false,
       "add_zero_attn"_a = false, "kdim"_a = nb::none(), "vdim"_a = nb::none(),
-      "batch_first"_a = false);
+      "batch_first"_a = false, "device"_a = nb::none(), "dtype"_a = nb::none());
   layer.def(
       "forward",
       [](const Impl& self, const Tensor& query, const Tensor& key, const Tensor& value,
@@ -116,6 +117,11 @@ void bind_attention(nb::module_& nn) {
   option("num_heads", &MultiheadAttentionOptions::heads, "How many.");
   option("dropout", &MultiheadAttentionOptions::dropout, "Of the weights, in training.");
   option("batch_first", &MultiheadAttentionOptions::batch_first, "Inputs are (N, L, embed_dim).");
+  option("kdim", &MultiheadAttentionOptions::key_width, "Of keys.");
+  option("vdim", &MultiheadAttentionOptions::value_width, "Of values.");
+  def_option(layer, "head_dim", [](const auto& o) { return o.width / o.heads; }, "Of a head.");
+  layer.attr("bias_k") = layer.attr("bias_v") = nb::none();
+  layer.attr("add_zero_attn") = false;
 }
 
 /// What pickle makes a layer with, an attribute of the object: it has its parts from the file.
@@ -132,7 +138,11 @@ void note_made_with(Impl* self, const TransformerLayerOptions& o) {
 
 template <class Impl>
 Remake remake_transformer_layer() {
-  return {[](nb::handle self) { return nb::object(self.attr(kMadeWith)); },
+  return {[](nb::handle self) {
+            if (!nb::hasattr(self, kMadeWith))
+              raise_type_error("a {} that C++ made cannot be pickled", class_name(self));
+            return nb::object(self.attr(kMadeWith));
+          },
           [](nb::handle object, nb::handle made_with) {
             const TransformerLayerOptions o{.width = nb::cast<int64_t>(made_with[0]),
                                             .heads = nb::cast<int64_t>(made_with[1]),
@@ -150,7 +160,8 @@ Layer<Impl> add_transformer_layer(nb::module_& nn, const char* name, const char*
   layer.def(
       "__init__",
       [](Impl* self, int64_t width, int64_t heads, int64_t hidden, double dropout,
-         nb::handle activation, double eps, bool batch_first, bool norm_first, bool bias) {
+         nb::handle activation, double eps, bool batch_first, bool norm_first, bool bias,
+         nb::handle device, nb::handle dtype) {
         const TransformerLayerOptions o{
             .width = width,
             .heads = heads,
@@ -162,11 +173,15 @@ Layer<Impl> add_transformer_layer(nb::module_& nn, const char* name, const char*
             .norm_first = norm_first,
             .bias = bias};
         construct(self, o);
+        place(self, device, dtype);
         note_made_with(self, o);
       },
       "d_model"_a, "nhead"_a, "dim_feedforward"_a = 2048, "dropout"_a = 0.1,
       "activation"_a = "relu", "layer_norm_eps"_a = 1e-5, "batch_first"_a = false,
-      "norm_first"_a = false, "bias"_a = true);
+      "norm_first"_a = false, "bias"_a = true, "device"_a = nb::none(), "dtype"_a = nb::none());
+  layer.def_prop_ro(
+      "norm_first", [](nb::handle self) { return nb::object(self.attr(kMadeWith)[2]); },
+      "Whether each part is given the norm of what it adds to.");
   return layer;
 }
 

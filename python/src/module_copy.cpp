@@ -107,8 +107,10 @@ void bind_module_copies(ModuleClass& module) {
   module.def(
       "_module_options",
       [](nb::handle self) {
-        const bool inside = nb::inst_state(self).second;  // not made in C++
-        const Remake* remake = inside ? remake_of_type(self.type()) : nullptr;
+        const ModuleImpl& impl = impl_of(self);
+        const bool inside = nb::inst_state(self).second;  // else made in C++, of any class
+        const Remake* remake =
+            inside || has_class(typeid(impl)) ? remake_of_type(self.type()) : nullptr;
         if (!remake)
           raise_type_error(
               "{} cannot be pickled: save its state_dict(), and load that into another",

@@ -1,4 +1,5 @@
 // How mica.nn.Module moves, learns and rests.
+#include "python/src/gradients.h"
 #include "python/src/module_handle.h"
 
 namespace mica::python {
@@ -97,8 +98,7 @@ void bind_modes(ModuleClass& module) {
       [](nb::handle self, bool set_to_none) {
         const nn::Module m = module_from(self);
         if (set_to_none) return m.zero_grad();
-        for (const Tensor& p : m.parameters())
-          if (p.grad().defined()) fill_(p.grad(), 0);
+        fill_gradients(m.parameters());
       },
       "set_to_none"_a = true, "Makes all gradients None, or zeros of those that are there.");
 }

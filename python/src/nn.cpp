@@ -171,7 +171,8 @@ Tensor find_tensor(nb::handle self, const std::string& path,
 }
 
 /// What is missing or unknown is left out where not `strict`, and returned by name.
-nb::object load_state_dict(nb::handle self, const nn::StateDict& state, bool strict) {
+nb::object load_state_dict(nb::handle self, const nn::StateDict& state, bool strict, bool assign) {
+  check<Unsupported>(!assign, "load_state_dict: values are copied in, so assign=True is not there");
   const nn::Module module = module_from(self);
   nn::StateDict known = state;
   nb::list missing;
@@ -267,6 +268,7 @@ void bind_state(ModuleClass& module) {
       },
       "target"_a, "The parameter or buffer of a dotted name; AttributeError where there is none.");
   module.def("load_state_dict", load_state_dict, "state_dict"_a, "strict"_a = true,
+             "assign"_a = false,
              "Copies values in. A missing, unknown or misshapen entry raises, and then nothing was "
              "changed; with strict=False the missing and the unknown are passed over, and named in "
              "what is returned.");

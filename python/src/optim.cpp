@@ -1,6 +1,7 @@
 #include "mica/optim/optim.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
@@ -432,15 +433,36 @@ void bind_ema(nb::module_& m) {
            "changed.");
 }
 
+/// Raises, before anything is changed, where the gradients have no finite norm.
+void check_finite_gradients(const Tensors& parameters, double norm_type) {
+  Tensors grads;
+  for (const Tensor& p : parameters)
+    if (p.grad().defined()) grads.push_back(p.grad());
+  const double norm = get_total_norm(grads, norm_type).to(DType::f64).item<double>();
+  check(std::isfinite(norm), "clip_grad_norm_: the norm of the gradients is {}", norm);
+}
+
 void bind_gradients(nb::module_& m) {
   m.def(
       "clip_grad_norm_",
-      [](nb::handle parameters, double max_norm) {
+      [](nb::handle parameters, double max_norm, double norm_type, bool error_if_nonfinite,
+         nb::handle /*foreach*/) {
         const Tensors of = parse_tensors(parameters, "clip_grad_norm_");
-        return without_gil([&] { return clip_grad_norm_(of, max_norm); });
+        return without_gil([&] {
+          if (error_if_nonfinite) check_finite_gradients(of, norm_type);
+          return clip_grad_norm_(of, max_norm, norm_type);
+        });
       },
-      "parameters"_a, "max_norm"_a,
+      "parameters"_a, "max_norm"_a, "norm_type"_a = 2.0, "error_if_nonfinite"_a = false,
+      "foreach"_a = nb::none(),
       "Scales the gradients to a norm of at most max_norm; returns the norm they had.");
+  m.def(
+      "get_total_norm",
+      [](nb::handle tensors, double norm_type) {
+        const Tensors of = parse_tensors(tensors, "get_total_norm");
+        return without_gil([&] { return get_total_norm(of, norm_type); });
+      },
+      "tensors"_a, "norm_type"_a = 2.0, "The norm of all tensors together.");
   m.def(
       "clip_grad_value_",
       [](nb::handle parameters, double clip_value) {

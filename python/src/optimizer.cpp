@@ -6,6 +6,7 @@
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/view/view.h"
+#include "python/src/gradients.h"
 #include "python/src/optim.h"
 
 namespace mica::python {
@@ -232,8 +233,13 @@ void bind_optimizer_base(nb::module_& m) {
            "Updates every parameter that requires a gradient and has one. Where the flag `where`, "
            "one bool on the device, is false nothing changes. Returns what closure() gave.")
       .def(
-          "zero_grad", [](const Optimizer& o, bool) { o.zero_grad(); }, "set_to_none"_a = true,
-          ReleaseGil(), "Makes all gradients None.")
+          "zero_grad",
+          [](const Optimizer& o, bool set_to_none) {
+            if (set_to_none) return o.zero_grad();
+            fill_gradients(o.parameters());
+          },
+          "set_to_none"_a = true, ReleaseGil(),
+          "Makes all gradients None, or with set_to_none=False those that are there zero.")
       .def_prop_ro(
           "param_groups", [](nb::handle self) { return param_groups(self, kFreeAccess); },
           kParamGroupsDoc)

@@ -277,6 +277,10 @@ void bind_types(nb::module_& m) {
       .def_prop_ro(
           "is_complex", [](const DTypeObject& d) { return is_complex(d.value); },
           "Whether it is a complex one.")
+      .def_prop_ro(
+          "is_signed",
+          [](const DTypeObject& d) { return !is_unsigned(d.value) && d.value != DType::boolean; },
+          "Whether it has negative numbers.")
       .def("__repr__",
            [](const DTypeObject& d) { return std::string("mica.") + python_name(d.value); });
   for (const DTypeInfo& info : kDTypeTable) {
@@ -290,8 +294,12 @@ void bind_types(nb::module_& m) {
   nb::class_<Device>(m, "device", "Where a tensor lives: device(\"cpu\"), device(\"cuda:0\").")
       .def(
           "__init__",
-          [](Device* self, nb::handle device) { new (self) Device(parse_device(device)); },
-          "device"_a)
+          [](Device* self, nb::handle device, std::optional<int> index) {
+            const nb::object named =
+                index ? nb::object(nb::str("{}:{}").format(device, *index)) : nb::borrow(device);
+            new (self) Device(parse_device(named));
+          },
+          "type"_a, "index"_a = nb::none())
       .def_prop_ro(
           "type",
           [](Device d) {

@@ -76,6 +76,17 @@ void bind_writes(nb::class_<Tensor>& tensor) {
       },
       "value"_a, nb::rv_policy::reference, ReleaseGil(), "Sets every element.");
   tensor.def(
+      "fill_",
+      [](Tensor& t, const Tensor& value) -> Tensor& {
+        check<ShapeError>(value.rank() == 0,
+                          "fill_: expected a number or a tensor without axes, "
+                          "got one of shape {}",
+                          value.shape());
+        copy_(t, value);
+        return t;
+      },
+      "value"_a, nb::rv_policy::reference, ReleaseGil());
+  tensor.def(
       "zero_",
       [](Tensor& t) -> Tensor& {
         fill_(t, 0);

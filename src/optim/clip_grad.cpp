@@ -2,7 +2,9 @@
 
 #include "mica/autograd/autograd.h"
 #include "mica/core/check.h"
+#include "mica/ops/concat/concat.h"
 #include "mica/ops/fill/fill.h"
+#include "mica/ops/linalg/linalg.h"
 #include "mica/ops/optimizer_update/optimizer_update.h"
 
 namespace mica::optim {
@@ -27,14 +29,22 @@ void set_grads(const Tensors& parameters, const Tensors& grads) {
 
 }  // namespace
 
-Tensor clip_grad_norm_(const Tensors& parameters, double max_norm) {
+Tensor get_total_norm(const Tensors& tensors, double norm_type) {
+  if (tensors.empty()) return zeros({});
+  if (norm_type == 2) return total_norm(tensors);
+  Tensors norms;
+  for (const Tensor& t : tensors) norms.push_back(linalg::vector_norm(t, norm_type));
+  return linalg::vector_norm(stack(norms), norm_type);
+}
+
+Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, double norm_type) {
   check(max_norm >= 0, "optim::clip_grad_norm_: max_norm must not be negative, got {}", max_norm);
   const NoGrad guard;
   const Tensors some = with_gradient(parameters);
   if (some.empty())
     return zeros({}, {.device = parameters.empty() ? Device() : parameters[0].device()});
   const Tensors grads = grads_of(some);
-  const Tensor norm = total_norm(grads);
+  const Tensor norm = get_total_norm(grads, norm_type);
   set_grads(some, clip_by_norm(norm, grads, max_norm));
   return norm;
 }

@@ -459,7 +459,7 @@ MEMBERS_CPP_ONLY = {
     "LSTMImpl": {"forward takes packed sequences too": "forward_packed"},
     "PlainRecurrentImpl": {"forward takes packed sequences too": "forward_packed"},
     "RecurrentCellImpl": {"its class says it": "mode"},
-    "RecurrentLayerImpl": {"its class says it": "mode", "parameters() in Python": "weights"},
+    "RecurrentLayerImpl": {"parameters() in Python": "weights"},
     "Schedule": {"what it is in device memory": "pieces"},
     "SparseTensor": {"None in Python": "defined"},
     "Stream": {"the inside of streams": "defined state"},
@@ -474,6 +474,10 @@ MEMBERS_CPP_ONLY = {
 
 # Members of a Python class that C++ has under another name or not at all, with the reason.
 MEMBERS_PYTHON_ONLY = {
+    **{
+        f"nn.Transformer{kind}Layer": {"an option that C++ keeps to itself": "norm_first"}
+        for kind in ("Encoder", "Decoder")
+    },
     **{
         f"nn.{layer}": {"PyTorch's programs call it": "flatten_parameters"}
         for layer in ("GRU", "LSTM", "RNN")
@@ -762,6 +766,9 @@ WITHOUT_EFFECT = {"inplace": "results are tensors of their own; a compiled step 
 
 # Layers whose parameters can be put on a device, or made of a dtype, as they are made.
 PLACED = [
+    "MultiheadAttention",
+    "TransformerDecoderLayer",
+    "TransformerEncoderLayer",
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
@@ -840,7 +847,7 @@ PARAMETERS_CPP_ONLY = {
     "`lengths` may be fractions, and generator is the seed": (
         "data.random_split.fractions data.random_split.seed"
     ),
-    "device('cuda:1')": "device.index device.kind",
+    "device('cuda:1')": "device.kind",
     "dictionaries in a list": (
         "optim.ASGD.groups optim.Adadelta.groups optim.Adafactor.groups optim.Adagrad.groups "
         "optim.Adam.groups optim.AdamW.groups "
@@ -883,7 +890,16 @@ PARAMETERS_PYTHON_ONLY = {
     "PyTorch's older words for atol and rtol": "linalg.matrix_rank.tol linalg.pinv.rcond",
     "`module` or `function` in C++": "inference.optimize.net",
     "a part of C++'s QuantizeOptions": "inference.optimize.calibrate",
-    "refused": "nn.MultiheadAttention.add_bias_kv nn.MultiheadAttention.add_zero_attn",
+    "refused": (
+        "nn.MultiheadAttention.add_bias_kv nn.MultiheadAttention.add_zero_attn "
+        "nn.Embedding.max_norm nn.Embedding.scale_grad_by_freq nn.Module.load_state_dict.assign"
+    ),
+    "PyTorch's words, taken without effect": (
+        "grad.only_inputs nn.Embedding.norm_type nn.Embedding.sparse optim.clip_grad_norm_.foreach"
+    ),
+    "what is done with undefined gradients": "grad.allow_unused grad.materialize_grads",
+    "looks at the norm on the host": "optim.clip_grad_norm_.error_if_nonfinite",
+    "a text, or a kind of device": "device.type",
     "attend() and run() in C++": (
         "nn.MultiheadAttention.forward.average_attn_weights "
         "nn.MultiheadAttention.forward.is_causal nn.MultiheadAttention.forward.need_weights "
@@ -988,7 +1004,7 @@ PARAMETERS_PYTHON_ONLY = {
         "data.DataLoader.generator data.DataLoader.multiprocessing_context "
         "data.DataLoader.persistent_workers data.DataLoader.pin_memory "
         "data.DataLoader.timeout data.DataLoader.worker_init_fn data.random_split.generator "
-        "device.device io.load.map_location io.load.weights_only "
+        "io.load.map_location io.load.weights_only "
         "nn.Module.load_state_dict.strict optim.Optimizer.step.closure "
         "optim.Optimizer.zero_grad.set_to_none train.accuracy.labels"
     ),

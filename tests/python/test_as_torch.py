@@ -357,3 +357,146 @@ def test_more_names(tmp_path):
     )
     done = run(tmp_path, program)
     assert done.returncode == 0, done.stderr
+
+
+BATCHES = """
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+
+class Words(Dataset):
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, i):
+        return {"image": torch.full((2,), float(i)), "name": f"w{i}", "more": (i, [str(i)])}
+
+
+batches = list(DataLoader(Words(), 2, num_workers=2))
+assert [b["name"] for b in batches] == [["w0", "w1"], ["w2", "w3"], ["w4"]]
+assert batches[2]["image"].tolist() == [[4.0, 4.0]] and batches[0]["more"][0].tolist() == [0, 1]
+assert batches[1]["more"][1] == [["2", "3"]] or batches[1]["more"][1] == [("2", "3")]
+pairs = [("a", 1), ("bb", 2), ("c", 3)]
+texts = DataLoader(pairs, batch_size=2, collate_fn=lambda b: ([t for t, _ in b], b[0][1]))
+assert list(texts) == [(["a", "bb"], 1), (["c"], 3)]
+assert list(DataLoader(list(range(3)), batch_size=None)) == [0, 1, 2]
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(["x", "yy", "zzz"])
+
+
+assert list(DataLoader(Stream(), batch_size=2)) == [["x", "yy"], ["zzz"]]
+loader = DataLoader(Words(), batch_size=2, shuffle=True, drop_last=True)
+assert type(loader.sampler).__name__ == "RandomSampler" and loader.drop_last and len(loader) == 2
+for batch in loader:
+    break
+assert len(list(loader)) == 2 and not loader._made
+"""
+
+OPTIMIZERS = """
+import torch
+
+net = torch.nn.Linear(2, 1)
+optim = torch.optim
+for make in (lambda p: optim.Adam(p, lr=0.1), lambda p: optim.SGD(p, 0.1, momentum=0.9)):
+    optimizer = make(net.parameters())
+    assert optimizer.state_dict()["state"] == {} and len(optimizer.state) == 0
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(torch.ones(4, 2)).pow(2).mean().backward()
+        optimizer.step()
+    state = optimizer.state_dict()
+    assert state["param_groups"][0]["lr"] == 0.1 and state["param_groups"][0]["params"] == [0, 1]
+    name = "exp_avg" if "Adam" in type(optimizer).__name__ else "momentum_buffer"
+    assert sorted(state["state"]) == [0, 1]
+    assert torch.equal(optimizer.state[net.weight][name], state["state"][0][name])
+    torch.save(state, "optimizer.pt")
+    other = make(net.parameters())
+    other.load_state_dict(torch.load("optimizer.pt"))
+    assert torch.equal(other.state[net.bias][name], optimizer.state[net.bias][name])
+    before = [p.detach().clone() for p in net.parameters()]
+    optimizer.step()
+    once = [p.detach().clone() for p in net.parameters()]
+    for p, b in zip(net.parameters(), before):
+        p.data.copy_(b)
+    other.step()
+    assert all(torch.equal(p, q) for p, q in zip(net.parameters(), once))
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+plateau.step(2.0)
+assert plateau.best == 2.0 and plateau.num_bad_epochs == 0
+assert torch.optim.lr_scheduler.StepLR(make([net.weight]), 1).base_lrs == [0.1]
+"""
+
+WORDS = """
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.autograd.functional import hessian, jacobian, vjp
+from torch.distributions import Laplace, MultivariateNormal
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrize import is_parametrized
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
+
+x = torch.arange(6.0).reshape(2, 3)
+assert x.shape == torch.Size([2, 3]) and isinstance(x.size(), torch.Size)
+assert x.shape.numel() == 6 and isinstance(x.shape[:1], torch.Size) and x.shape[-1] == 3
+assert torch.zeros(x.shape).shape == torch.zeros(torch.Size([2]) + (3,)).shape
+assert x.new(2, 1).shape == (2, 1) and x.new([1.0, 2.0]).tolist() == [1, 2]
+assert torch.full((2,), 3).dtype == torch.int64 and torch.full((1,), True).dtype == torch.bool
+assert torch.full((2,), 3, dtype=torch.float).dtype == torch.float32
+assert torch.randint_like(x, 0, 3).dtype == torch.float32
+assert np.allclose(np.sqrt(x), np.sqrt(x.numpy())) and isinstance(np.ones(3) * x[0], torch.Tensor)
+with torch.device("cpu"):
+    assert nn.Linear(1, 1).weight.is_cpu
+assert torch.normal(0.0, 1.0, (2, 3)).shape == (2, 3)
+assert torch.round(torch.tensor([1.26]), decimals=1).allclose(torch.tensor([1.3]))
+three = torch.ones(3).scatter_(0, torch.tensor([0, 2]), 3.0, reduce="multiply")
+assert three.tolist() == [3, 1, 3]
+assert three.scatter(0, torch.tensor([1]), 5.0).tolist() == [3, 5, 3]
+assert three.scatter(0, torch.tensor([1]), torch.ones(1), reduce="add").tolist() == [3, 2, 3]
+p, t = torch.sigmoid(x), (x > 2).float()
+assert F.binary_cross_entropy(p, t, size_average=False) == F.binary_cross_entropy(
+    p, t, reduction="sum")
+assert F.mse_loss(p, t, reduce=False).shape == (2, 3)
+assert torch.equal(torch.special.expit(x), p) and torch.special.entr(torch.zeros(1)) == 0
+assert torch.equal(torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x)), x)
+v = torch.tensor([1.0, 2.0])
+assert torch.equal(jacobian(lambda a: a**2, v), torch.diag(2 * v))
+assert torch.equal(hessian(lambda a: (a**3).sum(), v), torch.diag(6 * v))
+one, two = jacobian(lambda a, b: a * b, (v, v + 1))
+assert torch.equal(one, torch.diag(v + 1)) and torch.equal(two, torch.diag(v))
+assert torch.equal(vjp(lambda a: a**2, v, torch.ones(2))[1], 2 * v)
+net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+net._modules["0"] = nn.Identity()
+assert type(net[0]) is nn.Identity and list(net[1]._parameters) == ["weight", "bias"]
+assert sorted(net[1]._buffers) == ["num_batches_tracked", "running_mean", "running_var"]
+assert net[1]._get_name() == "BatchNorm1d" and is_parametrized(weight_norm(nn.Linear(2, 2)))
+average = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+average.update_parameters(net)
+net[1].weight.data.fill_(11.0)
+average.update_parameters(net)
+assert torch.allclose(average.module[1].weight, torch.full((2,), 2.0))
+assert average.n_averaged == 2 and average(torch.ones(3, 2)).shape == (3, 2)
+update_bn([torch.eye(2), torch.eye(2)], net)
+assert torch.allclose(net[1].running_mean, torch.tensor(0.5))
+with sdpa_kernel(SDPBackend.MATH):
+    F.scaled_dot_product_attention(x[None], x[None], x[None])
+c = torch.tensor([[2.0, 0.5], [0.5, 1.0]])
+d = MultivariateNormal(torch.zeros(2), c)
+expected = -0.5 * (v @ torch.linalg.inv(c) @ v + torch.logdet(c)) - np.log(2 * np.pi)
+assert torch.allclose(d.log_prob(v), expected) and d.sample((4,)).shape == (4, 2)
+assert torch.allclose(Laplace(0.0, 2.0).log_prob(torch.tensor(1.0)), torch.tensor(-1.8862944))
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [BATCHES, OPTIMIZERS, WORDS], ids=["batches", "optimizers", "words"]
+)
+def test_what_programs_say(tmp_path, text):
+    done = run(tmp_path, text)
+    assert done.returncode == 0, done.stderr

@@ -63,6 +63,21 @@ def test_pictures_are_there_and_small(page):
         assert picture.suffix == ".svg" or picture.stat().st_size <= 150_000, name
 
 
+def test_both_readmes_hold_the_same():
+    """Their links, pictures and code are equal but for comments: what one says the other says."""
+    pages = [(ROOT / name).read_text() for name in ("README.md", "README.zh-CN.md")]
+    assert len({tuple(re.findall(r"^#+ ", page, re.MULTILINE)) for page in pages}) == 1
+    links, code = [], []
+    for page in pages:
+        found = [
+            link for link in re.findall(r"\]\(([^)]+)\)", page) if not link.startswith("README")
+        ]
+        links.append(sorted(set(found)))
+        code.append([squeezed(re.sub(r"#.*", "", text)) for _, text in BLOCK.findall(page)])
+    assert links[0] == links[1]
+    assert code[0] == code[1]
+
+
 def test_adding_an_operator_takes_as_many_files_as_is_said():
     words = {
         number: name

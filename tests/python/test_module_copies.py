@@ -164,7 +164,7 @@ def test_what_cannot_be_copied_says_so():
     with pytest.raises(mica.Error, match=r"deepcopy: this tensor is a result.*detach"):
         copy.deepcopy(net)
     with pytest.raises(TypeError, match="state_dict"):
-        pickle.dumps(mica.models.mlp(4))  # made in C++
+        pickle.dumps(mica.models.resnet18(num_classes=2))  # of a class that Python does not know
 
 
 def test_running_statistics_can_be_assigned():

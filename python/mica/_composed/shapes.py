@@ -208,16 +208,20 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return made.reshape(input.shape)
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **_: Any) -> Tensor:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, **_: Any
+) -> Tensor:  # fmt: skip
     """(2, n): the rows and columns of a matrix's lower triangle."""
     places = [(i, j) for i in range(row) for j in range(min(max(i + offset + 1, 0), col))]
-    return m.tensor(places, dtype=m.int64, device=device).reshape(-1, 2).T.contiguous()
+    return m.tensor(places, dtype=dtype or m.int64, device=device).reshape(-1, 2).T.contiguous()
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None, **_: Any) -> Tensor:
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, **_: Any
+) -> Tensor:  # fmt: skip
     """(2, n): the rows and columns of a matrix's upper triangle."""
     places = [(i, j) for i in range(row) for j in range(min(max(i + offset, 0), col), col)]
-    return m.tensor(places, dtype=m.int64, device=device).reshape(-1, 2).T.contiguous()
+    return m.tensor(places, dtype=dtype or m.int64, device=device).reshape(-1, 2).T.contiguous()
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:

@@ -29,8 +29,9 @@ _OPTIMIZERS = (
 ).split()
 
 _DISTRIBUTIONS = (
-    "bernoulli categorical distribution exponential independent kl normal uniform".split()
-)
+    "bernoulli categorical distribution exponential independent kl laplace multivariate_normal "
+    "normal uniform"
+).split()
 
 SOURCES: dict[str, tuple[str, ...]] = {
     "torch": ("mica", "mica.nn.functional"),  # torch.conv2d and the like
@@ -52,6 +53,8 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "torch.nn.utils": ("mica.nn.utils",),
     "torch.nn.utils.clip_grad": ("mica.nn.utils",),
     "torch.nn.utils.convert_parameters": ("mica.nn.utils",),
+    "torch.nn.utils.parametrizations": ("mica.nn.utils.parametrizations",),
+    "torch.nn.utils.parametrize": ("mica.nn.utils.parametrize",),
     "torch.nn.utils.rnn": ("mica.nn.utils.rnn",),
     "torch.optim": ("mica.optim",),
     "torch.optim.lr_scheduler": ("mica.optim.lr_scheduler",),

@@ -4,7 +4,7 @@ import typing as _typing
 from importlib import import_module as _import_module
 
 from mica._mica import nn as _nn
-from mica.nn import _backward_hooks
+from mica.nn import _backward_hooks, _embedding
 from mica.nn import functional as functional
 from mica.nn import init as init
 from mica.nn import utils as utils
@@ -173,6 +173,7 @@ UpsamplingBilinear2d = _nn.UpsamplingBilinear2d
 UpsamplingNearest2d = _nn.UpsamplingNearest2d
 
 _backward_hooks.add_methods()
+_embedding.add_methods()
 
 if _typing.TYPE_CHECKING:
     from mica.nn.layers import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss

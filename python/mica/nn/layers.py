@@ -10,7 +10,7 @@ import mica._mica as m
 from mica._mica import Tensor
 from mica._mica import functional as _f
 from mica._mica import nn as _nn
-from mica.nn import _functional
+from mica.nn import _embedding, _functional
 
 
 class AlphaDropout(_nn.Module):
@@ -66,6 +66,8 @@ class EmbeddingBag(_nn.Module):
         if padding_idx is not None:
             weight[padding_idx] = 0
         self.weight = _nn.Parameter(weight)
+
+    from_pretrained = classmethod(_embedding.from_pretrained)
 
     def forward(
         self, input: Tensor, offsets: Tensor | None = None,

@@ -42,3 +42,4 @@ chained = _optim.chained
 accumulate_backward = _optim.accumulate_backward
 clip_grad_norm_ = _optim.clip_grad_norm_
 clip_grad_value_ = _optim.clip_grad_value_
+get_total_norm = _optim.get_total_norm

@@ -11,6 +11,7 @@ from mica.nn.vectors import vector_to_parameters as vector_to_parameters
 
 clip_grad_norm_ = _optim.clip_grad_norm_
 clip_grad_value_ = _optim.clip_grad_value_
+get_total_norm = _optim.get_total_norm
 
 if _typing.TYPE_CHECKING:
     from mica.nn.utils import parametrizations as parametrizations

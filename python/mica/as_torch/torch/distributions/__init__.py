@@ -128,6 +128,74 @@ class Exponential(Distribution):
         return 1 - self.rate.log()
 
 
+class Laplace(Distribution):
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: Any = None) -> None:
+        self.loc, self.scale = _all(loc, scale)
+        super().__init__(self.loc.shape)
+
+    mean = mode = property(lambda self: self.loc)
+    variance = property(lambda self: 2 * self.scale**2)
+
+    def rsample(self, sample_shape: Any = ()) -> mica.Tensor:
+        shape = self._extended(sample_shape)
+        u = mica.rand(shape, dtype=self.loc.dtype, device=self.loc.device) - 0.5
+        return self.loc - self.scale * u.sign() * mica.log1p(-2 * u.abs())
+
+    def log_prob(self, value: mica.Tensor) -> mica.Tensor:
+        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+
+    def entropy(self) -> mica.Tensor:
+        return 1 + (2 * self.scale).log()
+
+
+class MultivariateNormal(Distribution):
+    """By its covariance, its inverse, or the triangular factor of the covariance."""
+
+    has_rsample = True
+
+    def __init__(
+        self, loc: mica.Tensor, covariance_matrix: Any = None, precision_matrix: Any = None,
+        scale_tril: Any = None, validate_args: Any = None,
+    ) -> None:  # fmt: skip
+        given = [m for m in (covariance_matrix, precision_matrix, scale_tril) if m is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "MultivariateNormal: expected one of covariance_matrix, precision_matrix and "
+                "scale_tril"
+            )
+        if scale_tril is None:
+            matrix = mica.linalg.inv(given[0]) if precision_matrix is not None else given[0]
+            scale_tril = mica.linalg.cholesky(matrix)
+        shape = mica.broadcast_shapes(scale_tril.shape[:-2], loc.shape[:-1])
+        self.loc = loc.expand([*shape, loc.shape[-1]])
+        self.scale_tril = scale_tril.expand([*shape, *scale_tril.shape[-2:]])
+        super().__init__(shape, loc.shape[-1:])
+
+    mean = mode = property(lambda self: self.loc)
+    covariance_matrix = property(lambda self: self.scale_tril @ self.scale_tril.mT)
+    variance = property(lambda self: (self.scale_tril**2).sum(-1))
+
+    def rsample(self, sample_shape: Any = ()) -> mica.Tensor:
+        shape = self._extended(sample_shape)
+        eps = mica.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc + (self.scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
+
+    def _half_log_det(self) -> mica.Tensor:
+        return self.scale_tril.diagonal(0, -2, -1).log().sum(-1)
+
+    def log_prob(self, value: mica.Tensor) -> mica.Tensor:
+        away = (value - self.loc).unsqueeze(-1)
+        factor = self.scale_tril.expand([*away.shape[:-1], away.shape[-2]])
+        scaled = mica.linalg.solve_triangular(factor, away, upper=False)
+        constant = away.shape[-2] * math.log(2 * math.pi)
+        return -0.5 * (constant + (scaled**2).sum([-2, -1])) - self._half_log_det()
+
+    def entropy(self) -> mica.Tensor:
+        return 0.5 * self.loc.shape[-1] * (1 + math.log(2 * math.pi)) + self._half_log_det()
+
+
 class Bernoulli(Distribution):
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
         if (probs is None) == (logits is None):

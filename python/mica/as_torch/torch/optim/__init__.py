@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import mica
@@ -34,6 +35,8 @@ _rates = Optimizer.param_groups
 
 class _WithStep:
     """What a class gets that derives from Optimizer and has a `step` of its own."""
+
+    state: Any = None  # its own, in the place of what mica's optimizers show
 
     def _begin(self, params: Any, defaults: dict[str, Any]) -> None:
         given = list(params)
@@ -110,7 +113,61 @@ def _init_subclass(cls: type, **options: Any) -> None:
 
 
 _load = Optimizer.load_state_dict
+_own_state = Optimizer.state_dict
 _NAMES = {"momentum_buffer": "momentum"}  # what is called otherwise in mica's optimizers
+_THEIRS = {own: theirs for theirs, own in _NAMES.items()}
+
+
+def _states(self: Any) -> dict[int, dict[str, Any]]:
+    """The tensors of each parameter that was updated, by its number and under PyTorch's names."""
+    own = _own_state(self)
+    step = own["step"].float() if "step" in own else None
+    states: dict[int, dict[str, Any]] = {}
+    if step is not None and not step.item():
+        return states
+    for name, value in own.items():
+        number, _, key = name.partition(".")
+        if key and number.isdigit():
+            state = states.setdefault(int(number), {} if step is None else {"step": step})
+            state[_THEIRS.get(key, key)] = value
+    return states
+
+
+def _state_dict(self: Any) -> dict[str, Any]:
+    """In PyTorch's form: options by group, tensors by parameter."""
+    first = 0
+    groups = []
+    for group in self.param_groups:
+        count = len(group["params"])
+        options = {key: group[key] for key in group if key != "params"}
+        groups.append(options | {"params": list(range(first, first + count))})
+        first += count
+    return {"state": _states(self), "param_groups": groups}
+
+
+class _ByParameter(Mapping):
+    """States by parameter: by where its numbers lie, since another object may stand for it."""
+
+    def __init__(self, params: list[Any], states: dict[int, dict[str, Any]]) -> None:
+        self._of = {params[i].data_ptr(): (params[i], state) for i, state in states.items()}
+
+    def __getitem__(self, parameter: Any) -> dict[str, Any]:
+        found = self._of.get(parameter.data_ptr())
+        return found[1] if found else {}
+
+    def __contains__(self, parameter: Any) -> bool:
+        return parameter.data_ptr() in self._of
+
+    def __iter__(self) -> Iterator[Any]:
+        return (parameter for parameter, _ in self._of.values())
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+
+def _state(self: Any) -> _ByParameter:
+    params = [p for group in self.param_groups for p in group["params"]]
+    return _ByParameter(params, _states(self))
 
 
 def _load_state_dict(self: Any, state_dict: dict[str, Any]) -> None:
@@ -122,7 +179,7 @@ def _load_state_dict(self: Any, state_dict: dict[str, Any]) -> None:
         for key, value in loaded.items():
             if key != "params" and key in group:
                 group[key] = value
-    own = self.state_dict()
+    own = _own_state(self)
     for number, state in state_dict["state"].items():
         given = {key: value for key, value in state.items() if value is not None}
         step = given.pop("step", 1 if given else 0)  # SGD counts none; its first is another
@@ -136,6 +193,8 @@ def _load_state_dict(self: Any, state_dict: dict[str, Any]) -> None:
 
 
 Optimizer.load_state_dict = _load_state_dict
+Optimizer.state_dict = _state_dict
+Optimizer.state = property(_state)
 Optimizer.__init__ = _init
 Optimizer.__init_subclass__ = classmethod(_init_subclass)
 
@@ -163,4 +222,15 @@ _from_pytorch(
 _PLATEAU = ("best", "num_bad_epochs", "cooldown_counter")
 _from_pytorch(
     mica.optim.lr_scheduler.ReduceLROnPlateau, {n: n for n in _PLATEAU} | {"lr": "_last_lr"}
+)
+
+
+def _number(name: str) -> property:
+    return property(lambda self: self.state_dict()[name].item())
+
+
+for _name in ("best", "num_bad_epochs", "cooldown_counter"):
+    setattr(mica.optim.lr_scheduler.ReduceLROnPlateau, _name, _number(_name))
+mica.optim.lr_scheduler.LRScheduler.base_lrs = property(
+    lambda self: self.state_dict()["initial_lr"].tolist()
 )

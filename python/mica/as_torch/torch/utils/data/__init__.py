@@ -187,17 +187,68 @@ class _Drawn(_Stream):
         return (self.dataset[i] for i in self.sampler)
 
 
+class _Rows:
+    """A list of examples, which mica's loader would take for arrays, as a data set."""
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self.rows = rows
+
+    def __getitem__(self, index: int) -> Any:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 class DataLoader(mica.data.DataLoader):
-    """mica's, which prepares batches in threads; a batch is a list, as PyTorch's is."""
+    """mica's, which prepares batches in threads; a batch is what `collate_fn` made, whatever that
+    is: mica's loader carries its number."""
 
     def __init__(self, dataset: Any, *args: Any, **options: Any) -> None:
         for name in ("pin_memory_device", "in_order"):  # batches come in order always
             options.pop(name, None)
         names = ("batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
         options = dict(zip(names, args, strict=False)) | options
-        if options.get("collate_fn") is None and options.get("batch_size", 1) is not None:
-            options["collate_fn"] = default_collate
+        self.num_workers = options.get("num_workers", 0)
+        self.pin_memory = options.get("pin_memory", False)
+        self.generator = options.get("generator")
+        self.batch_sampler = options.get("batch_sampler")
+        self.sampler = options.get("sampler") or self._default_sampler(dataset, options)
+        alone = options.get("batch_size", 1) is None
+        collate = options.get("collate_fn") or (default_convert if alone else default_collate)
+        self.collate_fn = collate
+        self._made: dict[int, Any] = {}
+        self._numbers = itertools.count()
+        self._walks = 0
+
+        def make(examples: list[Any]) -> mica.Tensor:
+            number = next(self._numbers)
+            self._made[number] = collate(examples[0] if alone else examples)
+            return mica.tensor(number)
+
+        options["collate_fn"] = make
+        if alone:
+            options["batch_size"] = 1
+        if isinstance(dataset, list | tuple | range | str):
+            dataset = _Rows(dataset)
         sampler = options.get("sampler")
         if sampler is not None and (not hasattr(sampler, "__len__") or len(sampler) > _MANY):
             dataset = _Drawn(dataset, options.pop("sampler"))
         super().__init__(dataset, **options)
+
+    def _default_sampler(self, dataset: Any, options: dict[str, Any]) -> Any:
+        """What PyTorch's loader would have; mica's draws the order itself."""
+        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+            return None
+        kind = RandomSampler if options.get("shuffle") else mica.data.SequentialSampler
+        return kind(dataset)
+
+    def __iter__(self) -> Any:
+        self._walks += 1
+        try:
+            for number in super().__iter__():
+                yield self._made.pop(int(number))
+        finally:
+            self._walks -= 1
+            if not self._walks:  # what was made ahead for a walk that was left
+                self._made.clear()
