@@ -2,6 +2,7 @@
 #include "mica/amp/amp.h"
 
 #include "python/src/bindings.h"
+#include "python/src/values.h"
 
 namespace mica::python {
 namespace {
@@ -65,10 +66,12 @@ void bind_grad_scaler(nb::module_& m) {
           "backoff_factor"_a = 0.5, "growth_interval"_a = 2000, "enabled"_a = true)
       .def(
           "scale",
-          [](const GradScaler& self, const Tensor& outputs) {
-            return without_gil([&] { return self.scale(outputs); });
+          [](const GradScaler& self, const nb::object& outputs) {
+            const Values given = values_from(outputs, ValuesPath("outputs"));
+            return values_to_python(without_gil(
+                [&] { return map_leaves(given, [&](const Tensor& t) { return self.scale(t); }); }));
           },
-          "outputs"_a, "outputs times the scale, for backward.")
+          "outputs"_a, "outputs, a tensor or several, times the scale, for backward.")
       .def(
           "unscale_",
           [](GradScaler& self, const optim::Optimizer& optimizer) {
@@ -96,6 +99,23 @@ void bind_grad_scaler(nb::module_& m) {
       .def("get_scale", &GradScaler::get_scale, ReleaseGil(), "The scale; waits for the device.")
       .def("is_enabled", &GradScaler::is_enabled, "Whether it scales at all.")
       .def(
+          "get_growth_factor", [](const GradScaler& self) { return self.options().growth_factor; },
+          "What the scale grows by.")
+      .def("set_growth_factor", &GradScaler::set_growth_factor, ReleaseGil(), "new_factor"_a,
+           "Another one from now on.")
+      .def(
+          "get_backoff_factor",
+          [](const GradScaler& self) { return self.options().backoff_factor; },
+          "What the scale is multiplied by where gradients are not finite.")
+      .def("set_backoff_factor", &GradScaler::set_backoff_factor, ReleaseGil(), "new_factor"_a,
+           "Another one from now on.")
+      .def(
+          "get_growth_interval",
+          [](const GradScaler& self) { return self.options().growth_interval; },
+          "Steps without an overflow until the scale grows.")
+      .def("set_growth_interval", &GradScaler::set_growth_interval, ReleaseGil(), "new_interval"_a,
+           "Another one from now on.")
+      .def(
           "state_dict",
           [](const GradScaler& self) {
             nb::dict state;
@@ -116,12 +136,18 @@ void bind_grad_scaler(nb::module_& m) {
             if (!self.is_enabled()) return;
             const double scale = number_in(state, "scale");
             const auto tracker = static_cast<int64_t>(number_in(state, "_growth_tracker"));
+            const double growth = number_in(state, "growth_factor");
+            const double backoff = number_in(state, "backoff_factor");
+            const auto interval = static_cast<int64_t>(number_in(state, "growth_interval"));
             without_gil([&] {
               self.load_state_dict({{"scale", full({}, scale)},
                                     {"growth_tracker", full({}, tracker, {DType::i64})}});
+              self.set_growth_factor(growth);
+              self.set_backoff_factor(backoff);
+              self.set_growth_interval(interval);
             });
           },
-          "state_dict"_a, "Takes scale and counter over.");
+          "state_dict"_a, "Takes scale, counter and options over.");
 }
 
 }  // namespace

@@ -9,10 +9,9 @@
 
 namespace mica::amp {
 
-GradScaler::GradScaler(Device device, const GradScalerOptions& options)
-    : options_(options),
-      scale_(full({}, options.init_scale, {.dtype = DType::f32, .device = device})),
-      growth_tracker_(zeros({}, {.dtype = DType::i64, .device = device})) {
+namespace {
+
+const GradScalerOptions& checked(const GradScalerOptions& options) {
   check(options.init_scale > 0 && std::isfinite(options.init_scale),
         "amp::GradScaler: init_scale must be positive, got {}", options.init_scale);
   check(options.growth_factor > 1, "amp::GradScaler: growth_factor must be above 1, got {}",
@@ -21,7 +20,15 @@ GradScaler::GradScaler(Device device, const GradScalerOptions& options)
         "amp::GradScaler: backoff_factor must be between 0 and 1, got {}", options.backoff_factor);
   check(options.growth_interval > 0, "amp::GradScaler: growth_interval must be positive, got {}",
         options.growth_interval);
+  return options;
 }
+
+}  // namespace
+
+GradScaler::GradScaler(Device device, const GradScalerOptions& options)
+    : options_(checked(options)),
+      scale_(full({}, options.init_scale, {.dtype = DType::f32, .device = device})),
+      growth_tracker_(zeros({}, {.dtype = DType::i64, .device = device})) {}
 
 Tensor GradScaler::scale(const Tensor& loss) const {
   return options_.enabled ? loss * scale_ : loss;
@@ -71,7 +78,8 @@ void GradScaler::update() {
   unscaled_.clear();
   const Tensor count = growth_tracker_ + 1;
   const Tensor grown = scale_ * options_.growth_factor;
-  const Tensor grows = eq(count, options_.growth_interval);
+  // Not eq: the interval may be a shorter one since.
+  const Tensor grows = ge(count, options_.growth_interval);
   const Tensor kept = where(logical_and(grows, isfinite(grown)), grown, scale_);
   const Tensor none = zeros_like(count);
   copy_(scale_, where(finite, kept, scale_ * options_.backoff_factor));
@@ -85,6 +93,29 @@ void GradScaler::set_scale(double scale) {
         scale);
   const NoGrad guard;
   fill_(scale_, scale);
+}
+
+// What update() computes with is a constant in a compiled function.
+void GradScaler::set_options(const GradScalerOptions& options) {
+  if (options == options_) return;
+  options_ = checked(options);
+  scale_.storage()->note_replacement();
+}
+
+void GradScaler::set_growth_factor(double new_factor) {
+  GradScalerOptions options = options_;
+  options.growth_factor = new_factor;
+  set_options(options);
+}
+void GradScaler::set_backoff_factor(double new_factor) {
+  GradScalerOptions options = options_;
+  options.backoff_factor = new_factor;
+  set_options(options);
+}
+void GradScaler::set_growth_interval(int64_t new_interval) {
+  GradScalerOptions options = options_;
+  options.growth_interval = new_interval;
+  set_options(options);
 }
 
 std::map<std::string, Tensor> GradScaler::state_dict() const {

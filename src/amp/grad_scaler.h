@@ -14,6 +14,8 @@ struct GradScalerOptions {
   double backoff_factor = 0.5;
   int64_t growth_interval = 2000;  ///< steps without an overflow until the scale grows
   bool enabled = true;             ///< else losses and steps pass as they are
+
+  bool operator==(const GradScalerOptions&) const = default;
 };
 
 /// Keeps gradients of f16 within its range: the loss is scaled before backward, the gradients are
@@ -48,6 +50,10 @@ class GradScaler {
   double get_scale() const;
   /// A new scale from now on.
   void set_scale(double scale);
+  /// Others from now on; functions that were compiled with the ones before are captured again.
+  void set_growth_factor(double new_factor);
+  void set_backoff_factor(double new_factor);
+  void set_growth_interval(int64_t new_interval);
 
   /// Handles to the state itself: "scale" and "growth_tracker". clone() what is to be kept.
   std::map<std::string, Tensor> state_dict() const;
@@ -60,6 +66,7 @@ class GradScaler {
     bool stepped = false;
   };
   Unscaled* find(const optim::Optimizer& optimizer);
+  void set_options(const GradScalerOptions& options);
 
   GradScalerOptions options_;
   Tensor scale_;           ///< f32 []

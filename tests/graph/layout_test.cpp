@@ -244,6 +244,23 @@ TEST(Layout, OnTheCpuProductsOfBf16RunInChannelsLast) {
   EXPECT_THAT(plan.kernels(), Not(Contains(testing::HasSubstr("conv2d_wgrad: reference"))));
 }
 
+TEST(Layout, OnTheCpuWindowsOutsideOfImagesAreNotMultiplied) {
+  manual_seed(7);
+  const nn::Sequential net(nn::Conv2d({.in = 32, .out = 64, .kernel = 3, .padding = 1}),
+                           nn::Conv2d({.in = 64, .out = 32, .kernel = 3, .padding = 1}));
+  for (const bool low : {false, true}) {
+    if (low && !has_bf16_products()) continue;
+    const auto step = compile([&](const Tensor& x) {
+      const Autocast region(DeviceKind::cpu, DType::bf16, low);
+      return grad({mean(square(net(x)))}, net.parameters());
+    });
+    step(uniform({16, 32, 1, 1}, -1, 1));
+    const auto kernels = step.function()->plan()->kernels();
+    for (const char* op : {"conv2d", "conv2d_dgrad", "conv2d_wgrad"})
+      EXPECT_THAT(kernels, Contains(std::string(op) + ": onednn")) << low;
+  }
+}
+
 TEST(Layout, TheOtherDevicesKeepTheirs) {
   Graph g = Halves().captured(stack).graph;
   choose_layout(g);

@@ -239,7 +239,10 @@ CPP_ONLY = {
 # Python names that C++ has under another or not at all, with the reason.
 PYTHON_ONLY = {
     "mica.fft": {"two axes, which C++ names": "fft2 ifft2 irfft2 rfft2"},
-    "mica.amp": {"mica.autocast, as in PyTorch": "autocast"},
+    "mica.amp": {
+        "mica.autocast, as in PyTorch": "autocast",
+        "PyTorch's decorators for functions of Python": "custom_bwd custom_fwd",
+    },
     "mica": {
         "PyTorch's names for what C++ calls otherwise": (
             "ValuesIndices amax amin as_tensor autocast bitwise_left_shift bitwise_right_shift cat "
@@ -481,6 +484,9 @@ MEMBERS_PYTHON_ONLY = {
     **{
         f"nn.{layer}": {"PyTorch's programs call it": "flatten_parameters"}
         for layer in ("GRU", "LSTM", "RNN")
+    },
+    "amp.GradScaler": {
+        "of its options": "get_backoff_factor get_growth_factor get_growth_interval"
     },
     "inference.Engine": {"of its network": "dump inputs outputs"},
     "CompiledFunction": {"of its plan": "is_one_launch kernels memory"},

@@ -118,9 +118,36 @@ def test_the_state_of_a_scaler(device, rng):
     other.load_state_dict(state)
     assert other.state_dict()["scale"] == 16.0
     assert other.state_dict()["_growth_tracker"] == 1
+    other = mica.amp.GradScaler(device, growth_factor=3.0, backoff_factor=0.25, growth_interval=9)
+    other.load_state_dict(state)  # the options too
+    assert other.state_dict() == state
     assert mica.amp.GradScaler(device, enabled=False).state_dict() == {}
     with pytest.raises(mica.Error, match='the state has no "scale"'):
         other.load_state_dict({})
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_options_of_a_scaler_change_between_steps(compiled, device):
+    _, _, scaler, step = make(device, 8.0)
+    run_step = mica.compile(step) if compiled else step
+    x, y = mica.rand(4, 8, device=device), mica.tensor([0, 1, 2, 0], device=device)
+    run_step(x, y)
+    assert scaler.get_growth_interval() == 2 and scaler.get_growth_factor() == 2.0
+    scaler.set_growth_interval(1)
+    scaler.set_growth_factor(4.0)
+    run_step(x, y)
+    assert scaler.get_scale() == 32.0
+    scaler.set_backoff_factor(0.25)
+    run_step(x * float("inf"), y)
+    assert scaler.get_scale() == 8.0 and scaler.get_backoff_factor() == 0.25
+    with pytest.raises(mica.Error, match="backoff_factor must be between 0 and 1, got 2"):
+        scaler.set_backoff_factor(2.0)
+
+
+def test_losses_are_scaled_together(device):
+    scaler = mica.amp.GradScaler(device, init_scale=8.0)
+    one, (two, more) = scaler.scale([mica.ones((), device=device), (mica.ones(2), mica.zeros(1))])
+    assert one.item() == 8 and two.tolist() == [8, 8] and more.tolist() == [0]
 
 
 def test_what_takes_several_tensors_takes_them_in_the_widest_dtype(device):
@@ -151,6 +178,35 @@ def test_a_function_of_ones_own(device):
         y.sum().backward()
     assert x.grad.dtype == mica.float32
     assert x.grad.tolist() == [[2, 2], [2, 2]]
+
+
+@pytest.mark.parametrize("cast_inputs", [None, "float32"])
+def test_decorators_of_functions_of_ones_own(device, cast_inputs):
+    wanted = mica.float32 if cast_inputs else mica.bfloat16
+    seen = []
+
+    class Product(mica.autograd.Function):
+        @staticmethod
+        @mica.amp.custom_fwd(device_type=device, cast_inputs=cast_inputs and mica.float32)
+        def forward(ctx, x, weights):
+            ctx.save_for_backward(x, *weights)
+            seen.append((x @ weights[0]).dtype)
+            return x @ weights[0]
+
+        @staticmethod
+        @mica.amp.custom_bwd(device_type=device)
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            seen.append((g @ w.t()).dtype)
+            return (g @ w.t()).to(x.dtype), None
+
+    x = mica.ones(2, 2, device=device).requires_grad_()
+    with mica.autocast(device, dtype=mica.bfloat16):
+        y = Product.apply(x, [mica.ones(2, 2, device=device)])
+    y.sum().backward()
+    assert seen == [wanted, wanted] and y.dtype == wanted
+    assert x.grad.tolist() == [[2, 2], [2, 2]]
+    assert Product.apply(x, [mica.ones(2, 2, device=device)]).dtype == mica.float32
 
 
 def test_second_order(device):

@@ -102,28 +102,58 @@ def test_100_random_shapes_are_the_three_layers(device, training):
             assert np.allclose(mine, theirs, rtol=1e-13, atol=0)
 
 
+def check_gradients(f, inputs, cotangent, parameters):
+    """Of every input and parameter, along random directions."""
+    tensors = [*inputs, *parameters]
+    loss = (f(*inputs) * cotangent).sum()
+    for t, gradient in zip(tensors, mica.autograd.grad(loss, tensors), strict=True):
+        for _ in range(3):
+            direction, values = mica.randn(*t.shape, device=t.device).to("float64"), []
+            for step in (1e-6, -2e-6, 1e-6):  # the last one is the way back
+                with mica.no_grad():
+                    t.add_(direction * step)
+                    values.append((f(*inputs) * cotangent).sum().item())
+            along = (gradient * direction).sum().item()
+            assert abs((values[0] - values[1]) / 2e-6 - along) < 1e-5 * max(1, abs(along))
+
+
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
 @pytest.mark.parametrize("activation", ["silu", "relu"])
 def test_gradients_are_those_of_differences(device, training, activation):
-    """Of every input and parameter, along random directions, in f64."""
     mica.manual_seed(3)
     options = {"in_channels": 2, "out_channels": 4, "kernel_size": 3, "padding": 1, "groups": 2}
     fused, *_ = make(options | {"bias": True}, activation, device)
     fused.train(training)
-    x, residual = random_input((2, 2, 4, 3), device), random_input((2, 4, 4, 3), device)
+    inputs = random_input((2, 2, 4, 3), device), random_input((2, 4, 4, 3), device)
     cotangent = mica.randn(2, 4, 4, 3, device=device).to("float64")
-    tensors = [x, residual, *fused.parameters()]
     for f in (fused, mica.compile(fused)):
-        loss = (f(x, residual) * cotangent).sum()
-        for t, gradient in zip(tensors, mica.autograd.grad(loss, tensors), strict=True):
-            for _ in range(3):
-                direction, values = mica.randn(*t.shape, device=device).to("float64"), []
-                for step in (1e-6, -2e-6, 1e-6):  # the last one is the way back
-                    with mica.no_grad():
-                        t.add_(direction * step)
-                        values.append((f(x, residual) * cotangent).sum().item())
-                along = (gradient * direction).sum().item()
-                assert abs((values[0] - values[1]) / 2e-6 - along) < 1e-5 * max(1, abs(along))
+        check_gradients(f, inputs, cotangent, fused.parameters())
+
+
+@pytest.mark.parametrize("groups", [1, 2], ids=["dense", "depthwise"])
+def test_gradients_with_every_kernel(device, groups):
+    """Of every op that it is made of, eagerly and compiled, in training and evaluation."""
+    mica.manual_seed(4)
+    options = {"in_channels": 2, "out_channels": 2, "kernel_size": 3, "padding": 1, "bias": True}
+    fused, *_ = make(options | {"groups": groups}, "relu", device)
+    cotangent = mica.randn(2, 2, 4, 3, device=device).to("float64")
+    parts = {"conv2d", "conv2d_dgrad", "conv2d_wgrad", "batch_norm", "batch_norm_grad", "anchored"}
+    ran = set()
+    for with_residual, training in ((False, True), (True, True), (True, False)):
+        fused.train(training)
+        inputs = [random_input((2, 2, 4, 3), device) for _ in range(1 + with_residual)]
+        for op in parts:
+            for kernel in mica._mica._kernel_names(op, device):
+                mica.force_kernel(op, kernel)
+                try:
+                    for f in (fused, mica.compile(fused)):
+                        check_gradients(f, inputs, cotangent, fused.parameters())
+                    ran.add(op)
+                except mica.Unsupported as refusal:
+                    assert kernel in str(refusal)
+                finally:
+                    mica.force_kernel(op, "")
+    assert ran == parts
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

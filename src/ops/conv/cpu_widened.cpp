@@ -106,4 +106,6 @@ void run(const OpDef& op, const Kernel& inner, const void* params, const KernelS
   }
 }
 
+bool made(const KernelState& state) { return dynamic_cast<const State*>(&state) != nullptr; }
+
 }  // namespace mica::widened

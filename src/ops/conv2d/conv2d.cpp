@@ -117,6 +117,7 @@ const OpDef& conv2d_op() {
           .infer<infer>()
           .vjp<vjp>({.in = {{0, {1}}, {1, {0}}}})
           .cpu({conv2d_depthwise_kernel(), conv2d_cpu_direct_kernel(), conv2d_im2col_kernel(),
+                widened_kernel<conv2d_depthwise_kernel>("widened_depthwise"),
                 widened_kernel<conv2d_cpu_direct_kernel>("widened_direct"),
                 widened_kernel<conv2d_im2col_kernel>(), conv2d_reference_kernel()})
           .build();
@@ -136,6 +137,7 @@ const OpDef& conv2d_dgrad_op() {
           .vjp<vjp_dgrad>({.in = {{0, {1}}, {1, {0}}}})
           .cpu({conv2d_dgrad_depthwise_kernel(), conv2d_dgrad_cpu_direct_kernel(),
                 conv2d_dgrad_im2col_kernel(),
+                widened_kernel<conv2d_dgrad_depthwise_kernel>("widened_depthwise"),
                 widened_kernel<conv2d_dgrad_cpu_direct_kernel>("widened_direct"),
                 widened_kernel<conv2d_dgrad_im2col_kernel>(), conv2d_dgrad_reference_kernel()})
           .build();
@@ -154,6 +156,7 @@ const OpDef& conv2d_wgrad_op() {
           .vjp<vjp_wgrad>({.in = {{0, {1}}, {1, {0}}}})
           .cpu({conv2d_wgrad_depthwise_kernel(), conv2d_wgrad_cpu_direct_kernel(),
                 conv2d_wgrad_im2col_kernel(),
+                widened_kernel<conv2d_wgrad_depthwise_kernel>("widened_depthwise"),
                 widened_kernel<conv2d_wgrad_cpu_direct_kernel>("widened_direct"),
                 widened_kernel<conv2d_wgrad_im2col_kernel>(), conv2d_wgrad_reference_kernel()})
           .build();

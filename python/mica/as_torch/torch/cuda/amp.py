@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import mica
@@ -13,11 +14,5 @@ class autocast(mica.autocast):
         super().__init__("cuda", dtype=dtype or mica.float16, enabled=enabled)
 
 
-def custom_fwd(fwd=None, *, cast_inputs=None):
-    if fwd is None:
-        return lambda f: f
-    return fwd
-
-
-def custom_bwd(bwd):
-    return bwd
+custom_fwd = functools.partial(mica.amp.custom_fwd, device_type="cuda")
+custom_bwd = functools.partial(mica.amp.custom_bwd, device_type="cuda")
