@@ -1,4 +1,5 @@
 // Arithmetic, elementary functions, bits and casts.
+#include "mica/core/check.h"
 #include "mica/onnx/broadcast.h"
 #include "mica/onnx/call.h"
 #include "mica/ops/compare/compare.h"
@@ -93,7 +94,7 @@ Results bit_cast_of(const Call& c) {
   const DType to = target(c);
   const Tensor x = contiguous(c[0]);
   c.check(size_of(to) == size_of(x.dtype()), "BitCast from {} to {}", x.dtype(), to);
-  c.check(!x.is_traced(), "BitCast cannot be compiled");
+  mica::check<Unsupported>(!x.is_traced(), "BitCast reads bytes, which a captured graph has not");
   const Tensor on_host = mica::to(x, Device());
   return mica::to(tensor_from_bytes(on_host.data(), x.shape(), {to}), x.device());
 }

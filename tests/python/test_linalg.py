@@ -71,10 +71,11 @@ def test_factors(dtype, batch, kernel):
 
 @pytest.fixture
 def rows():
-    for op in ("qr", "eigh"):
+    ops = ("qr", "eigh", "eig")
+    for op in ops:
         mica.force_kernel(op, "rows")
     yield
-    for op in ("qr", "eigh"):
+    for op in ops:
         mica.force_kernel(op, "")
 
 
@@ -97,6 +98,47 @@ def test_by_rows(n, scale, dtype, rows):
     turned = h / scale @ vectors - vectors * (values / scale)[:, None, :]
     assert np.abs(turned).max() < tolerance * np.abs(theirs).max()
     assert np.array_equal(L.eigvalsh(mica.tensor(h)), values)
+
+
+def hostile(n, dtype):
+    """Matrices that QR steps could turn in circles with, or lose digits of."""
+    at, rng = np.arange(n), np.random.default_rng(n)
+    a = rng.standard_normal((n, n))
+    graded = 10.0 ** (-8 * (at[:, None] + at) / n)
+    matrices = {
+        "any": a,
+        "a cycle": np.roll(np.eye(n), 1, axis=1),
+        "one chain": 2 * np.eye(n) + np.eye(n, k=1),
+        "nothing but a chain": np.eye(n, k=-1),
+        "symmetric": a + a.T,
+        "skew": a - a.T,
+        "a triangle": np.triu(a),
+        "the other triangle": np.tril(a),
+        "rows that shrink": a * graded,
+        "out of balance": a * 10.0 ** (8 * (at[:, None] - at) / n),
+        "ones": np.ones((n, n)),
+        "few numbers": np.round(a),
+        "zeros": np.zeros((n, n)),
+    }
+    return np.stack(list(matrices.values())).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
+@pytest.mark.parametrize("n", [1, 2, 3, 31, 128])
+def test_eig_by_rows(n, scale, dtype, rows):
+    a = hostile(n, dtype) * np.dtype(dtype).type(scale)
+    values, vectors = (each.numpy() for each in L.eig(mica.tensor(a)))
+    wide = a.astype("float64") / scale
+    size = np.abs(wide).max((1, 2), initial=1e-30)[:, None, None]
+    apart = wide @ vectors.astype("complex128") - vectors * (values / scale)[:, None, :]
+    assert (np.abs(apart) / size).max() < 10 * n * np.finfo(dtype).eps
+    lengths = np.linalg.norm(vectors.astype("complex128"), axis=1)
+    assert np.abs(lengths - 1).max() < (10 + n) * np.finfo(dtype).eps
+    # Values alone are those of the same matrix: as many sums of powers as rounding leaves.
+    alone = L.eigvals(mica.tensor(a)).numpy() / scale
+    trace = np.trace(wide, axis1=1, axis2=2)
+    assert (np.abs(alone.sum(1) - trace) / size[:, 0, 0]).max() < 30 * n * np.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 1), (1, 4)], ids=str)

@@ -112,3 +112,18 @@ def test_what_has_no_shape_before_it_runs():
     for x in ([1.0, -1.0, 2.0], [-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]):
         assert run(tensor_of(x)).tolist() == net(tensor_of(x)).tolist()
     assert run.count == 2
+
+
+def test_what_reads_bytes():
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("BitCast", ["a"], ["bits"], "bytes", to=INT64),
+        node("Add", ["bits", "bits"], ["y"]),
+    ]
+    net = simple(nodes)
+    run = onnx.compile(net)
+    x = tensor_of(np.array([1.0, -2.0, 0.5]))
+    assert run(x).tolist() == net(x).tolist() == (2 * np.array([1.0, 0, 0.5]).view("i8")).tolist()
+    assert run.count == 2
+    with pytest.raises(mica.Error, match=r"bytes \(BitCast\)|BitCast reads bytes"):
+        mica.compile(net)(x)

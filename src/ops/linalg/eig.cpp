@@ -1,6 +1,7 @@
 #include "mica/op/dispatch.h"
 #include "mica/ops/elementwise/elementwise.h"
 #include "mica/ops/linalg/dense.h"
+#include "mica/ops/linalg/eig_rows.h"
 #include "mica/ops/linalg/kernels.h"
 #include "mica/ops/linalg/linalg.h"
 #include "mica/ops/linalg/matrix.h"
@@ -46,6 +47,7 @@ Tensors vjp(const EigParams& p, const VjpArgs& a) {
 
 struct EigOp : MatrixOp<EigParams> {
   using MatrixOp::MatrixOp;
+  static constexpr int64_t kLargestByRows = 128;
   double work() const { return 25 * cube(n); }
 
   template <class T>
@@ -72,6 +74,14 @@ struct EigOp : MatrixOp<EigParams> {
                             p.vectors ? vectors.data() : nullptr);
       check_converged(Failure::eig, info == 0, b, count);
       if (p.vectors) transpose_into(vectors.data(), n, n, out<Number<T>>(1, b));
+    };
+  }
+  template <class T>
+  auto by_rows() const {
+    return [this, compute = EigByRows<T>(n)](int64_t b) mutable {
+      const bool done =
+          compute(in<T>(0, b), out<Number<T>>(0, b), p.vectors ? out<Number<T>>(1, b) : nullptr);
+      check_converged(Failure::eig, done, b, count);
     };
   }
 

@@ -152,6 +152,7 @@ Support supports_lanes(const typename Op::Params& p, const Specs& s) {
 
 template <class Op>
 Support supports_rows(const typename Op::Params&, const Specs& s) {
+  if (is_complex(s.in[0].dtype)) return Support::no("it takes real matrices");
   const bool fast = largest_size(s) <= Op::kLargestByRows;  // as LAPACK
   return row_major(s, fast ? Support::yes() : Support::possible());
 }
@@ -189,10 +190,8 @@ KernelList matrix_kernels() {
   if constexpr (requires(const Op& op) { op.template by_lapack<float>(); })
     list.push_back(kernel<supports_lapack<P>, prepare_lapack<P>, run_lapack<Op>>("lapack"));
   list.push_back(kernel<supports_reference<P>, run_matrices<Op, Way::reference>>("reference"));
-  for (Kernel& k : list) {
-    const std::string_view name = k.name;
-    k.takes_complex = name != "batched" && name != "rows";
-  }
+  // `rows` says so itself: eigenvalues of real matrices are complex.
+  for (Kernel& k : list) k.takes_complex = std::string_view(k.name) != "batched";
   return list;
 }
 
