@@ -19,7 +19,7 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): C's names */
 
 /* Grows when a function or a value is added. Nothing is taken away or changed. */
-#define MICA_C_VERSION 2
+#define MICA_C_VERSION 3
 /* That of the library. */
 int mica_c_version(void);
 /* "0.1.0". */
@@ -144,7 +144,10 @@ typedef enum mica_argument_kind {
   MICA_ARG_INTS = 6, /* `count` of them: sizes, axes */
   MICA_ARG_TEXT = 7,
   MICA_ARG_DTYPE = 8,
-  MICA_ARG_DEVICE = 9
+  MICA_ARG_DEVICE = 9,
+  MICA_ARG_FLOATS = 10,  /* `count` of them */
+  MICA_ARG_COMPLEX = 11, /* `numbers`: two, of which the second is the imaginary part */
+  MICA_ARG_LIST = 12     /* `count` arguments without names: two lists of axes, pairs of sizes */
 } mica_argument_kind;
 
 typedef struct mica_argument {
@@ -161,6 +164,8 @@ typedef struct mica_argument {
     const char* text;
     mica_dtype dtype;
     mica_device device;
+    const double* numbers;
+    const struct mica_argument* list;
   } value;
 } mica_argument;
 

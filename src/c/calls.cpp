@@ -42,6 +42,19 @@ Argument argument_of(const mica_argument& a) {
       return dtype_of(a.value.dtype);
     case MICA_ARG_DEVICE:
       return device_of(a.value.device);
+    case MICA_ARG_FLOATS: {
+      check(a.value.numbers != nullptr || a.count == 0, "an argument's numbers are NULL");
+      return ArgumentList(a.value.numbers, a.value.numbers + a.count);
+    }
+    case MICA_ARG_COMPLEX:
+      check(a.value.numbers != nullptr, "an argument's numbers are NULL");
+      return Number(Complex<double>(a.value.numbers[0], a.value.numbers[1]));
+    case MICA_ARG_LIST: {
+      check(a.value.list != nullptr || a.count == 0, "an argument's list is NULL");
+      ArgumentList all;
+      for (size_t i = 0; i < a.count; ++i) all.push_back(argument_of(a.value.list[i]));
+      return all;
+    }
   }
   fail<Unsupported>("there is no kind of arguments {}", static_cast<int>(a.kind));
 }

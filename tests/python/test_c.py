@@ -39,6 +39,8 @@ class Value(ctypes.Union):
         ("integers", ctypes.POINTER(ctypes.c_int64)),
         ("text", ctypes.c_char_p),
         ("device", Device),
+        ("numbers", ctypes.POINTER(ctypes.c_double)),
+        ("list", ctypes.c_void_p),
     ]
 
 
@@ -131,6 +133,48 @@ def test_errors_through_ctypes(c):
     status = c.mica_call(b"matmul", array, ctypes.c_size_t(2), results, ctypes.byref(count))
     assert status == 2 and b"matmul" in c.mica_last_error()
     for t in (x, a, b):
+        c.mica_tensor_free(t)
+
+
+def test_numbers_and_lists_as_arguments(c):
+    """Which only some functions take: sizes as floats, complex numbers, two lists of axes."""
+
+    def call_with(name, *arguments):
+        array = (Argument * len(arguments))(*arguments)
+        result, count = ctypes.c_void_p(), ctypes.c_size_t(1)
+        size = ctypes.c_size_t(len(arguments))
+        must(c, c.mica_call(name, array, size, ctypes.byref(result), ctypes.byref(count)))
+        return result
+
+    def tensor(t):
+        return Argument(None, TENSOR, 0, Value(tensor=t.value))
+
+    floats, complex_number, a_list, ints = 10, 11, 12, 6
+    x = tensor_of(c, [1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2])
+    factors = (ctypes.c_double * 2)(2.0, 1.5)
+    large = call_with(
+        b"interpolate", tensor(x), Argument(b"scale_factor", floats, 2, Value(numbers=factors))
+    )
+    c.mica_tensor_shape.restype = ctypes.POINTER(ctypes.c_int64)
+    assert c.mica_tensor_shape(large)[:4] == [1, 1, 4, 3]
+    turned = call_with(b"mul", tensor(x), Argument(None, complex_number, 0, Value(numbers=factors)))
+    assert c.mica_tensor_dtype(turned) == 16
+    (sizes,) = call(c, "abs", (None, turned))
+    assert values_of(c, sizes, 4) == pytest.approx([2.5 * v for v in (1, 2, 3, 4)])
+    axes = (ctypes.c_int64 * 4)(2, 3, 2, 3)
+    second = ctypes.cast(ctypes.byref(axes, 16), ctypes.POINTER(ctypes.c_int64))
+    pair = (Argument * 2)(
+        Argument(None, ints, 2, Value(integers=axes)),
+        Argument(None, ints, 2, Value(integers=second)),
+    )
+    both = Value(list=ctypes.addressof(pair))
+    product = call_with(b"tensordot", tensor(x), tensor(x), Argument(b"dims", a_list, 2, both))
+    assert values_of(c, product, 1) == [30]
+    wrong = (Argument * 1)(Argument(None, a_list, 3, Value(list=None)))
+    count = ctypes.c_size_t(0)
+    assert c.mica_call(b"relu", wrong, ctypes.c_size_t(1), None, ctypes.byref(count)) == 1
+    assert b"list is NULL" in c.mica_last_error()
+    for t in (x, large, turned, sizes, product):
         c.mica_tensor_free(t)
 
 
