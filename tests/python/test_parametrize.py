@@ -204,3 +204,34 @@ def test_optimizers_take_pytorchs_words_for_how():
         mica.optim.SGD([p], speed=3)
     with pytest.raises(mica.Unsupported, match="negate the loss"):
         mica.optim.Adam([p], maximize=True)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)], ids=str)
+@pytest.mark.parametrize("how", [None, "matrix_exp", "cayley"])
+def test_orthogonal_stays_so_while_it_learns(shape, how):
+    layer = nn.Linear(shape[1], shape[0], bias=False, dtype=mica.float64)
+    start = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0][: shape[0], : shape[1]]
+    if shape == (3, 3):
+        start = np.linalg.qr(start)[0]
+    layer.weight.data = mica.tensor(start)
+    mica.nn.utils.parametrizations.orthogonal(layer, orthogonal_map=how)
+    assert sorted(layer.state_dict()) == [
+        "parametrizations.weight.0.base", "parametrizations.weight.original",
+    ]  # fmt: skip
+    np.testing.assert_allclose(layer.weight.detach().numpy(), start, atol=1e-12)
+    target = mica.tensor(np.random.default_rng(1).normal(size=(5, shape[0])))
+    x = mica.tensor(np.random.default_rng(2).normal(size=(5, shape[1])))
+    optimizer = mica.optim.SGD(layer.parameters(), lr=0.05)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = ((layer(x) - target) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    weight = layer.weight.detach().numpy()
+    product = weight.T @ weight if shape[0] >= shape[1] else weight @ weight.T
+    np.testing.assert_allclose(product, np.eye(min(shape)), atol=1e-10)
+    with pytest.raises(mica.Unsupported, match="orthogonal_map"):
+        mica.nn.utils.parametrizations.orthogonal(nn.Linear(2, 2), orthogonal_map="householder")

@@ -1,5 +1,6 @@
 """Layers as functions, with PyTorch's argument names."""
 
+from mica._composed.products import conv_tbc as conv_tbc
 from mica._mica.functional import *  # noqa: F403
 from mica.nn import _functional
 

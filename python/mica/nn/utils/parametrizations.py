@@ -1,4 +1,4 @@
-"""Parametrizations by name: weight_norm and spectral_norm."""
+"""Parametrizations by name: weight_norm, spectral_norm and orthogonal."""
 
 from __future__ import annotations
 
@@ -103,3 +103,62 @@ def spectral_norm(
     rows = rows_of(module) if dim is None else dim
     made = _SpectralNorm(weight, n_power_iterations, rows, eps)
     return register_parametrization(module, name, made)
+
+
+class _Orthogonal(_nn.Module):
+    """`base` times a map of the skew-symmetric matrices, made of the lower triangle of X, to the
+    orthogonal ones. A wide matrix is made as the transposed of a tall one."""
+
+    base: Tensor
+
+    def __init__(self, weight: Tensor, cayley: bool) -> None:
+        super().__init__()
+        self.cayley = cayley
+        with no_grad():
+            tall = weight if weight.shape[-2] >= weight.shape[-1] else weight.mT
+            q, r = m.linalg.qr(tall, mode="complete")
+            k = tall.shape[-1]
+            signs = r.diagonal(0, -2, -1).sign().unsqueeze(-2)  # nearest to a weight that is one
+            self.register_buffer("base", m.cat([q[..., :k] * signs, q[..., k:]], -1))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        wide = weight.shape[-2] < weight.shape[-1]
+        x = (weight.mT if wide else weight).tril()
+        n, k = x.shape[-2:]
+        if n != k:
+            x = m.cat([x, x.new_zeros([*x.shape[:-1], n - k])], -1)
+        skew = x - x.mT
+        if self.cayley:
+            one = m.eye(n, dtype=x.dtype, device=x.device)
+            q = m.linalg.solve(one - skew / 2, one + skew / 2)
+        else:
+            q = m.linalg.matrix_exp(skew)
+        q = (self.base @ q)[..., :k]
+        return q.mT if wide else q
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        """What gives `base`, which was made of the value."""
+        return value.new_zeros(value.shape)
+
+
+def orthogonal(
+    module: Any,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> Any:
+    """A matrix with orthogonal columns, or rows where it is wide: by the exponential of a matrix
+    unless orthogonal_map is "cayley". It begins as the orthogonal factor of what is there."""
+    weight = getattr(module, name)
+    if weight.dim() < 2:
+        raise ValueError(
+            f"orthogonal: expected a matrix or several, got a tensor of shape {tuple(weight.shape)}"
+        )
+    if orthogonal_map not in (None, "matrix_exp", "cayley") or not use_trivialization:
+        raise m.Unsupported(
+            "orthogonal: orthogonal_map may be 'matrix_exp' or 'cayley', with use_trivialization, "
+            f"got {orthogonal_map!r} and {use_trivialization}"
+        )
+    made = _Orthogonal(weight, orthogonal_map == "cayley")
+    return register_parametrization(module, name, made, unsafe=True)

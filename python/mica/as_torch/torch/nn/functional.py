@@ -35,3 +35,13 @@ def _with_older_words(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 globals().update({n: _with_older_words(getattr(mica.nn.functional, n)) for n in _LOSSES})
+
+native_channel_shuffle = mica.nn.functional.channel_shuffle
+
+
+def has_torch_function(*args: Any) -> bool:
+    """No class takes functions over."""
+    return False
+
+
+has_torch_function_unary = has_torch_function_variadic = has_torch_function
