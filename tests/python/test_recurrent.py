@@ -122,6 +122,46 @@ def test_packed_sequences_come_back() -> None:
         rnn.pack_sequence(parts)
 
 
+def test_packed_sequences_are_tuples_that_move() -> None:
+    packed = rnn.pack_sequence([mica.randn(n, 2) for n in (2, 3)], enforce_sorted=False)
+    data, sizes, order, back = packed
+    assert (len(packed), packed[0].shape) == (4, (5, 2))
+    wider = packed.to(mica.float64)
+    assert wider.data.dtype == mica.float64
+    assert wider.batch_sizes.tolist() == sizes.tolist() == [2, 2, 1]
+    halved = rnn.PackedSequence(0.5 * data, sizes, order)
+    assert halved.unsorted_indices is not None and halved.unsorted_indices.tolist() == back.tolist()
+    np.testing.assert_array_equal(array(rnn.unpack_sequence(halved)[0]) * 2, array(data[[1, 3]]))
+    left = rnn.pad_sequence([mica.ones(1), mica.ones(2)], batch_first=True, padding_side="left")
+    assert left.tolist() == [[0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rnn.PackedSequence(mica.ones(5, 2)), "expected data and batch_sizes"),
+        (lambda: rnn.PackedSequence(mica.ones(5, 2), mica.tensor([2, 3])), "never grow, got 3"),
+        (lambda: rnn.pack_sequence([]), "expected at least one sequence"),
+        (lambda: rnn.pack_sequence([mica.ones(0, 2)]), r"lengths must be in \[1, 0\], got 0"),
+        (lambda: rnn.pad_sequence([mica.ones(2), mica.ones(2, 1)]), "alike but for their first"),
+        (lambda: rnn.pad_sequence([mica.ones(2)], padding_side="top"), "one of 'right', 'left'"),
+        (lambda: rnn.pack_padded_sequence(mica.ones(2, 0, 1), []), "at least one sequence"),
+        (lambda: rnn.unpad_sequence(mica.ones(2), [1]), "expected at least 2 axes"),
+    ],
+)
+def test_wrong_sequences_are_refused(call: Any, words: str) -> None:
+    with pytest.raises(mica.Error, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    "lengths", [None, 3, "ab", [[1]], [1.5], mica.ones(1), mica.ones(1, 1).long()]
+)
+def test_lengths_are_integers(lengths: Any) -> None:
+    with pytest.raises(TypeError, match="lengths: expected a list of integers or an integer"):
+        rnn.pack_padded_sequence(mica.ones(2, 1, 1), lengths)
+
+
 def test_dropout_is_between_layers_and_in_training_alone() -> None:
     lstm = nn.LSTM(3, 32, num_layers=2, dropout=0.5)
     x = mica.randn(4, 2, 3)
