@@ -36,6 +36,19 @@ Nonlinearity parse_nonlinearity(const char* name, const std::string& word) {
                                   {{"tanh", Nonlinearity::tanh}, {"relu", Nonlinearity::relu}});
 }
 
+/// PyTorch's words.
+const char* mode_name(RecurrentMode mode) {
+  static constexpr const char* kNames[] = {"LSTM", "GRU", "RNN_TANH", "RNN_RELU"};
+  return kNames[static_cast<size_t>(mode)];
+}
+template <class Impl>
+void add_nonlinearity(Layer<Impl>& layer) {
+  layer.def_prop_ro(
+      "nonlinearity",
+      [](const Impl& self) { return self.mode == RecurrentMode::rnn_tanh ? "tanh" : "relu"; },
+      "'tanh' or 'relu'.");
+}
+
 /// What layers of all kinds have beside forward, and forward itself.
 template <class Impl, class State>
 Layer<Impl> add_recurrent(nb::module_& nn, const char* name) {
@@ -55,6 +68,20 @@ Layer<Impl> add_recurrent(nb::module_& nn, const char* name) {
   layer.def(
       "flatten_parameters", [](const Impl&) {},
       "Does nothing: kernels take the weights as they lie. PyTorch's programs call it.");
+  layer.def_prop_ro(
+      "mode", [](const Impl& self) { return mode_name(self.mode); },
+      "'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU'.");
+  layer.def_prop_ro(
+      "all_weights",
+      [](const Impl& self) {
+        const Tensors all = self.weights();
+        const int64_t layers = self.options.layers * (self.options.bidirectional ? 2 : 1);
+        const auto each = static_cast<int64_t>(all.size()) / layers;
+        std::vector<Tensors> lists;
+        for (auto w = all.begin(); w != all.end(); w += each) lists.emplace_back(w, w + each);
+        return lists;
+      },
+      "The parameters of each layer and direction.");
   const auto option = [&](const char* attribute, auto member, const char* doc) {
     layer.def_prop_ro(attribute, [member](const Impl& self) { return self.options.*member; }, doc);
   };
@@ -229,7 +256,9 @@ void bind_recurrent_layers(nb::module_& nn) {
       "input_size"_a, "hidden_size"_a, "num_layers"_a = 1, "bias"_a = true, "batch_first"_a = false,
       "dropout"_a = 0.0, "bidirectional"_a = false, "device"_a = nb::none(),
       "dtype"_a = nb::none());
-  add_recurrent<RNNImpl, Tensor>(nn, "RNN").def(
+  auto rnn = add_recurrent<RNNImpl, Tensor>(nn, "RNN");
+  add_nonlinearity(rnn);
+  rnn.def(
       "__init__",
       [](RNNImpl* self, int64_t in, int64_t hidden, int64_t layers, const std::string& word,
          bool bias, bool batch_first, double dropout, bool bidirectional, nb::handle device,
@@ -264,17 +293,19 @@ void bind_recurrent_layers(nb::module_& nn) {
           },
           "input_size"_a, "hidden_size"_a, "bias"_a = true, "device"_a = nb::none(),
           "dtype"_a = nb::none());
-  add_cell<RNNCellImpl, Tensor>(nn, "RNNCell", "One step: (N, input_size) and h to the next h.")
-      .def(
-          "__init__",
-          [](RNNCellImpl* self, int64_t in, int64_t hidden, bool bias, const std::string& word,
-             nb::handle device, nb::handle dtype) {
-            construct(self, RNNCellOptions{{.in = in, .hidden = hidden, .bias = bias},
-                                           parse_nonlinearity("RNNCell: nonlinearity", word)});
-            place(self, device, dtype);
-          },
-          "input_size"_a, "hidden_size"_a, "bias"_a = true, "nonlinearity"_a = "tanh",
-          "device"_a = nb::none(), "dtype"_a = nb::none());
+  auto rnn_cell = add_cell<RNNCellImpl, Tensor>(nn, "RNNCell",
+                                                "One step: (N, input_size) and h to the next h.");
+  add_nonlinearity(rnn_cell);
+  rnn_cell.def(
+      "__init__",
+      [](RNNCellImpl* self, int64_t in, int64_t hidden, bool bias, const std::string& word,
+         nb::handle device, nb::handle dtype) {
+        construct(self, RNNCellOptions{{.in = in, .hidden = hidden, .bias = bias},
+                                       parse_nonlinearity("RNNCell: nonlinearity", word)});
+        place(self, device, dtype);
+      },
+      "input_size"_a, "hidden_size"_a, "bias"_a = true, "nonlinearity"_a = "tanh",
+      "device"_a = nb::none(), "dtype"_a = nb::none());
 }
 
 }  // namespace mica::python
