@@ -3,8 +3,8 @@
     PYTHONPATH=build/release/python python bench/recurrent.py [--torch PYTHON] [--cpu-time]
 
 mica's calls are compiled, PyTorch's eager, as its users run them. The gradients are those of the
-input and of all weights. The two take turns, each in a process of its own; of each the median of
-the rounds counts.
+input and of all weights. The two take turns, each in a process of its own; the median of the
+rounds counts.
 """
 
 import functools

@@ -155,6 +155,23 @@ Layer<Impl> add_cell(nb::module_& nn, const char* name, const char* doc) {
   return layer;
 }
 
+/// From a list or a tensor.
+std::vector<int64_t> lengths_of(nb::handle given) {
+  const nb::object list =
+      nb::hasattr(given, "tolist") ? nb::object(given.attr("tolist")()) : nb::borrow(given);
+  std::vector<int64_t> lengths;
+  if (!nb::try_cast(list, lengths, false))
+    raise_type_error(
+        "lengths: expected a list of integers or an integer tensor of one axis, got {}",
+        nb::repr(given).c_str());
+  return lengths;
+}
+
+PackedSequence placed(const PackedSequence& p, const Tensor& data) {
+  const auto there = [&](const Tensor& t) { return t.defined() ? to(t, data.device()) : t; };
+  return {data, p.batch_sizes, there(p.sorted_indices), there(p.unsorted_indices)};
+}
+
 void bind_packed(nb::module_& nn) {
   nb::class_<PackedSequence> packed(
       nn, "PackedSequence",
@@ -165,8 +182,9 @@ void bind_packed(nb::module_& nn) {
           "__init__",
           [](PackedSequence* self, const Tensor& data, const std::optional<Tensor>& sizes,
              const std::optional<Tensor>& sorted, const std::optional<Tensor>& unsorted) {
-            new (self) PackedSequence{data, sizes.value_or(Tensor()), sorted.value_or(Tensor()),
-                                      unsorted.value_or(Tensor())};
+            new (self) PackedSequence(packed_sequence(data, sizes.value_or(Tensor()),
+                                                      sorted.value_or(Tensor()),
+                                                      unsorted.value_or(Tensor())));
           },
           "data"_a, "batch_sizes"_a = nb::none(), "sorted_indices"_a = nb::none(),
           "unsorted_indices"_a = nb::none())
@@ -183,14 +201,34 @@ void bind_packed(nb::module_& nn) {
                      "int64 (N): which sequence is the first, and so on; None where in order.");
   packed.def_prop_ro("unsorted_indices", optional(&PackedSequence::unsorted_indices),
                      "The inverse of sorted_indices.");
+  // As PyTorch's, whose packed sequences are tuples: data, batch_sizes and the two orders.
+  packed.def("__len__", [](const PackedSequence&) { return 4; });
+  packed.def("__getitem__", [](nb::handle self, int64_t i) {
+    static constexpr const char* kParts[] = {"data", "batch_sizes", "sorted_indices",
+                                             "unsorted_indices"};
+    check<IndexError>(i >= -4 && i < 4, "PackedSequence: it has 4 parts, asked for part {}", i);
+    return self.attr(kParts[i < 0 ? i + 4 : i]);
+  });
+  packed
+      .def(
+          "to",
+          [](const PackedSequence& self, nb::args args, nb::kwargs kwargs) {
+            return placed(self, nb::cast<Tensor>(nb::cast(self.data).attr("to")(*args, **kwargs)));
+          },
+          "As Tensor.to of its data.")
+      .def(
+          "cpu", [](const PackedSequence& self) { return placed(self, to(self.data, Device())); },
+          "On the CPU.")
+      .def(
+          "cuda",
+          [](const PackedSequence& self, int index) {
+            return placed(self, to(self.data, Device::cuda(index)));
+          },
+          "index"_a = 0, "On that CUDA device.");
 
-  const auto lengths_of = [](nb::handle lengths) {
-    return nb::cast<std::vector<int64_t>>(nb::hasattr(lengths, "tolist") ? lengths.attr("tolist")()
-                                                                         : nb::borrow(lengths));
-  };
   nn.def(
       "pack_padded_sequence",
-      [lengths_of](const Tensor& input, nb::handle lengths, bool batch_first, bool enforce_sorted) {
+      [](const Tensor& input, nb::handle lengths, bool batch_first, bool enforce_sorted) {
         return pack_padded_sequence(input, lengths_of(lengths), batch_first, enforce_sorted);
       },
       "input"_a, "lengths"_a, "batch_first"_a = false, "enforce_sorted"_a = true,
@@ -204,15 +242,25 @@ void bind_packed(nb::module_& nn) {
       },
       "sequence"_a, "batch_first"_a = false, "padding_value"_a = 0.0, "total_length"_a = nb::none(),
       ReleaseGil(), "The sequences padded, and their lengths.");
-  nn.def("pad_sequence", &pad_sequence, "sequences"_a, "batch_first"_a = false,
-         "padding_value"_a = 0.0, ReleaseGil(),
-         "Sequences (L, …) padded to the longest: (T, N, …), or (N, T, …) with batch_first.");
+  nn.def(
+      "pad_sequence",
+      [](const Tensors& sequences, bool batch_first, double padding_value,
+         const std::string& side) {
+        const auto where =
+            parse_word<PaddingSide>("pad_sequence: padding_side", side,
+                                    {{"right", PaddingSide::right}, {"left", PaddingSide::left}});
+        return pad_sequence(sequences, batch_first, padding_value, where);
+      },
+      "sequences"_a, "batch_first"_a = false, "padding_value"_a = 0.0, "padding_side"_a = "right",
+      ReleaseGil(),
+      "Sequences (L, …) padded to the longest: (T, N, …), or (N, T, …) with batch_first.");
   nn.def(
       "unpad_sequence",
-      [lengths_of](const Tensor& padded, nb::handle lengths, bool batch_first) {
+      [](const Tensor& padded, nb::handle lengths, bool batch_first) {
         return unpad_sequence(padded, lengths_of(lengths), batch_first);
       },
-      "padded_sequences"_a, "lengths"_a, "batch_first"_a = false, "The inverse of pad_sequence.");
+      "padded_sequences"_a, "lengths"_a, "batch_first"_a = false,
+      "The inverse of pad_sequence with its padding on the right.");
   nn.def("pack_sequence", &pack_sequence, "sequences"_a, "enforce_sorted"_a = true, ReleaseGil(),
          "Packs a list of sequences (L, …).");
   nn.def("unpack_sequence", &unpack_sequence, "packed_sequences"_a, ReleaseGil(),

@@ -16,6 +16,11 @@ struct PackedSequence {
   Tensor unsorted_indices = {};  ///< the inverse; both undefined where in order
 };
 
+/// Of these parts, which are checked; sorted_indices alone get their inverse.
+PackedSequence packed_sequence(const Tensor& data, const Tensor& batch_sizes,
+                               const Tensor& sorted_indices = {},
+                               const Tensor& unsorted_indices = {});
+
 /// input (T, N, …), or (N, T, …) where batch_first, whose sequence n has lengths[n] of at least 1
 /// steps. With enforce_sorted they have to come longest first.
 PackedSequence pack_padded_sequence(const Tensor& input, const std::vector<int64_t>& lengths,
@@ -25,9 +30,11 @@ PackedSequence pack_padded_sequence(const Tensor& input, const std::vector<int64
 std::pair<Tensor, Tensor> pad_packed_sequence(const PackedSequence& sequence,
                                               bool batch_first = false, double padding_value = 0,
                                               int64_t total_length = 0);
+enum class PaddingSide : uint8_t { right, left };
 /// Sequences (L, …) padded to the longest: (T, N, …), or (N, T, …).
-Tensor pad_sequence(const Tensors& sequences, bool batch_first = false, double padding_value = 0);
-/// The inverse of pad_sequence.
+Tensor pad_sequence(const Tensors& sequences, bool batch_first = false, double padding_value = 0,
+                    PaddingSide side = PaddingSide::right);
+/// The inverse of pad_sequence with its padding on the right.
 Tensors unpad_sequence(const Tensor& padded, const std::vector<int64_t>& lengths,
                        bool batch_first = false);
 PackedSequence pack_sequence(const Tensors& sequences, bool enforce_sorted = true);

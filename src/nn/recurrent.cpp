@@ -62,6 +62,10 @@ Tensors RecurrentLayerImpl::weights() const {
 
 RecurrentResult RecurrentLayerImpl::run(const Tensor& x, const Tensor& h, const Tensor& c,
                                         const Tensor& lengths) const {
+  check<ShapeError>((x.rank() == 2 || x.rank() == 3) && x.size(-1) == options.in,
+                    "nn::{}: expected an input ({}, {}), or (T, {}) for one sequence, got {}",
+                    name_, options.batch_first ? "N, T" : "T, N", options.in, options.in,
+                    x.shape());
   const RecurrentOptions o = {.bias = options.bias,
                               .layers = options.layers,
                               .dropout = options.dropout,

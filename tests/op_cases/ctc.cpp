@@ -117,6 +117,14 @@ const Room kRoom([] {
                                 ctc_loss(zeros({2, 2, 3}, {.device = d}), full({3}, 1, options),
                                          full({2}, 2, options), full({3}, 1, options));
                               }),
+              bad<ShapeError>("ctc_loss: one sequence has one length, got [2]",
+                              [](Device d) {
+                                const TensorOptions options = {.dtype = DType::i64, .device = d};
+                                ctc_loss(zeros({2, 3}, {.device = d}), full({2}, 1, options),
+                                         full({2}, 2, options), full({}, 1, options));
+                              }),
+              bad<Error>("ctc_loss: log_probs, targets and both lengths must be defined",
+                         [](Device d) { ctc_loss(zeros({2, 3}, {.device = d}), {}, {}, {}); }),
               bad<Error>("ctc_loss: lengths ", [=](Device d) { call(d, {2, 2, 3}, {3}, 1, 2); }),
               bad<Error>("ctc_loss: lengths ",
                          [=](Device d) { call(d, {2, 2, 3}, {2, 1}, 1, 3); })},

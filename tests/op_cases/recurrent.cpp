@@ -325,6 +325,12 @@ OpCase stack_case(const char* name, RecurrentMode mode) {
                              [=](Device d) {
                                Tensors few(5, ones({1, 1, 1}, {.device = d}));
                                call(few);
+                             }),
+                  bad<Error>(op + ": the input and all weights must be defined",
+                             [=](Device d) {
+                               Tensors all(19, ones({1, 1, 1}, {.device = d}));
+                               all[4] = {};
+                               call(all);
                              })},
           .second_order = false,
           .no_empty = "a layer has at least one step, sequence, feature and unit",

@@ -14,6 +14,9 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
 if not EXAMPLES.exists():
     pytest.skip("the examples are not here", allow_module_level=True)
+ROOT = EXAMPLES.parents[1]
+CORPUS = ROOT / "data" / "kjv.txt"  # where scripts/setup --corpus was run
+TEXT = CORPUS if CORPUS.exists() else ROOT / "CHANGELOG.md"
 
 
 @pytest.mark.usefixtures("fashion")
@@ -22,6 +25,7 @@ def test_script(path, device, tmp_path):
     text = path.read_text()
     arguments = ["--images", "640"] if "--images" in text else []
     arguments += ["--device", device] if "--device" in text else []
+    arguments += ["--data", TEXT, "--steps", "20"] if "--data" in text else []
     package = Path(mica.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, path, *arguments],

@@ -122,6 +122,72 @@ def test_packed_sequences_come_back() -> None:
         rnn.pack_sequence(parts)
 
 
+def test_packed_sequences_are_tuples_that_move() -> None:
+    packed = rnn.pack_sequence([mica.randn(n, 2) for n in (2, 3)], enforce_sorted=False)
+    data, sizes, order, back = packed
+    assert (len(packed), packed[0].shape) == (4, (5, 2))
+    wider = packed.to(mica.float64)
+    assert wider.data.dtype == mica.float64
+    assert wider.batch_sizes.tolist() == sizes.tolist() == [2, 2, 1]
+    halved = rnn.PackedSequence(0.5 * data, sizes, order)
+    assert halved.unsorted_indices is not None and halved.unsorted_indices.tolist() == back.tolist()
+    np.testing.assert_array_equal(array(rnn.unpack_sequence(halved)[0]) * 2, array(data[[1, 3]]))
+    left = rnn.pad_sequence([mica.ones(1), mica.ones(2)], batch_first=True, padding_side="left")
+    assert left.tolist() == [[0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rnn.PackedSequence(mica.ones(5, 2)), "expected data and batch_sizes"),
+        (lambda: rnn.PackedSequence(mica.ones(5, 2), mica.tensor([2, 3])), "never grow, got 3"),
+        (lambda: rnn.pack_sequence([]), "expected at least one sequence"),
+        (lambda: rnn.pack_sequence([mica.ones(0, 2)]), r"lengths must be in \[1, 0\], got 0"),
+        (lambda: rnn.pad_sequence([mica.ones(2), mica.ones(2, 1)]), "alike but for their first"),
+        (lambda: rnn.pad_sequence([mica.ones(2)], padding_side="top"), "one of 'right', 'left'"),
+        (lambda: rnn.pack_padded_sequence(mica.ones(2, 0, 1), []), "at least one sequence"),
+        (lambda: rnn.unpad_sequence(mica.ones(2), [1]), "expected at least 2 axes"),
+    ],
+)
+def test_wrong_sequences_are_refused(call: Any, words: str) -> None:
+    with pytest.raises(mica.Error, match=words):
+        call()
+
+
+@pytest.mark.parametrize("lengths", [3, "ab", [[1]], [1.5], mica.ones(1), mica.ones(1, 1).long()])
+def test_lengths_are_integers(lengths: Any) -> None:
+    with pytest.raises(TypeError, match="lengths: expected a list of integers or an integer"):
+        rnn.pack_padded_sequence(mica.ones(2, 1, 1), lengths)
+
+
+@pytest.mark.parametrize("options", [{}, {"proj_size": 40}, {"batch_first": True}])
+def test_threads_walk_their_own_sequences(options: dict[str, Any]) -> None:
+    lstm = nn.LSTM(24, 64, bidirectional=True, **options)
+    x = mica.randn(32, 32, 24, requires_grad=True)  # large enough to be divided
+    states = mica.randn(2, 32, options.get("proj_size", 64)), mica.randn(2, 32, 64)
+    given = states, mica.randint(1, 33, (32,))
+
+    def results(kernel: str) -> list[np.ndarray]:
+        mica.force_kernel("recurrent", kernel)
+        try:
+            y, (h, c) = lstm(x, *given)
+            with mica.no_grad():
+                alone, _ = lstm(x)
+            (grad,) = mica.autograd.grad([y.square().sum()], [x])
+            return [array(t) for t in (y, h, c, alone, grad)]
+        finally:
+            mica.force_kernel("recurrent", "")
+
+    threads = mica.get_num_threads()
+    try:
+        mica.set_num_threads(2)
+        found = results("")
+    finally:
+        mica.set_num_threads(threads)
+    for a, b in zip(found, results("reference"), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-5)
+
+
 def test_dropout_is_between_layers_and_in_training_alone() -> None:
     lstm = nn.LSTM(3, 32, num_layers=2, dropout=0.5)
     x = mica.randn(4, 2, 3)
@@ -130,6 +196,43 @@ def test_dropout_is_between_layers_and_in_training_alone() -> None:
     np.testing.assert_array_equal(array(lstm(x)[0]), array(lstm(x)[0]))
     one = nn.LSTM(3, 4, dropout=0.5)
     np.testing.assert_array_equal(array(one(x)[0]), array(one(x)[0]))
+
+
+def test_dropout_takes_the_same_from_every_kernel() -> None:
+    lstm = nn.LSTM(3, 16, num_layers=2, dropout=0.5)
+    x = mica.randn(4, 2, 3)
+
+    def result(forward: Any = lstm, kernel: str = "") -> np.ndarray:
+        mica.force_kernel("recurrent", kernel)
+        mica.manual_seed(5)
+        try:
+            return array(forward(x)[0])
+        finally:
+            mica.force_kernel("recurrent", "")
+
+    expected = result(kernel="reference")
+    for other in (result(kernel="gemm"), result(), result(mica.compile(lstm))):
+        np.testing.assert_allclose(other, expected, atol=1e-6)
+
+
+def test_layers_say_what_they_were_given() -> None:
+    lstm = nn.LSTM(3, 4)
+    for shape in ((5, 2, 7), (3,), (1, 5, 2, 3)):
+        with pytest.raises(mica.ShapeError, match=r"nn::LSTM: expected an input \(T, N, 3\)"):
+            lstm(mica.randn(*shape))
+    with pytest.raises(mica.ShapeError, match=r"nn::GRU: expected an input \(N, T, 3\)"):
+        nn.GRU(3, 4, batch_first=True)(mica.randn(2, 5, 4))
+
+
+def test_attributes_are_pytorchs() -> None:
+    gru = nn.GRU(3, 4, num_layers=2, bidirectional=True)
+    assert [len(w) for w in gru.all_weights] == [4] * 4
+    second = gru.all_weights[1]
+    np.testing.assert_array_equal(array(second[0]), array(gru.weight_ih_l0_reverse))
+    assert (gru.mode, nn.LSTM(3, 4).mode) == ("GRU", "LSTM")
+    relu = nn.RNN(3, 4, nonlinearity="relu")
+    assert (relu.nonlinearity, relu.mode) == ("relu", "RNN_RELU")
+    assert nn.RNNCell(3, 4).nonlinearity == "tanh"
 
 
 def test_copies_have_weights_of_their_own() -> None:
@@ -254,6 +357,11 @@ def test_ctc_loss_is_pytorchs() -> None:
     joined = mica.tensor([1, 2, 2, 3, 1, 2])
     again = nn.CTCLoss(reduction="none")(logits.log_softmax(-1), joined, *lengths)
     np.testing.assert_array_equal(array(again), array(losses))
+    narrow = [t.to(mica.int32) for t in (targets, *lengths)]
+    listed = targets, (6, 5, 3), [3, 2, 1]
+    for given in (narrow, listed):
+        same = nn.CTCLoss(reduction="none")(logits.log_softmax(-1), *given)
+        np.testing.assert_array_equal(array(same), array(losses))
     with pytest.raises(mica.Error, match="must add up to their number"):
         nn.CTCLoss()(logits.log_softmax(-1), joined[1:], *lengths)
     losses.sum().backward()

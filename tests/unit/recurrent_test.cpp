@@ -41,6 +41,44 @@ TEST(Recurrent, PackedSequencesSkipTheirPadding) {
                       [&] { nn::pack_padded_sequence(x, {5, 0, 1}); });
 }
 
+/// Whoever makes one of its parts can make anything.
+TEST(Recurrent, PackedSequencesAreChecked) {
+  const nn::GRU gru({.in = 3, .hidden = 4});
+  const Tensor data = normal({5, 3});
+  const auto sizes = [](const std::vector<int64_t>& values) { return tensor(values); };
+  const nn::PackedSequence shuffled = nn::packed_sequence(data, sizes({2, 2, 1}), sizes({1, 0}));
+  EXPECT_EQ(shuffled.unsorted_indices.to_vector<int64_t>(), (std::vector<int64_t>{1, 0}));
+  const auto refused = [&]<class E>(E*, const Tensor& batch_sizes, const char* words) {
+    const nn::PackedSequence packed = {data, batch_sizes};
+    expect_error<E>(words, [&] { nn::pad_packed_sequence(packed); });
+    expect_error<E>(words, [&] { nn::unpack_sequence(packed); });
+    expect_error<E>(words, [&] { gru->forward_packed(packed); });
+    expect_error<E>(words, [&] { nn::packed_sequence(data, batch_sizes); });
+  };
+  Error* any = nullptr;
+  refused(any, sizes({2, 3}), "batch_sizes must be in [1, 2] and never grow, got 3");
+  refused(any, sizes({5, 0}), "batch_sizes must be in [1, 5] and never grow, got 0");
+  refused(any, sizes({int64_t{1} << 62}), "batch_sizes must be in [1, 5] and never grow");
+  refused(any, {}, "expected data and batch_sizes");
+  ShapeError* shape = nullptr;
+  refused(shape, sizes({2, 2, 2}), "as many rows as batch_sizes count, got [5, 3]");
+  refused(shape, sizes({2, 2}), "as many rows as batch_sizes count, got [5, 3]");
+  refused(shape, zeros({0}, {.dtype = DType::i64}), "expected data (rows, …) and batch_sizes");
+  DTypeError* dtype = nullptr;
+  refused(dtype, zeros({2}), "batch_sizes must be integers, got f32");
+  expect_error<IndexError>("sorted_indices must be each of 0 to 1 once, got 1",
+                           [&] { nn::packed_sequence(data, sizes({2, 2, 1}), sizes({1, 1})); });
+  expect_error<ShapeError>("indices of 2 sequences must be [2], got [3]",
+                           [&] { nn::packed_sequence(data, sizes({2, 2, 1}), sizes({0, 1, 2})); });
+  expect_error<Error>("expected at least one sequence",
+                      [&] { nn::pack_padded_sequence(zeros({4, 0, 2}), {}); });
+  expect_error<ShapeError>("alike but for their first axis, got [2, 3] and [2, 4]",
+                           [&] { nn::pad_sequence({zeros({2, 3}), zeros({2, 4})}); });
+  expect_error<ShapeError>("alike but for their first axis", [&] { nn::pad_sequence({ones({})}); });
+  const Tensor left = nn::pad_sequence({ones({1}), ones({3})}, true, 0, nn::PaddingSide::left);
+  EXPECT_EQ(left.to_vector<float>(), (std::vector<float>{0, 0, 1, 1, 1, 1}));
+}
+
 TEST(Recurrent, LayersRefuseWhatTheyAreNot) {
   expect_error<Error>("nn::GRU: projection must be 0 or, of an LSTM",
                       [&] { nn::GRU({.in = 3, .hidden = 4, .projection = 2}); });

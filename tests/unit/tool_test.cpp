@@ -238,6 +238,13 @@ TEST(Tool, ALanguageModelLearnsAndWrites) {
   EXPECT_EQ(written.size(), 43U);
   EXPECT_THAT(written, testing::StartsWith("ab"));
   EXPECT_EQ(written.find_first_not_of("abcd. \n"), std::string::npos);
+  const auto of_temperature = [&](const char* t) {
+    return output_of(fmt::format(
+        "generate {} --device cpu --prompt ab --length 20 --temperature {} 2>&1", run, t));
+  };
+  EXPECT_EQ(of_temperature("1e-300"), of_temperature("0"));
+  for (const char* t : {"nan", "inf", "-1"})
+    EXPECT_THAT(of_temperature(t), HasSubstr("--temperature must be finite and at least 0"));
   EXPECT_EQ(written, output_of(fmt::format(
                          "generate {} --device cpu --prompt ab --length 40 --top-k 2", run)));
 }
@@ -301,6 +308,19 @@ TEST(Tool, ACharacterModelGoesOn) {
   const std::string resumed =
       output_of(fmt::format("train --resume {} --device cpu --threads 1 --json", parts));
   EXPECT_EQ(last_result(resumed), last_result(log));
+
+  // A limit is in bytes and cuts no character; another text is not gone on with.
+  std::string others;
+  for (int i = 0; i < 600; ++i) others += "äö ";
+  const std::string german = directory.write("german", others);
+  EXPECT_THAT(output_of(fmt::format("train charlm --data {} --device cpu --threads 1 --hidden 8 "
+                                    "--layers 1 --epochs 1 --batch 2 --sequence 8 --limit 2501 "
+                                    "--out {} 2>&1",
+                                    german, directory.file("cut"))),
+              HasSubstr(" characters of 3 kinds"));
+  EXPECT_THAT(output_of(fmt::format("train --resume {} --data {} --epochs 4 --device cpu 2>&1",
+                                    parts, german)),
+              HasSubstr("has other characters than the text of"));
 }
 
 }  // namespace

@@ -168,6 +168,15 @@ nlohmann::ordered_json config_of(const CharLmRun& r, const text::Vocabulary& voc
           {"vocabulary", entries}};
 }
 
+std::vector<std::string> entries_of(const nlohmann::json& config) {
+  std::vector<std::string> entries;
+  for (const auto& bytes : config.at("vocabulary")) {
+    entries.emplace_back();
+    for (const auto& b : bytes) entries.back() += static_cast<char>(b.get<int>());
+  }
+  return entries;
+}
+
 struct Loaded {
   models::CharLm model;
   text::Vocabulary vocabulary;
@@ -175,12 +184,7 @@ struct Loaded {
 
 Loaded load_charlm(const LanguageRun& run, Device device) {
   return read_config(run, [&](const nlohmann::json& config) -> Loaded {
-    std::vector<std::string> entries;
-    for (const auto& bytes : config.at("vocabulary")) {
-      entries.emplace_back();
-      for (const auto& b : bytes) entries.back() += static_cast<char>(b.get<int>());
-    }
-    auto vocabulary = text::Vocabulary::from_entries(std::move(entries));
+    auto vocabulary = text::Vocabulary::from_entries(entries_of(config));
     models::CharLm model(models::CharLmOptions{.tokens = logits_for(vocabulary),
                                                .embedding = config.at("embedding"),
                                                .hidden = config.at("hidden"),
@@ -239,9 +243,16 @@ void train_charlm(CharLmRun r) {
   manual_seed(r.seed);
 
   std::string text = io::read_file(r.data);
-  if (r.limit > 0) text.resize(std::min(text.size(), static_cast<size_t>(r.limit)));
-  const auto vocabulary =
-      r.bytes || !is_utf8(text) ? text::Vocabulary::bytes() : text::Vocabulary::characters(text);
+  const bool is_text = !r.bytes && is_utf8(text);
+  const size_t limit = r.limit > 0 ? static_cast<size_t>(r.limit) : text.size();
+  if (is_text)
+    cut_to(text, limit);
+  else
+    text.resize(std::min(text.size(), limit));
+  const auto vocabulary = is_text ? text::Vocabulary::characters(text) : text::Vocabulary::bytes();
+  check<IoError>(!before || vocabulary.entries() == read_config(*before, entries_of),
+                 "mica train charlm: '{}' has other characters than the text of '{}'",
+                 printable(r.data), printable(r.resume));
   const std::vector<int64_t> tokens = vocabulary.encode(text);
   const auto test_size = static_cast<size_t>(static_cast<double>(tokens.size()) * kTestPart);
   const std::span<const int64_t> all(tokens);

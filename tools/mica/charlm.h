@@ -20,7 +20,7 @@ struct CharLmRun {
   int threads = 0;
   bool compile = true;
   bool json = false;
-  int64_t limit = 0;  ///< of characters
+  int64_t limit = 0;  ///< of bytes
   int64_t sequence = 256;
   int64_t embedding = 128;
   int64_t hidden = 512;

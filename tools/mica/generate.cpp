@@ -1,4 +1,5 @@
 // `mica generate`: texts by the language models that `mica train` made.
+#include <cmath>
 #include <filesystem>
 
 #include "mica/core/check.h"
@@ -21,6 +22,8 @@ nlohmann::json parsed(const io::Checkpoint& checkpoint, const char* name) {
 
 void generate(const GenerateOptions& o) {
   check(!o.prompt.empty(), "mica generate: the prompt must have a character");
+  check(std::isfinite(o.temperature) && o.temperature >= 0,
+        "mica generate: --temperature must be finite and at least 0, got {}", o.temperature);
   const auto run = find_language_run(o.run, true);
   check<IoError>(run.has_value(), "mica generate: '{}' is no run of a language model",
                  printable(o.run));
@@ -33,6 +36,13 @@ std::optional<DType> low_dtype(const std::string& precision) {
   if (precision == "bf16") return DType::bf16;
   if (precision == "f16") return DType::f16;
   return std::nullopt;
+}
+
+bool cut_to(std::string& text, size_t limit) {
+  if (text.size() <= limit) return false;
+  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0) == 0x80) --limit;
+  text.resize(limit);
+  return true;
 }
 
 std::string free_directory(const std::string& name) {
@@ -65,7 +75,8 @@ void bad_config(const LanguageRun& run, const char* reason) {
 
 Tensor drawn(const Tensor& logits, const GenerateOptions& o) {
   if (o.temperature == 0) return argmax(logits, -1, true);
-  Tensor scores = logits / o.temperature;
+  // Less the largest, which no temperature can make infinite.
+  Tensor scores = (logits - max(logits, {-1}, true)) / o.temperature;
   if (o.top_k > 0 && o.top_k < scores.size(-1)) {
     const Tensor least = slice(topk(scores, o.top_k).values, -1, o.top_k - 1, o.top_k);
     scores = where(lt(scores, least), -1e30, scores);
@@ -85,7 +96,6 @@ void add_generate(CLI::App& app) {
   command
       ->add_option("--temperature", o->temperature,
                    "Below 1 likely tokens become likelier; 0 takes the likeliest")
-      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--top-k", o->top_k, "Choose among so many tokens only")
       ->check(at_least_one());

@@ -45,13 +45,10 @@ void for_texts(const std::string& path, size_t limit, F&& f) {
   for (const std::string& file : texts_of(path)) {
     std::string text = io::read_file(file);
     check<IoError>(is_utf8(text), "mica train gpt: '{}' is not UTF-8", printable(file));
-    if (text.size() > limit) {
-      while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0) == 0x80) --limit;
-      text.resize(limit);
-    }
+    const bool was_cut = cut_to(text, limit);
     f(text);
     limit -= text.size();
-    if (limit == 0) return;
+    if (was_cut || limit == 0) return;
   }
 }
 

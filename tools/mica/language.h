@@ -20,6 +20,8 @@ inline constexpr double kTestPart = 0.05;  ///< the end of a text
 
 /// The low dtype of a precision; none for f32 and tf32.
 std::optional<DType> low_dtype(const std::string& precision);
+/// Leaves at most so many bytes of a UTF-8 text, whole characters. Says whether it was longer.
+bool cut_to(std::string& text, size_t limit);
 /// runs/NAME, or with a number behind it that is free.
 std::string free_directory(const std::string& name);
 

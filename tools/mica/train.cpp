@@ -496,7 +496,8 @@ void add_train(CLI::App& app) {
       ->add_option("--steps-per-launch", o->steps_per_launch,
                    "Compiled steps on CUDA that are one launch (else as many as pay)")
       ->check(at_least_one());
-  command->add_option("--limit", c.limit, "Use only the first N training images")
+  command
+      ->add_option("--limit", c.limit, "Use only the first N training images, or bytes of a text")
       ->check(at_least_one());
   command
       ->add_option("--save-every", o->save_every,

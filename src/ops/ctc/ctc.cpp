@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mica/core/check.h"
+#include "mica/core/make_tensor.h"
 #include "mica/op/dispatch.h"
 #include "mica/op/function.h"
 #include "mica/ops/compare/compare.h"
@@ -51,7 +52,7 @@ void infer(const CtcParams& p, std::span<const TensorSpec> in, OutSpecs& out) {
     check_lengths(in[static_cast<size_t>(i)].shape, x[1]);
   for (const int i : {kTargets, kInputLengths, kTargetLengths})
     check<DTypeError>(in[static_cast<size_t>(i)].dtype == DType::i64,
-                      "ctc_loss: targets and lengths must be i64, got {}",
+                      "ctc_loss: targets and lengths must be integers, got {}",
                       in[static_cast<size_t>(i)].dtype);
   check<IndexError>(p.blank >= 0 && p.blank < x[2],
                     "ctc_loss: blank must be one of {} classes, got {}", x[2], p.blank);
@@ -242,9 +243,20 @@ const OpDef& ctc_op() {
   return def;
 }
 
-Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
-                const Tensor& target_lengths, const CtcOptions& o) {
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& any_targets, const Tensor& any_input_lengths,
+                const Tensor& any_target_lengths, const CtcOptions& o) {
+  for (const Tensor* t : {&log_probs, &any_targets, &any_input_lengths, &any_target_lengths})
+    check(t->defined(), "ctc_loss: log_probs, targets and both lengths must be defined");
+  const auto whole = [](const Tensor& t) {
+    return is_integer(t.dtype()) ? cast(t, DType::i64) : t;  // others are refused
+  };
+  const Tensor targets = whole(any_targets);
+  const Tensor input_lengths = whole(any_input_lengths);
+  const Tensor target_lengths = whole(any_target_lengths);
   if (log_probs.rank() == 2) {
+    for (const Tensor* lengths : {&input_lengths, &target_lengths})
+      check<ShapeError>(lengths->numel() == 1, "ctc_loss: one sequence has one length, got {}",
+                        lengths->shape());
     CtcOptions one = o;
     one.reduction = Reduction::none;
     const auto batched = [](const Tensor& t, int64_t axis) { return unsqueeze(t, axis); };
@@ -276,22 +288,32 @@ Functions ctc_functions() {
     return ctc_loss(log_probs, targets, input_lengths, target_lengths,
                     {.blank = blank, .reduction = reduction, .zero_infinity = zero_infinity});
   };
-  return {{.name = "ctc_loss",
-           .doc =
-               "Minus the logarithm of the probability that log_probs (T, N, C), logarithms of "
-               "probabilities, give targets (N, S), or those of all sequences one after the other, "
-               "once repeats are merged and blanks left out. Lengths, int64 (N), say how many "
-               "steps and targets of each sequence count.",
-           .signatures = {{call,
-                           {"log_probs",
-                            "targets",
-                            "input_lengths",
-                            "target_lengths",
-                            {"blank", 0},
-                            {"reduction", "mean"},
-                            {"zero_infinity", false}}}},
-           .offer = kFunctional,
-           .op = "ctc"}};
+  const auto call_listed = [](const Tensor& log_probs, const Tensor& targets,
+                              const Ints& input_lengths, const Ints& target_lengths, int64_t blank,
+                              Reduction reduction, bool zero_infinity) {
+    const auto there = [&](const Ints& lengths) { return to(tensor(lengths), targets.device()); };
+    return ctc_loss(log_probs, targets, there(input_lengths), there(target_lengths),
+                    {.blank = blank, .reduction = reduction, .zero_infinity = zero_infinity});
+  };
+  const auto named = [](auto f) {
+    return Signature(f, {"log_probs",
+                         "targets",
+                         "input_lengths",
+                         "target_lengths",
+                         {"blank", 0},
+                         {"reduction", "mean"},
+                         {"zero_infinity", false}});
+  };
+  return {
+      {.name = "ctc_loss",
+       .doc =
+           "Minus the logarithm of the probability that log_probs (T, N, C), logarithms of "
+           "probabilities, give targets (N, S), or those of all sequences one after the other, "
+           "once repeats are merged and blanks left out. Lengths, integers (N) or a list, say how "
+           "many steps and targets of each sequence count.",
+       .signatures = {named(call), named(call_listed)},
+       .offer = kFunctional,
+       .op = "ctc"}};
 }
 
 }  // namespace mica

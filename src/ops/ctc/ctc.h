@@ -28,9 +28,9 @@ struct CtcOptions {
 /// Connectionist temporal classification: minus the logarithm of the probability that log_probs (T,
 /// N, C), logarithms of probabilities, give targets (N, S), classes other than `blank`, with
 /// repeats merged and blanks left out. Sequence n has input_lengths[n] steps and target_lengths[n]
-/// targets, all i64; targets of one axis are those of all sequences one after the other. The mean
-/// is of the losses divided by the targets' lengths. Op outputs: the losses (N) and, where kept,
-/// their gradients for log_probs (T, N, C).
+/// targets, all integers; targets of one axis are those of all sequences one after the other. The
+/// mean is of the losses divided by the targets' lengths. Op outputs: the losses (N) and, where
+/// kept, their gradients for log_probs (T, N, C).
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CtcOptions& options = {});
 

@@ -20,6 +20,8 @@ using onednn::stream;
 
 // A product of less takes about as long as waking a thread does.
 constexpr int64_t kFlopsForThreads = 1 << 20;
+// Of fewer sequences a product reads the weights for too little.
+constexpr int64_t kLeastOfThread = 8;
 // Of fewer the preparation does not come back.
 constexpr int64_t kSteps = 4;
 
@@ -133,7 +135,13 @@ Support supports_grad(const RecurrentGradParams&, const Specs& specs) {
 }
 
 std::shared_ptr<RecurrentGemmState> prepare(const RecurrentParams& params, const Specs& specs) {
-  return prepare_recurrent_gemm(recurrent_cpu_passes(), params, specs, make_product);
+  const TensorSpec& x = specs.in[recurrent_io::kX];
+  const int64_t batch = x.shape[1];
+  const RecurrentProblem p(params.mode, params.reverse, x, specs.in[recurrent_io::kWHh], false);
+  const bool splits = batch % num_threads() == 0 && batch >= kLeastOfThread * num_threads() &&
+                      2 * batch * p.rows() * p.outputs >= kFlopsForThreads;
+  return prepare_recurrent_gemm(recurrent_cpu_passes(), params, specs, make_product,
+                                splits ? num_threads() : 1);
 }
 std::shared_ptr<RecurrentGemmState> prepare_grad(const RecurrentGradParams& params,
                                                  const Specs& specs) {

@@ -146,6 +146,8 @@ void forward(const RecurrentParams& params, const Call& call, Doubles& space) {
     f.state = nullptr;
   }
   const ReferenceEngine engine{p, b_ih ? bias : nullptr};
+  if (f.lengths) passes.check_lengths(p, f.lengths, nullptr);
+  engine.product(RecurrentProduct::input, f.x, f.w_ih, f.gates);
   walk_forward(engine, p, f);
   give(call.out[kY], static_cast<double*>(f.y));
   give(call.out[kHn], static_cast<double*>(f.hn));

@@ -1,7 +1,9 @@
 #include "mica/ops/recurrent/gemm.h"
 
 #include "mica/core/check.h"
+#include "mica/op/settings.h"
 #include "mica/ops/matmul/matmul.h"
+#include "mica/runtime/cpu/parallel.h"
 
 namespace mica {
 namespace {
@@ -23,6 +25,15 @@ const OpDef& op_of(RecurrentProduct which) {
   }
 }
 
+/// Of the rows of the input's product on the CPU: what a chunk gives stays in the cache until it is
+/// all there.
+int64_t input_chunks(int64_t rows) {
+  constexpr int64_t kRows = 512;
+  int64_t chunks = std::max<int64_t>(1, rows / kRows);
+  while (rows % chunks != 0) --chunks;
+  return chunks;
+}
+
 }  // namespace
 
 TensorSpec RecurrentProducts::matrix(int64_t rows, int64_t cols) const {
@@ -32,14 +43,14 @@ TensorSpec RecurrentProducts::matrix(int64_t rows, int64_t cols) const {
   return spec;
 }
 
-void RecurrentProducts::add(RecurrentProduct which, bool bias) {
+void RecurrentProducts::add(RecurrentProduct which, bool bias, int64_t chunks) {
   const RecurrentProblem& p = problem;
   const int64_t all = p.steps * p.batch;
   Entry& e = entries_[static_cast<size_t>(which)];
   switch (which) {
     case RecurrentProduct::input:
-      e.in = {matrix(all, p.inputs), matrix(p.rows(), p.inputs), {}};
-      e.out[0] = matrix(all, p.rows());
+      e.in = {matrix(all / chunks, p.inputs), matrix(p.rows(), p.inputs), {}};
+      e.out[0] = matrix(all / chunks, p.rows());
       if (bias) e.in[2] = TensorSpec::contiguous({p.rows()}, dtype, device_);
       break;
     case RecurrentProduct::step:
@@ -131,17 +142,25 @@ Support supports_recurrent_gemm(const Specs& specs) {
 std::shared_ptr<RecurrentGemmState> prepare_recurrent_gemm(const RecurrentPasses& passes,
                                                            const RecurrentParams& params,
                                                            const Specs& specs,
-                                                           MakePacked* make_packed) {
+                                                           MakePacked* make_packed,
+                                                           int64_t batch_parts) {
   using namespace recurrent_io;
   const TensorSpec& x = specs.in[kX];
-  const RecurrentProblem p(params.mode, params.reverse, x, specs.in[kWHh], specs.in[kWHr].defined);
+  RecurrentProblem p(params.mode, params.reverse, x, specs.in[kWHh], specs.in[kWHr].defined);
+  p.batch /= batch_parts;
+  const ThreadLimit limit(batch_parts > 1 ? 1 : num_threads());  // of the products
   RecurrentProducts products(passes, p, x.dtype, x.device, make_packed);
   const bool bias = specs.in[kBIh].defined;
   const bool lengths = specs.in[kLengths].defined;
-  products.add(RecurrentProduct::input, bias);
+  const int64_t chunks = make_packed ? input_chunks(p.steps * p.batch) : 1;
+  products.add(RecurrentProduct::input, bias, chunks);
   products.add(RecurrentProduct::step);
   if (p.projected) products.add(RecurrentProduct::project);
   auto state = std::make_shared<RecurrentGemmState>(std::move(products));
+  state->parts = batch_parts;
+  state->chunks = chunks;
+  // A multiple of 256, as the parts of the workspace.
+  state->library_bytes = (state->products.workspace_bytes() + 255) / 256 * 256;
   const auto size = static_cast<int64_t>(size_of(x.dtype));
   WorkspaceParts parts;
   // What is made of the weights comes first, so that it can be kept elsewhere.
@@ -154,13 +173,13 @@ std::shared_ptr<RecurrentGemmState> prepare_recurrent_gemm(const RecurrentPasses
     state->packed = parts.add(static_cast<int64_t>(packed->packed_bytes()));
   state->kept_bytes = parts.bytes();
   state->kept_of = {kWIh, kWHh, kBIh, kBHh};
-  if (!params.keep) state->gates = parts.add(p.steps * p.batch * p.rows() * size);
-  if (!params.keep && p.has_cells()) state->cells = parts.add(2 * p.batch * p.units * size);
-  state->step = parts.add(p.batch * p.rows() * size);
-  if (p.projected) state->hidden = parts.add(p.batch * p.units * size);
-  if (p.projected && lengths) state->projected = parts.add(p.batch * p.outputs * size);
-  if (lengths) state->state = parts.add(p.batch * p.outputs * size);
-  state->library = parts.add(static_cast<int64_t>(state->products.workspace_bytes()));
+  if (!params.keep) state->gates = parts.add(p.steps * p.stride * p.rows() * size);
+  if (!params.keep && p.has_cells()) state->cells = parts.add(2 * p.stride * p.units * size);
+  state->step = parts.add(p.stride * p.rows() * size);
+  if (p.projected) state->hidden = parts.add(p.stride * p.units * size);
+  if (p.projected && lengths) state->projected = parts.add(p.stride * p.outputs * size);
+  if (lengths) state->state = parts.add(p.stride * p.outputs * size);
+  state->library = parts.add(batch_parts * static_cast<int64_t>(state->library_bytes));
   state->workspace_bytes = parts.bytes();
   return state;
 }
@@ -219,13 +238,53 @@ void run_recurrent_gemm(const RecurrentParams& params, const RecurrentGemmState&
   const auto* lengths = static_cast<const int64_t*>(in(kLengths));
   const bool kept = call.kept != nullptr;
   const WalkedWeights w = walked_weights(s, call, kept ? call.kept : call.workspace, !kept);
-  RecurrentEngine engine(s.products, w.bias, nullptr, part(s.library), call.encoder);
-  engine.start(RecurrentProduct::step, w.hh);
-  walk_forward(engine, p,
-               {in(kX), w.ih, w.hh, in(kWHr), in(kH0), in(kC0), lengths, out(kY), out(kHn),
-                out(kCn), params.keep ? out(kGates) : part(s.gates), params.keep,
-                params.keep ? out(kCells) : part(s.cells), part(s.step), part(s.hidden),
-                part(s.projected), lengths ? part(s.state) : nullptr});
+  RecurrentProblem all = p;
+  all.batch = p.stride;
+  if (lengths) s.products.passes.check_lengths(all, lengths, call.encoder);
+  const auto size = static_cast<int64_t>(size_of(s.products.dtype));
+  const auto each_part = [&](auto&& f) {
+    if (s.parts == 1) return f(int64_t{0});
+    parallel_for(s.parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) f(i);
+    });
+  };
+  const auto engine_of = [&](int64_t i) {
+    return RecurrentEngine(s.products, w.bias, nullptr,
+                           offset(part(s.library), static_cast<size_t>(i) * s.library_bytes),
+                           call.encoder);
+  };
+  // From element `first` on.
+  const auto from = [&]<class Base>(Base* base, int64_t first) -> Base* {
+    using Byte = std::conditional_t<std::is_const_v<Base>, const std::byte, std::byte>;
+    return base ? static_cast<Byte*>(base) + first * size : nullptr;
+  };
+  void* const gates = params.keep ? out(kGates) : part(s.gates);
+  const void* const x = in(kX);
+  const void* const h0 = in(kH0);
+  const void* const c0 = in(kC0);
+  // Of the inputs' product a part is some steps, or parts of them: they lie one after the other.
+  const int64_t rows = p.steps * p.batch / s.chunks;
+  each_part([&](int64_t i) {
+    const RecurrentEngine engine = engine_of(i);
+    for (int64_t j = i * s.chunks; j < (i + 1) * s.chunks; ++j)
+      engine.product(RecurrentProduct::input, from(x, j * rows * p.inputs), w.ih,
+                     from(gates, j * rows * p.rows()));
+  });
+  each_part([&](int64_t i) {
+    RecurrentEngine engine = engine_of(i);
+    engine.start(RecurrentProduct::step, w.hh);
+    const int64_t n = i * p.batch;
+    const int64_t outputs = n * p.outputs;
+    const int64_t units = n * p.units;
+    walk_forward(
+        engine, p,
+        {nullptr, w.ih, w.hh, in(kWHr), from(h0, outputs), from(c0, units),
+         lengths ? lengths + n : nullptr, from(out(kY), outputs), from(out(kHn), outputs),
+         from(out(kCn), units), from(gates, n * p.rows()), params.keep,
+         from(params.keep ? out(kCells) : part(s.cells), units), from(part(s.step), n * p.rows()),
+         from(part(s.hidden), units), from(part(s.projected), outputs),
+         lengths ? from(part(s.state), outputs) : nullptr});
+  });
 }
 
 std::shared_ptr<RecurrentGemmState> prepare_recurrent_grad_gemm(const RecurrentPasses& passes,

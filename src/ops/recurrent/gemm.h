@@ -53,8 +53,8 @@ class RecurrentProducts {
                     Device device, MakePacked* make_packed = nullptr)
       : passes(table), problem(p), dtype(of), device_(device), make_packed_(make_packed) {}
 
-  /// Chooses a kernel for it; `bias` of the input's.
-  void add(RecurrentProduct which, bool bias = false);
+  /// Chooses a kernel for it; `bias` of the input's, which may be made in `chunks` of its rows.
+  void add(RecurrentProduct which, bool bias = false, int64_t chunks = 1);
   size_t workspace_bytes() const { return workspace_bytes_; }
   /// Of a step's product; null where it takes the weights as they are.
   const PackedProduct* packed(RecurrentProduct which) const {
@@ -120,6 +120,9 @@ class RecurrentEngine {
 struct RecurrentGemmState : KernelState {
   explicit RecurrentGemmState(RecurrentProducts p) : products(std::move(p)) {}
   RecurrentProducts products;
+  int64_t parts = 1;         ///< of the batch, each walked by a thread of its own
+  int64_t chunks = 1;        ///< of the rows of a part's input product
+  size_t library_bytes = 0;  ///< of each
   // Where parts of the workspace begin; of a part that is not needed it does not matter.
   size_t w_ih = 0, w_hh = 0, bias = 0, gates = 0, cells = 0, step = 0, hidden = 0, projected = 0;
   size_t state = 0, library = 0, packed = 0;
@@ -128,10 +131,13 @@ struct RecurrentGemmState : KernelState {
 };
 
 Support supports_recurrent_gemm(const Specs& specs);
+/// On the CPU the batch may be walked in parts, which it must be divisible by: sequences have
+/// nothing to do with each other, so that no step waits for the other threads.
 std::shared_ptr<RecurrentGemmState> prepare_recurrent_gemm(const RecurrentPasses& passes,
                                                            const RecurrentParams& params,
                                                            const Specs& specs,
-                                                           MakePacked* make_packed = nullptr);
+                                                           MakePacked* make_packed = nullptr,
+                                                           int64_t batch_parts = 1);
 std::shared_ptr<RecurrentGemmState> prepare_recurrent_grad_gemm(const RecurrentPasses& passes,
                                                                 const RecurrentGradParams& params,
                                                                 const Specs& specs,

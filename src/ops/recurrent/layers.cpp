@@ -1,4 +1,6 @@
 // Stacks of recurrent layers, made of `recurrent`.
+#include <algorithm>
+
 #include "mica/core/check.h"
 #include "mica/op/function.h"
 #include "mica/ops/concat/concat.h"
@@ -57,6 +59,8 @@ Tensor first_state(const char* op, const char* what, const Tensor& given, int64_
 RecurrentResult run_stack(RecurrentMode mode, const Tensor& input, const Tensor& h0,
                           const Tensor& c0, const Tensors& tensors, const RecurrentOptions& o) {
   const char* op = name_of_stack(mode);
+  check(input.defined() && std::ranges::all_of(tensors, &Tensor::defined),
+        "{}: the input and all weights must be defined", op);
   check<ShapeError>(input.rank() == 2 || input.rank() == 3,
                     "{}: expected an input of 3 axes, or of 2 for one sequence, got {}", op,
                     input.shape());

@@ -22,6 +22,7 @@ struct RecurrentProblem {
   bool projected = false;
   int64_t steps = 0, batch = 0, inputs = 0, units = 0;
   int64_t outputs = 0;  ///< of a step: units, or what they are projected to
+  int64_t stride = 0;   ///< sequences from step to step in memory; a walk may take `batch` of them
 
   RecurrentProblem() = default;
   RecurrentProblem(RecurrentMode m, bool backwards, const TensorSpec& x, const TensorSpec& w_hh,
@@ -33,7 +34,8 @@ struct RecurrentProblem {
         batch(x.shape[1]),
         inputs(x.shape[2]),
         units(w_hh.shape[0] / gates_of(m)),
-        outputs(w_hh.shape[1]) {}
+        outputs(w_hh.shape[1]),
+        stride(batch) {}
 
   bool has_cells() const { return mode == RecurrentMode::lstm; }
   /// Numbers that a unit has at each step: see `recurrent`.

@@ -36,6 +36,7 @@ struct RecurrentForward {
   void* state;      ///< (N, R) where there are lengths
 };
 
+/// From gates that have the input's product.
 template <class Engine>
 void walk_forward(Engine& e, const RecurrentProblem& p, const RecurrentForward& a) {
   const RecurrentPasses& passes = e.passes;
@@ -43,21 +44,16 @@ void walk_forward(Engine& e, const RecurrentProblem& p, const RecurrentForward& 
     return static_cast<void*>(static_cast<std::byte*>(base) + elements * e.size);
   };
   const auto cells = [&](int64_t i) {
-    return p.has_cells() ? at(a.cells, (a.keep ? p.time(i) : i % 2) * p.batch * p.units) : nullptr;
+    return p.has_cells() ? at(a.cells, (a.keep ? p.time(i) : i % 2) * p.stride * p.units) : nullptr;
   };
-  const int64_t state_size = p.batch * p.outputs;
-  const auto y = [&](int64_t i) { return at(a.y, p.time(i) * state_size); };
-  const size_t state_bytes = static_cast<size_t>(state_size * e.size);
-  e.product(RecurrentProduct::input, a.x, a.w_ih, a.gates);
-  if (a.lengths) {
-    passes.check_lengths(p, a.lengths, e.encoder);
-    passes.copy(a.state, a.h0, state_bytes, e.encoder);
-  }
+  const auto y = [&](int64_t i) { return at(a.y, p.time(i) * p.stride * p.outputs); };
+  const auto state_bytes = static_cast<size_t>(p.batch * p.outputs * e.size);
+  if (a.lengths) passes.copy(a.state, a.h0, state_bytes, e.encoder);
   for (int64_t i = 0; i < p.steps; ++i) {
     const int64_t t = p.time(i);
     const void* before = a.lengths ? a.state : i == 0 ? a.h0 : y(i - 1);
     e.product(RecurrentProduct::step, before, a.w_hh, a.step);
-    void* gates = at(a.gates, t * p.batch * p.rows());
+    void* gates = at(a.gates, t * p.stride * p.rows());
     passes.cell(
         p, e.dtype,
         {gates, a.step, i == 0 ? a.c0 : cells(i - 1), before, a.keep ? gates : nullptr, cells(i),
