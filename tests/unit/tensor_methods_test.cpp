@@ -81,7 +81,7 @@ TEST(TensorMethods, GiveGradients) {
 
 TEST(TensorMethods, WriteInPlace) {
   const Tensor a = counted({4});
-  const Tensor same = a;
+  const Tensor same = a;  // NOLINT(performance-unnecessary-copy-initialization): another handle
   a.add_(1).mul_(a).sub_(ones({4})).div_(2);
   EXPECT_EQ(same.to_vector<float>(), (Floats{0, 1.5, 4, 7.5}));
   a.clamp_(1, 5);
