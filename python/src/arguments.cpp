@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "mica/ops/linalg/results.h"
+#include "python/src/past_int64.h"
 
 namespace mica::python {
 namespace {
@@ -18,7 +19,7 @@ Number integer_of(nb::handle value) {
   }
   const double number = PyLong_AsDouble(value.ptr());
   if (number == -1 && PyErr_Occurred()) nb::raise_python_error();
-  return number;
+  return past_int64(number);
 }
 
 Number complex_of(nb::handle value) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "python/src/bindings.h"
+#include "python/src/past_int64.h"
 
 namespace mica::python {
 namespace {
@@ -210,7 +211,7 @@ bool read_number(nb::handle value, Number& result) noexcept {
     PyErr_Clear();
     return false;
   }
-  result = number;
+  result = integer.is_valid() ? past_int64(number) : number;
   return true;
 }
 

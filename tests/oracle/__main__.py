@@ -53,12 +53,16 @@ def main():
         }
         for future in as_completed(running):
             name = running[future]
-            failures += future.result()
+            found = future.result()
+            failures += found
             done += len(jobs[name])
+            if found:  # at once: a run that is ended says what it found
+                show_progress("")
+                print(*found, sep="\n", flush=True)
             show_progress(f"{done}/{total} cases, {len(failures)} disagree: {name}")
     show_progress("")
     missing = uncovered()
-    for line in (*failures, *missing):
+    for line in missing:
         print(line)
     print(
         f"oracle: {total} cases of {len(jobs)} entries, seed {options.seed}: "

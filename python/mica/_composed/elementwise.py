@@ -112,7 +112,7 @@ def gcd(input: Tensor, other: Tensor) -> Tensor:
     while bool((b != 0).any()):
         safe = m.where(b == 0, 1, b)
         a, b = m.where(b == 0, a, b), m.where(b == 0, b, m.remainder(a, safe))
-    return a
+    return m.abs(a)  # the lowest integer is its own absolute value, and negative
 
 
 def lcm(input: Tensor, other: Tensor) -> Tensor:
