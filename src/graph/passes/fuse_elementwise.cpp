@@ -168,7 +168,7 @@ class Fusion {
     Program program;
     program.inputs = static_cast<int>(values.size());
     const Node& first = node(members[0]);
-    Node whole{&fused_op(), first.params, values, {}, {}, first.id, first.scope};
+    Node whole{&fused_op(), first.params, values, {}, first.id, first.scope};
     for (const int i : members) {
       Instruction one{node(i).op, node(i).params, {}};
       for (const ValueId id : node(i).in)
@@ -213,8 +213,6 @@ class Fusion {
             offer(group_[at(after)]);
       }
     }
-    for (Node& n : nodes)
-      for (int& i : n.after) i = number[at(i)];
     for (Value& v : g_.values)
       if (v.node >= 0) v.node = number[at(v.node)];
     g_.nodes = std::move(nodes);

@@ -56,8 +56,6 @@ void hoist(Graph& graph) {
     number[order[place]] = static_cast<int>(place);
     nodes.push_back(std::move(graph.nodes[order[place]]));
   }
-  for (Node& node : nodes)
-    for (int& i : node.after) i = number[static_cast<size_t>(i)];
   for (Value& v : graph.values)
     if (v.node >= 0) v.node = number[static_cast<size_t>(v.node)];
   graph.nodes = std::move(nodes);

@@ -293,8 +293,6 @@ class Regions {
     const auto first =
         static_cast<int>(std::find_if(g_.nodes.begin(), g_.nodes.end(), reads) - g_.nodes.begin());
     const ValueId converted = insert_copy(first, id, MemoryFormat::channels_last);
-    if (const int writer = Index(g_).next(id, first); writer >= 0)
-      g_.nodes[static_cast<size_t>(writer)].after.push_back(first);
     for (Node& node : g_.nodes)
       if (reads(node))
         for (const size_t k : weight_inputs(g_, node))
