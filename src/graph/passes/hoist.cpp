@@ -52,6 +52,7 @@ void hoist(Graph& graph) {
     if (!early[i]) order.push_back(i);
   std::vector<int> number(count);
   std::vector<Node> nodes;
+  nodes.reserve(count);
   for (size_t place = 0; place < count; ++place) {
     number[order[place]] = static_cast<int>(place);
     nodes.push_back(std::move(graph.nodes[order[place]]));

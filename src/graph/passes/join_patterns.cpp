@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/passes/rewrite.h"
@@ -18,9 +19,15 @@ class Found : public Match {
 
   /// Looks for the pattern's calls from node `first` on.
   bool find(int first) {
+    nodes_.reserve(pattern_.calls.size());
+    values_.reserve(4 * pattern_.calls.size());
     if (!take(0, first)) return false;
     for (size_t c = 1; c < pattern_.calls.size(); ++c)
       if (!find_call(c)) return false;
+    for (const int i : nodes_) {
+      const Node& node = g_.nodes[static_cast<size_t>(i)];
+      calls.push_back({node.op, node.params, node.in, node.out, i});
+    }
     return true;
   }
   /// The nodes that are to be replaced, in order.
@@ -63,8 +70,9 @@ class Found : public Match {
  private:
   /// The value of a number of the pattern; none where it is not known yet.
   std::optional<ValueId> known(int number) const {
-    const auto it = values_.find(number);
-    return it == values_.end() ? std::nullopt : std::optional(it->second);
+    for (const auto& [n, value] : values_)
+      if (n == number) return value;
+    return std::nullopt;
   }
 
   /// By a value that the call makes or reads, and that is known.
@@ -91,17 +99,22 @@ class Found : public Match {
         node.in.size() < call.in.size() || node.out.size() < call.out.size() ||
         std::find(nodes_.begin(), nodes_.end(), number) != nodes_.end())
       return false;
-    std::unordered_map<int, ValueId> values = values_;
+    const size_t before = values_.size();
     const auto agrees = [&](int n, ValueId id) {
-      return n == Pattern::kAny || values.try_emplace(n, id).first->second == id;
+      if (n == Pattern::kAny) return true;
+      if (const auto value = known(n)) return *value == id;
+      values_.emplace_back(n, id);
+      return true;
     };
-    for (size_t k = 0; k < call.in.size(); ++k)
-      if (!agrees(call.in[k], node.in[k])) return false;
-    for (size_t k = 0; k < call.out.size(); ++k)
-      if (!agrees(call.out[k], node.out[k])) return false;
-    values_ = std::move(values);
+    for (size_t k = 0; k < call.in.size() + call.out.size(); ++k) {
+      const size_t result = k - call.in.size();
+      if (k < call.in.size() ? agrees(call.in[k], node.in[k])
+                             : agrees(call.out[result], node.out[result]))
+        continue;
+      values_.resize(before);
+      return false;
+    }
     nodes_.push_back(number);
-    calls.push_back({node.op, node.params, node.in, node.out, number});
     return true;
   }
 
@@ -109,8 +122,8 @@ class Found : public Match {
   const Index& index_;
   const std::vector<bool>& keep_;  ///< by node: whether it is there still
   const Pattern& pattern_;
-  std::unordered_map<int, ValueId> values_;  ///< by number of the pattern
-  std::vector<int> nodes_;                   ///< by call of the pattern
+  std::vector<std::pair<int, ValueId>> values_;  ///< of numbers of the pattern; a few
+  std::vector<int> nodes_;                       ///< by call of the pattern
 };
 
 /// Puts two calls in the places of several, given in order: the first makes a value that the second

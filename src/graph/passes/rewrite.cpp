@@ -242,6 +242,7 @@ void Insertions::apply(const std::vector<bool>& keep) {
     prologue = number[static_cast<size_t>(prologue - 1)] + 1;
 
   std::vector<Node> nodes;
+  nodes.reserve(count + calls_.size());
   std::vector<bool> kept;
   next = calls_.begin();
   for (size_t i = 0; i <= count; ++i) {
@@ -338,6 +339,7 @@ void remove_nodes(Graph& graph, const std::vector<bool>& keep) {
   // `Value::node` counts nodes: it is translated to the new numbers.
   std::vector<int> number(graph.nodes.size(), -1);
   std::vector<Node> kept;
+  kept.reserve(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!keep[i]) continue;
     number[i] = static_cast<int>(kept.size());
