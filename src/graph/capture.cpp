@@ -101,13 +101,9 @@ class Capture final : public Recorder, public GradWatcher {
   Outputs record(const OpDef& op, ParamsRef params, std::span<const Tensor> inputs,
                  std::span<const TensorSpec> out) override {
     const int index = static_cast<int>(graph_.nodes.size());
-    Node node{&op,
-              AnyParams(params),
-              {},
-              {},
-              {},
-              index,
-              scopes_.now(last_sequence(), forward_ ? &forward_->scopes_ : nullptr)};
+    Node node{&op,   AnyParams(params),
+              {},    {},
+              index, scopes_.now(last_sequence(), forward_ ? &forward_->scopes_ : nullptr)};
     for (const Tensor& t : inputs) node.in.push_back(t.defined() ? value_of(t) : kNoValue);
     Outputs outputs;
     for (const TensorSpec& spec : out) {
@@ -127,11 +123,7 @@ class Capture final : public Recorder, public GradWatcher {
       const Tensor& t = inputs[static_cast<size_t>(i)];
       if (!t.defined()) continue;
       note_device(op.name, t.device());
-      if (op.writes(params.data, i, n)) {
-        write(node, index, t, node.in[static_cast<size_t>(i)]);
-      } else {
-        memory_.read_by(t.impl()->storage.get(), index);
-      }
+      if (op.writes(params.data, i, n)) write(node, index, t, node.in[static_cast<size_t>(i)]);
     }
     graph_.nodes.push_back(std::move(node));
     return outputs;
@@ -496,7 +488,6 @@ class Capture final : public Recorder, public GradWatcher {
       settle(real.get(), true);
       writers_.try_emplace(real.get(), graph_[root].tensor);
     }
-    node.after = memory_.readers(t.impl()->storage.get());
     memory_.write_by(t.impl()->storage.get(), index);
     node.out.push_back(new_version(id, index));
     if (t.is_traced()) t.impl()->trace = tag(node.out.back());

@@ -31,7 +31,7 @@ inline Ref<Storage> counted_storage(const std::shared_ptr<Held>& held, const Ten
   return make_ref<Storage>(nullptr, bytes, spec.device, owner);
 }
 
-/// Which nodes of a graph that is captured read and wrote which memory. Memory is a storage: that
+/// Which nodes of a graph that is captured wrote to which memory. Memory is a storage: that
 /// of a tensor outside, or the one that a traced tensor shares with its views and that is only
 /// counted.
 class CapturedMemory {
@@ -44,15 +44,11 @@ class CapturedMemory {
     const auto at = groups_.find(storage);
     return at == groups_.end() || at->second->writers.empty() ? -1 : at->second->writers.back();
   }
-  void read_by(const Storage* storage, int node) { group(storage).readers.push_back(node); }
-  /// Nodes that read since the last write.
-  const std::vector<int>& readers(const Storage* storage) { return group(storage).readers; }
   /// Nodes that wrote, in their order.
   const std::vector<int>& writers(const Storage* storage) { return group(storage).writers; }
   void write_by(Storage* storage, int node) {
     Group& g = group(storage);
     g.writers.push_back(node);
-    g.readers.clear();
     for (const Ref<Storage>& member : g.members)
       if (member.get() != storage) member->bump_version();
     storage->bump_version();
@@ -66,7 +62,6 @@ class CapturedMemory {
     std::merge(to.writers.begin(), to.writers.end(), from.writers.begin(), from.writers.end(),
                std::back_inserter(writers));
     to.writers = std::move(writers);
-    to.readers.insert(to.readers.end(), from.readers.begin(), from.readers.end());
     to.members.push_back(a);
     to.members.push_back(b);
     groups_[b.get()] = groups_[a.get()];
@@ -104,7 +99,6 @@ class CapturedMemory {
 
  private:
   struct Group {
-    std::vector<int> readers;
     std::vector<int> writers;
     std::vector<Ref<Storage>> members;  // where there are several
   };

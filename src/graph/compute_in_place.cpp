@@ -13,7 +13,10 @@ bool is_copy_into(const Node& node) { return is(node, "copy_into"); }
 class InPlace {
  public:
   explicit InPlace(Graph& graph)
-      : g_(graph), uses_(graph.values.size()), made_(graph.values.size(), -1), gone_(graph) {
+      : g_(graph),
+        uses_(graph.values.size()),
+        made_(graph.values.size(), -1),
+        keep_(graph.nodes.size(), true) {
     for (const ValueId id : g_.outputs) ++uses_[static_cast<size_t>(g_.root(id))];
     for (int n = 0; n < static_cast<int>(g_.nodes.size()); ++n) {
       const Node& node = g_.nodes[static_cast<size_t>(n)];
@@ -30,7 +33,7 @@ class InPlace {
   void run() {
     for (int n = g_.prologue; n < static_cast<int>(g_.nodes.size()); ++n)
       if (is_copy_into(g_.nodes[static_cast<size_t>(n)])) try_at(n);
-    remove_nodes(g_, gone_);
+    remove_nodes(g_, keep_);
   }
 
  private:
@@ -74,19 +77,16 @@ class InPlace {
       g_[version].node = maker;
       node.out.push_back(version);
     }
-    node.after.insert(node.after.end(), copy.after.begin(), copy.after.end());
-    std::erase(node.after, maker);
     there.insert(next, maker);
     std::erase(there, number);
-    gone_.keep[static_cast<size_t>(number)] = false;
-    gone_.instead[static_cast<size_t>(number)] = maker;
+    keep_[static_cast<size_t>(number)] = false;
   }
 
   Graph& g_;
   std::vector<int> uses_;  ///< of a root, by nodes that compute and results
   std::vector<int> made_;  ///< by value: the node whose result it is
   std::unordered_map<const Storage*, std::vector<int>> touched_;  ///< by whom, in order
-  Gone gone_;
+  std::vector<bool> keep_;                                        ///< by node: whether it stays
 };
 
 }  // namespace

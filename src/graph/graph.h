@@ -42,7 +42,6 @@ struct Node {
   AnyParams params;
   std::vector<ValueId> in;
   std::vector<ValueId> out;
-  std::vector<int> after;  ///< nodes that read what this one writes over
   /// Its number when it was captured, and where it was called; a node that a pass puts in the place
   /// of others has those of one of them.
   int id = -1;

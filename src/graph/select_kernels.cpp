@@ -88,20 +88,17 @@ bool choose(Graph& g, Device device) {
   if (wishes.empty()) return false;
   std::vector<Node> nodes;
   nodes.reserve(g.nodes.size() + wishes.size());
-  std::vector<int> first(g.nodes.size());  // by old number: of its copies or itself
   std::vector<int> number(g.nodes.size());
   const int old_prologue = g.prologue;
   auto wish = wishes.begin();
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     Node& node = g.nodes[i];
-    first[i] = static_cast<int>(nodes.size());
     for (; wish != wishes.end() && wish->node == i; ++wish) {
       const auto to = static_cast<ValueId>(g.values.size());
       Value copy;
       copy.spec = wish->spec;
       g.values.push_back(std::move(copy));
-      Node made{
-          &layout_copy_op(), layout_copy_params(wish->spec), {node.in[wish->operand]}, {to}, {}};
+      Node made{&layout_copy_op(), layout_copy_params(wish->spec), {node.in[wish->operand]}, {to}};
       made.id = node.id;
       made.scope = node.scope;
       nodes.push_back(std::move(made));
@@ -113,15 +110,8 @@ bool choose(Graph& g, Device device) {
   }
   for (Value& v : g.values)
     if (v.node >= 0) v.node = number[static_cast<size_t>(v.node)];
-  for (size_t n = 0; n < nodes.size(); ++n) {
-    // Who writes over what a node read waits for the copies that read it now.
-    std::vector<int> after;
-    for (const int i : nodes[n].after)
-      for (int k = first[static_cast<size_t>(i)]; k <= number[static_cast<size_t>(i)]; ++k)
-        after.push_back(k);
-    nodes[n].after = std::move(after);
+  for (size_t n = 0; n < nodes.size(); ++n)
     if (!nodes[n].kernel && !nodes[n].is_view()) g[nodes[n].out[0]].node = static_cast<int>(n);
-  }
   g.nodes = std::move(nodes);
   return true;
 }

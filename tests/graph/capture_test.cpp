@@ -94,7 +94,7 @@ TEST(DeadNodes, ADeadRandomOpStillConsumesItsCounters) {
   EXPECT_THAT(ops_of(c.graph), ElementsAre("rng_take", "rng_take", "dropout"));
 }
 
-TEST(Mutation, AWriteIsANewVersionAfterTheReaders) {
+TEST(Mutation, AWriteIsANewVersion) {
   const Tensor w = ones({4});
   const Captured c = capture_one([&](const Tensor& x) -> Tensors {
     const Tensor before = mul(x, w);  // node 0 reads
@@ -103,7 +103,6 @@ TEST(Mutation, AWriteIsANewVersionAfterTheReaders) {
   });
   const Graph& g = c.graph;
   ASSERT_THAT(ops_of(g), ElementsAre("mul", "copy_into", "add"));
-  EXPECT_THAT(g.nodes[1].after, ElementsAre(0));
   const ValueId old_version = g.nodes[0].in[1];
   const ValueId new_version = g.nodes[2].in[1];
   EXPECT_NE(old_version, new_version);
@@ -124,7 +123,6 @@ TEST(Mutation, OfAComputedTensor) {
   });
   EXPECT_TRUE(c.written.empty());
   const Graph& g = c.graph;
-  EXPECT_THAT(g.nodes.back().after, testing::Each(1));  // once for each operand
   EXPECT_EQ(g.root(g.outputs[0]), g.nodes[0].out[0]);
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "mica/graph/capture.h"
+#include "mica/graph/passes/passes.h"
 #include "mica/mica.h"
 
 namespace mica {
@@ -63,6 +65,31 @@ TEST(PlanningTime, OfConvolutionsWithBatchNormInThem) {
     const NoGrad guard;
     const auto run = compile([&](const Tensor& x) { return net(x); });
     run(ones({1, 2, 2, 2}));
+  });
+}
+
+TEST(PlanningTime, OfLayoutsInTraining) {
+  expect_near_linear([](int layers) {
+    Tensors weights;
+    for (int i = 0; i < layers; ++i)
+      weights.push_back(zeros({8, 8, 1, 1}, {DType::bf16, Device::null()}).set_requires_grad());
+    optim::SGD optimizer(weights, {.lr = 0.1});
+    const TensorSpec x = TensorSpec::contiguous({2, 8, 16, 16}, DType::bf16, Device::null());
+    Graph graph = capture(
+                      [&](std::span<const Tensor> in) -> Tensors {
+                        Tensor y = in[0];
+                        for (const Tensor& w : weights) y = relu(conv2d(y, w));
+                        const Tensor loss = mean(square(y));
+                        optimizer.zero_grad();
+                        loss.backward();
+                        optimizer.step();
+                        return {loss};
+                      },
+                      {&x, 1})
+                      .graph;
+    choose_layout_on(DeviceKind::cuda, graph);
+    const auto converted = [&](const Node& n) { return graph[n.out[0]].spec.is_channels_last(); };
+    EXPECT_TRUE(std::any_of(graph.nodes.begin(), graph.nodes.end(), converted));
   });
 }
 

@@ -56,19 +56,19 @@ class Growing {
 
 class Carrying {
  public:
-  explicit Carrying(Graph& graph) : g_(graph), index_(graph), gone_(graph) {}
+  explicit Carrying(Graph& graph) : g_(graph), index_(graph), keep_(graph.nodes.size(), true) {}
 
   /// Of two anchors whose results meet the later one carries that, so that neither has to wait.
   void run() {
     for (int i = static_cast<int>(g_.nodes.size()) - 1; i >= 0; --i) {
-      if (!gone_.keep[static_cast<size_t>(i)]) continue;
+      if (!keep_[static_cast<size_t>(i)]) continue;
       const OpDef& op = *node(i).op;
       if (op.carries_after.contains(0)) carry_after(i);
       // What carries something after it by now may stand at the place of the last of these calls.
-      const bool stays = gone_.keep[static_cast<size_t>(i)] && node(i).op == &op;
+      const bool stays = keep_[static_cast<size_t>(i)] && node(i).op == &op;
       if (stays && op.carries_before.contains(0)) carry_before(i);
     }
-    remove_nodes(g_, gone_);
+    remove_nodes(g_, keep_);
   }
 
  private:
@@ -219,12 +219,12 @@ class Carrying {
   bool put_instead(const std::vector<int>& nodes, Node joined, const Anchored& whole) {
     joined.op = &anchored_op();
     joined.params = AnyParams(ParamsRef::of(AnchoredParams{intern(whole)}));
-    return join_calls(g_, index_, nodes, std::move(joined), gone_);
+    return join_calls(g_, index_, nodes, std::move(joined), keep_);
   }
 
   Graph& g_;
   Index index_;
-  Gone gone_;
+  std::vector<bool> keep_;  ///< by node: whether it stays
   bool has_bytes_ = false;  ///< the program that was tried last makes numbers of bytes
 };
 

@@ -27,8 +27,6 @@ void merge_casts(Graph& graph) {
     const bool keeps = lays_out || (!undefined && holds_all(between, from));
     if (!keeps || index.ever(node.in[0]) || !index.lasts_until(first, static_cast<int>(i)))
       continue;
-    if (const int writer = index.next(first, static_cast<int>(i)); writer >= 0)
-      graph.nodes[static_cast<size_t>(writer)].after.push_back(static_cast<int>(i));
     index.forget(static_cast<int>(i));
     node.in[0] = first;
     index.note(static_cast<int>(i));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory_resource>
 #include <queue>
 #include <unordered_map>
 #include <utility>
@@ -11,6 +12,28 @@
 namespace mica {
 namespace {
 
+/// A pass makes its lists and drops them: thousands of short ones, of which none is freed alone.
+using List = std::pmr::vector<int>;
+
+/// Whether two nodes of which one reads the other's result could be parts of one program.
+bool could_join(const Graph& g, int from, int to, ValueId id) {
+  const Node& before = g.nodes[static_cast<size_t>(from)];
+  const Node& after = g.nodes[static_cast<size_t>(to)];
+  const TensorSpec& result = g[after.out[0]].spec;
+  return (from < g.prologue) == (to < g.prologue) && g[id].spec.shape == result.shape &&
+         g[id].spec.lies_like(result) && fits_program(g, before) && fits_program(g, after);
+}
+
+bool any_could_join(const Graph& g) {
+  for (int i = 0; i < static_cast<int>(g.nodes.size()); ++i) {
+    const Node& node = g.nodes[static_cast<size_t>(i)];
+    if (node.op->elementwise == 0) continue;
+    for (const ValueId id : node.in)
+      if (id != kNoValue && g[id].node >= 0 && could_join(g, g[id].node, i, id)) return true;
+  }
+  return false;
+}
+
 class Fusion {
  public:
   explicit Fusion(Graph& graph) : g_(graph), count_(static_cast<int>(graph.nodes.size())) {
@@ -21,7 +44,7 @@ class Fusion {
     crossing_.resize(at(count_));
     for (int i = 0; i < count_; ++i) {
       group_.push_back(i);
-      members_.push_back({i});
+      members_.emplace_back().push_back(i);
       for (const ValueId id : node(i).in)
         if (id != kNoValue) readers_[at(id)].push_back(i);
     }
@@ -34,10 +57,7 @@ class Fusion {
       if (!fits_program(g_, node(i))) continue;
       for (const ValueId id : node(i).in) {
         const int from = g_[id].node;
-        if (from < 0 || group_[at(from)] == group_[at(i)] || !fits_program(g_, node(from)))
-          continue;
-        if ((from < g_.prologue) != (i < g_.prologue)) continue;
-        if (g_[id].spec.shape == result(i).spec.shape && g_[id].spec.lies_like(result(i).spec))
+        if (from >= 0 && group_[at(from)] != group_[at(i)] && could_join(g_, from, i, id))
           try_to_join(group_[at(from)], group_[at(i)]);
       }
     }
@@ -47,17 +67,19 @@ class Fusion {
  private:
   static size_t at(int i) { return static_cast<size_t>(i); }
   const Node& node(int i) const { return g_.nodes[at(i)]; }
-  const Value& result(int i) const { return g_[node(i).out[0]]; }
 
   /// What must run after what: readers after what they read, and everything that touches memory
   /// which somebody writes in the order it came in.
   void find_order() {
     struct Memory {
       int writer = -1;
-      std::vector<int> readers;
+      List readers;
     };
-    std::unordered_map<const void*, Memory> outside;
-    std::unordered_map<ValueId, Memory> inside;
+    std::pmr::unordered_map<const void*, Memory> outside(&room_);
+    std::pmr::unordered_map<ValueId, Memory> inside(&room_);
+    const auto of = [&](auto& memories, auto key) -> Memory& {
+      return memories.try_emplace(key, Memory{-1, List(&room_)}).first->second;
+    };
     const auto add = [&](int before, int after) {
       if (before >= 0 && before != after) next_[at(before)].push_back(after);
     };
@@ -69,12 +91,13 @@ class Fusion {
         add(g_[id].node, i);
         const ValueId root = g_.root(id);
         Memory& memory = g_[root].kind == Value::Kind::external
-                             ? outside[g_[root].tensor.storage().get()]
-                             : inside[root];
+                             ? of(outside, g_[root].tensor.storage().get())
+                             : of(inside, root);
         add(memory.writer, i);
         if (node(i).op->writes(node(i).params.ref().data, k, n)) {
           for (const int reader : memory.readers) add(reader, i);
-          memory = {i, {}};
+          memory.writer = i;
+          memory.readers.clear();
         } else {
           memory.readers.push_back(i);
         }
@@ -130,12 +153,12 @@ class Fusion {
 
   /// Counts a group among those that reach over the places between their members, or takes it off.
   void count(int group, int by) {
-    const std::vector<int>& members = members_[at(group)];
+    const List& members = members_[at(group)];
     if (members.empty()) return;
     for (int i = members.front(); i < members.back(); ++i) crossing_[at(i)] += by;
   }
 
-  void move(int from, int to, const std::vector<int>& which) {
+  void move(int from, int to, const List& which) {
     count(from, -1);
     count(to, -1);
     for (const int i : which) {
@@ -149,7 +172,7 @@ class Fusion {
   }
 
   void try_to_join(int a, int b) {
-    const std::vector<int> moved = members_[at(b)];
+    const List moved(members_[at(b)], &room_);
     if (members_[at(a)].size() + moved.size() > Program::kMostInstructions) return;
     move(b, a, moved);
     const size_t results = outputs(a).size();  // none where nobody needs them
@@ -163,12 +186,12 @@ class Fusion {
 
   /// The node of a group.
   Node fused(int group) const {
-    const std::vector<int>& members = members_[at(group)];
+    const List& members = members_[at(group)];
     std::vector<ValueId> values = inputs(group);
     Program program;
     program.inputs = static_cast<int>(values.size());
     const Node& first = node(members[0]);
-    Node whole{&fused_op(), first.params, values, {}, {}, first.id, first.scope};
+    Node whole{&fused_op(), first.params, values, {}, first.id, first.scope};
     for (const int i : members) {
       Instruction one{node(i).op, node(i).params, {}};
       for (const ValueId id : node(i).in)
@@ -198,12 +221,13 @@ class Fusion {
     for (int group = 0; group < count_; ++group)
       if (!members_[at(group)].empty() && waits[at(group)] == 0) offer(group);
     std::vector<Node> nodes;
+    nodes.reserve(at(count_));
     std::vector<int> number(at(count_));
     const int before = std::exchange(g_.prologue, 0);
     while (!ready.empty()) {
       const int group = ready.top().second;
       ready.pop();
-      const std::vector<int>& members = members_[at(group)];
+      const List& members = members_[at(group)];
       if (members.back() < before) ++g_.prologue;  // what they wait for is there too
       nodes.push_back(members.size() > 1 ? fused(group) : std::move(g_.nodes[at(members[0])]));
       for (const int i : members) {
@@ -213,8 +237,6 @@ class Fusion {
             offer(group_[at(after)]);
       }
     }
-    for (Node& n : nodes)
-      for (int& i : n.after) i = number[at(i)];
     for (Value& v : g_.values)
       if (v.node >= 0) v.node = number[at(v.node)];
     g_.nodes = std::move(nodes);
@@ -222,13 +244,14 @@ class Fusion {
 
   Graph& g_;
   int count_;
-  std::vector<std::vector<int>> readers_;  ///< by value
-  std::vector<bool> returned_;             ///< by value
-  std::vector<std::vector<int>> next_;     ///< by node: those that must run after it
-  std::vector<int> group_;                 ///< by node
-  std::vector<std::vector<int>> members_;  ///< by group, in the nodes' order
-  std::vector<int> crossing_;              ///< by node: groups with members up to it and behind it
-  std::vector<int> seen_;                  ///< by group: in which look
+  std::pmr::monotonic_buffer_resource room_;
+  std::pmr::vector<List> readers_{&room_};  ///< by value
+  std::vector<bool> returned_;              ///< by value
+  std::pmr::vector<List> next_{&room_};     ///< by node: those that must run after it
+  std::vector<int> group_;                  ///< by node
+  std::pmr::vector<List> members_{&room_};  ///< by group, in the nodes' order
+  std::vector<int> crossing_;               ///< by node: groups with members up to it and behind it
+  std::vector<int> seen_;                   ///< by group: in which look
   int looks_ = 0;
   bool joined_ = false;
 };
@@ -239,7 +262,7 @@ void fuse_elementwise(Graph& graph) {
   const bool cuda = std::any_of(graph.values.begin(), graph.values.end(),
                                 [](const Value& v) { return v.spec.device.is_cuda(); });
   if (cuda && deterministic()) return;
-  Fusion(graph).run();
+  if (any_could_join(graph)) Fusion(graph).run();
 }
 
 }  // namespace mica

@@ -65,7 +65,7 @@ bool divide(Program& program) {
 }
 
 /// Fuses the reduction at a node with what it reduces, where that stands.
-void fuse(Graph& g, Index& index, int at, Gone& gone) {
+void fuse(Graph& g, Index& index, int at, std::vector<bool>& keep) {
   const Node reduction = g.nodes[static_cast<size_t>(at)];
   const std::optional<Fold> fold = fold_of(reduction);
   if (!fold) return;
@@ -81,7 +81,7 @@ void fuse(Graph& g, Index& index, int at, Gone& gone) {
   std::optional<Program> program = program_of(g, *before);
   if (!program) return;
   const int place = g[whole].node;
-  Node joined{&fused_reduce_op(), before->params, before->in, reduction.out, {}};
+  Node joined{&fused_reduce_op(), before->params, before->in, reduction.out};
   std::vector<int> nodes = {place, at};
   const int division = *fold == Fold::sum ? division_of(g, index, reduction.out[0], place) : -1;
   if (division >= 0 && divide(*program)) {
@@ -91,17 +91,17 @@ void fuse(Graph& g, Index& index, int at, Gone& gone) {
   }
   joined.params =
       AnyParams(ParamsRef::of(FusedReduceParams{intern(std::move(*program)), *fold, params}));
-  join(g, index, std::move(joined), place, nodes, gone);
+  join(g, index, std::move(joined), place, nodes, keep);
 }
 
 }  // namespace
 
 void fuse_reductions(Graph& graph) {
   Index index(graph);
-  Gone gone(graph);
+  std::vector<bool> keep(graph.nodes.size(), true);
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i)
-    if (gone.keep[static_cast<size_t>(i)]) fuse(graph, index, i, gone);
-  remove_nodes(graph, gone);
+    if (keep[static_cast<size_t>(i)]) fuse(graph, index, i, keep);
+  remove_nodes(graph, keep);
 }
 
 }  // namespace mica

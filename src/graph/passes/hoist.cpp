@@ -52,12 +52,11 @@ void hoist(Graph& graph) {
     if (!early[i]) order.push_back(i);
   std::vector<int> number(count);
   std::vector<Node> nodes;
+  nodes.reserve(count);
   for (size_t place = 0; place < count; ++place) {
     number[order[place]] = static_cast<int>(place);
     nodes.push_back(std::move(graph.nodes[order[place]]));
   }
-  for (Node& node : nodes)
-    for (int& i : node.after) i = number[static_cast<size_t>(i)];
   for (Value& v : graph.values)
     if (v.node >= 0) v.node = number[static_cast<size_t>(v.node)];
   graph.nodes = std::move(nodes);

@@ -47,7 +47,7 @@ std::vector<int> movable(const Graph& g, const Index& index, const std::vector<i
 void join_copies(Graph& graph) {
   if (!any_node(graph, [](const Node& node) { return node.op->copies; })) return;
   Index index(graph);
-  Gone gone(graph);
+  std::vector<bool> keep(graph.nodes.size(), true);
   // By dtypes and format; of what is there from the start, and of what is made.
   std::map<std::tuple<bool, DType, DType, bool>, std::vector<int>> kinds;
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
@@ -62,14 +62,14 @@ void join_copies(Graph& graph) {
     const int place = std::get<0>(kind) ? copies.front() : copies.back();
     const std::vector<int> nodes = movable(graph, index, copies, place);
     if (nodes.size() < 2) continue;
-    Node whole{&copies_op(), graph.nodes[static_cast<size_t>(place)].params, {}, {}, {}};
+    Node whole{&copies_op(), graph.nodes[static_cast<size_t>(place)].params, {}, {}};
     for (const int i : nodes) {
       whole.in.push_back(graph.nodes[static_cast<size_t>(i)].in[0]);
       whole.out.push_back(graph.nodes[static_cast<size_t>(i)].out[0]);
     }
-    join_calls(graph, index, nodes, std::move(whole), gone);
+    join_calls(graph, index, nodes, std::move(whole), keep);
   }
-  remove_nodes(graph, gone);
+  remove_nodes(graph, keep);
 }
 
 }  // namespace mica

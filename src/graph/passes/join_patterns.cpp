@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/passes/rewrite.h"
@@ -12,14 +13,21 @@ namespace {
 /// The calls of a graph that a pattern may be.
 class Found : public Match {
  public:
-  Found(const Graph& graph, const Index& index, const Gone& gone, const Pattern& pattern)
-      : g_(graph), index_(index), gone_(gone), pattern_(pattern) {}
+  Found(const Graph& graph, const Index& index, const std::vector<bool>& keep,
+        const Pattern& pattern)
+      : g_(graph), index_(index), keep_(keep), pattern_(pattern) {}
 
   /// Looks for the pattern's calls from node `first` on.
   bool find(int first) {
+    nodes_.reserve(pattern_.calls.size());
+    values_.reserve(4 * pattern_.calls.size());
     if (!take(0, first)) return false;
     for (size_t c = 1; c < pattern_.calls.size(); ++c)
       if (!find_call(c)) return false;
+    for (const int i : nodes_) {
+      const Node& node = g_.nodes[static_cast<size_t>(i)];
+      calls.push_back({node.op, node.params, node.in, node.out, i});
+    }
     return true;
   }
   /// The nodes that are to be replaced, in order.
@@ -46,25 +54,25 @@ class Found : public Match {
   }
   std::optional<MatchedCall> maker(int value) const override {
     const Node* node = mica::maker(g_, value);
-    if (!node || !gone_.keep[static_cast<size_t>(g_[value].node)]) return std::nullopt;
+    if (!node || !keep_[static_cast<size_t>(g_[value].node)]) return std::nullopt;
     return MatchedCall{node->op, node->params, node->in, node->out, g_[value].node};
   }
   int last_before(bool (*is)(const OpDef& op)) const override {
     int i = nodes_[0] - 1;
-    while (i >= 0 &&
-           !(gone_.keep[static_cast<size_t>(i)] && is(*g_.nodes[static_cast<size_t>(i)].op)))
+    while (i >= 0 && !(keep_[static_cast<size_t>(i)] && is(*g_.nodes[static_cast<size_t>(i)].op)))
       --i;
     return i;
   }
   bool has_kernel(const MatchedCall& call) const override {
-    return has_joined_kernel(g_, {call.op, call.params, call.in, call.out, {}});
+    return has_joined_kernel(g_, {call.op, call.params, call.in, call.out});
   }
 
  private:
   /// The value of a number of the pattern; none where it is not known yet.
   std::optional<ValueId> known(int number) const {
-    const auto it = values_.find(number);
-    return it == values_.end() ? std::nullopt : std::optional(it->second);
+    for (const auto& [n, value] : values_)
+      if (n == number) return value;
+    return std::nullopt;
   }
 
   /// By a value that the call makes or reads, and that is known.
@@ -87,42 +95,47 @@ class Found : public Match {
   bool take(size_t c, int number) {
     const Pattern::Call& call = pattern_.calls[c];
     const Node& node = g_.nodes[static_cast<size_t>(number)];
-    if (!gone_.keep[static_cast<size_t>(number)] || !is(node, call.op) ||
+    if (!keep_[static_cast<size_t>(number)] || !is(node, call.op) ||
         node.in.size() < call.in.size() || node.out.size() < call.out.size() ||
         std::find(nodes_.begin(), nodes_.end(), number) != nodes_.end())
       return false;
-    std::unordered_map<int, ValueId> values = values_;
+    const size_t before = values_.size();
     const auto agrees = [&](int n, ValueId id) {
-      return n == Pattern::kAny || values.try_emplace(n, id).first->second == id;
+      if (n == Pattern::kAny) return true;
+      if (const auto value = known(n)) return *value == id;
+      values_.emplace_back(n, id);
+      return true;
     };
-    for (size_t k = 0; k < call.in.size(); ++k)
-      if (!agrees(call.in[k], node.in[k])) return false;
-    for (size_t k = 0; k < call.out.size(); ++k)
-      if (!agrees(call.out[k], node.out[k])) return false;
-    values_ = std::move(values);
+    for (size_t k = 0; k < call.in.size() + call.out.size(); ++k) {
+      const size_t result = k - call.in.size();
+      if (k < call.in.size() ? agrees(call.in[k], node.in[k])
+                             : agrees(call.out[result], node.out[result]))
+        continue;
+      values_.resize(before);
+      return false;
+    }
     nodes_.push_back(number);
-    calls.push_back({node.op, node.params, node.in, node.out, number});
     return true;
   }
 
   const Graph& g_;
   const Index& index_;
-  const Gone& gone_;
+  const std::vector<bool>& keep_;  ///< by node: whether it is there still
   const Pattern& pattern_;
-  std::unordered_map<int, ValueId> values_;  ///< by number of the pattern
-  std::vector<int> nodes_;                   ///< by call of the pattern
+  std::vector<std::pair<int, ValueId>> values_;  ///< of numbers of the pattern; a few
+  std::vector<int> nodes_;                       ///< by call of the pattern
 };
 
 /// Puts two calls in the places of several, given in order: the first makes a value that the second
 /// reads, which stands where the last of them stood.
 void put_two(Graph& graph, Index& index, const Found& found, const std::vector<int>& nodes,
-             const MatchedCall& answer, Gone& gone) {
+             const MatchedCall& answer, std::vector<bool>& keep) {
   const MatchedCall& before = answer.before[0];
   const int place = before.place >= 0 ? before.place : nodes.front();
   const int last = nodes.back();
   const auto between = static_cast<ValueId>(graph.values.size());
   const auto node_of = [&](const MatchedCall& call) {
-    Node node{call.op, call.params, call.in, call.out, {}};
+    Node node{call.op, call.params, call.in, call.out};
     for (auto* list : {&node.in, &node.out})
       std::replace(list->begin(), list->end(), MatchedCall::kBetween, between);
     return node;
@@ -164,8 +177,7 @@ void put_two(Graph& graph, Index& index, const Found& found, const std::vector<i
     if (i == place || i == last) continue;
     index.forget(i);
     graph.nodes[static_cast<size_t>(i)].in.clear();
-    gone.keep[static_cast<size_t>(i)] = false;
-    gone.instead[static_cast<size_t>(i)] = last;
+    keep[static_cast<size_t>(i)] = false;
   }
 }
 
@@ -173,7 +185,7 @@ void put_two(Graph& graph, Index& index, const Found& found, const std::vector<i
 
 void join_patterns(Graph& graph) {
   Index index(graph);
-  Gone gone(graph);
+  std::vector<bool> keep(graph.nodes.size(), true);
   std::unordered_map<std::string_view, std::vector<int>> calls;  // by op, where they are or were
   const auto note = [&](int i) {
     std::vector<int>& all = calls[graph.nodes[static_cast<size_t>(i)].op->name];
@@ -184,20 +196,20 @@ void join_patterns(Graph& graph) {
   for (const Pattern& pattern : all_patterns())
     for (const int i : std::vector<int>(calls[pattern.calls[0].op])) {
       if (!is(graph.nodes[static_cast<size_t>(i)], pattern.calls[0].op)) continue;
-      Found found(graph, index, gone, pattern);
+      Found found(graph, index, keep, pattern);
       if (!found.find(i)) continue;
       const std::optional<MatchedCall> joined = pattern.join(found);
       if (!joined) continue;
       const std::vector<int> nodes = found.replaced(joined->also_replaces);
       if (joined->before.empty()) {
-        join_calls(graph, index, nodes, {joined->op, joined->params, joined->in, joined->out, {}},
-                   gone);
+        join_calls(graph, index, nodes, {joined->op, joined->params, joined->in, joined->out},
+                   keep);
       } else {
-        put_two(graph, index, found, nodes, *joined, gone);
+        put_two(graph, index, found, nodes, *joined, keep);
       }
       for (const int node : nodes) note(node);
     }
-  remove_nodes(graph, gone);
+  remove_nodes(graph, keep);
 }
 
 }  // namespace mica

@@ -19,7 +19,6 @@
 // 1.07 ms and 2.92 ms, the gradient 1.45 and 3.94.
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "mica/core/error.h"
 #include "mica/graph/passes/passes.h"
@@ -107,17 +106,31 @@ std::vector<size_t> weight_inputs(const Graph& g, const Node& node) {
   return which;
 }
 
+/// Nodes, in order, whose images have one format: regions share none.
+using Region = std::vector<int>;
+
 class Regions {
  public:
-  Regions(DeviceKind kind, Graph& graph) : kind_(kind), g_(graph), index_(graph) {}
+  Regions(DeviceKind kind, Graph& graph)
+      : kind_(kind),
+        g_(graph),
+        index_(graph),
+        copies_(graph),
+        region_of_(graph.nodes.size(), kNone) {}
 
   void convert_all() {
-    for (size_t i = 0; i < g_.nodes.size(); ++i)
-      if (is_seed(g_.nodes[i]) && !seen_.contains(g_.nodes[i].out[0])) try_from(i);
-    for (const std::set<ValueId>& region : chosen_) convert(region);
+    for (int i = 0; i < static_cast<int>(region_of_.size()); ++i)
+      if (region_of_[at(i)] == kNone && is_seed(node(i))) find_from(i);
+    for (const Region& region : chosen_) convert(region);
+    copies_.apply(std::vector<bool>(g_.nodes.size(), true));
   }
 
  private:
+  static constexpr int kNone = -1;
+  static size_t at(int i) { return static_cast<size_t>(i); }
+  Node& node(int i) { return g_.nodes[at(i)]; }
+  const Node& node(int i) const { return g_.nodes[at(i)]; }
+
   /// The weight of a convolution, or of its gradients the one they read or make; null for others.
   const TensorSpec* weight_of(const Node& node) const {
     for (size_t k = 0; k < node.op->in.size(); ++k)
@@ -178,32 +191,42 @@ class Regions {
     return leaves_format_open(g_, node);
   }
 
-  void try_from(size_t seed) {
-    std::set<ValueId> region;  // by a node's first result
-    std::vector<const Node*> open = {&g_.nodes[seed]};
+  bool is_in(const Region& region, int i) const {
+    return region_of_[at(i)] != kNone && region_of_[at(i)] == region_of_[at(region[0])];
+  }
+
+  void find_from(int seed) {
+    const int number = found_++;
+    Region region;
+    std::vector<int> open = {seed};
     double gain = 0;
     double cost = 0;
     while (!open.empty()) {
-      const Node& node = *open.back();
+      const int i = open.back();
       open.pop_back();
-      if (!may_join(node) || !region.insert(node.out[0]).second) continue;
-      if (is_seed(node)) gain += images_of(node);
-      if (loses(node)) cost += images_of(node);
-      for (const size_t k : image_inputs(g_, node))
-        if (const Node* before = image_maker(g_, node.in[k])) open.push_back(before);
-      for (const ValueId id : image_results(g_, node))
-        for (const int reader : index_.readers(id)) {
-          const Node& after = g_.nodes[static_cast<size_t>(reader)];
-          const std::vector<size_t> which = image_inputs(g_, after);
-          if (std::any_of(which.begin(), which.end(), [&](size_t k) { return after.in[k] == id; }))
-            open.push_back(&after);
-        }
+      if (region_of_[at(i)] != kNone || !may_join(node(i))) continue;
+      region_of_[at(i)] = number;
+      region.push_back(i);
+      if (is_seed(node(i))) gain += images_of(node(i));
+      if (loses(node(i))) cost += images_of(node(i));
+      for (const size_t k : image_inputs(g_, node(i)))
+        if (image_maker(g_, node(i).in[k])) open.push_back(g_[node(i).in[k]].node);
+      for (const ValueId id : image_results(g_, node(i)))
+        for (const int reader : index_.readers(id))
+          if (reads_image(reader, id)) open.push_back(reader);
     }
-    seen_.insert(region.begin(), region.end());
-    for (const ValueId id : entries(region)) cost += bytes(g_[id].spec);
-    for (const ValueId id : weights(region)) cost += bytes(g_[id].spec);
+    std::sort(region.begin(), region.end());
+    for (const auto& [id, reader] : entries(region)) cost += bytes(g_[id].spec);
+    for (const auto& [id, reader] : weights(region)) cost += bytes(g_[id].spec);
     for (const ValueId id : exits(region)) cost += bytes(g_[id].spec);
     if (gain > cost) chosen_.push_back(std::move(region));
+  }
+
+  /// Whether a node reads a value as an image that would be channels_last.
+  bool reads_image(int reader, ValueId id) const {
+    const std::vector<size_t> which = image_inputs(g_, node(reader));
+    return std::any_of(which.begin(), which.end(),
+                       [&](size_t k) { return node(reader).in[k] == id; });
   }
 
   /// Bytes of the images that a convolution reads and makes.
@@ -214,56 +237,57 @@ class Regions {
     return sum;
   }
 
-  bool is_in(const std::set<ValueId>& region, const Node& node) const {
-    return !node.out.empty() && region.contains(node.out[0]);
-  }
-
-  /// Images from outside that the region reads.
-  std::set<ValueId> entries(const std::set<ValueId>& region) const {
-    std::set<ValueId> ids;
-    for (const Node& node : g_.nodes) {
-      if (!is_in(region, node)) continue;
-      for (const size_t k : image_inputs(g_, node)) {
-        const Node* before = image_maker(g_, node.in[k]);
-        if (!before || !is_in(region, *before)) ids.insert(node.in[k]);
+  /// Images from outside that the region reads, and who does so first.
+  std::map<ValueId, int> entries(const Region& region) const {
+    std::map<ValueId, int> first;
+    for (const int i : region)
+      for (const size_t k : image_inputs(g_, node(i))) {
+        const ValueId id = node(i).in[k];
+        if (!image_maker(g_, id) || !is_in(region, g_[id].node)) first.try_emplace(id, i);
       }
-    }
-    return ids;
+    return first;
   }
 
-  /// Weights that the graph changes, and that stay what they are while the region reads them. Those
-  /// that it never writes to are converted where a kernel asks for it, before the first run.
-  std::set<ValueId> weights(const std::set<ValueId>& region) const {
-    std::map<ValueId, int> last_reader;
-    for (size_t i = 0; i < g_.nodes.size(); ++i)
-      if (is_in(region, g_.nodes[i]))
-        for (const size_t k : weight_inputs(g_, g_.nodes[i]))
-          last_reader[g_.nodes[i].in[k]] = static_cast<int>(i);
-    std::set<ValueId> ids;
-    for (const auto& [id, last] : last_reader)
-      if (index_.ever(id) && index_.lasts_until(id, last)) ids.insert(id);
-    return ids;
+  /// Weights that the graph changes, and that stay what they are while the region reads them, and
+  /// who reads them first. Those that it never writes to are converted where a kernel asks for it,
+  /// before the first run.
+  std::map<ValueId, int> weights(const Region& region) const {
+    std::map<ValueId, int> first;
+    std::map<ValueId, int> last;
+    for (const int i : region)
+      for (const size_t k : weight_inputs(g_, node(i))) {
+        first.try_emplace(node(i).in[k], i);
+        last[node(i).in[k]] = i;
+      }
+    std::erase_if(first, [&](const auto& read) {
+      return !index_.ever(read.first) || !index_.lasts_until(read.first, last.at(read.first));
+    });
+    return first;
   }
 
   /// Its own that somebody outside needs row-major.
-  std::set<ValueId> exits(const std::set<ValueId>& region) const {
-    std::set<ValueId> ids;
-    const auto add = [&](ValueId id) {
-      const Node* node = id == kNoValue ? nullptr : image_maker(g_, id);
-      if (node && is_in(region, *node)) ids.insert(id);
-    };
-    for (const ValueId id : g_.outputs) add(id);
-    for (const Node& node : g_.nodes)
-      if (!is_in(region, node) && !reads_either(node))
-        std::for_each(node.in.begin(), node.in.end(), add);
+  std::vector<ValueId> exits(const Region& region) const {
+    std::vector<ValueId> ids;
+    for (const int i : region)
+      for (const ValueId id : image_results(g_, node(i))) {
+        const auto readers = index_.readers(id);
+        if (image_maker(g_, id) &&
+            (index_.is_result(id) || std::any_of(readers.begin(), readers.end(), [&](int reader) {
+               return needs_rows(region, reader);
+             })))
+          ids.push_back(id);
+      }
     return ids;
+  }
+  bool needs_rows(const Region& region, int reader) const {
+    return !is_in(region, reader) && !reads_either(node(reader));
   }
 
   ValueId insert_copy(int place, ValueId id, MemoryFormat format) {
     const auto copy = [format](std::span<const Tensor> in) -> Tensors {
       return {contiguous(in[0], format)};
     };
-    return insert_before(g_, place, copy, {id})[0];
+    return copies_.add(place, copy, {id})[0];
   }
 
   /// A channels_last value that this one is a copy of, if there is one.
@@ -275,124 +299,95 @@ class Regions {
     return same && !index_.ever(copy->in[0]) ? copy->in[0] : kNoValue;
   }
 
+  void write_channels_last(Node& cast) {
+    TensorSpec& spec = g_[cast.out[0]].spec;
+    cast.params = AnyParams(ParamsRef::of(CopyParams{spec.dtype, true}));
+    spec.strides = channels_last_strides(spec.shape);
+  }
+
   /// A cast that nobody else reads may as well write the other format.
   bool convert_cast(ValueId id) {
-    if (Index(g_).uses(id) != 1 || !maker(g_, id) || !maker(g_, id)->op->copies) return false;
-    Node& cast = g_.nodes[static_cast<size_t>(g_[id].node)];
-    cast.params = AnyParams(ParamsRef::of(CopyParams{g_[id].spec.dtype, true}));
-    g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
+    if (index_.uses(id) != 1 || !maker(g_, id) || !maker(g_, id)->op->copies) return false;
+    write_channels_last(node(g_[id].node));
     return true;
   }
 
-  void convert_weight(const std::set<ValueId>& region, ValueId id) {
-    const auto reads = [&](const Node& node) {
-      const std::vector<size_t> which = weight_inputs(g_, node);
-      return is_in(region, node) &&
-             std::any_of(which.begin(), which.end(), [&](size_t k) { return node.in[k] == id; });
-    };
-    const auto first =
-        static_cast<int>(std::find_if(g_.nodes.begin(), g_.nodes.end(), reads) - g_.nodes.begin());
-    const ValueId converted = insert_copy(first, id, MemoryFormat::channels_last);
-    if (const int writer = Index(g_).next(id, first); writer >= 0)
-      g_.nodes[static_cast<size_t>(writer)].after.push_back(first);
-    for (Node& node : g_.nodes)
-      if (reads(node))
-        for (const size_t k : weight_inputs(g_, node))
-          if (node.in[k] == id) node.in[k] = converted;
+  /// Whether other nodes than views alone read a value, and nobody writes to it.
+  bool is_only_read(ValueId id) const {
+    return !index_.is_result(id) && !index_.ever(id) && index_.views(id).empty();
   }
 
   /// A weight's gradient that is only cast may lie as the kernel makes it; on the CPU that is
   /// row-major.
-  void convert_gradient(const Index& now, Node& node) {
+  void convert_gradient(Node& node) {
     if (kind_ == DeviceKind::cpu) return;
     for (size_t k = 0; k < node.op->out.size(); ++k) {
       if (node.op->out[k].format != Format::weight || !is_image(g_[node.out[k]].spec)) continue;
       const ValueId id = node.out[k];
-      const auto readers = now.readers(id);
-      const bool is_cast = !now.is_result(id) && !now.ever(id) && now.views(id).empty() &&
-                           readers.size() == 1 &&
-                           g_.nodes[static_cast<size_t>(readers[0])].op->copies;
-      if (!is_cast) continue;
+      const auto readers = index_.readers(id);
+      if (!is_only_read(id) || readers.size() != 1 || !this->node(readers[0]).op->copies) continue;
       node.params.set("channels_last", true);
       g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
     }
   }
 
-  /// A cast of such an image that is only summed over stays as it lies.
-  void convert_summed(const Index& now, const std::set<ValueId>& region, Node& node) {
-    if (!node.op->copies || is_in(region, node) || node.out.size() != 1) return;
-    const Node* before = image_maker_in(region, node.in[0]);
-    const ValueId id = node.out[0];
-    const auto readers = now.readers(id);
-    const bool is_summed = before && is_image(g_[id].spec) && g_[id].spec.is_contiguous() &&
-                           !now.is_result(id) && !now.ever(id) && now.views(id).empty() &&
-                           !readers.empty() &&
-                           std::all_of(readers.begin(), readers.end(), [&](int reader) {
-                             return g_.nodes[static_cast<size_t>(reader)].op->reduction;
-                           });
-    if (!is_summed) return;
-    node.params = AnyParams(ParamsRef::of(CopyParams{g_[id].spec.dtype, true}));
-    g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
+  /// A cast of an image of a region that is only summed over stays as it lies.
+  void convert_summed(Node& cast) {
+    if (!cast.op->copies || cast.out.size() != 1) return;
+    const ValueId id = cast.out[0];
+    const auto readers = index_.readers(id);
+    if (is_image(g_[id].spec) && g_[id].spec.is_contiguous() && is_only_read(id) &&
+        !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](int reader) {
+          return node(reader).op->reduction;
+        }))
+      write_channels_last(cast);
   }
 
-  /// The node of the region that makes an image, which is channels_last by now.
-  const Node* image_maker_in(const std::set<ValueId>& region, ValueId id) const {
-    const Value& v = g_[id];
-    if (v.kind != Value::Kind::computed || v.node < 0 || v.base != kNoValue) return nullptr;
-    const Node& node = g_.nodes[static_cast<size_t>(v.node)];
-    return is_in(region, node) && v.spec.is_channels_last() ? &node : nullptr;
-  }
-
-  void convert(const std::set<ValueId>& region) {
-    const std::set<ValueId> in = entries(region);
-    const std::set<ValueId> out = exits(region);
-    for (const ValueId id : weights(region)) convert_weight(region, id);
-    for (const ValueId id : in) {
+  void convert(const Region& region) {
+    const auto in = entries(region);
+    const std::vector<ValueId> out = exits(region);
+    for (const auto& [id, first] : weights(region)) {
+      const ValueId converted = insert_copy(first, id, MemoryFormat::channels_last);
+      for (const int reader : index_.readers(id)) {
+        if (!is_in(region, reader)) continue;
+        for (const size_t k : weight_inputs(g_, node(reader)))
+          if (node(reader).in[k] == id) node(reader).in[k] = converted;
+      }
+    }
+    for (const auto& [id, first] : in) {
       ValueId converted = before_conversion(id);
       if (converted == kNoValue && convert_cast(id)) continue;
-      const auto reads = [&](const Node& node) {
-        if (!is_in(region, node)) return false;
-        const std::vector<size_t> which = image_inputs(g_, node);
-        return std::any_of(which.begin(), which.end(), [&](size_t k) { return node.in[k] == id; });
-      };
-      if (converted == kNoValue) {
-        const auto first = std::find_if(g_.nodes.begin(), g_.nodes.end(), reads);
-        converted = insert_copy(static_cast<int>(first - g_.nodes.begin()), id,
-                                MemoryFormat::channels_last);
-      }
-      for (Node& node : g_.nodes)
-        if (is_in(region, node))
-          for (const size_t k : image_inputs(g_, node))
-            if (node.in[k] == id) node.in[k] = converted;
-    }
-    for (const Node& node : g_.nodes) {
-      if (!is_in(region, node)) continue;
-      for (const ValueId id : image_results(g_, node))
-        g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
-    }
-    {
-      const Index now(g_);
-      for (Node& node : g_.nodes) {
-        if (is_in(region, node)) convert_gradient(now, node);
-        convert_summed(now, region, node);
+      if (converted == kNoValue) converted = insert_copy(first, id, MemoryFormat::channels_last);
+      for (const int reader : index_.readers(id)) {
+        if (!is_in(region, reader)) continue;
+        for (const size_t k : image_inputs(g_, node(reader)))
+          if (node(reader).in[k] == id) node(reader).in[k] = converted;
       }
     }
+    std::vector<ValueId> made;
+    for (const int i : region)
+      for (const ValueId id : image_results(g_, node(i))) made.push_back(id);
+    for (const ValueId id : made) g_[id].spec.strides = channels_last_strides(g_[id].spec.shape);
+    for (const int i : region) convert_gradient(node(i));
+    for (const ValueId id : made)
+      for (const int reader : index_.readers(id)) convert_summed(node(reader));
     for (const ValueId id : out) {
       const ValueId converted = insert_copy(g_[id].node + 1, id, MemoryFormat::contiguous);
-      for (Node& node : g_.nodes)
-        if (!is_in(region, node) && !reads_either(node))
-          std::replace(node.in.begin(), node.in.end(), id, converted);
-      std::replace(g_.outputs.begin(), g_.outputs.end(), id, converted);
-      for (Value& v : g_.values)
-        if (v.base == id) v.base = converted;
+      for (const int reader : index_.readers(id))
+        if (needs_rows(region, reader))
+          std::replace(node(reader).in.begin(), node(reader).in.end(), id, converted);
+      if (index_.is_result(id)) std::replace(g_.outputs.begin(), g_.outputs.end(), id, converted);
+      for (const ValueId view : index_.views(id)) g_[view].base = converted;
     }
   }
 
   DeviceKind kind_;
   Graph& g_;
-  Index index_;  // right before the first conversion, which it decides
-  std::set<ValueId> seen_;
-  std::vector<std::set<ValueId>> chosen_;
+  Index index_;  // of the graph as it came, whose nodes keep their numbers until the end
+  Insertions copies_;
+  std::vector<int> region_of_;  ///< by node: the number of its region, chosen or not
+  int found_ = 0;
+  std::vector<Region> chosen_;
 };
 
 /// Casts of images that reductions alone read leave them in the format they have.

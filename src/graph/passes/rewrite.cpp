@@ -90,16 +90,6 @@ bool replace(Graph& graph, Index& index, ValueId from, ValueId to) {
     const bool escapes = last == static_cast<int>(graph.nodes.size());
     if (escapes && graph[graph.root(to)].kind != Value::Kind::computed) return false;
     if (!index.lasts_until(to, last)) return false;
-    if (const int writer = index.next(to, last); writer >= 0) {
-      std::vector<int>& after = graph.nodes[static_cast<size_t>(writer)].after;
-      std::vector<ValueId> open = {from};
-      while (!open.empty()) {
-        const ValueId id = open.back();
-        open.pop_back();
-        after.insert(after.end(), index.readers(id).begin(), index.readers(id).end());
-        open.insert(open.end(), index.views(id).begin(), index.views(id).end());
-      }
-    }
   }
   for (const int reader : index.readers(from)) {
     std::vector<ValueId>& in = graph.nodes[static_cast<size_t>(reader)].in;
@@ -153,12 +143,6 @@ void inherit(Node& node, const Node& from) {
 
 void put(Graph& graph, Index& index, Node node, int at) {
   inherit(node, graph.nodes[static_cast<size_t>(at)]);
-  for (const ValueId id : node.in) {
-    const int writer = id == kNoValue ? -1 : index.next(id, at);
-    if (writer < 0) continue;
-    std::vector<int>& after = graph.nodes[static_cast<size_t>(writer)].after;
-    if (std::find(after.begin(), after.end(), at) == after.end()) after.push_back(at);
-  }
   for (const ValueId id : node.out) graph[id].node = at;
   index.forget(at);
   graph.nodes[static_cast<size_t>(at)] = std::move(node);
@@ -254,18 +238,16 @@ void Insertions::apply(const std::vector<bool>& keep) {
     if (n >= 0) n = number[static_cast<size_t>(n)];
   };
   for (Value& v : graph_.values) renumber(v.node);
-  for (Node& node : graph_.nodes) std::ranges::for_each(node.after, renumber);
   if (int& prologue = graph_.prologue; prologue > 0)
     prologue = number[static_cast<size_t>(prologue - 1)] + 1;
 
   std::vector<Node> nodes;
+  nodes.reserve(count + calls_.size());
   std::vector<bool> kept;
   next = calls_.begin();
   for (size_t i = 0; i <= count; ++i) {
     for (; next != calls_.end() && next->place == static_cast<int>(i); ++next) {
-      const auto first = static_cast<int>(nodes.size());
       for (Node& node : next->nodes) {
-        for (int& n : node.after) n += first;
         for (const ValueId id : node.out) graph_[id].node = static_cast<int>(nodes.size());
         nodes.push_back(std::move(node));
         kept.push_back(true);
@@ -289,14 +271,12 @@ std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction
 }
 
 void join(Graph& graph, Index& index, Node whole, int place, const std::vector<int>& nodes,
-          Gone& gone) {
+          std::vector<bool>& keep) {
   inherit(whole, graph.nodes[static_cast<size_t>(place)]);
   for (const int i : nodes) {
     index.forget(i);
     graph.nodes[static_cast<size_t>(i)].in.clear();
-    if (i == place) continue;
-    gone.keep[static_cast<size_t>(i)] = false;
-    gone.instead[static_cast<size_t>(i)] = place;
+    if (i != place) keep[static_cast<size_t>(i)] = false;
   }
   for (const ValueId id : whole.out) graph[id].node = place;
   graph.nodes[static_cast<size_t>(place)] = std::move(whole);
@@ -332,7 +312,8 @@ bool can_stand_at(const Graph& graph, const Index& index, const std::vector<int>
 
 }  // namespace
 
-bool join_calls(Graph& graph, Index& index, const std::vector<int>& nodes, Node whole, Gone& gone) {
+bool join_calls(Graph& graph, Index& index, const std::vector<int>& nodes, Node whole,
+                std::vector<bool>& keep) {
   std::vector<ValueId> read;
   for (const int i : nodes) {
     const std::vector<ValueId>& in = graph.nodes[static_cast<size_t>(i)].in;
@@ -349,44 +330,22 @@ bool join_calls(Graph& graph, Index& index, const std::vector<int>& nodes, Node 
            });
   });
   if (place == nodes.rend() || !has_joined_kernel(graph, whole)) return false;
-  whole.after.clear();
-  for (const int i : nodes) {
-    const std::vector<int>& after = graph.nodes[static_cast<size_t>(i)].after;
-    whole.after.insert(whole.after.end(), after.begin(), after.end());
-  }
-  for (const ValueId id : whole.in) {
-    const int writer = id == kNoValue ? -1 : index.next(id, *place);
-    if (writer < 0) continue;
-    std::vector<int>& after = graph.nodes[static_cast<size_t>(writer)].after;
-    if (std::find(after.begin(), after.end(), *place) == after.end()) after.push_back(*place);
-  }
-  join(graph, index, std::move(whole), *place, nodes, gone);
+  join(graph, index, std::move(whole), *place, nodes, keep);
   return true;
-}
-
-void remove_nodes(Graph& graph, const Gone& gone) {
-  if (std::find(gone.keep.begin(), gone.keep.end(), false) == gone.keep.end()) return;
-  for (Node& node : graph.nodes)
-    for (int& i : node.after)
-      while (gone.instead[static_cast<size_t>(i)] >= 0) i = gone.instead[static_cast<size_t>(i)];
-  remove_nodes(graph, gone.keep);
 }
 
 void remove_nodes(Graph& graph, const std::vector<bool>& keep) {
   if (std::find(keep.begin(), keep.end(), false) == keep.end()) return;
-  // `after` and `Value::node` count nodes: translate them to the new numbers.
+  // `Value::node` counts nodes: it is translated to the new numbers.
   std::vector<int> number(graph.nodes.size(), -1);
   std::vector<Node> kept;
+  kept.reserve(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!keep[i]) continue;
     number[i] = static_cast<int>(kept.size());
     kept.push_back(std::move(graph.nodes[i]));
   }
   graph.prologue = static_cast<int>(std::count(keep.begin(), keep.begin() + graph.prologue, true));
-  for (Node& node : kept) {
-    std::erase_if(node.after, [&](int i) { return !keep[static_cast<size_t>(i)]; });
-    for (int& i : node.after) i = number[static_cast<size_t>(i)];
-  }
   for (Value& v : graph.values)
     if (v.node >= 0) v.node = number[static_cast<size_t>(v.node)];
   graph.nodes = std::move(kept);

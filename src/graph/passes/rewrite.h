@@ -50,7 +50,7 @@ const Node* sole_maker(const Graph& graph, const Index& index, ValueId id);
 /// Whether a node could stand in the place of node `at`: what it reads is there and still what it
 /// was.
 bool fits_at(const Graph& graph, const Index& index, const Node& node, int at);
-/// Puts a node that fits in that place. Who writes to what it reads will wait for it.
+/// Puts a node that fits in that place.
 void put(Graph& graph, Index& index, Node node, int at);
 
 /// Whether a node that stands for several calls is worth it: a kernel on its device that is not
@@ -86,23 +86,17 @@ class Insertions {
 std::vector<ValueId> insert_before(Graph& graph, int place, const TensorFunction& function,
                                    const std::vector<ValueId>& arguments);
 
-/// Nodes that go away at the end of a pass, and which of the others does what they did.
-struct Gone {
-  explicit Gone(const Graph& graph) : keep(graph.nodes.size(), true), instead(keep.size(), -1) {}
-  std::vector<bool> keep;
-  std::vector<int> instead;  ///< by node; -1: none
-};
-
-/// Puts a node in the place of several, which go away; it makes the values in its `out`.
+/// Puts a node in the place of several, which are not to be kept at the end of the pass; it makes
+/// the values in its `out`.
 void join(Graph& graph, Index& index, Node whole, int place, const std::vector<int>& nodes,
-          Gone& gone);
-void remove_nodes(Graph& graph, const Gone& gone);
+          std::vector<bool>& keep);
 
 /// Puts a node that computes what several do, which are given in order, in the place of one of
 /// them, where a kernel takes it (has_joined_kernel), at the latest place at which what it reads is
 /// what it was, and nobody has needed what it makes. False, and nothing has changed, where there is
 /// none.
-bool join_calls(Graph& graph, Index& index, const std::vector<int>& nodes, Node whole, Gone& gone);
+bool join_calls(Graph& graph, Index& index, const std::vector<int>& nodes, Node whole,
+                std::vector<bool>& keep);
 
 /// Removes nodes and counts the others anew.
 void remove_nodes(Graph& graph, const std::vector<bool>& keep);

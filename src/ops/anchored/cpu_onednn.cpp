@@ -31,16 +31,21 @@ struct Eltwise {
   const OpDef& op;
   algorithm kind;
   float alpha = 0;
-  float beta = 0;
+  bool costly = false;  ///< our own functions take less, with a walk over the result for themselves
 };
 
 std::span<const Eltwise> eltwise_calls() {
-  static const Eltwise all[] = {
-      {relu_op(), algorithm::eltwise_relu},           {gelu_op(), algorithm::eltwise_gelu_erf},
-      {gelu_tanh_op(), algorithm::eltwise_gelu_tanh}, {silu_op(), algorithm::eltwise_swish, 1},
-      {hardswish_op(), algorithm::eltwise_hardswish}, {tanh_op(), algorithm::eltwise_tanh},
-      {sigmoid_op(), algorithm::eltwise_logistic},    {square_op(), algorithm::eltwise_square},
-      {neg_op(), algorithm::eltwise_linear, -1}};
+  // On one Zen 4 core SiLU in a product took 1.0 ns an element, GELU with tanh 0.8; ours over a
+  // result of 2 MiB take 0.26 and 0.36.
+  static const Eltwise all[] = {{relu_op(), algorithm::eltwise_relu},
+                                {hardswish_op(), algorithm::eltwise_hardswish},
+                                {square_op(), algorithm::eltwise_square},
+                                {neg_op(), algorithm::eltwise_linear, -1},
+                                {gelu_op(), algorithm::eltwise_gelu_erf, 0, true},
+                                {gelu_tanh_op(), algorithm::eltwise_gelu_tanh, 0, true},
+                                {silu_op(), algorithm::eltwise_swish, 1, true},
+                                {tanh_op(), algorithm::eltwise_tanh, 0, true},
+                                {sigmoid_op(), algorithm::eltwise_logistic, 0, true}};
   return all;
 }
 
@@ -58,10 +63,12 @@ std::span<const Binary> binary_calls() {
   return all;
 }
 
-bool append_eltwise(dnnl::post_ops& ops, const Instruction& one) {
+bool append_eltwise(PostOps& post, const Instruction& one) {
+  dnnl::post_ops& ops = post.ops;
   for (const Eltwise& e : eltwise_calls())
     if (one.op == &e.op) {
-      ops.append_eltwise(1, e.kind, e.alpha, e.beta);
+      ops.append_eltwise(1, e.kind, e.alpha, 0);
+      post.costly = post.costly || e.costly;
       return true;
     }
   if (one.op == &leaky_relu_op()) {
@@ -72,6 +79,7 @@ bool append_eltwise(dnnl::post_ops& ops, const Instruction& one) {
   if (one.op == &elu_op()) {
     const auto alpha = static_cast<float>(one.params.as<EluParams>().alpha);
     ops.append_eltwise(1, algorithm::eltwise_elu, alpha, 0);
+    post.costly = true;
     return true;
   }
   return false;
@@ -91,9 +99,11 @@ std::optional<PostOps> post_ops_of(const AnchoredParams& params, const OpDef& an
   const Anchored& a = *params.call;
   if (a.op != &anchor || a.before.program || !a.after.program || a.keeps_result)
     return std::nullopt;
+  const DType dtype = specs.out[0].dtype;
+  if (dtype != DType::f32 && dtype != DType::bf16) return std::nullopt;
   for (const auto& list : {specs.in, specs.out})
     for (const TensorSpec& s : list)
-      if (s.defined && s.dtype != DType::f32) return std::nullopt;
+      if (s.defined && s.dtype != dtype) return std::nullopt;
   const Program& p = *a.after;
   const auto count = static_cast<int>(p.instructions.size());
   if (p.outputs.size() != 1 || p.outputs[0] != count - 1) return std::nullopt;
@@ -104,7 +114,7 @@ std::optional<PostOps> post_ops_of(const AnchoredParams& params, const OpDef& an
     const auto reads = std::count(one.operands.begin(), one.operands.end(), value);
     if (reads != 1) return std::nullopt;
     if (one.operands.size() == 1) {
-      if (!append_eltwise(post.ops, one)) return std::nullopt;
+      if (!append_eltwise(post, one)) return std::nullopt;
     } else {
       const auto calls = binary_calls();
       const auto call = std::find_if(calls.begin(), calls.end(),

@@ -19,6 +19,7 @@ struct PostOps {
   };
   dnnl::post_ops ops;
   std::vector<Operand> operands;
+  bool costly = false;  ///< the program by our own kernels, after the library's, is faster
 
   void add_arguments(const dnnl::engine& engine, const Call& call,
                      std::unordered_map<int, dnnl::memory>& arguments) const;
@@ -27,8 +28,8 @@ struct PostOps {
 /// How an operand lies beside the result; none where the library cannot take it.
 using Describe = std::function<std::optional<dnnl::memory::desc>(const TensorSpec& operand)>;
 
-/// The program after a call of `anchor`, all in f32; none where it is not such a chain, or the
-/// anchor's result is kept.
+/// The program after a call of `anchor`, all in f32 or all in bf16, which is computed in f32 and
+/// rounded once; none where it is not such a chain, or the anchor's result is kept.
 std::optional<PostOps> post_ops_of(const AnchoredParams& params, const OpDef& anchor,
                                    const Specs& specs, const Describe& describe);
 

@@ -160,7 +160,7 @@ std::optional<std::string> refusal(const Specs& specs) {
 std::optional<memory::desc> beside_y(const Convolution& conv, const TensorSpec& operand) {
   const memory::dims ones(conv.y.size(), 1);
   const auto row_major_desc = [&](const memory::dims& dims) {
-    return memory::desc(dims, memory::data_type::f32, row_major(dims.size()));
+    return memory::desc(dims, conv.type, row_major(dims.size()));
   };
   if (operand.numel() == 1) return row_major_desc(ones);
   if (std::equal(operand.shape.begin(), operand.shape.end(), conv.y.begin(), conv.y.end()))

@@ -92,7 +92,7 @@ Support supports_problem(const MatmulProblem& p, const Specs& specs, bool biased
   return (tiny ? Support::possible() : Support::yes()).with_contiguous(copies);
 }
 
-// Makes the primitive of bf16, of one product of a batch.
+// Makes the primitive of bf16, of one product of a batch, and what `post` has after it.
 void add_bf16_primitive(State& s, bool bias) {
   const MatmulProblem& p = s.problem;
   const auto matrix = [](int64_t rows, int64_t cols, const BlasLayout& layout) {
@@ -106,6 +106,7 @@ void add_bf16_primitive(State& s, bool bias) {
   if (bias) s.bias_desc = matrix(1, p.n, {true, 'N', p.n});
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attr.set_post_ops(s.post.ops);
   s.side_by_side = std::min<int64_t>(num_threads(), p.batches());
   const ThreadLimit limit(p.batches() > 1 ? 1 : threads_for(p));
   try {
@@ -135,6 +136,7 @@ void run_bf16(const State& s, const Call& call, bool biased, BFloat16* result) {
                                             {DNNL_ARG_DST, out},
                                             {DNNL_ARG_SCRATCHPAD, at(s.scratch_desc, scratch)}};
     if (biased) args.emplace(DNNL_ARG_BIAS, at(s.bias_desc, call.in[2].data));
+    s.post.add_arguments(engine(), call, args);
     for (int64_t batch = begin; batch < end; ++batch) {
       a.set_data_handle(call.in[0].as<BFloat16>() + p.a_offset(batch));
       b.set_data_handle(call.in[1].as<BFloat16>() + p.b_offset(batch));
@@ -185,12 +187,12 @@ void add_primitive(State& s, bool bias, bool carries) {
   }
 }
 
-void run_primitive(const State& s, const Call& call, bool biased) {
+void run_primitive(const State& s, const Call& call, bool biased, void* out) {
   const auto at = [](const memory::desc& desc, void* data) { return memory(desc, engine(), data); };
   std::unordered_map<int, memory> args = {
       {DNNL_ARG_SRC, at(s.a_desc, call.in[0].data)},
       {DNNL_ARG_WEIGHTS, at(s.b_desc, call.in[1].data)},
-      {DNNL_ARG_DST, at(s.out_desc, call.out[0].data)},
+      {DNNL_ARG_DST, at(s.out_desc, out)},
       {DNNL_ARG_SCRATCHPAD, at(s.scratch_desc, call.workspace)}};
   if (biased) args.emplace(DNNL_ARG_BIAS, at(s.bias_desc, call.in[2].data));
   s.post.add_arguments(engine(), call, args);
@@ -230,7 +232,7 @@ void run_sgemm(const State& s, const Call& call, const float* bias, float* out) 
 void run(const State& s, const Call& call, bool biased, const Arg& out) {
   if (out.numel() == 0) return;
   if (call.in[0].dtype() == DType::bf16) return run_bf16(s, call, biased, out.as<BFloat16>());
-  if (s.primitive) return run_primitive(s, call, biased);
+  if (s.primitive) return run_primitive(s, call, biased, out.data);
   run_sgemm(s, call, biased ? call.in[2].as<float>() : nullptr, out.as<float>());
 }
 
@@ -287,8 +289,9 @@ Support supports_carrying(const AnchoredParams& params, const Specs& specs) {
 /// An operand of the program beside the (m, n) matrix that the result is.
 std::optional<memory::desc> beside_result(const MatmulProblem& p, const TensorSpec& result,
                                           const TensorSpec& s) {
-  const auto dense = [](int64_t rows, int64_t cols) {
-    return memory::desc({rows, cols}, memory::data_type::f32, memory::dims{cols, 1});
+  const auto type = result.dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  const auto dense = [type](int64_t rows, int64_t cols) {
+    return memory::desc({rows, cols}, type, memory::dims{cols, 1});
   };
   if (s.numel() == 1) return dense(1, 1);
   if (!s.is_contiguous()) return std::nullopt;
@@ -300,19 +303,23 @@ std::optional<memory::desc> beside_result(const MatmulProblem& p, const TensorSp
 std::shared_ptr<State> prepare_carrying(const AnchoredParams& params, const Specs& specs) {
   auto state = std::make_shared<State>(describe(problem_of(params, specs)));
   const bool biased = is_layer(params) && specs.in[2].defined;
-  if (specs.in[0].dtype == DType::bf16) {
-    state->pass.emplace(params, specs);
-    add_bf16_primitive(*state, biased);
-    return state;
-  }
   auto post = onednn::post_ops_of(params, *params.call->op, specs, [&](const TensorSpec& s) {
     return beside_result(state->problem, specs.out[0], s);
   });
-  if (post) {
-    state->post = std::move(*post);
-    add_primitive(*state, biased, true);
+  if (specs.in[0].dtype == DType::bf16) {
+    // Products of a batch run one by one: what their programs read lies beside the whole.
+    if (post && !post->costly && (post->operands.empty() || state->problem.batches() == 1)) {
+      state->post = std::move(*post);
+    } else {
+      state->pass.emplace(params, specs);
+    }
+    add_bf16_primitive(*state, biased);
+    return state;
   }
-  if (state->primitive) return state;
+  const bool fused = post && !post->costly;
+  if (fused) state->post = std::move(*post);
+  add_primitive(*state, biased, fused);
+  if (fused && state->primitive) return state;
   const auto known = known_after(params, *params.call->op);
   if (known && known->added < 0 && known->saved < 0 && !params.call->keeps_result &&
       can_activate(known->activation)) {
