@@ -2,8 +2,6 @@
 why not. JAX is not needed for this: something that is like anything stands in for it."""
 
 import importlib
-import json
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -42,12 +40,7 @@ def table(monkeypatch):
     before = set(sys.modules)
     for name in MODULES:
         monkeypatch.setitem(sys.modules, name, Anything(name))
-    table = importlib.import_module("table")
-    # mica's own operators: other tests add some, which last as long as the process.
-    code = "import json; from mica import _mica; print(json.dumps(_mica._ops()))"
-    ops = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    monkeypatch.setattr(table._mica, "_ops", lambda: json.loads(ops.stdout))
-    yield table
+    yield importlib.import_module("table")
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None)
         if file and Path(file).parent == ORACLE:
