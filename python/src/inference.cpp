@@ -127,6 +127,8 @@ void bind_inference(nb::module_& m) {
       .def_prop_ro("profiles", &Engine::profiles, "Sizes that plans were made for at once.")
       .def_prop_ro("kernels", &Engine::kernels, ReleaseGil(),
                    "Of every step of the plan that ran last: \"conv2d: onednn\".")
+      .def("svg", &Engine::svg, ReleaseGil(),
+           "What that plan runs as a picture (SVG): every call with its kernel.")
       .def_prop_ro("plans", &Engine::plans, "How many plans were made.")
       .def(
           "dump", [](const Engine& self) { return self.network().dump(); },

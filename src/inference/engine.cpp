@@ -167,6 +167,12 @@ std::vector<std::string> Engine::kernels() const {
   const Plan* plan = state_->compiled.plan();
   return plan ? plan->kernels() : std::vector<std::string>();
 }
+std::string Engine::svg() const {
+  const Plan* plan = state_->compiled.plan();
+  check(plan != nullptr,
+        "inference: an engine without profiles has a picture after its first call");
+  return plan->graph().svg();
+}
 int Engine::plans() const { return state_->compiled.captures(); }
 
 struct Binding::State {

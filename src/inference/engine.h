@@ -60,6 +60,8 @@ class Engine {
   const std::vector<Profile>& profiles() const;
   /// Of every step of the plan that ran last: "conv2d: onednn".
   std::vector<std::string> kernels() const;
+  /// What that plan runs as a picture: every call with its kernel.
+  std::string svg() const;
   /// How many plans were made.
   int plans() const;
 

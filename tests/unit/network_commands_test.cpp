@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mica/inference.h"
+#include "mica/io/file.h"
 #include "mica/mica.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/tool.h"
@@ -77,6 +78,9 @@ TEST(NetworkCommands, ConvertAndInspect) {
   EXPECT_THAT(output_of("inspect --json " + files.classifier),
               HasSubstr(R"("kind":"ONNX model","producer":"mica )"));
   EXPECT_THAT(output_of("inspect --calls " + files.classifier), ContainsRegex(" = Gemm\\("));
+  const std::string picture = files.directory.file("net.svg");
+  output_of(fmt::format("inspect {} --device cpu --picture {}", engine, picture));
+  EXPECT_THAT(io::read_file(picture), ContainsRegex("<svg(.|\n)*linear(.|\n)*</svg>"));
   const std::string back = files.directory.file("back.onnx");
   EXPECT_THAT(output_of(fmt::format("convert {} {} --json", files.segmenter, back)),
               HasSubstr(R"("calls":1)"));
@@ -100,6 +104,16 @@ TEST(NetworkCommands, MistakesAreToldInOneSentence) {
   EXPECT_THAT(output_of(fmt::format("bench {} --batch 2 --device cpu 2>&1", files.segmenter)),
               HasSubstr("has batches of 1; its file allows no others"));
   EXPECT_THAT(output_of("inspect " + files.image + " 2>&1"), HasSubstr("mica: "));
+  EXPECT_THAT(output_of(fmt::format("infer {0} {0} 2>&1", files.image)),
+              HasSubstr("expected a model of ONNX, NAME.onnx, or an engine"));
+  EXPECT_THAT(output_of(fmt::format("convert {} {} 2>&1", files.segmenter, files.image)),
+              HasSubstr("expected NAME.mica or NAME.onnx to write"));
+  const std::string infer = fmt::format("infer {} {} ", files.classifier, files.image);
+  EXPECT_THAT(output_of(infer + "--shape 1x3x8x 2>&1"),
+              HasSubstr("expected sizes such as 1x3x224x224, got '1x3x8x'"));
+  EXPECT_THAT(output_of(infer + "--shape 1x3x8 2>&1"),
+              HasSubstr("input 'input' has 4 axes in the file, got [1, 3, 8]"));
+  EXPECT_THAT(output_of(infer + "--names / 2>&1"), HasSubstr("not a regular file"));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct Options {
 };
 
 void convert(const Options& o) {
+  check(is_network(o.to), "{}: expected NAME.mica or NAME.onnx to write", o.to);
   const inference::Engine engine = open_network(o.from, o.flags.parsed());
   if (is_onnx(o.to)) {
     onnx::write_model(o.to, onnx::to_model(engine.network().on(Device::cpu()), o.opset));

@@ -4,15 +4,16 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <sstream>
 
 #include "mica/core/check.h"
 #include "mica/core/text.h"
 #include "mica/inference.h"
+#include "mica/io/file.h"
 #include "mica/mica.h"
 #include "tools/mica/command.h"
 #include "tools/mica/network.h"
@@ -37,9 +38,8 @@ struct Options {
 std::vector<std::string> read_names(const std::string& path) {
   std::vector<std::string> names;
   if (path.empty()) return names;
-  std::ifstream file(path);
-  check<IoError>(file.good(), "{}: cannot be opened", path);
-  for (std::string line; std::getline(file, line);) names.push_back(line);
+  std::istringstream lines(io::read_file(path));
+  for (std::string line; std::getline(lines, line);) names.push_back(line);
   return names;
 }
 

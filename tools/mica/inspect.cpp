@@ -4,8 +4,10 @@
 
 #include "mica/core/check.h"
 #include "mica/core/text.h"
+#include "mica/inference/engine.h"
 #include "mica/inference/engine_file.h"
 #include "mica/inference/network.h"
+#include "mica/io/file.h"
 #include "mica/io/safetensors.h"
 #include "mica/onnx/model.h"
 #include "tools/mica/command.h"
@@ -18,6 +20,8 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::string file;
+  std::string picture;
+  NetworkFlags flags;
   bool calls = false;
   bool json = false;
 };
@@ -149,6 +153,10 @@ void inspect(const Options& o) {
   const Report report = is_onnx(o.file)                ? of_onnx(o.file)
                         : inference::is_engine(o.file) ? of_engine(o.file)
                                                        : of_safetensors(o.file);
+  if (!o.picture.empty()) {
+    const std::string picture = open_network(o.file, o.flags.parsed()).svg();
+    io::write_file_atomically(o.picture, [&](io::File& file) { file.write(picture); });
+  }
   report.print(o);
 }
 
@@ -160,10 +168,14 @@ void add_inspect(CLI::App& app) {
   auto o = std::make_shared<Options>();
   command->add_option("file", o->file, "net.mica, model.onnx, weights.safetensors")->required();
   command->add_flag("--calls", o->calls, "Also every call of an operator, one line each");
+  command->add_option("--picture", o->picture,
+                      "An SVG file for a picture of what runs: every call with its kernel");
+  add_network_flags(*command, o->flags);
   command->add_flag("--json", o->json, "Print a JSON object");
   command->footer(
       "Examples:\n"
       "  mica inspect resnet50.onnx\n"
+      "  mica inspect detector.onnx --picture detector.svg --shape 1x3x640x640\n"
       "  mica inspect net.mica --calls\n"
       "  mica inspect runs/lenet/last.safetensors --json");
   command->callback([o] { inspect(*o); });

@@ -23,7 +23,8 @@ Shape parse_shape(std::string_view text) {
     const auto end = std::min(text.find('x'), text.size());
     int64_t size = 0;
     const auto [at, error] = std::from_chars(text.data(), text.data() + end, size);
-    check(error == std::errc() && at == text.data() + end && size >= 1 &&
+    const bool trails = end + 1 == text.size();  // an x with nothing after it
+    check(error == std::errc() && at == text.data() + end && size >= 1 && !trails &&
               shape.rank() < Dims::kMaxRank,
           "--shape: expected sizes such as 1x3x224x224, got '{}'", whole);
     shape.push_back(size);
@@ -79,6 +80,9 @@ Described describe(const onnx::ModelProto& model, const NetworkOptions& options)
                        input->name);
     check(at != given.end() || dims, "input '{}' has no shape in the file; give --shape {}=…",
           input->name, input->name);
+    check(at == given.end() || !dims || at->second.rank() == static_cast<int>(dims->size()),
+          "--shape: input '{}' has {} axes in the file, got {}", input->name,
+          dims ? dims->size() : 0, at == given.end() ? Shape() : at->second);
     Shape shape = at == given.end() ? Shape() : at->second;
     for (size_t axis = 0; at == given.end() && axis < dims->size(); ++axis) {
       const onnx::Dimension& dim = (*dims)[axis];
@@ -127,6 +131,9 @@ inference::Engine open_network(const std::string& path, const NetworkOptions& op
   check(options.precision == DType::f32 && options.shapes.empty(),
         "{}: an engine has its precision and shapes; --precision and --shape are for ONNX files",
         path);
+  check<IoError>(path.ends_with(".mica") || inference::is_engine(path),
+                 "{}: expected a model of ONNX, NAME.onnx, or an engine, as mica convert writes",
+                 path);
   return inference::load(path, options.device);
 }
 
