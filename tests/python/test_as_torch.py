@@ -484,6 +484,21 @@ assert torch.allclose(average.module[1].weight, torch.full((2,), 2.0))
 assert average.n_averaged == 2 and average(torch.ones(3, 2)).shape == (3, 2)
 update_bn([torch.eye(2), torch.eye(2)], net)
 assert torch.allclose(net[1].running_mean, torch.tensor(0.5))
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.profiler import tensorboard_trace_handler
+
+with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as prof:
+    with record_function("mine"):
+        x @ x.T
+assert "matmul" in prof.key_averages().table(sort_by="cpu_time_total", row_limit=5)
+when = schedule(wait=1, warmup=0, active=1, repeat=1)
+with profile(schedule=when, on_trace_ready=tensorboard_trace_handler("traces")) as prof:
+    for _ in range(3):
+        x @ x.T
+        prof.step()
+import os
+
+assert [n.endswith(".json") for n in os.listdir("traces")] == [True]
 with sdpa_kernel(SDPBackend.MATH):
     F.scaled_dot_product_attention(x[None], x[None], x[None])
 c = torch.tensor([[2.0, 0.5], [0.5, 1.0]])
