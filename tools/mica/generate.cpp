@@ -74,7 +74,7 @@ void bad_config(const LanguageRun& run, const char* reason) {
 }
 
 Tensor drawn(const Tensor& logits, const GenerateOptions& o) {
-  if (o.temperature == 0) return argmax(logits, -1, true);
+  if (static_cast<float>(o.temperature) == 0) return argmax(logits, -1, true);
   // Less the largest, which no temperature can make infinite.
   Tensor scores = (logits - max(logits, {-1}, true)) / o.temperature;
   if (o.top_k > 0 && o.top_k < scores.size(-1)) {

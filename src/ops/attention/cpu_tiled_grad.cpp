@@ -11,9 +11,12 @@ namespace {
 using namespace attention;
 using simd::Vec;
 
-/// Where there are fewer heads of keys, their tiles are tasks of their own, and the gradients of
-/// the queries are made in a second pass: two of seven products are then computed again.
-constexpr int64_t kManyHeads = 8;
+/// A head of keys takes five products, or seven where tiles of keys are tasks of their own and the
+/// gradients of the queries are made in a second pass: it pays where heads would leave threads
+/// idle.
+bool takes_two_passes(int64_t heads, int64_t threads) {
+  return 5 * tiles(heads, threads) * threads > 7 * heads;
+}
 
 struct State : KernelState {
   AttentionProblem problem;
@@ -46,7 +49,7 @@ std::shared_ptr<State> prepare(const AttentionParams& params, const Specs& specs
   const AttentionProblem& p = state->problem;
   const DType dtype = specs.in[0].dtype;
   const int64_t heads = p.batch * p.kv_heads;
-  state->two_passes = heads < kManyHeads;
+  state->two_passes = takes_two_passes(heads, num_threads());
   state->tasks = state->two_passes ? std::max(heads * tiles(p.keys, kTileKeys),
                                               p.batch * p.heads * tiles(p.queries, kTileQueries))
                                    : heads;
