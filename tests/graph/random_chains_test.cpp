@@ -254,6 +254,10 @@ TEST(RandomChains, EveryKernelGivesWhatTheCallsGive) {
     const double tolerance = dtype == DType::f64                  ? 1e-9
                              : allow_tf32() && device().is_cuda() ? 2e-2
                                                                   : 2e-4;
+    // Sums that cancel are far from exact in whatever way they are computed.
+    Leaves same(exact, dtype, device());
+    manual_seed(seed);
+    const auto rounded = on_the_cpu(Chains(seed, same).run());
     for (const auto& [kernel, unused] : runs) {
       SCOPED_TRACE("program " + std::to_string(seed) + ", " + eager.text + "in " +
                    std::string(name_of(dtype)) + " by " + kernel);
@@ -270,9 +274,13 @@ TEST(RandomChains, EveryKernelGivesWhatTheCallsGive) {
       ASSERT_EQ(got.size(), expected.size());
       for (size_t k = 0; k < got.size(); ++k) {
         double most = 1;
-        for (const double v : expected[k]) most = std::max(most, std::abs(v));
+        double own = 0;
+        for (size_t i = 0; i < expected[k].size(); ++i) {
+          most = std::max(most, std::abs(expected[k][i]));
+          own = std::max(own, std::abs(rounded[k][i] - expected[k][i]));
+        }
         for (size_t i = 0; i < expected[k].size(); ++i)
-          ASSERT_NEAR(got[k][i], expected[k][i], tolerance * most)
+          ASSERT_NEAR(got[k][i], expected[k][i], tolerance * most + 4 * own)
               << "result " << k << ", element " << i << " in\n"
               << compiled.function()->plan()->graph().dump();
       }

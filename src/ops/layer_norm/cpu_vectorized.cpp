@@ -1,20 +1,11 @@
-#include <array>
 #include <cmath>
 
-#include "mica/ops/anchored/program_pass.h"
-#include "mica/ops/anchored/program_rows.h"
 #include "mica/ops/layer_norm/cpu.h"
 #include "mica/ops/layer_norm/parameter.h"
 #include "mica/runtime/cpu/parallel.h"
 #include "mica/runtime/cpu/runs.h"
 
 namespace mica {
-
-const OpDef& layer_norm_op();
-const OpDef& layer_norm_grad_op();
-const OpDef& rms_norm_op();
-const OpDef& rms_norm_grad_op();
-
 namespace {
 
 using simd::Vec;
@@ -27,9 +18,9 @@ constexpr int64_t kRowsInFloat = 64;  // rows whose sums C holds before a double
 // of parts depends on the shape alone, so results do not depend on the number of threads.
 struct State : KernelState {
   int64_t rows = 0, n = 0, parts = 1;
-  int64_t block = 1;   ///< rows that are read once for all that is done with them
-  int64_t blocks = 0;  ///< of the rows; the last may be smaller
-  std::optional<RowsAround> around;
+  int64_t grain() const {
+    return std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, n));
+  }
 };
 
 std::shared_ptr<State> prepare_rows(const Shape& x, const Shape& normalized) {
@@ -39,8 +30,6 @@ std::shared_ptr<State> prepare_rows(const Shape& x, const Shape& normalized) {
   state->n = shape.n;
   const int64_t most = std::min(kMostParts, std::max<int64_t>(1, shape.rows));
   state->parts = std::clamp<int64_t>(shape.rows * shape.n / kElementsPerThread, 1, most);
-  state->block = std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, shape.n));
-  state->blocks = (shape.rows + state->block - 1) / state->block;
   return state;
 }
 
@@ -66,31 +55,15 @@ Support supports_grad(const LayerNormGradParams&, const Specs&) {
   return Support::yes().with_contiguous(0b11111);
 }
 
-// A call of the norm alone, or what is the norm's of a call with programs, which are run over each
-// block of rows before and after it.
-
-/// Calls f(block) for each block, on several threads.
-template <class F>
-void for_blocks(const State& s, const AnchoredParams* params, const Call& whole, F&& f) {
-  parallel_for(s.blocks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      if (s.around) s.around->before(*params, whole, block);
-      f(block * s.block, std::min(s.rows, (block + 1) * s.block));
-      if (s.around) s.around->after(*params, whole, block);
-    }
-  });
-}
-
 template <bool centred, class T>
-void forward(const LayerNormParams& p, const State& s, const Call& call,
-             const AnchoredParams* params, const Call& whole) {
+void forward(const LayerNormParams& p, const State& s, const Call& call) {
   using C = Compute<T>;
   const int64_t n = s.n;
   auto* space = static_cast<C*>(call.workspace);
   const C* weight = parameter_as(call.in[1], 1, n, space);
   const C* bias = nullptr;
   if constexpr (centred) bias = parameter_as(call.in[2], 0, n, space + n);
-  for_blocks(s, params, whole, [&](int64_t begin, int64_t end) {
+  parallel_for(s.rows, s.grain(), [&](int64_t begin, int64_t end) {
     RunReader<T> reader;
     RunWriter<T> writer;
     for (int64_t row = begin; row < end; ++row) {
@@ -136,7 +109,7 @@ void forward(const LayerNormParams& p, const State& s, const Call& call,
 template <bool centred>
 void run(const LayerNormParams& p, const State& s, const Call& call) {
   switch_float(call.in[0].dtype(), "layer_norm",
-               [&]<class T>() { forward<centred, T>(p, s, call, nullptr, call); });
+               [&]<class T>() { forward<centred, T>(p, s, call); });
 }
 
 /// dx of one row; adds dy * x^ and dy to `dweight` and `dbias` where these are given.
@@ -192,8 +165,7 @@ class RowGradient {
 };
 
 template <bool centred, class T>
-void backward(const LayerNormGradParams& p, const State& s, const Call& call,
-              const AnchoredParams* params, const Call& whole) {
+void backward(const LayerNormGradParams& p, const State& s, const Call& call) {
   using C = Compute<T>;
   const int64_t n = s.n;
   auto* totals = static_cast<double*>(call.workspace);  // of each part: dweight, dbias
@@ -205,22 +177,18 @@ void backward(const LayerNormGradParams& p, const State& s, const Call& call,
   parallel_for(s.parts, 1, [&](int64_t begin, int64_t end) {
     RowGradient<centred, T> gradient;
     for (int64_t part = begin; part < end; ++part) {
+      const int64_t last = s.rows * (part + 1) / s.parts;
       double* total = p.parameters ? totals + part * 2 * n : nullptr;
       C* sums = p.parameters ? partial + part * 2 * n : nullptr;
       if (total) std::fill_n(total, 2 * n, 0.0);
-      const int64_t last_block = s.blocks * (part + 1) / s.parts;
-      for (int64_t block = s.blocks * part / s.parts; block < last_block; ++block) {
-        const int64_t last = std::min(s.rows, (block + 1) * s.block);
-        for (int64_t row = block * s.block; row < last; row += kRowsInFloat) {
-          const int64_t stop = std::min(last, row + kRowsInFloat);
-          if (sums) std::fill_n(sums, 2 * n, C(0));
-          for (int64_t r = row; r < stop; ++r)
-            gradient(call.in[0].as<T>() + r * n, call.in[1].as<T>() + r * n, weight,
-                     centred ? means[r] : C(0), rstds[r], n, call.out[0].as<T>() + r * n, sums,
-                     sums ? sums + n : nullptr);
-          for (int64_t i = 0; total && i < 2 * n; ++i) total[i] += static_cast<double>(sums[i]);
-        }
-        if (s.around) s.around->after(*params, whole, block);
+      for (int64_t row = s.rows * part / s.parts; row < last; row += kRowsInFloat) {
+        const int64_t stop = std::min(last, row + kRowsInFloat);
+        if (sums) std::fill_n(sums, 2 * n, C(0));
+        for (int64_t r = row; r < stop; ++r)
+          gradient(call.in[0].as<T>() + r * n, call.in[1].as<T>() + r * n, weight,
+                   centred ? means[r] : C(0), rstds[r], n, call.out[0].as<T>() + r * n, sums,
+                   sums ? sums + n : nullptr);
+        for (int64_t i = 0; total && i < 2 * n; ++i) total[i] += static_cast<double>(sums[i]);
       }
     }
   });
@@ -235,72 +203,10 @@ void backward(const LayerNormGradParams& p, const State& s, const Call& call,
 template <bool centred>
 void run_grad(const LayerNormGradParams& p, const State& s, const Call& call) {
   switch_float(call.in[1].dtype(), "layer_norm_grad",
-               [&]<class T>() { backward<centred, T>(p, s, call, nullptr, call); });
-}
-
-// With programs.
-
-bool is_norm(const OpDef* op) { return op == &layer_norm_op() || op == &rms_norm_op(); }
-bool is_gradient(const OpDef* op) {
-  return op == &layer_norm_grad_op() || op == &rms_norm_grad_op();
-}
-
-Support supports_carrying(const AnchoredParams& params, const Specs& specs) {
-  const OpDef* op = params.call->op;
-  if (!is_norm(op) && !is_gradient(op)) return Support::no("it carries programs beside norms");
-  return Support::yes().with_contiguous(RowsAround::row_major_inputs(params, specs));
-}
-
-std::shared_ptr<State> prepare_carrying(const AnchoredParams& params, const Specs& s) {
-  const Anchored& a = *params.call;
-  if (is_gradient(a.op)) {
-    auto state = prepare_grad(a.params.as<LayerNormGradParams>(), s);
-    state->around.emplace(params, s, s.in[1].dtype, state->rows, state->block);
-    return state;
-  }
-  auto state = prepare(a.params.as<LayerNormParams>(), s);
-  state->around.emplace(params, s, a.before.program ? s.out.back().dtype : s.in[0].dtype,
-                        state->rows, state->block);
-  return state;
-}
-
-/// Operands and results as the anchor has them.
-struct Own {
-  Own(const Anchored& a, const Call& call) {
-    std::copy_n(call.in.begin(), a.op->inputs(), in.begin());
-    if (a.before.program) in[0] = call.out.back();
-    out[0] = call.out[result_place(a)];
-    const size_t end = call.out.size() - (a.keeps_operand ? 1 : 0);
-    std::copy(call.out.begin() + a.results(), call.out.begin() + static_cast<int64_t>(end),
-              out.begin() + 1);
-  }
-  std::array<Arg, 5> in;
-  std::array<Arg, 3> out;
-};
-
-void run_carrying(const AnchoredParams& params, const State& s, const Call& whole) {
-  const Anchored& a = *params.call;
-  const Own own(a, whole);
-  const Call call{own.in, own.out, whole.workspace};
-  const bool centred = a.op == &layer_norm_op() || a.op == &layer_norm_grad_op();
-  switch_float(own.in[is_gradient(a.op) ? 1 : 0].dtype(), a.op->name, [&]<class T>() {
-    if (is_gradient(a.op)) {
-      const auto& p = a.params.as<LayerNormGradParams>();
-      centred ? backward<true, T>(p, s, call, &params, whole)
-              : backward<false, T>(p, s, call, &params, whole);
-    } else {
-      const auto& p = a.params.as<LayerNormParams>();
-      centred ? forward<true, T>(p, s, call, &params, whole)
-              : forward<false, T>(p, s, call, &params, whole);
-    }
-  });
+               [&]<class T>() { backward<centred, T>(p, s, call); });
 }
 
 }  // namespace
-
-KernelList layer_norm_carrying_kernels() {
-  return {kernel<supports_carrying, prepare_carrying, run_carrying>("norm_vectorized")};
-}
 
 Kernel layer_norm_vectorized_kernel() { return kernel<supports, prepare, run<true>>("vectorized"); }
 Kernel rms_norm_vectorized_kernel() { return kernel<supports, prepare, run<false>>("vectorized"); }

@@ -160,7 +160,6 @@ const OpDef& rms_norm_grad_op() {
       Op<LayerNormGradParams>("rms_norm_grad")
           .inputs({"dy", "x", "weight?", "rrms"})
           .outputs({"dx", "dweight?"})
-          .carries({}, {0})
           .dtypes(kFloatDTypes)
           .infer<infer_grad<false>>()
           .vjp<vjp_by<compose_grad<false>, LayerNormGradParams>>({.in = {0, 1, 2, 3}})
@@ -168,6 +167,9 @@ const OpDef& rms_norm_grad_op() {
           .build();
   return def;
 }
+
+/// On the CPU the calls one after the other.
+KernelList layer_norm_carrying_kernels() { return {}; }
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps) {
