@@ -187,7 +187,7 @@ class Regions {
       const Node& node = *open.back();
       open.pop_back();
       if (!may_join(node) || !region.insert(node.out[0]).second) continue;
-      if (is_seed(node)) gain += images_of(node);
+      if (is_seed(node)) gain += worth_of(node) * images_of(node);
       if (loses(node)) cost += images_of(node);
       for (const size_t k : image_inputs(g_, node))
         if (const Node* before = image_maker(g_, node.in[k])) open.push_back(before);
@@ -204,6 +204,16 @@ class Regions {
     for (const ValueId id : weights(region)) cost += bytes(g_[id].spec);
     for (const ValueId id : exits(region)) cost += bytes(g_[id].spec);
     if (gain > cost) chosen_.push_back(std::move(region));
+  }
+
+  /// What a convolution gains in channels_last, where its images take 1 to convert. On the CPU that
+  /// of bf16 to whole vectors of channels gains at least twice as much, so one alone is converted
+  /// too: 64 to 64 channels of 8 images of 32x32, 3x3, 6.4 ms and 2.7 ms on one Zen 5 core, both
+  /// conversions 0.5 ms.
+  double worth_of(const Node& node) const {
+    const TensorSpec& weight = *weight_of(node);
+    const bool fast = weight.dtype == DType::bf16 && weight.shape[0] % 32 == 0;
+    return kind_ == DeviceKind::cpu && fast ? 2 : 1;
   }
 
   /// Bytes of the images that a convolution reads and makes.
