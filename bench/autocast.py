@@ -32,7 +32,12 @@ NETWORKS = {
         (8, 3, 64, 64),
     ),
     "resnet18, 8 x 64x64": (lambda: mica.models.resnet18(), (8, 3, 64, 64)),
+    "resnet18, 64 x 28x28": (lambda: mica.models.resnet18(in_channels=1), (64, 1, 28, 28)),
+    "mobilenet_v3_large, 8 x 64x64": (lambda: mica.models.mobilenet_v3_large(), (8, 3, 64, 64)),
+    "efficientnet_b0, 8 x 64x64": (lambda: mica.models.efficientnet_b0(), (8, 3, 64, 64)),
+    "convnext_tiny, 4 x 64x64": (lambda: mica.models.convnext_tiny(), (4, 3, 64, 64)),
     "lenet, batch 64": (lambda: mica.models.lenet(), (64, 1, 28, 28)),
+    "lenet of 6 channels, batch 64": (lambda: mica.models.lenet6(), (64, 1, 28, 28)),
 }
 
 

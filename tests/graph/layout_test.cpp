@@ -244,6 +244,19 @@ TEST(Layout, OnTheCpuProductsOfBf16RunInChannelsLast) {
   EXPECT_THAT(plan.kernels(), Not(Contains(testing::HasSubstr("conv2d_wgrad: reference"))));
 }
 
+TEST(Layout, OnTheCpuOneConvolutionOfBf16IsWorthTwoConversions) {
+  if (!has_bf16_products()) GTEST_SKIP() << "skipped: this processor has no products of bf16";
+  for (const int64_t channels : {32, 24}) {  // whole vectors, and not
+    const nn::Conv2d net({.in = 8, .out = channels, .kernel = 3});
+    const auto forward = compile([&](const Tensor& x) {
+      const Autocast low(DeviceKind::cpu, DType::bf16);
+      return net(x);
+    });
+    forward(uniform({4, 8, 16, 16}, -1, 1));
+    EXPECT_EQ(in_channels_last(forward.function()->plan()->graph(), "conv2d"), channels == 32);
+  }
+}
+
 TEST(Layout, OnTheCpuWindowsOutsideOfImagesAreNotMultiplied) {
   manual_seed(7);
   const nn::Sequential net(nn::Conv2d({.in = 32, .out = 64, .kernel = 3, .padding = 1}),

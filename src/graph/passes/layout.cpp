@@ -207,7 +207,7 @@ class Regions {
       if (region_of_[at(i)] != kNone || !may_join(node(i))) continue;
       region_of_[at(i)] = number;
       region.push_back(i);
-      if (is_seed(node(i))) gain += images_of(node(i));
+      if (is_seed(node(i))) gain += worth_of(node(i)) * images_of(node(i));
       if (loses(node(i))) cost += images_of(node(i));
       for (const size_t k : image_inputs(g_, node(i)))
         if (image_maker(g_, node(i).in[k])) open.push_back(g_[node(i).in[k]].node);
@@ -227,6 +227,16 @@ class Regions {
     const std::vector<size_t> which = image_inputs(g_, node(reader));
     return std::any_of(which.begin(), which.end(),
                        [&](size_t k) { return node(reader).in[k] == id; });
+  }
+
+  /// What a convolution gains in channels_last, where its images take 1 to convert. On the CPU that
+  /// of bf16 to whole vectors of channels gains at least twice as much, so one alone is converted
+  /// too: 64 to 64 channels of 8 images of 32x32, 3x3, 6.4 ms and 2.7 ms on one Zen 5 core, both
+  /// conversions 0.5 ms.
+  double worth_of(const Node& node) const {
+    const TensorSpec& weight = *weight_of(node);
+    const bool fast = weight.dtype == DType::bf16 && weight.shape[0] % 32 == 0;
+    return kind_ == DeviceKind::cpu && fast ? 2 : 1;
   }
 
   /// Bytes of the images that a convolution reads and makes.
