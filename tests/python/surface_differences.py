@@ -191,6 +191,8 @@ CPP_ONLY = {
         "a tuple in Python": "LstmState",
         "keyword arguments in Python": "SequenceMasks",
         "a word in Python: nonlinearity='relu'": "Nonlinearity",
+        "a word in Python: padding_side='left'": "PaddingSide",
+        "Python's PackedSequence checks its parts": "packed_sequence",
         "the inside of layers that are given packed sequences": (
             "lengths_in_order packed_like padded_in_order"
         ),
@@ -459,7 +461,7 @@ MEMBERS_CPP_ONLY = {
     "LSTMImpl": {"forward takes packed sequences too": "forward_packed"},
     "PlainRecurrentImpl": {"forward takes packed sequences too": "forward_packed"},
     "RecurrentCellImpl": {"its class says it": "mode"},
-    "RecurrentLayerImpl": {"its class says it": "mode", "parameters() in Python": "weights"},
+    "RecurrentLayerImpl": {"parameters() in Python": "weights"},
     "Schedule": {"what it is in device memory": "pieces"},
     "SparseTensor": {"None in Python": "defined"},
     "Stream": {"the inside of streams": "defined state"},
@@ -478,6 +480,7 @@ MEMBERS_PYTHON_ONLY = {
         f"nn.{layer}": {"PyTorch's programs call it": "flatten_parameters"}
         for layer in ("GRU", "LSTM", "RNN")
     },
+    "nn.utils.rnn.PackedSequence": {"as PyTorch's moves": "cpu cuda to"},
     "inference.Engine": {"of its network": "dump inputs outputs"},
     "CompiledFunction": {"of its plan": "is_one_launch kernels memory"},
     "SparseTensor": {"PyTorch's name for t()": "T", "SciPy's constructors take it": "numpy"},
