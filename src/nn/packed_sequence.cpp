@@ -202,7 +202,7 @@ std::pair<Tensor, Tensor> pad_packed_sequence(const PackedSequence& sequence, bo
 }
 
 Tensor pad_sequence(const Tensors& sequences, bool batch_first, double padding_value,
-                    PaddingSide side) {
+                    PaddingSide padding_side) {
   check(!sequences.empty(), "pad_sequence: expected at least one sequence");
   int64_t longest = 0;
   for (const Tensor& s : sequences) {
@@ -219,8 +219,8 @@ Tensor pad_sequence(const Tensors& sequences, bool batch_first, double padding_v
     if (padding.size(0) == 0) {
       padded.push_back(s);
     } else {
-      padded.push_back(side == PaddingSide::right ? concat({s, padding}, 0)
-                                                  : concat({padding, s}, 0));
+      padded.push_back(padding_side == PaddingSide::right ? concat({s, padding}, 0)
+                                                          : concat({padding, s}, 0));
     }
   }
   return stack(padded, batch_first ? 0 : 1);

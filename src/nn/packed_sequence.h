@@ -33,7 +33,7 @@ std::pair<Tensor, Tensor> pad_packed_sequence(const PackedSequence& sequence,
 enum class PaddingSide : uint8_t { right, left };
 /// Sequences (L, …) padded to the longest: (T, N, …), or (N, T, …).
 Tensor pad_sequence(const Tensors& sequences, bool batch_first = false, double padding_value = 0,
-                    PaddingSide side = PaddingSide::right);
+                    PaddingSide padding_side = PaddingSide::right);
 /// The inverse of pad_sequence with its padding on the right.
 Tensors unpad_sequence(const Tensor& padded, const std::vector<int64_t>& lengths,
                        bool batch_first = false);

@@ -191,6 +191,8 @@ CPP_ONLY = {
         "a tuple in Python": "LstmState",
         "keyword arguments in Python": "SequenceMasks",
         "a word in Python: nonlinearity='relu'": "Nonlinearity",
+        "a word in Python: padding_side='left'": "PaddingSide",
+        "Python's PackedSequence checks its parts": "packed_sequence",
         "the inside of layers that are given packed sequences": (
             "lengths_in_order packed_like padded_in_order"
         ),
@@ -488,6 +490,7 @@ MEMBERS_PYTHON_ONLY = {
     "amp.GradScaler": {
         "of its options": "get_backoff_factor get_growth_factor get_growth_interval"
     },
+    "nn.utils.rnn.PackedSequence": {"as PyTorch's moves": "cpu cuda to"},
     "inference.Engine": {"of its network": "dump inputs outputs"},
     "CompiledFunction": {"of its plan": "is_one_launch kernels memory"},
     "SparseTensor": {"PyTorch's name for t()": "T", "SciPy's constructors take it": "numpy"},
