@@ -107,6 +107,8 @@ class Stub(ast.NodeTransformer):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         node.annotation = self.annotation.visit(node.annotation)
+        if ast.unparse(node.annotation) == BARE["tuple"]:
+            node.value = expression("...")  # stubgen writes a tuple of one number as a number
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:

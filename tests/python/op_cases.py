@@ -29,6 +29,7 @@ LEFT_OUT = {
         "to_sparse_csr"
     ),
     "operators of one's own": "load_ops op",
+    "for writes of other libraries, in test_torch.py": "_note_write",
     "random, of other numbers than PyTorch's": (
         "alpha_dropout bernoulli bernoulli_ binomial cauchy_ dropout1d dropout2d dropout3d "
         "exponential_ feature_alpha_dropout fractional_max_pool2d "

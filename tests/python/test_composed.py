@@ -168,7 +168,7 @@ def test_modules_can_be_pickled():
         assert str(again) == str(layer)
         assert all(map(mica.equal, again.parameters(), layer.parameters()))
     with pytest.raises(TypeError, match="state_dict"):
-        pickle.dumps(mica.models.mlp(4))
+        pickle.dumps(mica.models.resnet18())
 
 
 def test_full_backward_hooks():

@@ -9,7 +9,7 @@ from mica._mica import nn as _nn
 
 
 def from_pretrained(
-    cls: Any, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
+    cls: Any, /, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
     **options: Any,
 ) -> Any:  # fmt: skip
     """A layer whose table is this tensor (num_embeddings, embedding_dim), which stays as it is
