@@ -38,7 +38,9 @@ def trained(seed: int, args: argparse.Namespace) -> mica.nn.Module:
     )
     optimizer = optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
     optimizer.schedule = optim.cosine(steps=args.epochs * len(loader))
-    train.Trainer(net, optimizer, epochs=args.epochs, progress=False).fit(loader)
+    test, truth = data.fashion_mnist(train=False)
+    tests = data.DataLoader(data.TensorDataset(normalized(test), truth), 500, device=args.device)
+    train.Trainer(net, optimizer, epochs=args.epochs, progress=False).fit(loader, tests)
     if kept:
         args.keep.mkdir(parents=True, exist_ok=True)
         mica.io.save_safetensors(kept, net.state_dict())

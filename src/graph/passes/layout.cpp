@@ -12,7 +12,7 @@
 // kernels of our own, which read rows: what a region makes them lose counts against it.
 //
 // On the CPU oneDNN copies the windows of a row-major convolution of f32 and computes what follows
-// by its reference; in channels_last it does neither. One image on one Zen 5 core: 64 channels of
+// by its reference; in channels_last it does neither. One image on one Zen 4 core: 64 channels of
 // 80x80, 3x3 2.7 ms and 1.7 ms, with hardswish 4.2 ms and 1.7 ms; 16 channels of 160x160 to 32, 1x1
 // 0.21 ms and 0.11 ms. Gradients of weights are no faster so: they count against it. Products of
 // bf16 read channels_last alone, gradients of weights too: 64 channels of 8 images of 32x32, 3x3
@@ -231,7 +231,7 @@ class Regions {
 
   /// What a convolution gains in channels_last, where its images take 1 to convert. On the CPU that
   /// of bf16 to whole vectors of channels gains at least twice as much, so one alone is converted
-  /// too: 64 to 64 channels of 8 images of 32x32, 3x3, 6.4 ms and 2.7 ms on one Zen 5 core, both
+  /// too: 64 to 64 channels of 8 images of 32x32, 3x3, 6.4 ms and 2.7 ms on one Zen 4 core, both
   /// conversions 0.5 ms.
   double worth_of(const Node& node) const {
     const TensorSpec& weight = *weight_of(node);

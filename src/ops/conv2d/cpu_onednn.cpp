@@ -62,7 +62,7 @@ Convolution describe(const Conv2dGeometry& given, const Specs& specs, bool chann
 }
 
 /// Where a window lies outside the image for the most part, oneDNN alone leaves that out. With one
-/// thread on a Zen 5 core, 128 images of one pixel, 512 channels, 3x3, forward and the gradients of
+/// thread on a Zen 4 core, 128 images of one pixel, 512 channels, 3x3, forward and the gradients of
 /// image and weight: 3.6, 2.3 and 10 ms where direct takes 26, 28 and 86 ms; of 2x2, 256 to 512
 /// channels, stride 2: 11.6, 9.0 and 12 ms where it takes 12.5, 13 and 29 ms.
 bool is_mostly_outside(const Conv2dGeometry& g) {
@@ -164,7 +164,7 @@ void run_wgrad(const Conv2dGradParams&, const State& s, const Call& call) {
 
 Kernel wgrad_kernel() { return kernel<supports_wgrad, prepare_wgrad, run_wgrad>("onednn"); }
 
-/// Gradients of depthwise weights larger than 3x3, which are slower in bf16: on a Zen 5 core, four
+/// Gradients of depthwise weights larger than 3x3, which are slower in bf16: on a Zen 4 core, four
 /// images of 960 channels of 2x2, 5x5, take 4.4 ms and in f32 1.1 ms, 120 of 8x8 0.83 and 0.29, 768
 /// of 7x7, 7x7, 6.5 and 2.8.
 bool is_faster_in_f32(const void* params, const Specs& specs) {
