@@ -22,6 +22,7 @@ constexpr int64_t kWindow = 32;
 std::string text_of(const char* file) {
   if (file) {
     std::ifstream in(file, std::ios::binary);
+    if (!in) throw Error(std::string(file) + " cannot be opened");
     return {std::istreambuf_iterator<char>(in), {}};
   }
   std::string numbers;
@@ -39,6 +40,7 @@ Tensor streams_of(const std::vector<int64_t>& tokens) {
 
 int main(int argc, char** argv) try {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 600;
+  if (steps < 1) throw Error("usage: characters [STEPS] [FILE]");
   const std::string text = text_of(argc > 2 ? argv[2] : nullptr);
   const auto vocabulary = text::Vocabulary::characters(text);
   const Device device = cuda_available() ? Device::cuda() : Device::cpu();
