@@ -35,17 +35,21 @@ auto or_stop(F&& f) noexcept {
 
 namespace mica::python {
 
+/// exit() takes down libraries that kernels use, oneDNN's generated code among them. Where a thread
+/// is in one, the process ends without that.
 void note_exit() {
   g_ending_thread = pthread_self();
-  // exit() takes down libraries that kernels use, oneDNN's generated code among them. Where a
-  // thread is in one, the process ends without that.
-  on_exit(
-      [](int status, void*) {
-        if (g_computing == 0) return;
-        std::fflush(nullptr);
-        _exit(status);
-      },
-      nullptr);
+  // When the interpreter is gone: the handler that is noted last runs first, before those of
+  // libraries that a thread used for the first time just now.
+  Py_AtExit([] {
+    on_exit(
+        [](int status, void*) {
+          if (g_computing == 0) return;
+          std::fflush(nullptr);
+          _exit(status);
+        },
+        nullptr);
+  });
 }
 
 }  // namespace mica::python
