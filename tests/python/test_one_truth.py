@@ -16,11 +16,7 @@ pytestmark = pytest.mark.skipif(not SOURCES.is_dir(), reason="the sources are no
 
 NAME_ASKED = re.compile(r"\b(?:op|def)(?:->|\.)name\)?\s*[!=]=|\bis\(\*?\w+, \"")
 NAMES_WITH_REASON = {
-    "graph/passes/rewrite.cpp": "patterns name their calls; permute and full have no property yet",
-    "graph/passes/move_casts.cpp": "concat has no property yet",
-    "graph/passes/fold_batch_norm.cpp": "batch norm has no property yet",
-    "graph/compute_in_place.cpp": "copy_into has no property yet",
-    "inference/capture_network.cpp": "copy_into has no property yet",
+    "graph/passes/join_patterns.cpp": "a pattern names the calls it stands for, in its room",
     "inference/quantize.cpp": "the sum that a library's kernel of bytes takes in",
 }
 

@@ -112,6 +112,7 @@ const OpDef& conv2d_op() {
           .formats({Format::images, Format::weight}, {Format::images})
           .contraction({.channel_axis = 1})
           .carries({}, {0})
+          .in_bytes("quantized_conv2d")
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {{0, {1}}, {1, {0}}}})
