@@ -41,7 +41,9 @@ int visit_hooks(const GradHooks* hooks, visitproc visit, void* arg) {
 AutogradMeta* own_state(PyObject* self) {
   if (!nb::inst_ready(self)) return nullptr;
   const TensorImpl* impl = nb::inst_ptr<Tensor>(self)->impl();
-  return impl && impl->use_count() == 1 ? impl->autograd.get() : nullptr;
+  if (!impl || !impl->autograd) return nullptr;
+  const int own = impl->autograd->object == self ? 2 : 1;  // see Parameter::noted
+  return impl->use_count() == own ? impl->autograd.get() : nullptr;
 }
 GradNode* own_node(const AutogradMeta& state) {
   return state.node && state.node->use_count() == 1 ? state.node.get() : nullptr;

@@ -72,6 +72,19 @@ template <class Impl, class Get>
 void def_option(Layer<Impl>& layer, const char* name, Get get, const char* doc) {
   layer.def_prop_ro(name, [get](const Impl& self) { return get(self.options); }, doc);
 }
+/// One that may be set later: `of(options)` is where it lies, `shown` what Python sees of it.
+template <class Impl, class Of, class Shown = std::identity>
+void def_settable(Layer<Impl>& layer, const char* name, Of of, const char* doc, Shown shown = {}) {
+  using Value = std::remove_cvref_t<decltype(of(std::declval<Impl&>().options))>;
+  using Given = SizeArgument<Value>;  // itself, of what is no size
+  layer.def_prop_rw(
+      name, [of, shown](const Impl& self) { return shown(of(self.options)); },
+      [of](Impl& self, Given value) {
+        of(self.options) = value;
+        self.note_change();
+      },
+      doc);
+}
 /// A size as PyTorch's layers have it: one for each axis.
 inline Dims size_of_axes(int64_t size) { return {size}; }
 inline Dims size_of_axes(Size2 size) { return {size.h, size.w}; }
@@ -83,13 +96,14 @@ inline Dims size_of_axes(Size3 size) { return {size.d, size.h, size.w}; }
 template <class Impl, bool is_buffer, std::derived_from<nn::ModuleImpl> Owner>
 void def_member(Layer<Impl>& layer, const char* name, nn::Member<is_buffer> Owner::* member,
                 const char* doc) {
-  using Value = std::conditional_t<is_buffer, Tensor, Parameter>;
   layer.def_prop_rw(
       name,
-      [member](const Impl& self) -> nb::object {
+      [member](Impl& self) -> nb::object {
         const Tensor& t = self.*member;
         if (!t.defined()) return nb::none();
-        return t.is_leaf() ? nb::cast(Value(t)) : nb::cast(t);
+        if constexpr (!is_buffer)
+          if (t.is_leaf()) return parameter_object(self, t);
+        return nb::cast(t);
       },
       [name, member](Impl& self, nb::handle object) {
         nn::Member<is_buffer>& t = self.*member;

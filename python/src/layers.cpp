@@ -25,12 +25,13 @@ void def_sizes(Layer<Impl>& conv) {
   def_option(
       conv, "kernel_size", [](const auto& o) { return size_of_axes(o.kernel); },
       "The size of the kernel.");
-  def_option(
-      conv, "stride", [](const auto& o) { return size_of_axes(o.stride); },
-      "From one place of the kernel to the next.");
-  def_option(
-      conv, "dilation", [](const auto& o) { return size_of_axes(o.dilation); },
-      "From one element of the kernel to the next.");
+  const auto axes = [](auto size) { return size_of_axes(size); };
+  def_settable(
+      conv, "stride", [](auto& o) -> auto& { return o.stride; },
+      "From one place of the kernel to the next.", axes);
+  def_settable(
+      conv, "dilation", [](auto& o) -> auto& { return o.dilation; },
+      "From one element of the kernel to the next.", axes);
   def_option(conv, "groups", [](const auto& o) { return o.groups; }, "Of channels.");
 }
 
@@ -70,12 +71,16 @@ void def_conv(nb::module_& nn, const char* name, const char* doc) {
       "dilation"_a = 1, "groups"_a = 1, "bias"_a = true, "padding_mode"_a = "zeros",
       "device"_a = nb::none(), "dtype"_a = nb::none());
   def_sizes(conv);
-  conv.def_prop_ro(
+  conv.def_prop_rw(
       "padding",
       [](const Impl& self) -> nb::object {
         const auto& padding = self.options.padding;
         return padding.same_size ? nb::object(nb::str("same"))
                                  : nb::cast(size_of_axes(padding.before));
+      },
+      [name](Impl& self, nb::handle padding) {
+        self.options.padding = parse_padding<Size>(name, padding);
+        self.note_change();
       },
       "What is added on both sides of each axis, or \"same\".");
   def_option(
@@ -117,12 +122,13 @@ void def_conv_transpose(nb::module_& nn, const char* name, const char* doc) {
       "output_padding"_a = 0, "groups"_a = 1, "bias"_a = true, "dilation"_a = 1,
       "padding_mode"_a = "zeros", "device"_a = nb::none(), "dtype"_a = nb::none());
   def_sizes(conv);
-  def_option(
-      conv, "padding", [](const auto& o) { return size_of_axes(o.padding); },
-      "What is taken from both sides of each axis of the result.");
-  def_option(
-      conv, "output_padding", [](const auto& o) { return size_of_axes(o.output_padding); },
-      "What is added at the end of each axis.");
+  const auto axes = [](auto size) { return size_of_axes(size); };
+  def_settable(
+      conv, "padding", [](auto& o) -> auto& { return o.padding; },
+      "What is taken from both sides of each axis of the result.", axes);
+  def_settable(
+      conv, "output_padding", [](auto& o) -> auto& { return o.output_padding; },
+      "What is added at the end of each axis.", axes);
   say_transposed(conv);
   def_member(conv, "weight", &Impl::weight, "(in_channels, out_channels / groups, kernel…).");
   def_member(conv, "bias", &Impl::bias, "(out_channels), or None.");
@@ -180,11 +186,14 @@ void bind_linear_layers(nb::module_& nn) {
   embedding.def(
       "__init__",
       [](EmbeddingImpl* self, int64_t rows, int64_t dim, std::optional<int64_t> padding_idx,
-         std::optional<double> max_norm, double /*norm_type*/, bool scale_grad_by_freq,
-         bool /*sparse*/, nb::handle device, nb::handle dtype) {
-        check<Unsupported>(!max_norm && !scale_grad_by_freq,
-                           "nn.Embedding: max_norm and scale_grad_by_freq are not there");
-        construct(self, EmbeddingOptions{.rows = rows, .dim = dim, .padding_idx = padding_idx});
+         std::optional<double> max_norm, double norm_type, bool scale_grad_by_freq, bool /*sparse*/,
+         nb::handle device, nb::handle dtype) {
+        check<Unsupported>(!scale_grad_by_freq, "nn.Embedding: scale_grad_by_freq is not there");
+        construct(self, EmbeddingOptions{.rows = rows,
+                                         .dim = dim,
+                                         .padding_idx = padding_idx,
+                                         .max_norm = max_norm.value_or(0),
+                                         .norm_type = norm_type});
         place(self, device, dtype);
       },
       "num_embeddings"_a, "embedding_dim"_a, "padding_idx"_a = nb::none(),
@@ -196,6 +205,11 @@ void bind_linear_layers(nb::module_& nn) {
   def_option(
       embedding, "padding_idx", [](const auto& o) { return o.padding_idx; },
       "The row that is not trained, or None.");
+  def_option(
+      embedding, "max_norm",
+      [](const auto& o) { return o.max_norm > 0 ? std::optional(o.max_norm) : std::nullopt; },
+      "What longer rows are made, or None.");
+  def_option(embedding, "norm_type", [](const auto& o) { return o.norm_type; }, "Which norm.");
   def_member(embedding, "weight", &EmbeddingImpl::weight, "(num_embeddings, embedding_dim).");
 }
 

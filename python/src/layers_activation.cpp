@@ -67,17 +67,14 @@ void bind_plain(nb::module_& nn) {
 
 void bind_activation_layers(nb::module_& nn) {
   bind_plain(nn);
-  say_inplace(add_layer<LeakyReLU::Impl>(nn, "LeakyReLU",
-                                         "x where it is positive, else negative_slope · x.")
-                  .def(
-                      "__init__",
-                      [](LeakyReLU::Impl* self, double slope, bool) {
-                        construct(self, LeakyReluParams{slope});
-                      },
-                      "negative_slope"_a = 0.01, inplace())
-                  .def_prop_ro(
-                      "negative_slope",
-                      [](const LeakyReLU::Impl& self) { return self.options.slope; }, "Below 0."));
+  auto leaky = add_layer<LeakyReLU::Impl>(nn, "LeakyReLU",
+                                          "x where it is positive, else negative_slope · x.");
+  leaky.def(
+      "__init__",
+      [](LeakyReLU::Impl* self, double slope, bool) { construct(self, LeakyReluParams{slope}); },
+      "negative_slope"_a = 0.01, inplace());
+  def_settable(leaky, "negative_slope", [](auto& o) -> auto& { return o.slope; }, "Below 0.");
+  say_inplace(leaky);
   say_inplace(
       add_layer<ELU::Impl>(nn, "ELU", "x where it is positive, else alpha · (exp(x) - 1).")
           .def(

@@ -31,19 +31,9 @@ void def_channel_norm(nb::module_& nn, const char* name, const char* doc) {
   def_option(
       norm, "track_running_stats", [](const auto& o) { return o.track_running_stats; },
       "Keeps running statistics.");
-  norm.def_prop_rw(
-      "eps", [](const Impl& self) { return self.options.eps; },
-      [](Impl& self, double eps) {
-        self.options.eps = eps;
-        self.note_change();
-      },
-      "What is added to the variance.");
-  norm.def_prop_rw(
-      "momentum", [](const Impl& self) { return self.options.momentum; },
-      [](Impl& self, double momentum) {
-        self.options.momentum = momentum;
-        self.note_change();
-      },
+  def_settable(norm, "eps", [](auto& o) -> auto& { return o.eps; }, "Added to the variance.");
+  def_settable(
+      norm, "momentum", [](auto& o) -> auto& { return o.momentum; },
       "The weight of a batch in the running statistics.");
   def_member(norm, "weight", &Impl::weight, "(num_features), or None.");
   def_member(norm, "bias", &Impl::bias, "(num_features), or None.");
@@ -56,7 +46,8 @@ void def_channel_norm(nb::module_& nn, const char* name, const char* doc) {
 template <class Impl>
 void def_normalized(Layer<Impl>& norm) {
   def_option(norm, "normalized_shape", [](const auto& o) { return o.shape; }, "The last axes.");
-  def_option(norm, "eps", [](const auto& o) { return o.eps; }, "Added before the root is taken.");
+  def_settable(
+      norm, "eps", [](auto& o) -> auto& { return o.eps; }, "Added before the root is taken.");
   def_option(norm, "elementwise_affine", [](const auto& o) { return o.affine; }, "Has a weight.");
 }
 
@@ -139,7 +130,7 @@ void bind_norm_layers(nb::module_& nn) {
       "dtype"_a = nb::none());
   def_option(group_norm, "num_groups", [](const auto& o) { return o.groups; }, "Of channels.");
   def_option(group_norm, "num_channels", [](const auto& o) { return o.channels; }, "Channels.");
-  def_option(group_norm, "eps", [](const auto& o) { return o.eps; }, "Added to the variance.");
+  def_settable(group_norm, "eps", [](auto& o) -> auto& { return o.eps; }, "Added to the variance.");
   def_option(group_norm, "affine", [](const auto& o) { return o.affine; }, "Has weight and bias.");
   def_member(group_norm, "weight", &GroupNormImpl::weight, "(num_channels), or None.");
   def_member(group_norm, "bias", &GroupNormImpl::bias, "(num_channels), or None.");

@@ -12,17 +12,24 @@ using namespace mica::nn;
 
 template <class Impl>
 void def_sizes(Layer<Impl>& pool) {
-  def_option(pool, "kernel_size", [](const auto& o) { return o.kernel; }, "Of a window.");
-  def_option(
-      pool, "stride",
-      [](const auto& o) { return o.stride == decltype(o.stride)(0) ? o.kernel : o.stride; },
+  def_settable(pool, "kernel_size", [](auto& o) -> auto& { return o.kernel; }, "Of a window.");
+  pool.def_prop_rw(
+      "stride",
+      [](const Impl& self) {
+        const auto& o = self.options;
+        return o.stride == decltype(o.stride)(0) ? o.kernel : o.stride;
+      },
+      [](Impl& self, SizeArgument<decltype(Impl::options.stride)> stride) {
+        self.options.stride = stride;
+        self.note_change();
+      },
       "From one window to the next.");
-  def_option(pool, "ceil_mode", [](const auto& o) { return o.ceil_mode; }, "Rounds up.");
+  def_settable(pool, "ceil_mode", [](auto& o) -> auto& { return o.ceil_mode; }, "Rounds up.");
 }
 template <class Impl>
 void def_window(Layer<Impl>& pool) {
   def_sizes(pool);
-  def_option(pool, "padding", [](const auto& o) { return o.padding; }, "On both sides.");
+  def_settable(pool, "padding", [](auto& o) -> auto& { return o.padding; }, "On both sides.");
 }
 
 using Pooled = std::variant<Tensor, std::pair<Tensor, Tensor>>;

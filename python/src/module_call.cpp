@@ -40,12 +40,9 @@ struct PythonHook {
   }
 };
 
-PythonHook python_hook(nb::handle function, bool with_kwargs, bool prepend) {
+PythonHook python_hook(nb::handle function, bool with_kwargs) {
   if (!PyCallable_Check(function.ptr()))
     raise_type_error("nn.Module: expected a function as a hook, got {}", class_name(function));
-  check<Unsupported>(!prepend,
-                     "nn.Module: hooks run in the order they were added in, so "
-                     "prepend=True is not there");
   return {Shared(function), with_kwargs};
 }
 
@@ -82,12 +79,21 @@ nb::object call_with_hooks(nb::handle self, nb::tuple args, nb::kwargs kwargs) {
     }
     args = nb::isinstance<nb::tuple>(other) ? nb::tuple(other) : nb::make_tuple(other);
   }
-  nb::object output = self.attr("forward")(*args, **kwargs);
-  for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::after)) {
-    const nb::object other = run(hook, self, args, kwargs, output);
-    if (!other.is_none()) output = other;
+  const auto after = hooks->copy_of(&ForwardHooks::after);
+  auto next = after.begin();
+  try {
+    nb::object output = self.attr("forward")(*args, **kwargs);
+    while (next != after.end()) {
+      const nb::object other = run((next++)->second, self, args, kwargs, output);
+      if (!other.is_none()) output = other;
+    }
+    return output;
+  } catch (...) {
+    nn::after_error(*hooks, next, after.end(), [&](const nn::ForwardHook& hook) {
+      run(hook, self, args, kwargs, nb::none());
+    });
+    throw;
   }
-  return output;
 }
 
 /// For who watches: a module of Python may give what no Values are.
@@ -100,11 +106,11 @@ Values result_values(nb::handle result) {
 }
 
 nb::object call(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
-  nn::CallWatcher* watcher = nn::exchange_call_watcher(nullptr);
-  nn::exchange_call_watcher(watcher);
   const ModuleImpl& impl = impl_of(self);
   const ModuleScope scope(impl.registered_name());
-  if (!watcher && !impl.forward_hooks()) return self.attr("forward")(*args, **kwargs);
+  if (!impl.is_watched()) return self.attr("forward")(*args, **kwargs);
+  nn::CallWatcher* watcher = nn::exchange_call_watcher(nullptr);
+  nn::exchange_call_watcher(watcher);
   if (watcher) watcher->enter(impl);
   nb::object result = call_with_hooks(self, args, kwargs);
   if (watcher) watcher->leave(impl, result_values(result));
@@ -206,6 +212,8 @@ void copy_hooks(const ModuleImpl& from, ModuleImpl& to,
   ForwardHooks& hooks = to.make_forward_hooks();
   hooks.before = source->copy_of(&ForwardHooks::before);
   hooks.after = source->copy_of(&ForwardHooks::after);
+  hooks.always = source->always;
+  hooks.first = source->first;
   hooks.next = source->next;
   // Each module has a reference of its own: the collector counts them.
   const auto renew = [&](auto& hook) {
@@ -221,7 +229,8 @@ void bind_module_call(ModuleClass& module) {
   module.def(
       "register_forward_pre_hook",
       [](nb::handle self, nb::handle hook, bool prepend, bool with_kwargs) {
-        return module_from(self).register_forward_pre_hook(python_hook(hook, with_kwargs, prepend));
+        return module_from(self).register_forward_pre_hook(python_hook(hook, with_kwargs),
+                                                           {.prepend = prepend});
       },
       "hook"_a, nb::kw_only(), "prepend"_a = false, "with_kwargs"_a = false,
       "Calls hook(module, args) before each forward; what it returns, a value or a tuple, takes "
@@ -229,13 +238,15 @@ void bind_module_call(ModuleClass& module) {
       "away.");
   module.def(
       "register_forward_hook",
-      [](nb::handle self, nb::handle hook, bool prepend, bool with_kwargs, bool /*always_call*/) {
-        return module_from(self).register_forward_hook(python_hook(hook, with_kwargs, prepend));
+      [](nb::handle self, nb::handle hook, bool prepend, bool with_kwargs, bool always_call) {
+        return module_from(self).register_forward_hook(
+            python_hook(hook, with_kwargs), {.prepend = prepend, .always_call = always_call});
       },
       "hook"_a, nb::kw_only(), "prepend"_a = false, "with_kwargs"_a = false,
       "always_call"_a = false,
       "Calls hook(module, args, output) after each forward; what it returns takes the output's "
-      "place, None leaves it. Returns a handle whose remove() takes the hook away.");
+      "place, None leaves it. With always_call also where the call raises, output being None then. "
+      "Returns a handle whose remove() takes the hook away.");
 }
 
 }  // namespace mica::python

@@ -37,7 +37,7 @@ void copy_parts(nb::handle self, nb::handle copy, const CopyOf& copy_of) {
     if (has_setter(copy, nb::cast(name))) nb::setattr(copy, name.c_str(), value);
   };
   for (const auto& [name, parameter] : from.own_parameters()) {
-    const nb::object part = copy_of(nb::cast(Parameter(parameter)));
+    const nb::object part = copy_of(parameter_object(parameter));
     register_parameter(to, name, nb::cast<Tensor>(part));
     set_handle(name, part);
   }

@@ -29,10 +29,26 @@ struct nanobind::detail::type_hook<
 
 namespace mica::python {
 
-/// A parameter is a tensor that a Python module registers when it is assigned.
+/// A parameter is a tensor that a Python module registers when it is assigned. One object stands
+/// for it as long as that lives, and a module that has given it to Python keeps it.
 struct Parameter : Tensor {
   explicit Parameter(const Tensor& t) : Tensor(t) {}
+  Parameter(const Parameter& other) : Tensor(other) {}
+  Parameter& operator=(const Parameter&) = delete;
+  ~Parameter();
+  /// `object` stands for the tensor from now on.
+  void stand_in(PyObject* object);
+
+  Tensor noted;     ///< which knows the object
+  int keepers = 0;  ///< modules
 };
+
+/// The object that stands for a tensor: the Parameter that there is, or a new one.
+nb::object parameter_object(const Tensor& t);
+/// The same of a module's parameter.
+nb::object parameter_object(nn::ModuleImpl& owner, const Tensor& t);
+/// The Parameter that stands for the tensor where there is one, else a new Tensor.
+nb::object tensor_object(const Tensor& t);
 
 /// Lets a C++ handle own a Python object: the deleter of the shared_ptr to the module inside it.
 struct PythonOwner {

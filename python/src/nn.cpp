@@ -16,12 +16,9 @@ namespace {
 
 using nn::ModuleImpl;
 
-nb::list named(const nn::NamedTensors& tensors, bool parameters) {
-  nb::list list;
-  for (const auto& [name, t] : tensors) {
-    list.append(nb::make_tuple(name, parameters ? nb::cast(Parameter(t)) : nb::cast(t)));
-  }
-  return list;
+/// prefix.name, as PyTorch puts them together.
+std::string below(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
 }
 
 /// A list that next() walks through too, as PyTorch's iterators are.
@@ -92,9 +89,9 @@ void set_attribute(nb::handle self, nb::handle key, nb::handle value) {
 /// Called when there is no plain attribute of that name.
 nb::object get_attribute(nb::handle self, const std::string& name) {
   if (nb::inst_ready(self)) {
-    const ModuleImpl& impl = impl_of(self);
+    ModuleImpl& impl = impl_of(self);
     const auto parameters = impl.own_parameters();
-    if (const Tensor* p = parameters.find(name)) return nb::cast(Parameter(*p));
+    if (const Tensor* p = parameters.find(name)) return parameter_object(impl, *p);
     const auto children = impl.children();
     if (const nn::Module* m = children.find(name)) return module_to_python(*m);
     const auto buffers = impl.own_buffers();
@@ -113,11 +110,6 @@ void delete_attribute(nb::handle self, nb::handle key) {
   }
 }
 
-/// prefix.name, as PyTorch puts them together.
-std::string below(const std::string& prefix, const std::string& name) {
-  return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
-}
-
 nb::list named_modules(nb::handle self, const std::string& prefix) {
   nb::list list;
   for (const auto& [name, module] : module_from(self).named_modules())
@@ -134,13 +126,24 @@ nb::list with_prefix(const nb::list& pairs, const std::string& prefix) {
 }
 
 nb::list named_parameters(nb::handle self, bool recurse) {
-  if (!recurse) return named(impl_of(self).own_parameters(), true);
-  return named(module_from(self).named_parameters(), true);
+  nb::list list;
+  std::set<const TensorImpl*> seen;
+  const nn::Module root = module_from(self);
+  for (const auto& [path, module] :
+       recurse ? root.named_modules() : decltype(root.named_modules()){{"", root}})
+    for (const auto& [name, t] : module.impl()->own_parameters())
+      if (seen.insert(t.impl()).second)
+        list.append(nb::make_tuple(below(path, name), parameter_object(*module.impl(), t)));
+  return list;
 }
 
 nb::list named_buffers(nb::handle self, bool recurse) {
-  if (!recurse) return named(impl_of(self).own_buffers(), false);
-  return named(module_from(self).named_buffers(), false);
+  nb::list list;
+  const nn::Module root = module_from(self);
+  for (const auto& [name, t] :
+       recurse ? root.named_buffers() : nn::NamedTensors(root.impl()->own_buffers()))
+    list.append(nb::make_tuple(name, t));
+  return list;
 }
 
 /// In a dictionary that is given, or a new one.
@@ -155,19 +158,28 @@ nb::typed<nb::dict, nb::str, Tensor> state_dict(nb::handle self, nb::handle dest
   return nb::typed<nb::dict, nb::str, Tensor>(nb::borrow<nb::dict>(state));
 }
 
-/// The parameter or buffer of a dotted name.
-Tensor find_tensor(nb::handle self, const std::string& path,
-                   nn::Members<Tensor>::Snapshot (ModuleImpl::*members)() const) {
+/// The parameter or buffer of a dotted name, and whose it is.
+std::pair<nn::Module, Tensor> find_tensor(nb::handle self, const std::string& path,
+                                          nn::Members<Tensor>::Snapshot (ModuleImpl::*members)()
+                                              const) {
   nn::Module module = module_from(self);
   const size_t dot = path.rfind('.');
   if (dot != std::string::npos) module = module.at(path.substr(0, dot));
   const std::string name = path.substr(dot + 1);  // all of it where there is no dot
   const auto own = (module.impl().get()->*members)();
-  if (const Tensor* t = own.find(name)) return *t;
+  if (const Tensor* t = own.find(name)) return {module, *t};
   throw nb::attribute_error(
       fmt::format("nn.Module: {} has no {} '{}'", module.impl()->type_name(),
                   members == &ModuleImpl::own_buffers ? "buffer" : "parameter", name)
           .c_str());
+}
+
+nb::object find_parameter(nb::handle self, const std::string& path) {
+  const auto [module, t] = find_tensor(self, path, &ModuleImpl::own_parameters);
+  return parameter_object(*module.impl(), t);
+}
+Tensor find_buffer(nb::handle self, const std::string& path) {
+  return find_tensor(self, path, &ModuleImpl::own_buffers).second;
 }
 
 /// What is missing or unknown is left out where not `strict`, and returned by name.
@@ -241,18 +253,10 @@ void bind_state(ModuleClass& module) {
         return target.empty() ? nb::borrow(self) : module_to_python(module_from(self).at(target));
       },
       "target"_a, "The module of a dotted name below this one.");
-  module.def(
-      "get_parameter",
-      [](nb::handle self, const std::string& target) {
-        return nb::cast(Parameter(find_tensor(self, target, &ModuleImpl::own_parameters)));
-      },
-      "target"_a, "The parameter of a dotted name; AttributeError where there is none.");
-  module.def(
-      "get_buffer",
-      [](nb::handle self, const std::string& target) {
-        return find_tensor(self, target, &ModuleImpl::own_buffers);
-      },
-      "target"_a, "The buffer of a dotted name; AttributeError where there is none.");
+  module.def("get_parameter", find_parameter, "target"_a,
+             "The parameter of a dotted name; AttributeError where there is none.");
+  module.def("get_buffer", find_buffer, "target"_a,
+             "The buffer of a dotted name; AttributeError where there is none.");
   module.def("state_dict", state_dict, nb::kw_only(), "destination"_a = nb::none(), "prefix"_a = "",
              "keep_vars"_a = false,
              "Parameters and buffers by dotted name, in the order in which they were registered; "
@@ -261,9 +265,9 @@ void bind_state(ModuleClass& module) {
       "get_parameter_or_buffer",
       [](nb::handle self, const std::string& target) -> nb::object {
         try {
-          return nb::cast(Parameter(find_tensor(self, target, &ModuleImpl::own_parameters)));
+          return find_parameter(self, target);
         } catch (const nb::builtin_exception&) {
-          return nb::cast(find_tensor(self, target, &ModuleImpl::own_buffers));
+          return nb::cast(find_buffer(self, target));
         }
       },
       "target"_a, "The parameter or buffer of a dotted name; AttributeError where there is none.");
@@ -316,6 +320,13 @@ void bind_registration(ModuleClass& module) {
   }
 }
 
+/// Null where there is none; one that is being taken down is none.
+PyObject* stands_for(const Tensor& t) {
+  const AutogradMeta* meta = t.impl()->autograd.get();
+  auto* object = meta ? static_cast<PyObject*>(meta->object) : nullptr;
+  return object && Py_REFCNT(object) > 0 ? object : nullptr;
+}
+
 }  // namespace
 
 ModuleImpl& impl_of(nb::handle self) {
@@ -324,10 +335,50 @@ ModuleImpl& impl_of(nb::handle self) {
   return *nb::inst_ptr<ModuleImpl>(self);
 }
 
+Parameter::~Parameter() {
+  if (noted.defined()) noted.impl()->autograd->object = nullptr;
+}
+
+void Parameter::stand_in(PyObject* object) {
+  auto& meta = impl()->autograd;
+  if (!meta) meta = std::make_unique<AutogradMeta>();
+  if (meta->object) return;
+  meta->object = object;
+  noted = *this;
+}
+
+nb::object parameter_object(const Tensor& t) {
+  if (PyObject* there = stands_for(t)) return nb::borrow(there);
+  nb::object made = nb::cast(Parameter(t));
+  nb::inst_ptr<Parameter>(made)->stand_in(made.ptr());
+  return made;
+}
+
+nb::object parameter_object(ModuleImpl& owner, const Tensor& t) {
+  nb::object object = parameter_object(t);
+  auto* parameter = nb::inst_ptr<Parameter>(object);
+  if (parameter->keepers == 0) {
+    ++parameter->keepers;
+    owner.keep_object(t, {object.inc_ref().ptr(), [parameter](void* kept) {
+                            if (!nb::is_alive()) return;
+                            const nb::gil_scoped_acquire acquire;
+                            --parameter->keepers;
+                            nb::handle(static_cast<PyObject*>(kept)).dec_ref();
+                          }});
+  }
+  return object;
+}
+
+nb::object tensor_object(const Tensor& t) {
+  PyObject* there = stands_for(t);
+  return there ? nb::borrow(there) : nb::cast(t);
+}
+
 void register_parameter(ModuleImpl& impl, const std::string& name, const Tensor& value) {
   const bool requires_grad = value.requires_grad();
   impl.register_parameter(name, value);
   value.set_requires_grad(requires_grad);
+  parameter_object(impl, value);
 }
 
 bool has_setter(nb::handle self, nb::handle key) {
@@ -340,6 +391,7 @@ void replace_parameter(ModuleImpl& impl, const std::string& name, const Tensor& 
   const bool requires_grad = value.requires_grad();
   impl.replace_parameter(name, value);
   value.set_requires_grad(requires_grad);
+  parameter_object(impl, value);
 }
 
 void set_parameter(ModuleImpl& impl, const std::string& name, nb::handle value) {
@@ -380,13 +432,16 @@ nb::object module_to_python(const nn::Module& module) {
 
 void bind_nn(nb::module_& m) {
   nb::module_ scope = add_submodule(m, "nn");
-  nb::class_<Parameter, Tensor>(scope, "Parameter",
+  std::vector<PyType_Slot> slots = gradient_slots();
+  slots.push_back({0, nullptr});
+  nb::class_<Parameter, Tensor>(scope, "Parameter", nb::type_slots(slots.data()),
                                 "A tensor that a module registers when it is assigned to it.")
       .def(
           "__init__",
-          [](Parameter* self, const Tensor& data, bool requires_grad) {
-            new (self) Parameter(data.detach());
-            self->set_requires_grad(requires_grad);
+          [](nb::pointer_and_handle<Parameter> self, const Tensor& data, bool requires_grad) {
+            const auto* made = new (self.p) Parameter(data.detach());
+            made->set_requires_grad(requires_grad);
+            self.p->stand_in(self.h.ptr());
           },
           "data"_a, "requires_grad"_a = true)
       .def("__copy__", [](const Parameter& p) { return p; })

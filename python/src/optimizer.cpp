@@ -7,6 +7,7 @@
 #include "mica/ops/fill/fill.h"
 #include "mica/ops/view/view.h"
 #include "python/src/gradients.h"
+#include "python/src/module_handle.h"
 #include "python/src/optim.h"
 
 namespace mica::python {
@@ -24,7 +25,9 @@ struct ParamGroup {
   nb::dict free() const { return nb::borrow<nb::dict>(optimizer.attr(kFreeKeys)[index]); }
   nb::dict all() const {
     nb::dict dict;
-    dict["params"] = of().parameters(index);
+    nb::list params;
+    for (const Tensor& p : of().parameters(index)) params.append(tensor_object(p));
+    dict["params"] = params;
     dict["lr"] = without_gil([&] { return of().current_lr(index); });
     dict.update(access.get(of(), index));
     if (of().momenta().defined()) {

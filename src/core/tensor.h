@@ -277,6 +277,7 @@ struct AutogradMeta {
   int output = 0;                    ///< which output of it
   std::shared_ptr<GradHooks> hooks;  ///< of a leaf
   std::unique_ptr<GradView> view;    ///< which tensor this one shows a part of
+  void* object = nullptr;            ///< what stands for a parameter in Python, while it is there
   AutogradMeta();
   ~AutogradMeta();
 };

@@ -8,7 +8,7 @@
 namespace mica {
 namespace {
 
-bool is_copy_into(const Node& node) { return is(node, "copy_into"); }
+bool copies_over(const Node& node) { return node.op->copies_over; }
 
 class InPlace {
  public:
@@ -32,7 +32,7 @@ class InPlace {
 
   void run() {
     for (int n = g_.prologue; n < static_cast<int>(g_.nodes.size()); ++n)
-      if (is_copy_into(g_.nodes[static_cast<size_t>(n)])) try_at(n);
+      if (copies_over(g_.nodes[static_cast<size_t>(n)])) try_at(n);
     remove_nodes(g_, keep_);
   }
 
@@ -92,7 +92,7 @@ class InPlace {
 }  // namespace
 
 void compute_in_place(Graph& graph) {
-  if (std::any_of(graph.nodes.begin() + graph.prologue, graph.nodes.end(), is_copy_into))
+  if (std::any_of(graph.nodes.begin() + graph.prologue, graph.nodes.end(), copies_over))
     InPlace(graph).run();
 }
 

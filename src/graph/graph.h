@@ -49,6 +49,9 @@ struct Node {
   std::shared_ptr<const Prepared> kernel = {};  ///< once it is selected
   bool is_view() const { return op->view != nullptr; }
 };
+static_assert(std::is_nothrow_move_constructible_v<Node> &&
+                  std::is_nothrow_move_constructible_v<Value>,
+              "vectors of them move when they grow");
 
 /// A captured computation, in an order in which it can run.
 struct Graph {

@@ -66,7 +66,7 @@ class Extract {
   }
 
   void add(const Node& node) {
-    if (std::string_view(node.op->name) == "copy_into") return rename_overwritten(node);
+    if (node.op->copies_over) return rename_overwritten(node);
     check<Unsupported>(
         !graph_.has_effect(node) && graph_.results_of(node).size() <= node.out.size(),
         "inference: {} writes to a tensor outside (in {})", node.op->name,

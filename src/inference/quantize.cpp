@@ -48,13 +48,14 @@ bool on_cuda(const Network& network) {
   return !network.constants.empty() && network.constants[0].tensor.device().is_cuda();
 }
 
-bool is_conv(const Call& call) { return std::string_view(call.op->name) == "conv2d"; }
+/// Of a layer: whether it has images, with channels on axis 1.
+bool is_conv(const Call& call) { return call.op->contraction->channel_axis == 1; }
 
 /// Whether it is computed in bytes. On CUDA these are the ones that the library has kernels for:
 /// others, such as the first of a network of images, are faster in halves.
 bool is_layer(const Network& network, const Call& call) {
   constexpr int64_t kVector = 16;
-  if (!is_conv(call) && std::string_view(call.op->name) != "linear") return false;
+  if (!call.op->in_bytes) return false;
   if (!is_constant(network, call.in[1]) || (call.in[2] >= 0 && !is_constant(network, call.in[2])))
     return false;
   const Tensor& weight = constant_of(network, call.in[1]);
@@ -292,7 +293,7 @@ class Rewriting {
     const auto& weight = old_.constants[static_cast<size_t>(call.in[1]) - old_.inputs.size()];
     const auto [bytes, step] = quantized_weight(weight.tensor);
     Call made = call;
-    made.op = &find_op(is_conv(call) ? "quantized_conv2d" : "quantized_linear");
+    made.op = &find_op(call.op->in_bytes);
     made.params = AnyParams(*made.op->params_info);
     for (const auto& [field, value] : call.params.ref().info->values(call.params.ref().data))
       made.params.set(field, value);
@@ -351,10 +352,8 @@ Network quantize(const Network& network, std::span<const Tensors> batches,
   const NoGrad guard;
   const std::map<int, Seen> seen = observe(network, batches);
   Network made = Rewriting(network, seen, options).run();
-  const auto convolves = [](const Call& call) {
-    return std::string_view(call.op->name) == "quantized_conv2d";
-  };
-  if (std::ranges::any_of(made.calls, convolves)) use_channels_last(made);
+  const auto convolves = [&](const Call& call) { return is_layer(network, call) && is_conv(call); };
+  if (std::ranges::any_of(network.calls, convolves)) use_channels_last(made);
   remove_unused(made);
   return made;
 }

@@ -69,7 +69,7 @@ struct ConvImpl : ModuleImpl {
   Tensor forward(const Tensor& x);
   std::string describe() const override;
 
-  const Options options;
+  Options options;
   Parameter weight{this, "weight"};  ///< (out, in/groups, kernel…); transposed (in, out/groups, …)
   Parameter bias{this, "bias"};      ///< (out), or undefined
 };

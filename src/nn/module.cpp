@@ -136,18 +136,29 @@ Values call_with_hooks(const Module& module, const Values& given) {
   Values input = given;
   for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::before))
     if (Values other = hook(module, input); !other.is_nothing()) input = std::move(other);
-  Values output = module.impl()->call(input);
-  for (const auto& [id, hook] : hooks->copy_of(&ForwardHooks::after))
-    if (Values other = hook(module, input, output); !other.is_nothing()) output = std::move(other);
-  return output;
+  const auto after = hooks->copy_of(&ForwardHooks::after);
+  auto next = after.begin();
+  try {
+    Values output = module.impl()->call(input);
+    while (next != after.end())
+      if (Values other = (next++)->second(module, input, output); !other.is_nothing())
+        output = std::move(other);
+    return output;
+  } catch (...) {
+    after_error(*hooks, next, after.end(),
+                [&](const ForwardHook& hook) { hook(module, input, Values()); });
+    throw;
+  }
 }
 
 template <class Hook>
-HookHandle add_hook(ModuleImpl& impl, std::map<uint64_t, Hook> ForwardHooks::* list, Hook hook) {
+HookHandle add_hook(ModuleImpl& impl, std::map<int64_t, Hook> ForwardHooks::* list, Hook hook,
+                    HookOptions options) {
   check(hook != nullptr, "nn::Module: expected a hook, got an empty function");
   ForwardHooks& hooks = impl.make_forward_hooks();
   const std::lock_guard lock(hooks.mutex);
-  const uint64_t id = hooks.next++;
+  const int64_t id = options.prepend ? --hooks.first : hooks.next++;
+  if (options.always_call) hooks.always.insert(id);
   (hooks.*list).emplace(id, std::move(hook));
   impl.note_change();
   return HookHandle(
@@ -155,7 +166,7 @@ HookHandle add_hook(ModuleImpl& impl, std::map<uint64_t, Hook> ForwardHooks::* l
         const auto there = of.lock();
         if (!there) return;
         if (const auto changed = module.lock()) changed->note_change();
-        typename std::map<uint64_t, Hook>::node_type gone;
+        typename std::map<int64_t, Hook>::node_type gone;
         const std::lock_guard lock_there(there->mutex);
         gone = ((*there).*list).extract(id);
       });
@@ -214,12 +225,12 @@ Tensor Module::operator()(const Tensor& x) const {
   return std::move(result).tensor();
 }
 
-HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) const {
-  return add_hook(*impl_, &ForwardHooks::before, std::move(hook));
+HookHandle Module::register_forward_pre_hook(ForwardPreHook hook, HookOptions options) const {
+  return add_hook(*impl_, &ForwardHooks::before, std::move(hook), options);
 }
 
-HookHandle Module::register_forward_hook(ForwardHook hook) const {
-  return add_hook(*impl_, &ForwardHooks::after, std::move(hook));
+HookHandle Module::register_forward_hook(ForwardHook hook, HookOptions options) const {
+  return add_hook(*impl_, &ForwardHooks::after, std::move(hook), options);
 }
 
 void ModuleImpl::depend_on_parts() const {
@@ -245,6 +256,11 @@ void ModuleImpl::change_tensors(const std::function<void()>& change) {
     for (const auto& [name, tensor] : own)
       if (tensor.impl()->storage) tensor.impl()->storage->note_replacement();
   note_change();
+}
+
+void ModuleImpl::keep_object(const Tensor& parameter, std::shared_ptr<void> object) {
+  const std::lock_guard lock(mutex_);
+  objects_.emplace_back(parameter.impl(), std::move(object));
 }
 
 ModuleImpl::~ModuleImpl() { let_go(children_.take_all()); }
@@ -485,7 +501,7 @@ void ModuleImpl::replace_parameter(const std::string& name, const Tensor& value)
   check(value.defined(), "nn::Module: the parameter '{}' is undefined", name);
   check(own_parameters().find(name), "nn::Module: there is no such member '{}' to replace", name);
   value.set_requires_grad(true);
-  change_tensors([&] { forget_initial(replace(parameters_, name, value)); });
+  change_tensors([&] { note_gone(replace(parameters_, name, value)); });
 }
 
 void ModuleImpl::replace_buffer(const std::string& name, const Tensor& value) {
@@ -517,7 +533,7 @@ template class Member<true>;
 void ModuleImpl::unregister(const std::string& name) {
   for (const auto& [own, module] : take_out(children_, name)) note_left(module);
   change_tensors([&] {
-    for (const auto& [own, tensor] : take_out(parameters_, name)) forget_initial(tensor);
+    for (const auto& [own, tensor] : take_out(parameters_, name)) note_gone(tensor);
     take_out(buffers_, name);
   });
 }
@@ -532,9 +548,14 @@ void ModuleImpl::add_initial(Initial initial) {
   initials_.push_back(std::make_shared<Initial>(std::move(initial)));
 }
 
-void ModuleImpl::forget_initial(const Tensor& parameter) {
+void ModuleImpl::note_gone(const Tensor& parameter) {
+  decltype(objects_) gone;  // when the lock is free
   const std::lock_guard lock(mutex_);
   std::erase_if(initials_, [&](const auto& i) { return i->parameter.impl() == parameter.impl(); });
+  const auto of_it = std::ranges::stable_partition(
+      objects_, [&](const auto& object) { return object.first != parameter.impl(); });
+  gone.assign(std::make_move_iterator(of_it.begin()), std::make_move_iterator(of_it.end()));
+  objects_.erase(of_it.begin(), of_it.end());
 }
 
 void ModuleImpl::Initial::run() {

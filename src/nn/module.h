@@ -38,6 +38,11 @@ using ForwardPreHook = std::function<Values(const Module& module, const Values& 
 using ForwardHook =
     std::function<Values(const Module& module, const Values& input, const Values& output)>;
 
+struct HookOptions {
+  bool prepend = false;      ///< before those that are there
+  bool always_call = false;  ///< of one after a call: where it raises too, with nothing for output
+};
+
 /// A shared handle to a layer or a network. Copies of the handle are the same module.
 class Module {
  public:
@@ -61,26 +66,30 @@ class Module {
   // they were added, each with what the one before made of it. A compiled function runs them
   // at capture, those that were there then. A hook that holds its own module keeps it alive. Where
   // a module takes and gives one tensor, a hook may say Tensor for Values.
-  HookHandle register_forward_pre_hook(ForwardPreHook hook) const;
-  HookHandle register_forward_hook(ForwardHook hook) const;
+  HookHandle register_forward_pre_hook(ForwardPreHook hook, HookOptions options = {}) const;
+  HookHandle register_forward_hook(ForwardHook hook, HookOptions options = {}) const;
   template <class F>
     requires(std::invocable<F&, const Module&, const Tensor&> &&
              !std::invocable<F&, const Module&, const Values&>)
-  HookHandle register_forward_pre_hook(F hook) const {
+  HookHandle register_forward_pre_hook(F hook, HookOptions options = {}) const {
     return register_forward_pre_hook(
         ForwardPreHook([hook](const Module& module, const Values& input) -> Values {
           return hook(module, from_values<Tensor>(input, ValuesPath("input")));
-        }));
+        }),
+        options);
   }
   template <class F>
     requires(std::invocable<F&, const Module&, const Tensor&, const Tensor&> &&
              !std::invocable<F&, const Module&, const Values&, const Values&>)
-  HookHandle register_forward_hook(F hook) const {
-    return register_forward_hook(ForwardHook(
-        [hook](const Module& module, const Values& input, const Values& output) -> Values {
-          return hook(module, from_values<Tensor>(input, ValuesPath("input")),
-                      from_values<Tensor>(output, ValuesPath("output")));
-        }));
+  HookHandle register_forward_hook(F hook, HookOptions options = {}) const {
+    return register_forward_hook(
+        ForwardHook(
+            [hook](const Module& module, const Values& input, const Values& output) -> Values {
+              return hook(module, from_values<Tensor>(input, ValuesPath("input")),
+                          output.is_nothing() ? Tensor()
+                                              : from_values<Tensor>(output, ValuesPath("output")));
+            }),
+        options);
   }
 
   /// The module's own parameters, then its children's, in the order they were registered. A
@@ -214,6 +223,9 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   /// Takes a child, parameter or buffer out, so that its name can be used again.
   void unregister(const std::string& name);
 
+  /// Keeps what stands for a parameter in Python as long as it is one of the module.
+  void keep_object(const Tensor& parameter, std::shared_ptr<void> object);
+
   /// The name that the module was last registered under in another one; null where it never was.
   const std::string* registered_name() const { return registered_name_; }
 
@@ -278,15 +290,17 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
   static void note_left(const Module& module);
   void check_name(const std::string& name) const;
   void check_not_inside(const std::string& name, const Module& module) const;
-  void forget_initial(const Tensor& parameter);
+  /// A parameter is one no longer.
+  void note_gone(const Tensor& parameter);
 
   Members<Module> children_;
   Members<Tensor> parameters_;
   Members<Tensor> buffers_;
-  mutable Mutex mutex_;  ///< of the next three
+  mutable Mutex mutex_;  ///< of the next four
   std::vector<std::shared_ptr<Initial>> initials_;
   std::vector<std::string> transient_;  ///< buffers that are not persistent
   std::shared_ptr<ForwardHooks> hooks_;
+  std::vector<std::pair<const TensorImpl*, std::shared_ptr<void>>> objects_;
   std::atomic<const std::string*> registered_name_ = nullptr;
   std::atomic<bool> has_hooks_ = false;  ///< hooks_ is set, and stays
   std::atomic<bool> is_part_ = false;    ///< of another module, or was once

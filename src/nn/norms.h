@@ -25,7 +25,7 @@ struct LayerNormImpl : ModuleImpl {
   Tensor forward(const Tensor& x);
   std::string describe() const override;
 
-  const LayerNormOptions options;
+  LayerNormOptions options;
   // of `shape`, or undefined
   Parameter weight{this, "weight"};
   Parameter bias{this, "bias"};
@@ -72,7 +72,7 @@ struct RMSNormImpl : ModuleImpl {
   Tensor forward(const Tensor& x);
   std::string describe() const override;
 
-  const RMSNormOptions options;
+  RMSNormOptions options;
   Parameter weight{this, "weight"};  ///< of `shape`, or undefined
 };
 
@@ -106,7 +106,7 @@ struct GroupNormImpl : ModuleImpl {
   Tensor forward(const Tensor& x);
   std::string describe() const override;
 
-  const GroupNormOptions options;
+  GroupNormOptions options;
   // (channels), or undefined
   Parameter weight{this, "weight"};
   Parameter bias{this, "bias"};

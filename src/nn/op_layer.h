@@ -28,7 +28,7 @@ struct OpImpl : ModuleImpl {
   }
   std::string describe() const override { return nn::describe(type.text, options); }
 
-  const Options options;
+  Options options;
 };
 
 /// A layer without parameters: a function of the input and of options, which are a struct with

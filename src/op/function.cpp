@@ -122,6 +122,14 @@ void check_words(const Function& f, const Signature& s, const Argument* const* p
 
 }  // namespace
 
+Argument::Argument(const Argument& other) = default;
+Argument& Argument::operator=(const Argument& other) = default;
+Argument::~Argument() = default;
+
+Parameter::Parameter(const char* n) : name(n) {}
+Parameter::Parameter(const char* n, Argument left_out)
+    : name(n), fallback(std::move(left_out)), required(false), optional(fallback.is_none()) {}
+
 double detail::real_number(Number value) {
   check<DTypeError>(!value.is_complex(), "expected a real number, got {}", value);
   return value.to_double();
@@ -155,8 +163,16 @@ std::pair<Dims, Dims> FromArgument<std::pair<Dims, Dims>>::from(const Argument& 
   return {FromArgument<Dims>::from(two[0]), FromArgument<Dims>::from(two[1])};
 }
 
-void Signature::set_parameters(std::initializer_list<Parameter> named,
-                               std::initializer_list<Type> types) {
+Signature::Signature(const Signature& other) = default;
+Signature::Signature(Signature&& other) noexcept = default;
+Signature& Signature::operator=(const Signature& other) = default;
+Signature& Signature::operator=(Signature&& other) noexcept = default;
+Signature::~Signature() = default;
+
+Signature::Signature(ResultKind gives, void (*function)(),
+                     Argument (*call)(void (*target)(), const Argument* const* arguments),
+                     std::initializer_list<Parameter> named, std::initializer_list<Type> types)
+    : result(gives), target(function), invoke(call) {
   const Type* type = types.begin();
   bool by_name = false;
   for (const Parameter& given : named) {

@@ -33,6 +33,13 @@ struct Argument : std::variant<std::monostate, Tensor, Number, Dims, std::string
   Argument(int64_t v) : variant(Number(v)) {}
   Argument(double v) : variant(Number(v)) {}
   Argument(const char* v) : variant(std::string(v)) {}
+  // One copy of what each of the types takes, not one in every file.
+  Argument() = default;
+  Argument(const Argument& other);
+  Argument(Argument&& other) noexcept = default;
+  Argument& operator=(const Argument& other);
+  Argument& operator=(Argument&& other) noexcept = default;
+  ~Argument();
 
   bool is_none() const { return index() == 0; }
   template <class T>
@@ -75,9 +82,8 @@ struct Parameter {
   ParameterKind kind = ParameterKind::tensor;
   std::span<const char* const> words = {};
 
-  Parameter(const char* n) : name(n) {}
-  Parameter(const char* n, Argument left_out)
-      : name(n), fallback(std::move(left_out)), required(false), optional(fallback.is_none()) {}
+  Parameter(const char* n);
+  Parameter(const char* n, Argument left_out);
 };
 /// In a list of parameters: those after it are given by name.
 inline const Parameter kKeywordOnly("*");
@@ -134,23 +140,28 @@ struct Signature {
   /// out. One that is none stands for an undefined tensor, for no axes, or for std::nullopt.
   template <class R, class... A>
   Signature(R (*f)(A...), std::initializer_list<Parameter> named)
-      : result(detail::result_kind<R>()),
-        target(reinterpret_cast<void (*)()>(f)),
-        invoke(detail::invoke<R, A...>) {
-    set_parameters(named, {{FromArgument<std::remove_cvref_t<A>>::kind,
-                            detail::words_of<std::remove_cvref_t<A>>()}...});
-  }
+      : Signature(detail::result_kind<R>(), reinterpret_cast<void (*)()>(f),
+                  detail::invoke<R, A...>, named,
+                  {{FromArgument<std::remove_cvref_t<A>>::kind,
+                    detail::words_of<std::remove_cvref_t<A>>()}...}) {}
   /// The same from a lambda that captures nothing.
   template <class F>
     requires std::is_class_v<F>
   Signature(F f, std::initializer_list<Parameter> named) : Signature(+f, named) {}
+  Signature(const Signature& other);
+  Signature(Signature&& other) noexcept;
+  Signature& operator=(const Signature& other);
+  Signature& operator=(Signature&& other) noexcept;
+  ~Signature();
 
  private:
   struct Type {
     ParameterKind kind;
     std::span<const char* const> words;
   };
-  void set_parameters(std::initializer_list<Parameter> named, std::initializer_list<Type> types);
+  Signature(ResultKind gives, void (*function)(),
+            Argument (*invoke)(void (*target)(), const Argument* const* arguments),
+            std::initializer_list<Parameter> named, std::initializer_list<Type> types);
 };
 
 /// The overload of a function with these parameters.

@@ -102,9 +102,27 @@ struct Contraction {
   int channel_axis = 1;  ///< of the first output; -1: the last
 };
 
+/// An op that takes a number from each channel of its first input, axis 1, multiplies what is left
+/// by one and adds one: (x - centre) * scale + shift.
+struct ChannelScale {
+  /// Whether it does, with these parameters.
+  bool (*applies)(const OpDef& op, const void* params);
+  /// {centre, scale, shift}, each (C), made of the other inputs; the first one is undefined here.
+  /// The shift may be undefined.
+  Tensors (*numbers)(const OpDef& op, const void* params, std::span<const Tensor> in);
+};
+
 /// The definition of an operator: data and functions, no inheritance. Whatever anybody has to know
 /// of an op is asked for here, never by its name. See docs/adding-an-op.md.
 struct OpDef {
+  // Compiled in op_def.cpp, not in every room.
+  OpDef();
+  OpDef(const OpDef& other);
+  OpDef(OpDef&& other) noexcept;
+  OpDef& operator=(const OpDef& other);
+  OpDef& operator=(OpDef&& other) noexcept;
+  ~OpDef();
+
   const char* name = nullptr;
   const ParamsInfo* params_info = nullptr;
   /// The inputs in order, left-out ones included; dispatch checks their number. The outputs that
@@ -129,6 +147,9 @@ struct OpDef {
   /// Of a view: its parameters alone say what is seen, so that a view of a view of this op is one
   /// such view of the first tensor, where that shows the same (reshape, expand).
   bool view_absorbs = false;
+  /// Of a view that only puts the axes of its input in another order: which of them each of its own
+  /// is.
+  Dims (*axis_order)(const OpDef& op, const void* params) = nullptr;
   /// True for inputs the op writes to. An op that must keep its place among others of its kind
   /// writes to a token that they share.
   bool (*mutates)(const OpDef& op, const void* params, int input, int count) = nullptr;
@@ -141,10 +162,18 @@ struct OpDef {
   const std::type_info* functor = nullptr;
   /// The result has the values of the input, in another dtype or layout: a cast or a copy.
   bool copies = false;
+  /// Input 0 is overwritten with the values of input 1, in the dtype and layout it has.
+  bool copies_over = false;
   /// Values are only moved: every kernel takes every dtype.
   bool moves = false;
+  /// The result has the elements of all inputs, which are of one dtype: a cast may come before or
+  /// after.
+  bool joins = false;
+  /// Of an op without inputs: the number that every element of its result is.
+  Number (*fills_with)(const OpDef& op, const void* params) = nullptr;
   bool reduction = false;  ///< sums or otherwise folds axes of its input away
   std::optional<Contraction> contraction;
+  std::optional<ChannelScale> channel_scale;
   Algebra algebra;
   /// Inputs that elementwise calls may come before, outputs that they may follow, in one kernel
   /// with the op.
@@ -152,6 +181,7 @@ struct OpDef {
   IndexSet carries_after;
   /// Multiplications and additions of a call; null where memory decides how long it takes.
   double (*flops)(const OpDef& op, const void* params, const Specs& specs) = nullptr;
+  const char* in_bytes = nullptr;  ///< the op that computes it with int8, where there is one
   std::array<KernelList, kDeviceKinds> kernels;
   std::shared_ptr<KernelCache> cache;
   std::shared_ptr<const void> data;  ///< what the functions of an op made at run time work with
@@ -166,54 +196,60 @@ struct OpDef {
   }
 };
 
-namespace detail {
-
-std::vector<Slot> slots(std::initializer_list<const char*> names);
-/// Whether the last name ends in "...", which is taken off.
-bool open_ended(std::vector<Slot>& slots);
-/// Of an elementwise op: x, or a, b, c, …
-std::vector<Slot> operands(int count);
-void set_formats(std::vector<Slot>& slots, std::initializer_list<Format> formats);
-
-}  // namespace detail
-
 std::shared_ptr<KernelCache> make_kernel_cache();
 
-/// Builds an OpDef from typed functions: `Op<ReluParams>("relu").infer<infer>().vjp<vjp>({.out =
-/// {0}})`. Each function may take the `const OpDef&` before its Params.
-template <class P>
-class Op {
+/// What of building an OpDef knows nothing of its Params.
+class OpBuilder {
  public:
+  using Names = std::initializer_list<const char*>;
   struct Saves {
     std::initializer_list<Saved> in = {};
     std::initializer_list<Saved> out = {};
   };
-  using Names = std::initializer_list<const char*>;
 
-  explicit Op(const char* name) {
+ protected:
+  OpBuilder(const char* name, const ParamsInfo& params);
+  ~OpBuilder();
+  void set_inputs(Names names);
+  void set_outputs(Names names);
+  void set_formats(std::initializer_list<Format> in, std::initializer_list<Format> out);
+  void set_saves(Saves saves);
+  void set_view();
+  void set_elementwise(int operands);
+  void set_moves();
+  void add_complex(Kernel kernel);
+  void set_cpu(KernelList kernels);
+  OpDef finish();
+
+  OpDef def_;
+};
+
+/// Builds an OpDef from typed functions: `Op<ReluParams>("relu").infer<infer>().vjp<vjp>({.out =
+/// {0}})`. Each function may take the `const OpDef&` before its Params.
+template <class P>
+class Op : private OpBuilder {
+ public:
+  using OpBuilder::Names;
+  using OpBuilder::Saves;
+
+  explicit Op(const char* name) : OpBuilder(name, mica::params_info<P>()) {
     static_assert(sizeof(P) <= AnyParams::kMaxBytes, "Params are too large for AnyParams");
-    def_.name = name;
-    def_.params_info = &mica::params_info<P>();
-    def_.out = detail::slots({"y"});
   }
 
   /// The inputs by name; a "?" follows one that may be left out, "..." the last where any number of
   /// them may come: `.inputs({"x", "weight", "bias?"})`. Views and elementwise ops need not say it.
   Op& inputs(Names names) {
-    def_.in = detail::slots(names);
-    def_.more_inputs = detail::open_ended(def_.in);
+    set_inputs(names);
     return *this;
   }
   /// The outputs; one that is always there and called "y" need not be said.
   Op& outputs(Names names) {
-    def_.out = detail::slots(names);
-    def_.more_outputs = detail::open_ended(def_.out);
+    set_outputs(names);
     return *this;
   }
   /// The formats of inputs and outputs, of the first ones on; `none` for the rest.
   Op& formats(std::initializer_list<Format> in, std::initializer_list<Format> out) {
-    detail::set_formats(def_.in, in);
-    detail::set_formats(def_.out, out);
+    set_formats(in, out);
     return *this;
   }
   Op& dtypes(DTypeSet set) {
@@ -238,8 +274,7 @@ class Op {
     def_.vjp = [](const OpDef& op, const void* p, const VjpArgs& a) {
       return Tensors(detail::call<fn, P>(op, p, a));
     };
-    def_.saved_inputs = saves.in;
-    def_.saved_outputs = saves.out;
+    set_saves(saves);
     return *this;
   }
   Op& no_gradient(const char* reason) {
@@ -248,8 +283,7 @@ class Op {
   }
   template <auto fn>
   Op& view() {
-    def_.in = detail::slots({"x"});
-    def_.dtypes = kAllDTypes;
+    set_view();
     def_.view = [](const OpDef& op, const void* p, const TensorSpec& in) {
       return detail::call<fn, P>(op, p, in);
     };
@@ -257,6 +291,11 @@ class Op {
   }
   Op& view_absorbs() {
     def_.view_absorbs = true;
+    return *this;
+  }
+  template <auto fn>
+  Op& axis_order() {
+    def_.axis_order = [](const OpDef& op, const void* p) { return detail::call<fn, P>(op, p); };
     return *this;
   }
   template <auto fn>
@@ -274,10 +313,7 @@ class Op {
     return *this;
   }
   Op& elementwise(int operands) {
-    def_.in = detail::operands(operands);
-    def_.elementwise = operands;
-    for (auto* slots : {&def_.in, &def_.out})
-      for (Slot& slot : *slots) slot.format = Format::images;
+    set_elementwise(operands);
     return *this;
   }
   template <class F>
@@ -289,10 +325,22 @@ class Op {
     def_.copies = true;
     return *this;
   }
+  Op& copies_over() {
+    def_.copies_over = true;
+    return *this;
+  }
+  Op& joins() {
+    def_.joins = true;
+    return *this;
+  }
+  template <auto fn>
+  Op& fills_with() {
+    def_.fills_with = [](const OpDef& op, const void* p) { return detail::call<fn, P>(op, p); };
+    return *this;
+  }
   /// Every kernel takes complex numbers too, since values are only moved.
   Op& moves() {
-    def_.moves = true;
-    if (def_.dtypes.contains(DType::f32)) def_.dtypes = def_.dtypes.with_complex();
+    set_moves();
     return *this;
   }
   Op& reduction() {
@@ -301,6 +349,15 @@ class Op {
   }
   Op& contraction(Contraction contraction) {
     def_.contraction = contraction;
+    return *this;
+  }
+  template <auto applies, auto numbers>
+  Op& channel_scale() {
+    def_.channel_scale = {
+        [](const OpDef& op, const void* p) { return detail::call<applies, P>(op, p); },
+        [](const OpDef& op, const void* p, std::span<const Tensor> in) {
+          return detail::call<numbers, P>(op, p, in);
+        }};
     return *this;
   }
   Op& algebra(const Algebra& algebra) {
@@ -319,32 +376,25 @@ class Op {
     };
     return *this;
   }
+  Op& in_bytes(const char* op) {
+    def_.in_bytes = op;
+    return *this;
+  }
   Op& data(std::shared_ptr<const void> data) {
     def_.data = std::move(data);
     return *this;
   }
   Op& cpu(KernelList kernels) {
-    def_.kernels[static_cast<int>(DeviceKind::cpu)] = std::move(kernels);
+    set_cpu(std::move(kernels));
     return *this;
   }
   /// A kernel that takes complex numbers, after the others of the CPU.
   Op& complex(Kernel kernel) {
-    kernel.takes_complex = true;
-    def_.kernels[static_cast<int>(DeviceKind::cpu)].push_back(kernel);
-    def_.dtypes = def_.dtypes.with_complex();
+    add_complex(kernel);
     return *this;
   }
-  OpDef build();
-
- private:
-  OpDef def_;
+  OpDef build() { return finish(); }
 };
-
-template <class P>
-OpDef Op<P>::build() {
-  def_.cache = make_kernel_cache();
-  return std::move(def_);
-}
 
 /// Every operator, in the order of ops/op_list.h, with the kernels of all providers that were
 /// built, then those that were added. Implemented in ops/all_ops.cpp.

@@ -207,8 +207,8 @@ class AnyParams {
     std::memset(bytes_, 0, info.size);
     info.make_default(bytes_);
   }
-  AnyParams(const AnyParams& other) { take(other.ref()); }
-  AnyParams& operator=(const AnyParams& other) {
+  AnyParams(const AnyParams& other) noexcept { take(other.ref()); }
+  AnyParams& operator=(const AnyParams& other) noexcept {
     if (this != &other) take(other.ref());
     return *this;
   }
@@ -228,7 +228,7 @@ class AnyParams {
   }
 
  private:
-  void take(ParamsRef ref) {
+  void take(ParamsRef ref) noexcept {
     info_ = ref.info;
     std::memcpy(bytes_, ref.data, info_->size);
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "mica/core/check.h"
 #include "mica/core/fork.h"
@@ -108,11 +109,30 @@ struct Offer {
   const Choices* choices = nullptr;  ///< null where there is no choice
 };
 
+/// The op whose kernel is being prepared by this thread. One that is made of calls of its own op
+/// is not forced on these.
+thread_local const OpDef* t_preparing = nullptr;
+
+class Preparing {
+ public:
+  explicit Preparing(const OpDef& op) : before_(std::exchange(t_preparing, &op)) {}
+  ~Preparing() { t_preparing = before_; }
+  Preparing(const Preparing&) = delete;
+  Preparing& operator=(const Preparing&) = delete;
+
+ private:
+  const OpDef* before_;
+};
+
 /// One choice of a kernel: what its list offers, and which offer is taken.
 class Selection {
  public:
   Selection(const OpDef& op, ParamsRef params, const Specs& specs, Device device)
-      : op_(op), params_(params), specs_(specs), device_(device), forced_(forced_kernel(op.name)) {}
+      : op_(op),
+        params_(params),
+        specs_(specs),
+        device_(device),
+        forced_(t_preparing == &op ? "" : forced_kernel(op.name)) {}
 
   std::shared_ptr<const Prepared> run() {
     const KernelList& list = op_.kernels[static_cast<int>(device_.kind)];
@@ -164,6 +184,7 @@ class Selection {
     Offer offer{prepared, {specs_.in.begin(), specs_.in.end()}};
     for (size_t i = 0; i < offer.in.size(); ++i)
       offer.in[i] = wanted_spec(*prepared, static_cast<int>(i), offer.in[i]);
+    const Preparing scope(op_);
     try {
       prepared->state = k.prepare(op_, params_.data, {offer.in, specs_.out});
     } catch (const Unsupported& e) {
@@ -376,6 +397,8 @@ class RecentCalls {
 
 std::shared_ptr<const Prepared> select(const OpDef& op, ParamsRef params, const Specs& specs,
                                        Device device) {
+  // Within a kernel of its own: prepared once, and not kept as what others would get.
+  if (t_preparing == &op) return Selection(op, params, specs, device).run();
   thread_local RecentCalls recent;
   const uint64_t stamp = settings_stamp();
   const uint64_t hash = hash_call(params, specs, stamp);

@@ -113,7 +113,7 @@ std::vector<std::string> advice(const Profile& profile) {
     const Kind& k = profile.kinds[static_cast<size_t>(c.kind)];
     const auto time = static_cast<double>(c.time);
     total += time;
-    if (k.op == "copy") copies += time;
+    if (k.copies) copies += time;
     if (k.kernel == "reference") slow[k.op] += time;
     auto& [seconds, floor] = far[k.op + " (" + k.kernel + ")"];
     seconds += time * 1e-9;

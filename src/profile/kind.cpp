@@ -47,7 +47,8 @@ Kind kind_of(const KernelRun& run) {
             .kernel = run.prepared.kernel->name,
             .params = op.params_info->print(run.params),
             .shapes = shapes_text(run),
-            .device = run.device};
+            .device = run.device,
+            .copies = op.copies};
   std::vector<TensorSpec> in;
   std::vector<TensorSpec> out;
   const auto bytes = [](const TensorSpec& s) {

@@ -28,6 +28,7 @@ struct Kind {
   DType dtype = DType::f32;  ///< of its first floats
   double flops = 0;          ///< of a call; 0 where memory decides how long it takes
   double bytes = 0;          ///< read and written, each tensor once
+  bool copies = false;       ///< into another layout or dtype, or from one device to another
 };
 
 // Paths of what a training step calls outside of modules; in a profile without gradients, or

@@ -215,7 +215,7 @@ OpCase wgrad_case() {
                          .in = {x(is_pooled ? pooled.y.shape : s.conv_shape()),
                                 is_pooled ? positions_of(pooled) : absent(), x(s.x)},
                          .call = [s, bias](const Args& a) -> Tensors {
-                           // On CUDA some results are channels_last.
+                           // Some results are channels_last.
                            const auto [dw, db] = conv2d_pool_wgrad(
                                a[0], a[1], a[2], {s.conv, s.pool, s.w, bias, s.x[1] % 4 == 0});
                            return bias ? Tensors{dw, db} : Tensors{dw};

@@ -901,10 +901,10 @@ PARAMETERS_PYTHON_ONLY = {
     "a part of C++'s QuantizeOptions": "inference.optimize.calibrate",
     "refused": (
         "nn.MultiheadAttention.add_bias_kv nn.MultiheadAttention.add_zero_attn "
-        "nn.Embedding.max_norm nn.Embedding.scale_grad_by_freq nn.Module.load_state_dict.assign"
+        "nn.Embedding.scale_grad_by_freq nn.Module.load_state_dict.assign"
     ),
     "PyTorch's words, taken without effect": (
-        "grad.only_inputs nn.Embedding.norm_type nn.Embedding.sparse optim.clip_grad_norm_.foreach"
+        "grad.only_inputs nn.Embedding.sparse optim.clip_grad_norm_.foreach"
     ),
     "what is done with undefined gradients": "grad.allow_unused grad.materialize_grads",
     "looks at the norm on the host": "optim.clip_grad_norm_.error_if_nonfinite",
@@ -972,8 +972,7 @@ PARAMETERS_PYTHON_ONLY = {
         "nn.ConvTranspose1d.padding_mode nn.ConvTranspose2d.padding_mode "
         "nn.ConvTranspose3d.padding_mode nn.AdaptiveMaxPool1d.return_indices "
         "nn.AdaptiveMaxPool2d.return_indices nn.AdaptiveMaxPool3d.return_indices "
-        "nn.Module.register_forward_hook.prepend "
-        "nn.Module.register_forward_pre_hook.prepend optim.Adam.decoupled_weight_decay"
+        "optim.Adam.decoupled_weight_decay"
     ),
     "a layer's single value has no name in C++": " ".join(
         f"nn.AdaptiveMaxPool{n}d.output_size" for n in (1, 2, 3)

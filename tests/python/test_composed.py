@@ -203,8 +203,6 @@ def test_forward_hooks_with_keyword_arguments():
     net.register_forward_pre_hook(lambda m, a, k: (a, {"scale": k["scale"] * 2}), with_kwargs=True)
     net.register_forward_hook(lambda m, a, k, y: seen.append(k["scale"]), with_kwargs=True)
     assert net(mica.ones(1), scale=3.0) == 6 and seen == [6.0]
-    with pytest.raises(mica.Unsupported, match="prepend"):
-        net.register_forward_hook(print, prepend=True)
 
 
 def test_other_words_of_pytorch():

@@ -116,8 +116,47 @@ def test_an_embedding_is_made_of_a_table():
     with pytest.raises(ValueError, match="table of rows"):
         nn.Embedding.from_pretrained(mica.ones(3))
     assert nn.Embedding(3, 2, None, None, 2.0, False, True).weight.shape == (3, 2)
-    with pytest.raises(mica.Unsupported, match="max_norm"):
-        nn.Embedding(3, 2, max_norm=1.0)
+    with pytest.raises(mica.Unsupported, match="scale_grad_by_freq"):
+        nn.Embedding(3, 2, scale_grad_by_freq=True)
+
+
+def test_embedding_with_max_norm():
+    layer = nn.Embedding(4, 2, max_norm=1.0, norm_type=1.0)
+    with mica.no_grad():
+        layer.weight.copy_(mica.tensor([[3.0, 1.0], [0.25, 0.5], [5.0, 5.0], [-2.0, 2.0]]))
+    run = mica.compile(lambda i: layer(i))
+    for call in (layer, run):
+        y = call(mica.tensor([[0, 3], [1, 3]]))
+        expected = [[[0.75, 0.25], [-0.5, 0.5]], [[0.25, 0.5], [-0.5, 0.5]]]
+        np.testing.assert_allclose(y.detach().numpy(), expected, rtol=1e-6)
+    # Rows that nobody asked for stay as they are.
+    assert layer.weight[2].tolist() == [5, 5] and layer.max_norm == 1 and layer.norm_type == 1
+    layer(mica.tensor([2])).sum().backward()
+    assert layer.weight.grad[2].tolist() == [1, 1]
+    with pytest.raises(mica.Error, match="max_norm"):
+        nn.Embedding(3, 2, max_norm=-1.0)
+
+
+def test_options_that_are_set_later():
+    conv = nn.Conv2d(1, 1, 3)
+    run = mica.compile(lambda x: conv(x))
+    x = mica.randn(1, 1, 9, 9)
+    assert run(x).shape == (1, 1, 7, 7)
+    conv.stride, conv.padding, conv.dilation = (2, 1), 1, 2
+    assert conv.stride == (2, 1) and conv.padding == (1, 1) and conv.dilation == (2, 2)
+    assert conv(x).shape == run(x).shape == (1, 1, 4, 7)
+    conv.padding = "same"
+    with pytest.raises(TypeError):
+        conv.stride = "2"
+    pool = nn.MaxPool2d(2)
+    pool.kernel_size, pool.stride, pool.ceil_mode = 3, 2, True
+    assert pool(x).shape == (1, 1, 4, 4)
+    norm = nn.LayerNorm(2)
+    norm.eps = 1.0
+    np.testing.assert_allclose(norm(mica.tensor([-1.0, 1.0])).tolist(), [-(0.5**0.5), 0.5**0.5])
+    relu = nn.LeakyReLU(0.1)
+    relu.negative_slope = 0.5
+    assert relu(mica.tensor([-2.0])).item() == -1
 
 
 @pytest.mark.parametrize("of", ["module", "optimizer"])

@@ -208,3 +208,37 @@ def test_cycles_through_hooks_are_collected():
     net(ones(1, 2))
     model(mica.rand(1, 1, 28, 28))
     assert calls == [True, True]
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: nn.Sequential(m)], ids=["python", "cpp"])
+def test_hooks_that_come_first_and_hooks_after_errors(wrap):
+    class Raises(nn.Module):
+        def forward(self, x):
+            if x.shape[0] == 2:
+                raise KeyError("two rows")
+            return x
+
+    layer, calls = Raises(), []
+    layer.register_forward_pre_hook(lambda m, args: calls.append("before"))
+    layer.register_forward_pre_hook(lambda m, args: calls.append("first"), prepend=True)
+    layer.register_forward_hook(lambda m, args, y: calls.append("after"))
+    layer.register_forward_hook(lambda m, args, y: calls.append("zeroth"), prepend=True)
+    seen = []
+    always = layer.register_forward_hook(lambda m, args, y: seen.append(y), always_call=True)
+    copied = copy.deepcopy(layer)
+    wrap(layer)(ones(1))
+    assert calls == ["first", "before", "zeroth", "after"] and seen[0].shape == (1,)
+    calls.clear()
+    with pytest.raises(KeyError, match="two rows"):
+        wrap(layer)(ones(2))
+    assert calls == ["first", "before"] and seen[1] is None
+    with pytest.raises(KeyError):
+        copied(ones(2))
+    assert len(seen) == 3
+    always.remove()
+    # A hook that raises keeps none of the others from being called; its own error is dropped.
+    layer.register_forward_hook(lambda m, args, y: 1 / 0, always_call=True)
+    layer.register_forward_hook(lambda m, args, y: seen.append("last"), always_call=True)
+    with pytest.raises(KeyError, match="two rows"):
+        wrap(layer)(ones(2))
+    assert seen[3:] == ["last"]

@@ -37,6 +37,65 @@ class Net(nn.Module):
         return self.heads[head](x * self.scale[0] + self.scale[1])
 
 
+def test_a_parameter_is_one_object():
+    net = Net()
+    w = net.blocks[0].fc.weight
+    assert w is net.blocks[0].fc.weight is net.get_parameter("blocks.0.fc.weight")
+    assert w is dict(net.named_parameters())["blocks.0.fc.weight"]
+    assert w is net.state_dict(keep_vars=True)["blocks.0.fc.weight"]
+    assert net.scale[0] is next(net.scale.parameters())
+    # Their numbers tell them apart, though nobody holds the objects meanwhile.
+    head = {id(p) for p in net.heads.parameters()}
+    gc.collect()
+    rest = [p for p in net.parameters() if id(p) not in head]
+    assert len(head) == 4 and len(rest) == len(list(net.parameters())) - 4
+    assert {*net.heads.parameters()} == {p for p in net.parameters() if id(p) in head}
+    optimizer = mica.optim.SGD([{"params": rest}, {"params": net.heads.parameters()}], lr=0.1)
+    assert optimizer.param_groups[0]["params"][0] is rest[0]
+    assert isinstance(optimizer.param_groups[1]["params"][0], nn.Parameter)
+    # Other memory, another dtype: the same parameter.
+    net.to(mica.float64)
+    net.load_state_dict(net.state_dict())
+    assert w is net.blocks[0].fc.weight and w.dtype == mica.float64
+    # One that two modules share, and one that takes another's place.
+    net.heads["a"].weight = tied = nn.Parameter(mica.ones(2, 4))
+    other = nn.Linear(4, 2)
+    other.weight = net.heads["a"].weight
+    assert other.weight is tied is net.heads["a"].weight
+    assert tied in {*other.parameters()}
+
+
+def test_a_parameter_keeps_its_class_and_is_let_go():
+    class Noted(nn.Parameter):
+        note = "mine"
+
+    net = nn.Module()
+    net.w = Noted(mica.ones(3))
+    gc.collect()
+    assert type(net.w) is Noted and net.w.note == "mine"
+    # The module keeps the object, and nothing keeps it longer.
+    gone = weakref.ref(net.w)
+    net.w = nn.Parameter(mica.zeros(3))
+    assert gone() is None
+    gone = weakref.ref(net.w)
+    del net.w
+    assert gone() is None and not hasattr(net, "w")
+    layer = nn.Linear(2, 2)
+    gone, bias = weakref.ref(layer.weight), layer.bias
+    del layer
+    assert gone() is None and bias.shape == (2,)
+    # What outlives its object has a new one.
+    layer = nn.Linear(2, 2)
+    layer.weight.register_hook(lambda g, of=layer.weight: None)
+    held = weakref.ref(layer.weight)
+    del layer
+    gc.collect()
+    assert held() is None
+    with mica.no_grad():
+        alone = nn.Parameter(mica.ones(2)).detach()
+    assert alone.tolist() == [1, 1]
+
+
 def test_named_modules_and_paths():
     net = Net()
     shared = nn.ReLU()

@@ -16,11 +16,7 @@ pytestmark = pytest.mark.skipif(not SOURCES.is_dir(), reason="the sources are no
 
 NAME_ASKED = re.compile(r"\b(?:op|def)(?:->|\.)name\)?\s*[!=]=|\bis\(\*?\w+, \"")
 NAMES_WITH_REASON = {
-    "graph/passes/rewrite.cpp": "patterns name their calls; permute and full have no property yet",
-    "graph/passes/move_casts.cpp": "concat has no property yet",
-    "graph/passes/fold_batch_norm.cpp": "batch norm has no property yet",
-    "graph/compute_in_place.cpp": "copy_into has no property yet",
-    "inference/capture_network.cpp": "copy_into has no property yet",
+    "graph/passes/join_patterns.cpp": "a pattern names the calls it stands for, in its room",
     "inference/quantize.cpp": "the sum that a library's kernel of bytes takes in",
 }
 
@@ -32,7 +28,6 @@ DTYPES_WITH_REASON = {
     "ops/matmul/cuda_lt.cpp": "cuBLAS's numbers",
     "onnx/tensors.cpp": "the fields of a TensorProto",
     "ops/copy/cuda.cu": "which dtypes are read by vectors, and which one by one",
-    "ops/conv/elements.h": "the floats that reference kernels read as doubles",
     "ops/reduce/cpu_engine.h": "which values stand for several dtypes: less is compiled",
     "ops/reduce/cuda_source.cuh": "which sources stand for several dtypes: less is compiled",
     "ops/gather/cuda_indexed.cuh": "an index past int64 is outside of every axis",
@@ -47,8 +42,6 @@ DEVICES_WITH_REASON = {
     "ops/index/key.cpp": "takes arrays of the host to the tensor",
     "ops/elementwise/elementwise.cpp": "reads a number that the host has",
     "ops/sparse/sparse_tensor.cpp": "checks indices at once where that waits for nobody",
-    "ops/conv2d/conv2d.cpp": "on the CPU kernels write gradients of weights row-major",
-    "ops/conv2d_pool/conv2d_pool.cpp": "the same",
     "ops/fft/fft.cpp": "cuFFT transforms three axes at once, pocketfft any number",
     "ops/all_ops.cpp": "the lists of the CPU's kernels",
     "ops/device_table.cpp": "a GPU's row",

@@ -2,10 +2,8 @@
 
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/passes/rewrite.h"
-#include "mica/ops/batch_norm/batch_norm.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
-#include "mica/ops/math/math_ops.h"
 #include "mica/ops/view/view.h"
 
 namespace mica {
@@ -25,8 +23,9 @@ int foldable(const Graph& g, const Index& index, const std::vector<bool>& consta
              const Node& norm) {
   const Node* before = maker(g, norm.in[0]);
   if (!before || !has_channels(g, *before) || index.uses(norm.in[0]) != 1 ||
-      !lie_alike(g[norm.in[0]].spec, g[norm.out[0]].spec) || index.uses(norm.out[1]) != 0 ||
-      index.uses(norm.out[2]) != 0)
+      !lie_alike(g[norm.in[0]].spec, g[norm.out[0]].spec) ||
+      std::any_of(norm.out.begin() + 1, norm.out.end(),
+                  [&](ValueId id) { return index.uses(id) != 0; }))
     return -1;
   const int place = g[norm.in[0]].node;
   const auto known = [&](ValueId id) {  // what is past the end is folded
@@ -38,28 +37,31 @@ int foldable(const Graph& g, const Index& index, const std::vector<bool>& consta
   return all ? place : -1;
 }
 
-/// Weight and bias with a batch norm in them. Of the inputs those that are undefined are not there.
+/// Weight and bias with a batch norm in them. The arguments are the weight, its bias where there is
+/// one, and the batch norm's inputs past the first that are there.
 struct Folding {
-  double eps;
-  bool has_bias, has_scale, has_shift;
+  const OpDef* op;
+  AnyParams params;
+  bool has_bias;
+  std::vector<bool> has;  ///< by input of the batch norm
 
   Tensors operator()(std::span<const Tensor> in) const {
     const NoGrad guard;
     const Tensor* next = in.data();
     const Tensor weight = *next++;
     const Tensor bias = has_bias ? *next++ : Tensor();
-    const Tensor gamma = has_scale ? *next++ : Tensor();
-    const Tensor beta = has_shift ? *next++ : Tensor();
-    const Tensor mean = *next++;
-    const Tensor var = *next;
-    const Tensor deviation = sqrt(add(var, eps));
-    const Tensor scale = has_scale ? div(gamma, deviation) : reciprocal(deviation);
+    Tensors norm;
+    for (const bool there : has) norm.push_back(there ? *next++ : Tensor());
+    const Tensors numbers = op->channel_scale->numbers(*op, params.ref().data, norm);
+    const Tensor& centre = numbers[0];
+    const Tensor& scale = numbers[1];
+    const Tensor& shift = numbers[2];
     Shape by_channel = Dims::filled(weight.rank(), 1);
     by_channel[0] = weight.size(0);
     const Tensor w = mul(cast(weight, scale.dtype()), reshape(scale, by_channel));
-    const Tensor from = has_bias ? sub(cast(bias, scale.dtype()), mean) : neg(mean);
+    const Tensor from = has_bias ? sub(cast(bias, scale.dtype()), centre) : neg(centre);
     Tensor b = mul(from, scale);
-    if (has_shift) b = add(b, beta);
+    if (shift.defined()) b = add(b, shift);
     return {cast(w, weight.dtype()), cast(b, weight.dtype())};
   }
 };
@@ -67,15 +69,14 @@ struct Folding {
 /// Lets the node at `place` make what the batch norm makes.
 void fold(Graph& g, Insertions& insertions, const Node& norm, int place) {
   Node& whole = g.nodes[static_cast<size_t>(place)];
-  std::vector<ValueId> arguments;
-  for (const ValueId id :
-       {whole.in[1], whole.in[2], norm.in[1], norm.in[2], norm.in[3], norm.in[4]})
-    if (id != kNoValue) arguments.push_back(id);
-  const std::vector<ValueId> folded =
-      insertions.add(place,
-                     Folding{norm.params.as<BatchNormParams>().eps, whole.in[2] != kNoValue,
-                             norm.in[1] != kNoValue, norm.in[2] != kNoValue},
-                     arguments);
+  Folding folding{norm.op, norm.params, whole.in[2] != kNoValue, {false}};
+  std::vector<ValueId> arguments = {whole.in[1]};
+  if (folding.has_bias) arguments.push_back(whole.in[2]);
+  for (auto id = norm.in.begin() + 1; id != norm.in.end(); ++id) {
+    folding.has.push_back(*id != kNoValue);
+    if (*id != kNoValue) arguments.push_back(*id);
+  }
+  const std::vector<ValueId> folded = insertions.add(place, folding, arguments);
   whole.in[1] = folded[0];
   whole.in[2] = folded[1];
   whole.out[0] = norm.out[0];
@@ -86,7 +87,8 @@ void fold(Graph& g, Insertions& insertions, const Node& norm, int place) {
 
 void fold_batch_norm(Graph& graph) {
   const auto normalises = [](const Node& node) {
-    return is(node, "batch_norm") && !node.params.as<BatchNormParams>().training;
+    return node.op->channel_scale &&
+           node.op->channel_scale->applies(*node.op, node.params.ref().data);
   };
   if (!any_node(graph, normalises)) return;
   const Index index(graph);

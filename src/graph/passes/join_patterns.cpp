@@ -95,7 +95,7 @@ class Found : public Match {
   bool take(size_t c, int number) {
     const Pattern::Call& call = pattern_.calls[c];
     const Node& node = g_.nodes[static_cast<size_t>(number)];
-    if (!keep_[static_cast<size_t>(number)] || !is(node, call.op) ||
+    if (!keep_[static_cast<size_t>(number)] || std::string_view(node.op->name) != call.op ||
         node.in.size() < call.in.size() || node.out.size() < call.out.size() ||
         std::find(nodes_.begin(), nodes_.end(), number) != nodes_.end())
       return false;
@@ -195,7 +195,8 @@ void join_patterns(Graph& graph) {
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) note(i);
   for (const Pattern& pattern : all_patterns())
     for (const int i : std::vector<int>(calls[pattern.calls[0].op])) {
-      if (!is(graph.nodes[static_cast<size_t>(i)], pattern.calls[0].op)) continue;
+      if (std::string_view(graph.nodes[static_cast<size_t>(i)].op->name) != pattern.calls[0].op)
+        continue;
       Found found(graph, index, keep, pattern);
       if (!found.find(i)) continue;
       const std::optional<MatchedCall> joined = pattern.join(found);

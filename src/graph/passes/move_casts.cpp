@@ -8,8 +8,6 @@
 namespace mica {
 namespace {
 
-bool is_concat(const Node& node) { return is(node, "concat"); }
-
 bool is_cast(const Graph& g, const Node* node) {
   return node && node->op->copies && g[node->in[0]].spec.dtype != g[node->out[0]].spec.dtype;
 }
@@ -134,7 +132,7 @@ void cast_joined(Graph& g, Index& index, int at) {
 /// concat. Whether it does.
 bool cast_parts(Graph& g, const Index& index, Insertions& insertions, const Node& cast) {
   const Node* joined = maker(g, cast.in[0]);
-  if (!joined || !is_concat(*joined) || !passes_on(index, cast.in[0])) return false;
+  if (!joined || !joined->op->joins || !passes_on(index, cast.in[0])) return false;
   const TensorSpec& wide = g[cast.in[0]].spec;
   const TensorSpec& narrow = g[cast.out[0]].spec;
   if (size_of(narrow.dtype) >= size_of(wide.dtype) || narrow.strides != wide.strides) return false;
@@ -162,7 +160,7 @@ void move_casts(Graph& graph) {
       const Node& node = graph.nodes[static_cast<size_t>(i)];
       if (node.is_view()) {
         cast_less(graph, index, i);
-      } else if (is_concat(node)) {
+      } else if (node.op->joins) {
         cast_joined(graph, index, i);
       } else if (is_cast(graph, &node)) {
         cast_before_more(graph, index, i);

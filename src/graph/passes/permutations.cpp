@@ -60,8 +60,7 @@ class Chain {
   /// The value that this one shows in the order, or none.
   ValueId permuted(ValueId id) const {
     const Node* view = maker(g_, id);
-    const bool so = view && is_permute(*view) && view->params.as<DimsParams>().dims == order_ &&
-                    !index_.ever(id);
+    const bool so = view && is_permute(*view) && axis_order(*view) == order_ && !index_.ever(id);
     return so ? view->in[0] : kNoValue;
   }
 
@@ -90,7 +89,7 @@ void cancel_permutations(Graph& graph) {
     if (!is_permute(last)) continue;
     const ValueId from = last.out[0];
     const ValueId to = last.in[0];
-    Chain chain(graph, index, inverse(last.params.as<DimsParams>().dims));
+    Chain chain(graph, index, inverse(axis_order(last)));
     const Node* before = sole_maker(graph, index, to);
     if (!before || before->is_view() || !is_read_by_element(graph, index, from) ||
         !chain.reaches(to))

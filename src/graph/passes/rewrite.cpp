@@ -7,7 +7,6 @@
 #include "mica/op/select.h"
 #include "mica/op/settings.h"
 #include "mica/ops/elementwise/known_number.h"
-#include "mica/ops/fill/fill.h"
 #include "mica/ops/fused/program.h"
 
 namespace mica {
@@ -29,9 +28,9 @@ std::vector<bool> constants(const Graph& graph) {
   return constant;
 }
 
-bool is(const Node& node, std::string_view op) { return node.op->name == op; }
-bool is_permute(const Node& node) { return is(node, "permute"); }
-bool is_full(const Node& node) { return is(node, "full"); }
+bool is_permute(const Node& node) { return node.op->axis_order; }
+Dims axis_order(const Node& node) { return node.op->axis_order(*node.op, node.params.ref().data); }
+bool is_full(const Node& node) { return node.op->fills_with; }
 
 bool writes_input(const Node& node) {
   const int n = static_cast<int>(node.in.size());
@@ -70,7 +69,7 @@ std::optional<double> unwritten_number(const Graph& graph, ValueId id) {
     return as_double(elementwise::known_number(graph[root].tensor));
   const Node* node = maker(graph, root);
   if (!node || !is_full(*node)) return std::nullopt;
-  return as_double(node->params.as<FullParams>().value);
+  return as_double(node->op->fills_with(*node->op, node->params.ref().data));
 }
 
 bool passes_on(const Index& index, ValueId id) { return index.uses(id) == 1 && !index.ever(id); }

@@ -2,7 +2,6 @@
 
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "mica/graph/capture.h"
 #include "mica/graph/index.h"
@@ -12,9 +11,10 @@ namespace mica {
 /// By value: it depends on nothing but tensors outside that the graph never writes to.
 std::vector<bool> constants(const Graph& graph);
 
-bool is(const Node& node, std::string_view op);
-/// A view with the axes in another order; an op that fills a tensor with one number.
+/// A view with the axes in another order, and that order; an op that fills a tensor with one
+/// number.
 bool is_permute(const Node& node);
+Dims axis_order(const Node& node);
 bool is_full(const Node& node);
 /// True when the node writes to an input of it.
 bool writes_input(const Node& node);

@@ -3,7 +3,6 @@
 #include "mica/core/error.h"
 #include "mica/graph/passes/passes.h"
 #include "mica/graph/passes/rewrite.h"
-#include "mica/ops/fill/fill.h"
 
 namespace mica {
 namespace {
@@ -44,10 +43,8 @@ void shrink_constants(Graph& graph) {
           return takes_scalar(graph, graph.nodes[static_cast<size_t>(reader)], id, scalar);
         });
     if (!everywhere) continue;
-    FullParams params = full.params.as<FullParams>();
-    params.shape = {};
-    params.channels_last = false;
-    full.params = AnyParams(ParamsRef::of(params));
+    full.params.set("shape", Dims());
+    full.params.set("channels_last", false);
     graph[id].spec = scalar;
     graph[id].spec.defined = true;
   }

@@ -8,7 +8,7 @@ namespace {
 
 /// Whether the outer of two views may be tried on the input of the inner.
 bool may_skip(const Node& outer, const Node& inner) {
-  return outer.op->view_absorbs || (is_permute(outer) && outer.op == inner.op);
+  return outer.op->view_absorbs || (is_permute(outer) && is_permute(inner));
 }
 
 /// Makes a view one of `base`, if its op sees the same there.
@@ -32,9 +32,11 @@ bool take_from(Graph& g, Node& node, ValueId base, const AnyParams& params) {
 /// The parameters of a view of its input's input.
 AnyParams through(const Node& outer, const Node& inner) {
   if (!is_permute(outer)) return outer.params;
-  DimsParams p = outer.params.as<DimsParams>();
-  for (int64_t& axis : p.dims) axis = inner.params.as<DimsParams>().dims[static_cast<int>(axis)];
-  return AnyParams(ParamsRef::of(p));
+  Dims order = axis_order(outer);
+  for (int64_t& axis : order) axis = axis_order(inner)[static_cast<int>(axis)];
+  AnyParams params = outer.params;
+  params.set("dims", order);
+  return params;
 }
 
 /// The value up the chain of views that shows what this one shows.

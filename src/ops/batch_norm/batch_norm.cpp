@@ -9,6 +9,7 @@
 #include "mica/ops/batch_norm/statistics.h"
 #include "mica/ops/copy/copy.h"
 #include "mica/ops/elementwise/elementwise.h"
+#include "mica/ops/math/math_ops.h"
 #include "mica/ops/reduce/reduce.h"
 #include "mica/ops/view/view.h"
 
@@ -123,6 +124,13 @@ bool mutates(const BatchNormParams& params, int input, int) {
   return params.training && (input == 3 || input == 4);
 }
 
+bool infers(const BatchNormParams& params) { return !params.training; }
+
+Tensors channel_numbers(const BatchNormParams& params, std::span<const Tensor> in) {
+  const Tensor deviation = sqrt(add(in[4], params.eps));
+  return {in[3], in[1].defined() ? div(in[1], deviation) : reciprocal(deviation), in[2]};
+}
+
 void infer_grad(const BatchNormParams& params, std::span<const TensorSpec> in, OutSpecs& out) {
   const TensorSpec& x = in[1];
   check_input(out.op(), params, x);
@@ -149,6 +157,7 @@ const OpDef& batch_norm_op() {
           .infer<infer>()
           .vjp<vjp>({.in = {{0, {0, 1}}, {1, {0}}}, .out = {{1, {0, 1}}, {2, {0, 1}}}})
           .mutates<mutates>()
+          .channel_scale<infers, channel_numbers>()
           .cpu({batch_norm_vectorized_kernel(), batch_norm_reference_kernel()})
           .build();
   return def;

@@ -84,6 +84,7 @@ const OpDef& concat_op() {
                          .precision(Precision::widest)
                          .dtypes(kAllDTypes)
                          .moves()
+                         .joins()
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<ConcatParams>, prepare, run>("runs")})

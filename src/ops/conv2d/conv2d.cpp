@@ -53,9 +53,8 @@ void infer_wgrad(const Conv2dGradParams& params, std::span<const TensorSpec> in,
   check_dy("conv2d_wgrad", conv2d_geometry("conv2d_wgrad", params.conv, in[1].shape, params.shape),
            in[0].shape);
   out.add(params.shape, in[0].dtype);
-  out[0].strides = params.channels_last && in[0].device.is_cuda()
-                       ? channels_last_strides(params.shape)
-                       : contiguous_strides(params.shape);
+  out[0].strides =
+      params.channels_last ? channels_last_strides(params.shape) : contiguous_strides(params.shape);
 }
 
 Tensors vjp_wgrad(const Conv2dGradParams& params, const VjpArgs& args) {
@@ -113,6 +112,7 @@ const OpDef& conv2d_op() {
           .formats({Format::images, Format::weight}, {Format::images})
           .contraction({.channel_axis = 1})
           .carries({}, {0})
+          .in_bytes("quantized_conv2d")
           .dtypes(kFloatDTypes)
           .infer<infer>()
           .vjp<vjp>({.in = {{0, {1}}, {1, {0}}}})
@@ -145,21 +145,21 @@ const OpDef& conv2d_dgrad_op() {
 }
 
 const OpDef& conv2d_wgrad_op() {
-  static OpDef def =
-      Op<Conv2dGradParams>("conv2d_wgrad")
-          .inputs({"dy", "x"})
-          .outputs({"dweight"})
-          .flops<conv_wgrad_flops<Conv2dGradParams>>()
-          .formats({Format::images, Format::images}, {Format::weight})
-          .dtypes(kFloatDTypes)
-          .infer<infer_wgrad>()
-          .vjp<vjp_wgrad>({.in = {{0, {1}}, {1, {0}}}})
-          .cpu({conv2d_wgrad_depthwise_kernel(), conv2d_wgrad_cpu_direct_kernel(),
-                conv2d_wgrad_im2col_kernel(),
-                widened_kernel<conv2d_wgrad_depthwise_kernel>("widened_depthwise"),
-                widened_kernel<conv2d_wgrad_cpu_direct_kernel>("widened_direct"),
-                widened_kernel<conv2d_wgrad_im2col_kernel>(), conv2d_wgrad_reference_kernel()})
-          .build();
+  static OpDef def = Op<Conv2dGradParams>("conv2d_wgrad")
+                         .inputs({"dy", "x"})
+                         .outputs({"dweight"})
+                         .flops<conv_wgrad_flops<Conv2dGradParams>>()
+                         .formats({Format::images, Format::images}, {Format::weight})
+                         .dtypes(kFloatDTypes)
+                         .infer<infer_wgrad>()
+                         .vjp<vjp_wgrad>({.in = {{0, {1}}, {1, {0}}}})
+                         .cpu({conv2d_wgrad_depthwise_kernel(), conv2d_wgrad_cpu_direct_kernel(),
+                               conv2d_wgrad_im2col_kernel(),
+                               widened_kernel<conv2d_wgrad_depthwise_kernel>("widened_depthwise"),
+                               widened_kernel<conv2d_wgrad_cpu_direct_kernel>("widened_direct"),
+                               widened_kernel<conv2d_wgrad_im2col_kernel>(),
+                               conv2d_wgrad_row_major_kernel(), conv2d_wgrad_reference_kernel()})
+                         .build();
   return def;
 }
 

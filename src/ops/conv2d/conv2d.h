@@ -30,7 +30,7 @@ struct Conv2dParams {
 struct Conv2dGradParams {
   Conv2dParams conv;
   Shape shape;                 ///< of the input (dgrad) or of the weight (wgrad)
-  bool channels_last = false;  ///< wgrad's result, on CUDA; else it is row-major
+  bool channels_last = false;  ///< the format of wgrad's result, else row-major
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {

@@ -56,5 +56,6 @@ Kernel conv2d_wgrad_cpu_direct_kernel();
 Kernel conv2d_im2col_kernel();
 Kernel conv2d_dgrad_im2col_kernel();
 Kernel conv2d_wgrad_im2col_kernel();
+Kernel conv2d_wgrad_row_major_kernel();
 
 }  // namespace mica

@@ -98,8 +98,7 @@ void infer_wgrad(const Conv2dPoolGradParams& p, std::span<const TensorSpec> in, 
   check_gradient(out.op(), conv2d_pool_geometry(out.op(), p.conv, p.pool, in[2].shape, p.shape),
                  in);
   out.add(p.shape, in[0].dtype);
-  out[0].strides = p.channels_last && in[0].device.is_cuda() ? channels_last_strides(p.shape)
-                                                             : contiguous_strides(p.shape);
+  out[0].strides = p.channels_last ? channels_last_strides(p.shape) : contiguous_strides(p.shape);
   if (p.bias) out.add({p.shape[0]}, in[0].dtype);
 }
 

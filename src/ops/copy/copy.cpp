@@ -92,6 +92,7 @@ const OpDef& copy_into_op() {
                          .outputs({})
                          .dtypes(kAllDTypes)
                          .moves()
+                         .copies_over()
                          .infer<infer_into>()
                          .mutates<mutates>()
                          .no_gradient("it overwrites its input")

@@ -21,6 +21,8 @@ void infer(const FullParams& p, std::span<const TensorSpec>, OutSpecs& out) {
 
 Tensors vjp(const FullParams&, const VjpArgs&) { return {}; }
 
+Number value(const FullParams& p) { return p.value; }
+
 void run(const FullParams& p, const Call& c) {
   const ElementWords words = element_words(p.value, p.dtype);
   switch_words(size_of(p.dtype), [&]<class T>() {
@@ -40,6 +42,7 @@ const OpDef& full_op() {
                          .formats({}, {Format::fixed})
                          .dtypes(kAllDTypes)
                          .moves()
+                         .fills_with<value>()
                          .infer<infer>()
                          .vjp<vjp>({})
                          .cpu({kernel<supports_all<FullParams>, run>("reference")})

@@ -227,6 +227,7 @@ const OpDef& linear_op() {
                          .precision(Precision::low)
                          .contraction({.channel_axis = -1})
                          .carries({}, {0})
+                         .in_bytes("quantized_linear")
                          .dtypes(kFloatDTypes)
                          .infer<infer_linear>()
                          .vjp<vjp_linear>({.in = {{0, {1}}, {1, {0}}}})

@@ -107,8 +107,15 @@ const OpDef& reshape_op() {
       Op<DimsParams>("reshape").view<reshape_view>().view_absorbs().vjp<reshape_vjp>({}).build();
   return def;
 }
+namespace {
+Dims order(const DimsParams& p) { return p.dims; }
+}  // namespace
 const OpDef& permute_op() {
-  static OpDef def = Op<DimsParams>("permute").view<permute_view>().vjp<permute_vjp>({}).build();
+  static OpDef def = Op<DimsParams>("permute")
+                         .view<permute_view>()
+                         .axis_order<order>()
+                         .vjp<permute_vjp>({})
+                         .build();
   return def;
 }
 const OpDef& expand_op() {
