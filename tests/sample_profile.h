@@ -43,6 +43,7 @@ inline Profile sample_profile() {
   const int update = kind("sgd_update", "vectorized", 0, 5e6);
   const int slow = kind("sort", "reference", 0, 1e6);
   const int layout = kind("copy", "strided", 0, 2e7);
+  p.kinds[static_cast<size_t>(layout)].copies = true;
   const int arguments =
       kind("copying arguments of a compiled function", "copy from the host", 0, 0);
   const int loss = kind("copy to the host", "copy to the host", 0, 0);

@@ -1,7 +1,7 @@
 #include "python/src/guards.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 
 #include "mica/nn/forward_hooks.h"
 #include "python/src/module_handle.h"
@@ -21,7 +21,7 @@ bool same(PyObject* now, PyObject* before) {
   if (PyFloat_CheckExact(now)) {
     const double a = PyFloat_AsDouble(now);
     const double b = PyFloat_AsDouble(before);
-    return std::memcmp(&a, &b, sizeof a) == 0;
+    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
   }
   if (!PyLong_Check(now) && !PyUnicode_CheckExact(now) && !PyBytes_CheckExact(now)) return false;
   return PyObject_RichCompareBool(now, before, Py_EQ) == 1;

@@ -11,7 +11,7 @@ namespace mica::amp {
 
 namespace {
 
-const GradScalerOptions& checked(const GradScalerOptions& options) {
+GradScalerOptions checked(const GradScalerOptions& options) {
   check(options.init_scale > 0 && std::isfinite(options.init_scale),
         "amp::GradScaler: init_scale must be positive, got {}", options.init_scale);
   check(options.growth_factor > 1, "amp::GradScaler: growth_factor must be above 1, got {}",

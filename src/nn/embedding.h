@@ -11,8 +11,8 @@ struct EmbeddingOptions {
   int64_t rows = 0;
   int64_t dim = 0;
   std::optional<int64_t> padding_idx = {};  ///< the row that starts as zeros and is not trained
-  /// Rows that are asked for and are longer are made this long first, in the weight itself; 0 leaves
-  /// them as they are.
+  /// Rows that are asked for and are longer are made this long first, in the weight itself; 0
+  /// leaves them as they are.
   double max_norm = 0;
   double norm_type = 2;  ///< which norm that is
 

@@ -109,7 +109,7 @@ std::pair<PackedSequence, LstmState> LSTMImpl::forward_packed(
     const PackedSequence& x, const std::optional<LstmState>& state) const {
   auto [packed, r] =
       run(x, state ? std::get<0>(*state) : Tensor(), state ? std::get<1>(*state) : Tensor());
-  return {std::move(packed), {r.h, r.c}};
+  return {std::move(packed), LstmState{r.h, r.c}};
 }
 
 std::tuple<Tensor, Tensor> PlainRecurrentImpl::forward(const Tensor& x,

@@ -445,6 +445,7 @@ MEMBERS_CPP_ONLY = {
         "a Python object knows its class": "class_type",
         "the inside of empty handles": "stands_for_none",
         "whether state_dict() has it": "is_persistent",
+        "why net.weight is net.weight": "keep_object",
     },
     "Optimizer": {
         "the inside of schedulers": (
@@ -808,6 +809,7 @@ PLACED = [
 
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
+    "HookOptions serve both kinds of hooks": "nn.Module.register_forward_pre_hook.always_call",
     "a module or a function is `net` in Python, and has the names": (
         "inference.optimize.function inference.optimize.input_names inference.optimize.module "
         "inference.optimize.name_of"
@@ -1004,7 +1006,7 @@ PARAMETERS_PYTHON_ONLY = {
         "nn.Module.named_modules.memo nn.Module.named_modules.prefix "
         "nn.Module.named_modules.remove_duplicate nn.Module.named_parameters.prefix "
         "nn.Module.named_parameters.remove_duplicate "
-        "nn.Module.register_forward_hook.always_call nn.Module.register_forward_hook.with_kwargs "
+        "nn.Module.register_forward_hook.with_kwargs "
         "nn.Module.register_forward_pre_hook.with_kwargs nn.Module.state_dict.destination "
         "nn.Module.state_dict.keep_vars nn.Module.state_dict.prefix "
         "nn.Module.zero_grad.set_to_none "
