@@ -1,4 +1,4 @@
-// Threads that are in mica when the interpreter ends. CPython up to 3.13 ends a thread that asks
+// Threads that are in mica when the interpreter ends, or forks. CPython up to 3.13 ends a thread that asks
 // for the GIL then by pthread_exit, which unwinds its stack: through C++ that ends the process
 // (some of it may not throw, and destructors ask for the GIL again). Such a thread is stopped here
 // instead, as CPython 3.14 does. The linker puts these functions in the place of CPython's wherever
@@ -10,6 +10,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+
+#include "mica/core/fork.h"
 
 namespace {
 
@@ -29,6 +32,19 @@ auto or_stop(F&& f) noexcept {
   } catch (...) {  // of C's functions nothing else comes
     stop();
   }
+}
+
+/// A thread that Python does not know has its state made here, as PyGILState_Ensure would. CPython
+/// holds a lock meanwhile that its forks do not wait for: before 3.12 the child waits for it then,
+/// for ever.
+void make_thread_state() {
+#if PY_VERSION_HEX < 0x030C0000
+  static mica::Mutex mutex;  // which forks do wait for
+  if (PyGILState_GetThisThreadState()) return;
+  const std::lock_guard lock(mutex);
+  if (PyThreadState* state = PyThreadState_New(PyInterpreterState_Main()))
+    state->gilstate_counter = 0;  // its first user's release takes it down
+#endif
 }
 
 }  // namespace
@@ -74,6 +90,7 @@ PyGILState_STATE __real_PyGILState_Ensure();
 PyGILState_STATE __wrap_PyGILState_Ensure() {
   // It would use what is gone.
   if (!Py_IsInitialized() && !pthread_equal(g_ending_thread, pthread_self())) stop();
+  make_thread_state();
   return or_stop([] { return __real_PyGILState_Ensure(); });
 }
 
