@@ -149,16 +149,27 @@ template <class T, class From>
 void multiply_vector(int64_t n, int64_t k, const From* vector, int64_t step,
                      MatrixView<const From> b, T* c, bool accumulate, T* scratch) {
   constexpr int64_t kChunk = 1024;
-  T part[kChunk];
+  constexpr int64_t kTogether = 4;  // rows of b, for which c is read and written once
+  T part[kTogether][kChunk];
   if (n == 0) return;
   if (!accumulate) std::fill_n(c, n, T(0));
   if (b.col == 1) {  // rows of b times one element each, a chunk of c at a time
     for (int64_t j = 0; j < n; j += kChunk) {
       const int64_t cols = std::min(kChunk, n - j);
-      for (int64_t l = 0; l < k; ++l) {
-        const T* row = dense_run(b.data + l * b.row + j, cols, part);
-        const auto x = static_cast<T>(vector[l * step]);
-        for (int64_t i = 0; i < cols; ++i) c[j + i] += x * row[i];
+      const auto row = [&](int64_t l, int at) {
+        return dense_run(b.data + l * b.row + j, cols, part[at]);
+      };
+      const auto x = [&](int64_t l) { return static_cast<T>(vector[l * step]); };
+      int64_t l = 0;
+      for (; l + kTogether <= k; l += kTogether) {
+        const T *r0 = row(l, 0), *r1 = row(l + 1, 1), *r2 = row(l + 2, 2), *r3 = row(l + 3, 3);
+        const T x0 = x(l), x1 = x(l + 1), x2 = x(l + 2), x3 = x(l + 3);
+        for (int64_t i = 0; i < cols; ++i)
+          c[j + i] += (x0 * r0[i] + x1 * r1[i]) + (x2 * r2[i] + x3 * r3[i]);
+      }
+      for (; l < k; ++l) {
+        const T* last = row(l, 0);
+        for (int64_t i = 0; i < cols; ++i) c[j + i] += x(l) * last[i];
       }
     }
     return;
@@ -169,7 +180,7 @@ void multiply_vector(int64_t n, int64_t k, const From* vector, int64_t step,
     for (int64_t j = 0; j < n; ++j)
       for (int64_t d = 0; d < depth; d += kChunk) {
         const int64_t length = std::min(kChunk, depth - d);
-        c[j] += dot(scratch + d, dense_run(b.data + j * b.col + l + d, length, part), length);
+        c[j] += dot(scratch + d, dense_run(b.data + j * b.col + l + d, length, part[0]), length);
       }
   }
 }

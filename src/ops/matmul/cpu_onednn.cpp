@@ -33,6 +33,7 @@ constexpr int64_t kPrimitiveRows = 16;  // from here dnnl_sgemm is up to 8 times
 constexpr int64_t kElementsPerThread = 1 << 15;
 // A product of less takes about as long as waking a thread does.
 constexpr int64_t kFlopsForThreads = 1 << 20;
+constexpr int64_t kFlopsOfVectorForThreads = 1 << 19;  // each element of the matrix is read once
 
 // How dnnl_sgemm is told of a (rows, cols) matrix.
 struct BlasLayout {
@@ -89,7 +90,11 @@ Support supports_problem(const MatmulProblem& p, const Specs& specs, bool biased
       (state.a.possible ? 0U : 1U) | (state.b.possible ? 0U : 2U) | (biased ? 4U : 0U);
   // Below this, many small products cost their calls.
   const bool tiny = p.batches() > 1 && p.m * p.n * p.k <= 16 * 16 * 16;
-  return (tiny ? Support::possible() : Support::yes()).with_contiguous(copies);
+  // A vector's product that is worth threads is `blocked`'s: the library's own threads do not wait
+  // for one that has lost its core, which a step of 10 µs would notice.
+  const bool vector = p.batches() == 1 && (p.m == 1 || p.n == 1) && dtype == DType::f32 &&
+                      2 * p.m * p.n * p.k >= kFlopsOfVectorForThreads;
+  return (tiny || vector ? Support::possible() : Support::yes()).with_contiguous(copies);
 }
 
 // Makes the primitive of bf16, of one product of a batch, and what `post` has after it.
