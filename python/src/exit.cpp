@@ -1,8 +1,8 @@
-// Threads that are in mica when the interpreter ends, or forks. CPython up to 3.13 ends a thread that asks
-// for the GIL then by pthread_exit, which unwinds its stack: through C++ that ends the process
-// (some of it may not throw, and destructors ask for the GIL again). Such a thread is stopped here
-// instead, as CPython 3.14 does. The linker puts these functions in the place of CPython's wherever
-// the extension calls them, nanobind's own calls included (cmake/Python.cmake).
+// Threads that are in mica when the interpreter ends, or forks. CPython up to 3.13 ends a thread
+// that asks for the GIL then by pthread_exit, which unwinds its stack: through C++ that ends the
+// process (some of it may not throw, and destructors ask for the GIL again). Such a thread is
+// stopped here instead, as CPython 3.14 does. The linker puts these functions in the place of
+// CPython's wherever the extension calls them, nanobind's own calls included (cmake/Python.cmake).
 #include <Python.h>
 #include <pthread.h>
 #include <unistd.h>
