@@ -5,6 +5,7 @@
 #include "mica/autograd/tape.h"
 #include "python/src/bindings.h"
 #include "python/src/callback.h"
+#include "python/src/module_handle.h"
 
 namespace mica::python {
 namespace {
@@ -52,6 +53,7 @@ GradNode* own_node(const AutogradMeta& state) {
 /// A hook may hold its tensor: the collector has to see that the tensor holds the hook.
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
+  if (PyObject** dict = attributes_of(self)) Py_VISIT(*dict);
   const AutogradMeta* state = own_state(self);
   if (!state) return 0;
   if (const int stop = visit_hooks(state->hooks.get(), visit, arg)) return stop;
@@ -62,6 +64,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int clear(PyObject* self) {
+  if (PyObject** dict = attributes_of(self)) Py_CLEAR(*dict);
   AutogradMeta* state = own_state(self);
   if (!state) return 0;
   GradHooks gone;  // let go of last: what that runs may ask for this tensor

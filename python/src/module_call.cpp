@@ -135,6 +135,8 @@ int visit_parts(const ModuleImpl& impl, visitproc visit, void* arg) {
       return stop;
     }
   }
+  for (const std::shared_ptr<void>& object : impl.kept_objects())
+    Py_VISIT(static_cast<PyObject*>(object.get()));
   const std::shared_ptr<ForwardHooks> hooks = impl.forward_hooks();
   if (!hooks) return 0;
   const std::lock_guard lock(hooks->mutex);
@@ -150,18 +152,9 @@ std::unordered_map<PyTypeObject*, Py_ssize_t>& dict_offsets() {
   static std::unordered_map<PyTypeObject*, Py_ssize_t> offsets;
   return offsets;
 }
-PyObject** dict_of(PyObject* self) {
-  const auto& known = dict_offsets();
-  for (PyTypeObject* type = Py_TYPE(self); type;
-       type = static_cast<PyTypeObject*>(PyType_GetSlot(type, Py_tp_base)))
-    if (const auto it = known.find(type); it != known.end())
-      return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(self) + it->second);
-  return nullptr;
-}
-
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  if (PyObject** dict = dict_of(self)) Py_VISIT(*dict);
+  if (PyObject** dict = attributes_of(self)) Py_VISIT(*dict);
   if (!nb::inst_ready(self)) return 0;
   const ModuleImpl& impl = *nb::inst_ptr<ModuleImpl>(self);
   return is_alone(self, impl) ? visit_parts(impl, visit, arg) : 0;
@@ -181,7 +174,7 @@ void clear_hooks(const ModuleImpl& impl) {
 }
 
 int clear(PyObject* self) {
-  if (PyObject** dict = dict_of(self)) Py_CLEAR(*dict);
+  if (PyObject** dict = attributes_of(self)) Py_CLEAR(*dict);
   if (!nb::inst_ready(self)) return 0;
   const ModuleImpl& impl = *nb::inst_ptr<ModuleImpl>(self);
   if (is_alone(self, impl)) clear_hooks(impl);
@@ -199,6 +192,15 @@ Values call_python(nb::handle self, const Values& inputs) {
 void note_attributes(nb::handle type) {
   dict_offsets()[reinterpret_cast<PyTypeObject*>(type.ptr())] =
       nb::cast<Py_ssize_t>(type.attr("__dictoffset__"));
+}
+
+PyObject** attributes_of(PyObject* self) {
+  const auto& known = dict_offsets();
+  for (PyTypeObject* type = Py_TYPE(self); type;
+       type = static_cast<PyTypeObject*>(PyType_GetSlot(type, Py_tp_base)))
+    if (const auto it = known.find(type); it != known.end())
+      return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(self) + it->second);
+  return nullptr;
 }
 
 PyType_Slot module_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},

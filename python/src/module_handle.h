@@ -203,6 +203,8 @@ Remake remake_of() {
 
 /// Lets the garbage collector find the attributes of a class's objects.
 void note_attributes(nb::handle type);
+/// Where such an object keeps them; null where it has none.
+PyObject** attributes_of(PyObject* self);
 
 /// For every class that is bound.
 template <class Impl>

@@ -434,8 +434,11 @@ void bind_nn(nb::module_& m) {
   nb::module_ scope = add_submodule(m, "nn");
   std::vector<PyType_Slot> slots = gradient_slots();
   slots.push_back({0, nullptr});
-  nb::class_<Parameter, Tensor>(scope, "Parameter", nb::type_slots(slots.data()),
-                                "A tensor that a module registers when it is assigned to it.")
+  nb::class_<Parameter, Tensor> parameter(
+      scope, "Parameter", nb::dynamic_attr(), nb::type_slots(slots.data()),
+      "A tensor that a module registers when it is assigned to it.");
+  note_attributes(parameter);
+  parameter
       .def(
           "__init__",
           [](nb::pointer_and_handle<Parameter> self, const Tensor& data, bool requires_grad) {

@@ -227,7 +227,7 @@ class Rewriting {
       }
       const int results = add(std::move(made));
       for (int k = 0; k < call.outputs; ++k)
-        value_[static_cast<size_t>(first[i] + k)] = results + k;
+        value_[static_cast<size_t>(first[i]) + static_cast<size_t>(k)] = results + k;
     }
     for (int& id : made_.outputs) id = value_[static_cast<size_t>(id)];
     // Results of calls come after all constants.

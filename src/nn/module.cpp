@@ -258,6 +258,13 @@ void ModuleImpl::change_tensors(const std::function<void()>& change) {
   note_change();
 }
 
+std::vector<std::shared_ptr<void>> ModuleImpl::kept_objects() const {
+  std::vector<std::shared_ptr<void>> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [tensor, object] : objects_) all.push_back(object);
+  return all;
+}
+
 void ModuleImpl::keep_object(const Tensor& parameter, std::shared_ptr<void> object) {
   const std::lock_guard lock(mutex_);
   objects_.emplace_back(parameter.impl(), std::move(object));

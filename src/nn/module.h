@@ -225,6 +225,8 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
 
   /// Keeps what stands for a parameter in Python as long as it is one of the module.
   void keep_object(const Tensor& parameter, std::shared_ptr<void> object);
+  /// Those that are kept, for a collector.
+  std::vector<std::shared_ptr<void>> kept_objects() const;
 
   /// The name that the module was last registered under in another one; null where it never was.
   const std::string* registered_name() const { return registered_name_; }

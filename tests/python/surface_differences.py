@@ -445,7 +445,7 @@ MEMBERS_CPP_ONLY = {
         "a Python object knows its class": "class_type",
         "the inside of empty handles": "stands_for_none",
         "whether state_dict() has it": "is_persistent",
-        "why net.weight is net.weight": "keep_object",
+        "why net.weight is net.weight": "keep_object kept_objects",
     },
     "Optimizer": {
         "the inside of schedulers": (

@@ -84,7 +84,17 @@ def test_a_parameter_keeps_its_class_and_is_let_go():
     gone, bias = weakref.ref(layer.weight), layer.bias
     del layer
     assert gone() is None and bias.shape == (2,)
-    # What outlives its object has a new one.
+    # Attributes of one's own stay, and do not keep a cycle.
+    layer = nn.Linear(2, 2)
+    layer.weight.no_decay = True
+    layer.weight.owner = layer
+    gc.collect()
+    assert [hasattr(p, "no_decay") for p in layer.parameters()] == [True, False]
+    gone = weakref.ref(layer)
+    del layer
+    gc.collect()
+    assert gone() is None
+    # A hook that holds its parameter is no leak.
     layer = nn.Linear(2, 2)
     layer.weight.register_hook(lambda g, of=layer.weight: None)
     held = weakref.ref(layer.weight)

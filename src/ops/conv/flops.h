@@ -7,7 +7,8 @@ namespace mica {
 /// Multiplications and additions of `results` sums over a window of the weight (O, …) each.
 inline double window_flops(int64_t results, const TensorSpec& weight) {
   if (weight.numel() == 0) return 0;
-  return 2.0 * static_cast<double>(results) * static_cast<double>(weight.numel() / weight.shape[0]);
+  const int64_t window = weight.numel() / weight.shape[0];
+  return 2.0 * static_cast<double>(results) * static_cast<double>(window);
 }
 
 // As properties of the ops, of any number of axes. A gradient has the products of the convolution.
