@@ -324,6 +324,7 @@ class Member : public Tensor {
     module_&& value.impl() != impl() ? put(value) : hold(value);
     return *this;
   }
+  // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): the other assignment looks at that
   Member& operator=(const Member& other) & { return *this = static_cast<const Tensor&>(other); }
   /// The same for who tells the module otherwise.
   void hold(const Tensor& value) { Tensor::operator=(value); }
