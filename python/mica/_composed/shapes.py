@@ -212,16 +212,16 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, **_: Any
 ) -> Tensor:  # fmt: skip
     """(2, n): the rows and columns of a matrix's lower triangle."""
-    places = [(i, j) for i in range(row) for j in range(min(max(i + offset + 1, 0), col))]
-    return m.tensor(places, dtype=dtype or m.int64, device=device).reshape(-1, 2).T.contiguous()
+    inside = m.tril(m.ones(row, col, dtype=m.bool, device=device), offset)
+    return m.nonzero(inside).T.to(dtype or m.int64).contiguous()
 
 
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, **_: Any
 ) -> Tensor:  # fmt: skip
     """(2, n): the rows and columns of a matrix's upper triangle."""
-    places = [(i, j) for i in range(row) for j in range(min(max(i + offset, 0), col), col)]
-    return m.tensor(places, dtype=dtype or m.int64, device=device).reshape(-1, 2).T.contiguous()
+    inside = m.triu(m.ones(row, col, dtype=m.bool, device=device), offset)
+    return m.nonzero(inside).T.to(dtype or m.int64).contiguous()
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
