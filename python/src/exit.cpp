@@ -56,8 +56,9 @@ namespace mica::python {
 void note_exit() {
   g_ending_thread = pthread_self();
   // When the interpreter is gone: the handler that is noted last runs first, before those of
-  // libraries that a thread used for the first time just now.
-  Py_AtExit([] {
+  // libraries that a thread used for the first time just now. Where Python has no place left for
+  // one more function (of 32), a little early.
+  constexpr auto note = [] {
     on_exit(
         [](int status, void*) {
           if (g_computing == 0) return;
@@ -65,7 +66,8 @@ void note_exit() {
           _exit(status);
         },
         nullptr);
-  });
+  };
+  if (Py_AtExit(note) != 0) note();
 }
 
 }  // namespace mica::python

@@ -135,8 +135,11 @@ int visit_parts(const ModuleImpl& impl, visitproc visit, void* arg) {
       return stop;
     }
   }
-  for (const std::shared_ptr<void>& object : impl.kept_objects())
-    Py_VISIT(static_cast<PyObject*>(object.get()));
+  int stop = 0;
+  impl.visit_objects([&](void* object) {
+    if (stop == 0) stop = visit(static_cast<PyObject*>(object), arg);
+  });
+  if (stop != 0) return stop;
   const std::shared_ptr<ForwardHooks> hooks = impl.forward_hooks();
   if (!hooks) return 0;
   const std::lock_guard lock(hooks->mutex);
@@ -231,8 +234,7 @@ void bind_module_call(ModuleClass& module) {
   module.def(
       "register_forward_pre_hook",
       [](nb::handle self, nb::handle hook, bool prepend, bool with_kwargs) {
-        return module_from(self).register_forward_pre_hook(python_hook(hook, with_kwargs),
-                                                           {.prepend = prepend});
+        return module_from(self).register_forward_pre_hook(python_hook(hook, with_kwargs), prepend);
       },
       "hook"_a, nb::kw_only(), "prepend"_a = false, "with_kwargs"_a = false,
       "Calls hook(module, args) before each forward; what it returns, a value or a tuple, takes "

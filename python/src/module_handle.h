@@ -36,9 +36,10 @@ struct Parameter : Tensor {
   Parameter(const Parameter& other) : Tensor(other) {}
   Parameter& operator=(const Parameter&) = delete;
   ~Parameter();
-  /// `object` stands for the tensor from now on.
-  void stand_in(PyObject* object);
+  /// The object that it is in stands for the tensor from now on.
+  void stand_in(PyObject* self);
 
+  PyObject* object = nullptr;
   Tensor noted;     ///< which knows the object
   int keepers = 0;  ///< modules
 };

@@ -320,11 +320,26 @@ void bind_registration(ModuleClass& module) {
   }
 }
 
-/// Null where there is none; one that is being taken down is none.
+/// Null where there is none: one that is being taken down is none, nor one that was made another
+/// tensor (squeeze_).
 PyObject* stands_for(const Tensor& t) {
   const AutogradMeta* meta = t.impl()->autograd.get();
   auto* object = meta ? static_cast<PyObject*>(meta->object) : nullptr;
-  return object && Py_REFCNT(object) > 0 ? object : nullptr;
+  const bool stands =
+      object && Py_REFCNT(object) > 0 && nb::inst_ptr<Parameter>(object)->impl() == t.impl();
+  return stands ? object : nullptr;
+}
+
+/// The module keeps the object as long as it has the parameter.
+void keep(ModuleImpl& owner, const Tensor& t, nb::handle object) {
+  auto* parameter = nb::inst_ptr<Parameter>(object);
+  ++parameter->keepers;
+  owner.keep_object(t, {object.inc_ref().ptr(), [parameter](void* kept) {
+                          if (!nb::is_alive()) return;
+                          const nb::gil_scoped_acquire acquire;
+                          --parameter->keepers;
+                          nb::handle(static_cast<PyObject*>(kept)).dec_ref();
+                        }});
 }
 
 }  // namespace
@@ -336,14 +351,14 @@ ModuleImpl& impl_of(nb::handle self) {
 }
 
 Parameter::~Parameter() {
-  if (noted.defined()) noted.impl()->autograd->object = nullptr;
+  if (noted.defined() && noted.impl()->autograd->object == object)
+    noted.impl()->autograd->object = nullptr;
 }
 
-void Parameter::stand_in(PyObject* object) {
+void Parameter::stand_in(PyObject* self) {
   auto& meta = impl()->autograd;
   if (!meta) meta = std::make_unique<AutogradMeta>();
-  if (meta->object) return;
-  meta->object = object;
+  meta->object = object = self;
   noted = *this;
 }
 
@@ -356,16 +371,7 @@ nb::object parameter_object(const Tensor& t) {
 
 nb::object parameter_object(ModuleImpl& owner, const Tensor& t) {
   nb::object object = parameter_object(t);
-  auto* parameter = nb::inst_ptr<Parameter>(object);
-  if (parameter->keepers == 0) {
-    ++parameter->keepers;
-    owner.keep_object(t, {object.inc_ref().ptr(), [parameter](void* kept) {
-                            if (!nb::is_alive()) return;
-                            const nb::gil_scoped_acquire acquire;
-                            --parameter->keepers;
-                            nb::handle(static_cast<PyObject*>(kept)).dec_ref();
-                          }});
-  }
+  if (nb::inst_ptr<Parameter>(object)->keepers == 0) keep(owner, t, object);
   return object;
 }
 
@@ -378,7 +384,7 @@ void register_parameter(ModuleImpl& impl, const std::string& name, const Tensor&
   const bool requires_grad = value.requires_grad();
   impl.register_parameter(name, value);
   value.set_requires_grad(requires_grad);
-  parameter_object(impl, value);
+  keep(impl, value, parameter_object(value));
 }
 
 bool has_setter(nb::handle self, nb::handle key) {
@@ -391,7 +397,7 @@ void replace_parameter(ModuleImpl& impl, const std::string& name, const Tensor& 
   const bool requires_grad = value.requires_grad();
   impl.replace_parameter(name, value);
   value.set_requires_grad(requires_grad);
-  parameter_object(impl, value);
+  keep(impl, value, parameter_object(value));
 }
 
 void set_parameter(ModuleImpl& impl, const std::string& name, nb::handle value) {

@@ -168,6 +168,7 @@ HookHandle add_hook(ModuleImpl& impl, std::map<int64_t, Hook> ForwardHooks::* li
         if (const auto changed = module.lock()) changed->note_change();
         typename std::map<int64_t, Hook>::node_type gone;
         const std::lock_guard lock_there(there->mutex);
+        there->always.erase(id);
         gone = ((*there).*list).extract(id);
       });
 }
@@ -225,8 +226,8 @@ Tensor Module::operator()(const Tensor& x) const {
   return std::move(result).tensor();
 }
 
-HookHandle Module::register_forward_pre_hook(ForwardPreHook hook, HookOptions options) const {
-  return add_hook(*impl_, &ForwardHooks::before, std::move(hook), options);
+HookHandle Module::register_forward_pre_hook(ForwardPreHook hook, bool prepend) const {
+  return add_hook(*impl_, &ForwardHooks::before, std::move(hook), {.prepend = prepend});
 }
 
 HookHandle Module::register_forward_hook(ForwardHook hook, HookOptions options) const {
@@ -258,11 +259,9 @@ void ModuleImpl::change_tensors(const std::function<void()>& change) {
   note_change();
 }
 
-std::vector<std::shared_ptr<void>> ModuleImpl::kept_objects() const {
-  std::vector<std::shared_ptr<void>> all;
+void ModuleImpl::visit_objects(const std::function<void(void*)>& f) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [tensor, object] : objects_) all.push_back(object);
-  return all;
+  for (const auto& [tensor, object] : objects_) f(object.get());
 }
 
 void ModuleImpl::keep_object(const Tensor& parameter, std::shared_ptr<void> object) {

@@ -38,9 +38,10 @@ using ForwardPreHook = std::function<Values(const Module& module, const Values& 
 using ForwardHook =
     std::function<Values(const Module& module, const Values& input, const Values& output)>;
 
+/// Of one that is called after a forward.
 struct HookOptions {
   bool prepend = false;      ///< before those that are there
-  bool always_call = false;  ///< of one after a call: where it raises too, with nothing for output
+  bool always_call = false;  ///< where the call raises too, with nothing for output
 };
 
 /// A shared handle to a layer or a network. Copies of the handle are the same module.
@@ -66,17 +67,17 @@ class Module {
   // they were added, each with what the one before made of it. A compiled function runs them
   // at capture, those that were there then. A hook that holds its own module keeps it alive. Where
   // a module takes and gives one tensor, a hook may say Tensor for Values.
-  HookHandle register_forward_pre_hook(ForwardPreHook hook, HookOptions options = {}) const;
+  HookHandle register_forward_pre_hook(ForwardPreHook hook, bool prepend = false) const;
   HookHandle register_forward_hook(ForwardHook hook, HookOptions options = {}) const;
   template <class F>
     requires(std::invocable<F&, const Module&, const Tensor&> &&
              !std::invocable<F&, const Module&, const Values&>)
-  HookHandle register_forward_pre_hook(F hook, HookOptions options = {}) const {
+  HookHandle register_forward_pre_hook(F hook, bool prepend = false) const {
     return register_forward_pre_hook(
         ForwardPreHook([hook](const Module& module, const Values& input) -> Values {
           return hook(module, from_values<Tensor>(input, ValuesPath("input")));
         }),
-        options);
+        prepend);
   }
   template <class F>
     requires(std::invocable<F&, const Module&, const Tensor&, const Tensor&> &&
@@ -225,8 +226,8 @@ class ModuleImpl : public std::enable_shared_from_this<ModuleImpl> {
 
   /// Keeps what stands for a parameter in Python as long as it is one of the module.
   void keep_object(const Tensor& parameter, std::shared_ptr<void> object);
-  /// Those that are kept, for a collector.
-  std::vector<std::shared_ptr<void>> kept_objects() const;
+  /// Calls f with each that is kept, for a collector; f must wait for nothing.
+  void visit_objects(const std::function<void(void*)>& f) const;
 
   /// The name that the module was last registered under in another one; null where it never was.
   const std::string* registered_name() const { return registered_name_; }

@@ -445,7 +445,7 @@ MEMBERS_CPP_ONLY = {
         "a Python object knows its class": "class_type",
         "the inside of empty handles": "stands_for_none",
         "whether state_dict() has it": "is_persistent",
-        "why net.weight is net.weight": "keep_object kept_objects",
+        "why net.weight is net.weight": "keep_object visit_objects",
     },
     "Optimizer": {
         "the inside of schedulers": (
@@ -809,7 +809,6 @@ PLACED = [
 
 # Parameters that Python has not, with the reason.
 PARAMETERS_CPP_ONLY = {
-    "HookOptions serve both kinds of hooks": "nn.Module.register_forward_pre_hook.always_call",
     "a module or a function is `net` in Python, and has the names": (
         "inference.optimize.function inference.optimize.input_names inference.optimize.module "
         "inference.optimize.name_of"

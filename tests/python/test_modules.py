@@ -84,6 +84,18 @@ def test_a_parameter_keeps_its_class_and_is_let_go():
     gone, bias = weakref.ref(layer.weight), layer.bias
     del layer
     assert gone() is None and bias.shape == (2,)
+    # Of two modules that share one, the one that is left keeps it.
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    second.weight = first.weight
+    first.weight.tag = "shared"
+    del first
+    gc.collect()
+    assert second.weight.tag == "shared"
+    # An object that was made another tensor stands for the parameter no longer.
+    layer = nn.Linear(4, 1)
+    with mica.no_grad():
+        assert layer.weight.squeeze_().shape == (4,)
+    assert layer.weight.shape == (1, 4) and layer.weight is next(layer.parameters())
     # Attributes of one's own stay, and do not keep a cycle.
     layer = nn.Linear(2, 2)
     layer.weight.no_decay = True

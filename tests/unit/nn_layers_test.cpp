@@ -265,6 +265,22 @@ TEST(Layers, EmbeddingLooksUpAndKeepsItsPadding) {
   EXPECT_THROW(nn::Embedding({.rows = 4, .dim = 2, .padding_idx = 4}), IndexError);
 }
 
+TEST(Layers, EmbeddingShortensTheRowsThatAreAskedFor) {
+  const nn::Embedding embedding({.rows = 3, .dim = 2, .max_norm = 5});
+  {
+    const NoGrad guard;
+    copy_(embedding->weight, tensor<float>({6, 8, 3, 4, 30, 40}, {3, 2}));
+  }
+  const Tensor index = tensor<int64_t>({0, 1, 0}, {3});
+  const auto f = compile([&](const Tensor& at) { return embedding(at); });
+  for (const Tensor& rows : {embedding(index), f(index)})
+    EXPECT_THAT(rows.to_vector<float>(),
+                ElementsAre(testing::FloatNear(3, 1e-5F), testing::FloatNear(4, 1e-5F), 3, 4,
+                            testing::FloatNear(3, 1e-5F), testing::FloatNear(4, 1e-5F)));
+  EXPECT_THAT(select(embedding->weight, 0, 2).to_vector<float>(), ElementsAre(30, 40));
+  EXPECT_THROW(nn::Embedding({.rows = 3, .dim = 2, .max_norm = -1}), Error);
+}
+
 TEST(Layers, ChannelDropoutDropsWholeChannels) {
   const nn::Dropout2d dropout(0.5);
   const auto y = dropout(ones({16, 8, 3, 3})).to_vector<float>();

@@ -149,6 +149,46 @@ TEST(Module, HooksSeeEachCallAndMayReplaceItsInputAndOutput) {
   EXPECT_THROW(layer.register_forward_hook({}), Error);
 }
 
+TEST(Module, HooksMayComeFirstAndBeCalledAfterErrors) {
+  const nn::Linear layer(2, 3);
+  std::vector<std::string> calls;
+  layer.register_forward_pre_hook([&](const nn::Module&, const Tensor&) -> Tensor {
+    calls.emplace_back("before");
+    return {};
+  });
+  layer.register_forward_pre_hook(
+      [&](const nn::Module&, const Tensor&) -> Tensor {
+        calls.emplace_back("first");
+        return {};
+      },
+      true);
+  const auto note = [&](const char* name) {
+    return [&calls, name](const nn::Module&, const Tensor&, const Tensor& out) -> Tensor {
+      calls.push_back(std::string(name) + (out.defined() ? "" : ", nothing"));
+      return {};
+    };
+  };
+  layer.register_forward_hook(note("after"));
+  layer.register_forward_hook(note("zeroth"), {.prepend = true});
+  HookHandle always = layer.register_forward_hook(note("always"), {.always_call = true});
+  layer(ones({1, 2}));
+  EXPECT_THAT(calls, ElementsAre("first", "before", "zeroth", "after", "always"));
+  calls.clear();
+  EXPECT_THROW(layer(ones({1, 5})), ShapeError);
+  EXPECT_THAT(calls, ElementsAre("first", "before", "always, nothing"));
+  calls.clear();
+  // A hook after it is called although this one raises, which is not called again.
+  layer.register_forward_hook(
+      [](const nn::Module&, const Tensor&, const Tensor&) -> Tensor { throw Error("a hook's"); },
+      {.prepend = true, .always_call = true});
+  EXPECT_THROW(layer(ones({1, 2})), Error);
+  EXPECT_THAT(calls, ElementsAre("first", "before", "always, nothing"));
+  always.remove();
+  calls.clear();
+  EXPECT_THROW(layer(ones({1, 5})), ShapeError);
+  EXPECT_THAT(calls, ElementsAre("first", "before"));
+}
+
 TEST(Module, AHookMayTakeItselfAwayAndOutliveItsModule) {
   HookHandle handle;
   int calls = 0;
